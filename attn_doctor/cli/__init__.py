@@ -1,0 +1,1 @@
+"""The command line: one file a command. Parses, calls the stages, chooses an exit status."""

@@ -1,0 +1,82 @@
+"""What happens around every command: people's mistakes are told in three parts, ours leave a log."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import platform
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn, ParamSpec
+
+from attn_doctor import __version__
+from attn_doctor.errors import AttnDoctorError
+from attn_doctor.report.exit_status import Status
+
+P = ParamSpec("P")
+
+
+def guarded(command: Callable[P, int]) -> Callable[P, None]:
+    """Turns a command that returns an exit status into one that ends with it, whatever happens."""
+
+    @functools.wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> None:
+        signal.signal(signal.SIGTERM, _terminated)
+        try:
+            status = command(*arguments, **options)
+            sys.stdout.flush()
+        except AttnDoctorError as error:
+            tell(error)
+            status = error.exit_status
+        except BrokenPipeError:
+            # `| head` has read enough; the report is no poorer for it. What Python flushes at its end must not
+            # complain again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = Status.HEALTHY
+        except KeyboardInterrupt:
+            print("attn-doctor: interrupted", file=sys.stderr)  # noqa: T201
+            status = Status.INTERRUPTED
+        except Exception:  # whatever escapes is a bug of ours
+            status = _our_bug()
+        raise SystemExit(int(status))
+
+    return run
+
+
+def tell(error: AttnDoctorError) -> None:
+    """What happened, what it was about, what to do: on stderr, without a traceback."""
+    lines = [f"attn-doctor: {error.what}", *(f"  {line}" for line in error.about.splitlines())]
+    if error.hint:
+        lines.append(f"  {error.hint}")
+    print("\n".join(lines), file=sys.stderr)  # noqa: T201
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    # As an exception, so that private folders go and children end on the way out.
+    raise SystemExit(int(Status.TERMINATED))
+
+
+def _our_bug() -> int:
+    text = (
+        f"attn-doctor {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"arguments: {sys.argv[1:]}\n\n{traceback.format_exc()}"
+    )
+    where = "below"
+    with contextlib.suppress(OSError):
+        handle, where = tempfile.mkstemp(prefix="attn-doctor-bug-", suffix=".log")
+        with os.fdopen(handle, "w", errors="backslashreplace") as file:
+            file.write(text)
+    print(  # noqa: T201
+        "attn-doctor: this is a bug of attn-doctor, not of your environment\n"
+        f"  {traceback.format_exc(limit=0).strip()}\n"
+        f"  Please report it with the log: {where}",
+        file=sys.stderr,
+    )
+    if where == "below":
+        print(text, file=sys.stderr)  # noqa: T201
+    return Status.OUR_BUG

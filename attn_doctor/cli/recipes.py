@@ -1,0 +1,92 @@
+"""`attn-doctor recipes list | show | test | facts`: what the doctor knows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attn_doctor.cli.guard import guarded
+from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.cases import run_cases
+from attn_doctor.errors import BadInput
+from attn_doctor.model.vocabulary import TERMS
+from attn_doctor.report.exit_status import Status
+
+app = typer.Typer(help="What the doctor knows.", no_args_is_help=True, rich_markup_mode=None)
+
+Folders = Annotated[
+    list[Path] | None, typer.Option("--recipes", metavar="DIR", help="Another folder of recipes to read as well.")
+]
+
+
+@app.command("list")
+@guarded
+def list_(folders: Folders = None) -> int:
+    """Print every recipe: id, library, severity, title."""
+    recipes = shelf.shelf(folders or ())
+    wide = max((len(recipe.id) for recipe in recipes), default=0)
+    broad = max((len(recipe.library) for recipe in recipes), default=0)
+    for recipe in recipes:
+        mark = " (preview)" if recipe.status == "preview" else ""
+        _print(f"{recipe.id:{wide}}  {recipe.library:{broad}}  {recipe.severity.value:7}  {recipe.title}{mark}")
+    return Status.HEALTHY
+
+
+@app.command("show")
+@guarded
+def show(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="A recipe's id or alias.")],
+    folders: Folders = None,
+) -> int:
+    """Print one recipe as it is written."""
+    recipe = _find(id_, shelf.shelf(folders or ()))
+    _print(f"# {recipe.origin}, sha256 {recipe.sha256}")
+    sys.stdout.write(shelf.source(recipe))
+    return Status.HEALTHY
+
+
+@app.command("test")
+@guarded
+def test(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Recipes to test; all without.")] = None,
+    folders: Folders = None,
+) -> int:
+    """Check every recipe against the format, and run the cases that it carries."""
+    shelf.check_bundled()
+    recipes = shelf.shelf(folders or ())
+    chosen = [_find(id_, recipes) for id_ in ids] if ids else list(recipes)
+    count = faults = 0
+    for recipe in chosen:
+        for result in run_cases(recipe):
+            count += 1
+            if result.fault:
+                faults += 1
+                _print(f"{result.recipe}: case {result.number}: {result.fault}")
+    _print(f"{len(chosen)} recipes, {count} cases, {faults} failed")
+    return Status.FOUND if faults else Status.HEALTHY
+
+
+@app.command("facts")
+@guarded
+def facts() -> int:
+    """Print every fact that a recipe or --assume can name."""
+    wide = max(len(term.name) for term in TERMS)
+    for term in TERMS:
+        unit = f" [{term.unit}]" if term.unit else ""
+        _print(f"{term.name:{wide}}  {term.kind.value:18}  {term.meaning}{unit}")
+    return Status.HEALTHY
+
+
+def _find(id_: str, recipes: tuple[Recipe, ...]) -> Recipe:
+    for recipe in recipes:
+        if id_ in (recipe.id, *recipe.aliases):
+            return recipe
+    raise BadInput(f"there is no recipe {id_!r}", about="", hint="`attn-doctor recipes list` prints them all.")
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")

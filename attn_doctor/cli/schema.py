@@ -1,0 +1,16 @@
+"""`attn-doctor schema`: the JSON Schema of reports."""
+
+from __future__ import annotations
+
+import sys
+
+from attn_doctor.cli.guard import guarded
+from attn_doctor.report.exit_status import Status
+from attn_doctor.wire import report_v1
+
+
+@guarded
+def schema() -> int:
+    """Print the JSON Schema of `check --json` (attn-doctor/report/v1)."""
+    sys.stdout.write(report_v1.json_schema())
+    return Status.HEALTHY

@@ -1,0 +1,1 @@
+"""recipes/ -> Recipe. Reads and checks recipe files; judges nothing."""

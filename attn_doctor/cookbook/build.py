@@ -1,0 +1,135 @@
+"""From a recipe's TOML table to a `Recipe`. Takes the table as sound: schema.py tells faults, this module does not.
+
+A table that breaks it raises KeyError, TypeError or ValueError; shelf.py then asks the schema for words.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.cookbook.recipe import (
+    Affected,
+    AnyOf,
+    AtLeast,
+    Below,
+    Case,
+    Condition,
+    LogPattern,
+    Matches,
+    OneOf,
+    Present,
+    Question,
+    Recipe,
+    RecipeRemedy,
+)
+from attn_doctor.model.facts import FactName, Value
+from attn_doctor.model.findings import Safety, Severity
+
+#: `{gpu.name}` in a recipe's texts.
+TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
+
+
+def plain(value: Any) -> Value:
+    """A TOML value as a fact's value: lists become tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str) -> Recipe:
+    """One recipe from its table."""
+    when = tuple(_condition(item) for item in table.get("when", ()))
+    reached = tuple(_condition(item) for item in table.get("reached", ()))
+    reached_severity = table.get("severity_when_reached")
+    return Recipe(
+        id=table["id"],
+        library=library,
+        title=table["title"],
+        severity=Severity(table["severity"]),
+        severity_when_reached=Severity(reached_severity) if reached_severity else None,
+        what=table["what"].strip(),
+        why=table["why"].strip(),
+        known_problems=table.get("known_problems", "").strip(),
+        aliases=tuple(table.get("aliases", ())),
+        explains=tuple(table.get("explains", ())),
+        checked=str(table["checked"]),
+        status=table["status"],
+        since=table["since"],
+        rank=table.get("rank", 50),
+        where=tuple(FactName.parse(text) for text in table.get("where", ())),
+        for_each=_each(when + reached),
+        when=when,
+        reached=reached,
+        references=tuple((item["kind"], item["url"]) for item in table["reference"]),
+        logs=tuple(
+            LogPattern(pattern=item["pattern"], unless=item.get("unless"), confirms=item.get("confirms", False))
+            for item in table.get("log", ())
+        ),
+        remedies=tuple(_remedy(item) for item in table.get("remedy", ())),
+        cases=tuple(_case(item) for item in table["case"]),
+        origin=origin,
+        file=file,
+        sha256=sha256,
+    )
+
+
+def _each(conditions: tuple[Condition, ...]) -> str | None:
+    for condition in conditions:
+        for question in condition.questions if isinstance(condition, AnyOf) else (condition,):
+            if question.fact.each:
+                return question.fact.kind
+    return None
+
+
+def _condition(table: dict[str, Any]) -> Condition:
+    if "any" in table:
+        return AnyOf(questions=tuple(_question(item) for item in table["any"]))
+    return _question(table)
+
+
+def _question(table: dict[str, Any]) -> Question:
+    fact = FactName.parse(table["fact"])
+    if "present" in table:
+        return Present(fact=fact, present=table["present"])
+    if "affected" in table:
+        between = table["affected"]
+        return Affected(fact=fact, introduced=between.get("introduced"), fixed=between.get("fixed"))
+    if "equals" in table:
+        return OneOf(fact=fact, values=(table["equals"],))
+    if "one_of" in table:
+        return OneOf(fact=fact, values=tuple(table["one_of"]))
+    if "below" in table:
+        return Below(fact=fact, bound=table["below"])
+    if "at_least" in table:
+        return AtLeast(fact=fact, bound=table["at_least"])
+    return Matches(fact=fact, pattern=table["matches"])
+
+
+def _remedy(table: dict[str, Any]) -> RecipeRemedy:
+    return RecipeRemedy(
+        id=table["id"],
+        title=table["title"],
+        safety=Safety(table["safety"]),
+        why_this_safety=table.get("why_this_safety", "").strip(),
+        actions=tuple(
+            (action["kind"], tuple((key, _argument(value)) for key, value in action.items() if key != "kind"))
+            for action in table.get("actions", ())
+        ),
+        when=tuple(_condition(item) for item in table.get("when", ())),
+    )
+
+
+def _argument(value: Any) -> str | bool | tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _case(table: dict[str, Any]) -> Case:
+    severity = table.get("severity")
+    return Case(
+        facts=tuple((FactName.parse(name), plain(value)) for name, value in table.get("facts", {}).items()),
+        unknown=tuple(FactName.parse(name) for name in table.get("unknown", ())),
+        log=table.get("log"),
+        expect=table["expect"],
+        severity=Severity(severity) if severity else None,
+        offers=tuple(table.get("offers", ())),
+    )

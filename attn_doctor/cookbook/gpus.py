@@ -1,0 +1,73 @@
+"""GPUs that can be named on the command line: `--gpu h100`, `--gpu sm_90`. Data in recipes/gpus.toml."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from attn_doctor.cookbook.shelf import bundled_folder
+from attn_doctor.errors import BadInput
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedGpu:
+    """A GPU that need not be there. None means that no source tells."""
+
+    name: str
+    compute_capability: str
+    shared_memory_bytes: int | None
+    memory_mib: int | None = None
+    multi_processor_count: int | None = None
+
+
+def plain_name(text: str) -> str:
+    """Names as they are compared: lower case, without maker, brand, blanks and dashes."""
+    words = re.sub(r"\b(nvidia|geforce|tesla|quadro)\b", " ", text.lower())
+    return re.sub(r"[\s_-]+", "", words)
+
+
+def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
+    """The GPU of this name, `sm_XY`, or compute capability.
+
+    Raises BadInput for a name that is unknown or stands for several compute capabilities.
+    """
+    table = tomllib.loads((file or bundled_folder() / "gpus.toml").read_text())
+    limits = {item["compute_capability"]: item.get("shared_memory_bytes") for item in table["architecture"]}
+    hint = "Name one such as h100, a100, l40s, rtx4090, or a compute capability such as sm_90 or 9.0."
+    capability = _capability(text)
+    if capability is not None:
+        if capability not in limits:
+            raise BadInput(f"no GPU of compute capability {capability} is known", about=f"--gpu {text}", hint=hint)
+        return NamedGpu(name=text, compute_capability=capability, shared_memory_bytes=limits[capability])
+    wanted = plain_name(text)
+    for item in table["gpu"]:
+        if wanted in {plain_name(item["name"]), *(plain_name(alias) for alias in item.get("aliases", ()))}:
+            return NamedGpu(
+                name=item["name"],
+                compute_capability=item["compute_capability"],
+                shared_memory_bytes=item.get("shared_memory_bytes", limits.get(item["compute_capability"])),
+                memory_mib=item.get("memory_mib"),
+                multi_processor_count=item.get("multi_processor_count"),
+            )
+    names = [plain_name(name) for item in table["gpu"] for name in (item["name"], *item.get("aliases", ()))]
+    close = difflib.get_close_matches(wanted, names, n=3)
+    raise BadInput(
+        f"no GPU is known by the name {text!r}",
+        about=f"--gpu {text}",
+        hint=(f"Did you mean {' or '.join(dict.fromkeys(close))}? " if close else "") + hint,
+    )
+
+
+def _capability(text: str) -> str | None:
+    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", text.lower())
+    if match:
+        return f"{match[1]}.{match[2]}"
+    return text if re.fullmatch(r"\d+\.\d", text) else None

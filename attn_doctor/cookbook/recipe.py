@@ -1,0 +1,149 @@
+"""What a recipe is, once read and checked: frozen values, no file format, no pydantic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from attn_doctor.model.facts import FactName, Scalar, Value
+from attn_doctor.model.findings import Safety, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """The fact is known and not empty; or, turned around, it is absent."""
+
+    fact: FactName
+    present: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affected:
+    """introduced <= version < fixed, either end may be open."""
+
+    fact: FactName
+    introduced: str | None
+    fixed: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOf:
+    """The value is one of these."""
+
+    fact: FactName
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Below:
+    """The value is less than the bound."""
+
+    fact: FactName
+    bound: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtLeast:
+    """The value is the bound or more."""
+
+    fact: FactName
+    bound: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """The pattern is found in the text."""
+
+    fact: FactName
+    pattern: str
+
+
+Question: TypeAlias = Present | Affected | OneOf | Below | AtLeast | Matches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf:
+    """At least one of the questions holds."""
+
+    questions: tuple[Question, ...]
+
+
+Condition: TypeAlias = Question | AnyOf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipeRemedy:
+    """A way to cure, as written: texts may hold `{fact.name}`."""
+
+    id: str
+    title: str
+    safety: Safety
+    why_this_safety: str
+    actions: tuple[tuple[str, tuple[tuple[str, str | bool | tuple[str, ...]], ...]], ...]
+    when: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPattern:
+    """How the trouble looks in a log."""
+
+    pattern: str
+    unless: str | None
+    confirms: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One of the recipe's own tests."""
+
+    facts: tuple[tuple[FactName, Value], ...]
+    unknown: tuple[FactName, ...]
+    log: str | None
+    expect: str
+    severity: Severity | None
+    offers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """One trouble: how it is recognised, why it happens, what cures it."""
+
+    id: str
+    library: str
+    title: str
+    severity: Severity
+    severity_when_reached: Severity | None
+    what: str
+    why: str
+    known_problems: str
+    aliases: tuple[str, ...]
+    explains: tuple[str, ...]
+    checked: str
+    status: str
+    since: str
+    rank: int
+    where: tuple[FactName, ...]
+    for_each: str | None
+    """The plural kind that is judged one subject at a time."""
+    when: tuple[Condition, ...]
+    reached: tuple[Condition, ...]
+    references: tuple[tuple[str, str], ...]
+    """(kind, URL)"""
+    logs: tuple[LogPattern, ...]
+    remedies: tuple[RecipeRemedy, ...]
+    cases: tuple[Case, ...] = field(repr=False)
+    origin: str
+    """Where it was read from, as a person would say it."""
+    file: Path
+    sha256: str
+
+    def asks(self) -> tuple[FactName, ...]:
+        """Every fact that decides whether it holds."""
+        return tuple(
+            dict.fromkeys(
+                question.fact
+                for condition in (*self.when, *self.reached)
+                for question in (condition.questions if isinstance(condition, AnyOf) else (condition,))
+            )
+        )

@@ -1,0 +1,328 @@
+"""The recipe format: tells every fault of a recipe file at once, each with its path in the file.
+
+The only module that imports pydantic (0.18 s where `check --quick` wants less than half a second in all): the
+bundled shelf is held against it by the tests, and folders named with --recipes each time they are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from packaging.version import InvalidVersion, Version
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from attn_doctor.cookbook.build import TEMPLATE, plain
+from attn_doctor.errors import BrokenRecipe
+from attn_doctor.model.facts import FactName
+from attn_doctor.model.findings import Safety, Severity
+from attn_doctor.model.vocabulary import Kind, close_names, term_of, value_fault
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+#: Nested quantifiers make a pattern's time explode on a long log line.
+_NESTED = re.compile(r"\((?:[^()\\]|\\.)*[+*](?:[^()\\]|\\.)*\)[+*{]")
+
+
+def _fact(text: Any) -> FactName:
+    if not isinstance(text, str):
+        raise ValueError("a fact name is a string")
+    name = FactName.parse(text)
+    if term_of(name) is None:
+        close = close_names(text)
+        raise ValueError(f"unknown fact {text!r}" + (f"; did you mean {' or '.join(close)}?" if close else ""))
+    return name
+
+
+def _id(text: str) -> str:
+    if not _ID.match(text):
+        raise ValueError(f"not an id (small letters, digits and single dashes): {text!r}")
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    if _NESTED.search(text):
+        raise ValueError("a quantifier inside a quantified group: such a pattern can take exponential time")
+    return text
+
+
+def _text(text: str) -> str:
+    for spelled in TEMPLATE.findall(text):
+        _fact(spelled)
+    return text
+
+
+def _version(text: str) -> str:
+    try:
+        Version(text)
+    except InvalidVersion:
+        raise ValueError(f"not a version: {text!r}") from None
+    return text
+
+
+Name = Annotated[FactName, BeforeValidator(_fact)]
+Id = Annotated[StrictStr, AfterValidator(_id)]
+Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
+Prose = Annotated[StrictStr, AfterValidator(_text)]
+VersionText = Annotated[StrictStr, AfterValidator(_version)]
+Single = StrictBool | StrictInt | StrictFloat | StrictStr
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class _Range(_Table):
+    introduced: VersionText | None = None
+    fixed: VersionText | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> _Range:
+        if self.introduced is None and self.fixed is None:
+            raise ValueError("neither introduced nor fixed")
+        if self.introduced and self.fixed and Version(self.introduced) >= Version(self.fixed):
+            raise ValueError("introduced is not before fixed")
+        return self
+
+
+class _Question(_Table):
+    fact: Name
+    for_each: Literal["gpu", "extension", "import", "sample", "config", "package"] | None = None
+    present: StrictBool | None = None
+    affected: _Range | None = None
+    equals: Single | None = None
+    one_of: tuple[Single, ...] | None = None
+    below: Single | None = None
+    at_least: Single | None = None
+    matches: Pattern | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> _Question:
+        questions = ("present", "affected", "equals", "one_of", "below", "at_least", "matches")
+        asked = [key for key in questions if getattr(self, key) is not None]
+        if len(asked) != 1:
+            raise ValueError(f"asks {len(asked)} questions of {self.fact}; exactly one of {', '.join(questions)}")
+        term = term_of(self.fact)
+        assert term is not None
+        if self.affected and term.kind is not Kind.VERSION:
+            raise ValueError(f"{self.fact} is {term.kind.value}, not a version: `affected` cannot be asked of it")
+        for bound in (self.below, self.at_least):
+            if bound is None:
+                continue
+            if term.kind is Kind.VERSION:
+                _version(str(bound))
+            elif term.kind is Kind.CAPABILITY:
+                if not re.fullmatch(r"\d+\.\d", str(bound)):
+                    raise ValueError(f'a compute capability reads "9.0", not {bound!r}')
+            elif not isinstance(bound, (int, float)) or isinstance(bound, bool):
+                raise ValueError(f"{self.fact} is {term.kind.value}: {bound!r} is no bound for it")
+        if self.fact.each and self.for_each != self.fact.kind:
+            raise ValueError(f'{self.fact} speaks of several: add for_each = "{self.fact.kind}"')
+        if not self.fact.each and self.for_each is not None:
+            raise ValueError(f"{self.fact} names one subject: no for_each")
+        return self
+
+
+class _Any(_Table):
+    any: Annotated[tuple[_Question, ...], Field(min_length=2)]
+
+
+def _form(table: Any) -> str:
+    return "several" if isinstance(table, dict) and "any" in table else "one"
+
+
+Condition = Annotated[Annotated[_Any, Tag("several")] | Annotated[_Question, Tag("one")], Discriminator(_form)]
+
+
+class _Reference(_Table):
+    kind: Literal["report", "fix", "introduced", "article", "evidence", "package", "web"]
+    url: Annotated[StrictStr, Field(pattern=r"^https?://\S+$")]
+
+
+class _Log(_Table):
+    pattern: Pattern
+    unless: Pattern | None = None
+    confirms: StrictBool = False
+
+
+class _InstallPackages(_Table):
+    kind: Literal["install-packages"]
+    requirements: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    no_deps: StrictBool = False
+    no_cache: StrictBool = False
+    index_hint: StrictStr = ""
+
+
+class _SetConfig(_Table):
+    kind: Literal["set-config"]
+    key: StrictStr
+    value: StrictStr
+
+
+class _EditSource(_Table):
+    kind: Literal["edit-source"]
+    edit: Literal["cast-before-kernel", "cast-operand", "set-keyword"]
+    where: StrictStr = ""
+    keyword: StrictStr = ""
+    value: StrictStr = ""
+
+
+class _SetEnvironment(_Table):
+    kind: Literal["set-environment"]
+    name: StrictStr
+    value: StrictStr
+
+
+class _Advise(_Table):
+    kind: Literal["advise"]
+    text: Prose
+    commands: tuple[Prose, ...] = ()
+
+
+ACTIONS = ("install-packages", "set-config", "edit-source", "set-environment", "advise")
+_Action = Annotated[
+    _InstallPackages | _SetConfig | _EditSource | _SetEnvironment | _Advise, Field(discriminator="kind")
+]
+
+
+class _Remedy(_Table):
+    id: Id
+    title: Prose
+    safety: Safety
+    why_this_safety: Prose = ""
+    actions: tuple[_Action, ...] = ()
+    when: tuple[Condition, ...] = ()
+
+    @model_validator(mode="after")
+    def _says_why(self) -> _Remedy:
+        if self.safety is not Safety.SAFE and not self.why_this_safety:
+            raise ValueError("a remedy that is not safe says why: why_this_safety")
+        return self
+
+
+class _Case(_Table):
+    facts: dict[StrictStr, Any] = Field(default_factory=dict)
+    unknown: tuple[Name, ...] = ()
+    log: StrictStr | None = None
+    expect: Literal["finds", "clears", "open"]
+    severity: Severity | None = None
+    offers: tuple[Id, ...] = ()
+
+    @model_validator(mode="after")
+    def _sound(self) -> _Case:
+        if self.log is not None and (self.facts or self.unknown or self.expect == "open"):
+            raise ValueError("a case is about facts or about a log")
+        for spelled, value in self.facts.items():
+            term = term_of(_fact(spelled))
+            assert term is not None
+            fault = value_fault(term.kind, plain(value))
+            if fault:
+                raise ValueError(f"{spelled}: {fault}")
+        return self
+
+
+class _File(_Table):
+    format: Literal[1]
+    id: Id
+    title: Prose
+    severity: Severity
+    severity_when_reached: Severity | None = None
+    aliases: tuple[Id, ...] = ()
+    explains: tuple[StrictStr, ...] = ()
+    checked: date
+    status: Literal["preview", "stable", "withdrawn"]
+    since: VersionText
+    rank: StrictInt = 50
+    where: tuple[Name, ...] = ()
+    what: Prose
+    why: Prose
+    known_problems: Prose = ""
+    reference: Annotated[tuple[_Reference, ...], Field(min_length=1)]
+    when: tuple[Condition, ...] = ()
+    reached: tuple[Condition, ...] = ()
+    log: tuple[_Log, ...] = ()
+    remedy: tuple[_Remedy, ...] = ()
+    case: Annotated[tuple[_Case, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _whole(self) -> _File:
+        kinds = {question.fact.kind for question in _questions(*self.when, *self.reached) if question.fact.each}
+        if len(kinds) > 1:
+            raise ValueError(f"for_each over several kinds: {', '.join(sorted(kinds))}; one at most")
+        if self.reached and self.severity_when_reached is None:
+            raise ValueError("[[reached]] without severity_when_reached")
+        if not self.when and not self.log:
+            raise ValueError("neither [[when]] nor [[log]]: nothing would ever find it")
+        expected = {case.expect for case in self.case}
+        if not {"finds", "clears"} <= expected:
+            raise ValueError("at least one case that finds it and one that clears it")
+        remedies = [remedy.id for remedy in self.remedy]
+        for offered in (offer for case in self.case for offer in case.offers):
+            if offered not in remedies:
+                raise ValueError(f"a case offers {offered!r}, which is no remedy of this recipe")
+        if len(set(remedies)) != len(remedies):
+            raise ValueError("two remedies with one id")
+        return self
+
+
+def _questions(*conditions: _Any | _Question) -> Iterator[_Question]:
+    for condition in conditions:
+        yield from condition.any if isinstance(condition, _Any) else (condition,)
+
+
+def check(table: dict[str, Any], *, folder: str, origin: str) -> None:
+    """Holds one recipe's TOML table against the format.
+
+    Raises BrokenRecipe with every fault of the file.
+    """
+    try:
+        file = _File.model_validate(table)
+    except ValidationError as error:
+        faults = "\n".join(f"  {_path(fault['loc'])}: {_message(fault)}" for fault in error.errors())
+        raise BrokenRecipe(
+            f"the recipe has {error.error_count()} fault{'s' if error.error_count() > 1 else ''}:\n{faults}",
+            about=f"file: {origin}",
+            hint="The format is described in docs/recipes.md; `attn-doctor recipes show ID` prints a sound one.",
+        ) from None
+    if file.id != folder:
+        raise BrokenRecipe(
+            f"the recipe's id is {file.id!r}, its folder is {folder!r}",
+            about=f"file: {origin}",
+            hint="Give both the same name.",
+        )
+
+
+def _message(fault: Any) -> str:
+    if fault["type"] == "extra_forbidden":
+        return "no such key"
+    message: str = fault["msg"]
+    return message.removeprefix("Value error, ")
+
+
+def _path(place: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part not in ("one", "several", *ACTIONS):  # pydantic's own tags are no part of the file
+            text += f".{part}" if text else part
+    return text or "the file"

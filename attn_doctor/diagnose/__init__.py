@@ -1,0 +1,1 @@
+"""(facts, recipes) -> diagnosis. Pure functions: nothing here touches the machine."""

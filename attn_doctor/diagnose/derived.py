@@ -1,0 +1,171 @@
+"""Facts computed from facts: what no single question of a recipe can express.
+
+Recomputed after --assume and --gpu, so that an assumed GPU is judged like a real one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.diagnose.conditions import capability
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
+
+#: Oldest Linux driver for each CUDA major (minor-version compatibility).
+#: https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+
+
+def derive(facts: FactSet) -> FactSet:
+    """The facts with every derived one computed anew."""
+    return facts.with_facts(
+        [
+            *_of_gpus(facts),
+            *_of_driver(facts),
+            *_of_packages(facts),
+            *_of_extensions(facts),
+        ]
+    )
+
+
+def runs(code: str, gpu: tuple[int, int]) -> bool:
+    """Whether GPU code of this target runs on a GPU of this compute capability.
+
+    Machine code (`sm_86`) runs on its own major with the same minor or a later one; PTX (`compute_80`) on anything
+    as new or newer; `a` targets only on their own; `f` targets on their family.
+    https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/ (GPU Feature List, Virtual and Real Architectures)
+    """
+    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", code)
+    if match is None:
+        return False
+    form, suffix = match[1], match[4]
+    target = (int(match[2]), int(match[3]))
+    if suffix == "a":
+        return gpu == target
+    if form == "compute" and not suffix:
+        return gpu >= target
+    return gpu[0] == target[0] and gpu[1] >= target[1]
+
+
+def _derived(name: str, state: State, *sources: FactName | str) -> Fact:
+    return Fact(
+        name=FactName.parse(name),
+        state=state,
+        how="computed from " + ", ".join(str(source) for source in sources),
+        origin=Origin.DERIVED,
+    )
+
+
+def _from(facts: FactSet, *names: str) -> tuple[Value, ...] | Absent | Unknown:
+    """The values, or the state that stands in the way: what is unknown before what is absent."""
+    states = [facts.fact(name).state for name in names]
+    for state in states:
+        if isinstance(state, Unknown):
+            return state
+    for state in states:
+        if isinstance(state, Absent):
+            return state
+    return tuple(state.value for state in states if isinstance(state, Known))
+
+
+def _of_gpus(facts: FactSet) -> Iterator[Fact]:
+    for index in facts.subjects("gpu"):
+        name = f"gpu.{index}.compute_capability"
+        got = _from(facts, name)
+        yield _derived(
+            f"gpu.{index}.bf16_native",
+            Known(capability(str(got[0])) >= (8, 0)) if isinstance(got, tuple) else got,
+            name,
+        )
+        got = _from(facts, name, "torch.arch_list")
+        yield _derived(
+            f"gpu.{index}.torch_has_code",
+            Known(any(runs(code, capability(str(got[0]))) for code in _texts(got[1])))
+            if isinstance(got, tuple)
+            else got,
+            name,
+            "torch.arch_list",
+        )
+
+
+def _of_driver(facts: FactSet) -> Iterator[Fact]:
+    got = _from(facts, "torch.cuda", "driver.version")
+    state: State = got if not isinstance(got, tuple) else Unknown("no driver minimum is known for this CUDA")
+    if isinstance(got, tuple):
+        oldest = OLDEST_DRIVER.get(_major(got[0]))
+        if oldest is not None:
+            try:
+                state = Known(Version(str(got[1])) < Version(oldest))
+            except InvalidVersion:
+                state = Unknown(f"the driver's version {got[1]!r} cannot be compared")
+    yield _derived("driver.too_old", state, "torch.cuda", "driver.version")
+
+
+def _of_packages(facts: FactSet) -> Iterator[Fact]:
+    for package in facts.subjects("package"):
+        version = f"package.{package}.version"
+        if package in ("triton", "pytorch-triton", "pytorch-triton-rocm"):
+            got = _from(facts, version, "torch.triton_requirement")
+            state = _accepts(got[1], got[0]) if isinstance(got, tuple) else got
+            yield _derived(f"package.{package}.fits_torch", state, version, "torch.triton_requirement")
+        elif FactName("package", package, "requires_torch") in facts and package != "torch":
+            asked = f"package.{package}.requires_torch"
+            got = _from(facts, asked, "torch.version")
+            state = _accepts(got[0], got[1]) if isinstance(got, tuple) else got
+            yield _derived(f"package.{package}.fits_torch", state, asked, "torch.version")
+
+
+def _accepts(requirement: Value, version: Value) -> State:
+    try:
+        return Known(SpecifierSet(str(requirement)).contains(Version(str(version)), prereleases=True))
+    except (InvalidSpecifier, InvalidVersion) as error:
+        return Unknown(f"cannot be compared: {error}")
+
+
+def _of_extensions(facts: FactSet) -> Iterator[Fact]:
+    gpus = {
+        index: str(facts.value(f"gpu.{index}.compute_capability"))
+        for index in facts.subjects("gpu")
+        if facts.value(f"gpu.{index}.compute_capability") is not None
+    }
+    for module in facts.subjects("extension"):
+        own = f"extension.{module}."
+        for name, mine, other, differs in (
+            ("abi_differs", "cxx11_abi", "torch.cxx11_abi", lambda a, b: a != b),
+            ("cudart_differs", "cudart_major", "torch.cuda", lambda a, b: a != _major(b)),
+            ("glibc_too_old", "glibc_needed", "libc.version", _newer),
+            ("libstdcxx_too_old", "glibcxx_needed", "libstdcxx.version", _newer),
+        ):
+            got = _from(facts, own + mine, other)
+            yield _derived(own + name, Known(bool(differs(*got))) if isinstance(got, tuple) else got, own + mine, other)
+        yield from _gpu_code(facts, own, gpus)
+
+
+def _gpu_code(facts: FactSet, own: str, gpus: dict[str, str]) -> Iterator[Fact]:
+    got = _from(facts, own + "gpu_code")
+    if isinstance(got, tuple):
+        codes = _texts(got[0])
+        without = tuple(
+            dict.fromkeys(cc for cc in gpus.values() if not any(runs(code, capability(cc)) for code in codes))
+        )
+        states: tuple[State, State] = (Known(without), Known(bool(without)))
+    else:
+        states = (got, got)
+    yield _derived(own + "gpus_without_code", states[0], own + "gpu_code", "gpu.compute_capability")
+    yield _derived(own + "lacks_gpu_code", states[1], own + "gpu_code", "gpu.compute_capability")
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    return tuple(str(item) for item in (value if isinstance(value, tuple) else (value,)))
+
+
+def _major(version: Value) -> int:
+    head = str(version).partition(".")[0]
+    return int(head) if head.isdigit() else -1
+
+
+def _newer(needed: Value, offered: Value) -> bool:
+    return Version(str(needed)) > Version(str(offered))

@@ -1,0 +1,196 @@
+"""Holds every recipe against the facts and makes findings of those that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe
+from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
+from attn_doctor.diagnose.words import filled, locations, remedy
+from attn_doctor.model.facts import Fact, FactName, FactSet, Unknown
+from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judgement:
+    recipe: Recipe
+    subject: str | None
+    verdict: Verdict
+    undecided: tuple[Fact, ...] = ()
+
+
+def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
+    """The diagnosis. `facts` hold the derived ones already (`derive`)."""
+    judgements = [judgement for recipe in recipes for judgement in _judge(recipe, facts)]
+    found = [_finding(one.recipe, facts, one.subject) for one in judgements if one.verdict is Verdict.HOLDS]
+    opened = [one for one in judgements if one.verdict is Verdict.OPEN]
+    chosen = {one.recipe.id for one in opened if all(_chosen(fact) for fact in one.undecided)}
+    settled = {one.recipe.id for one in judgements} - {one.recipe.id for one in opened} - {one.id for one in found}
+    return Diagnosis(
+        findings=_ranked(_folded(_explained(found, judgements))),
+        open_questions=tuple(
+            OpenQuestion(
+                recipe=one.recipe.id,
+                title=filled(one.recipe.title, facts, one.subject),
+                undecided=one.undecided,
+                subject=_called(one.recipe, one.subject),
+            )
+            for one in opened
+            if one.recipe.id not in chosen
+        ),
+        cleared=tuple(sorted(settled)),
+        not_asked=tuple(sorted(chosen)),
+    )
+
+
+def _judge(recipe: Recipe, facts: FactSet) -> list[_Judgement]:
+    if not recipe.when:
+        return []  # known from logs only
+    if recipe.for_each is None:
+        return [_judge_one(recipe, facts, None)]
+    subjects = facts.subjects(recipe.for_each)
+    judgements = [_judge_one(recipe, facts, subject) for subject in subjects]
+    listing = facts.fact(FactName("listed", "", recipe.for_each))
+    if isinstance(listing.state, Unknown):
+        # There may be more of them than were seen; what does not depend on them may settle it all the same.
+        rest = tuple(condition for condition in recipe.when if not _each(condition))
+        if answer_all(rest, facts) is not Verdict.FAILS:
+            judgements.append(_Judgement(recipe=recipe, subject=None, verdict=Verdict.OPEN, undecided=(listing,)))
+        elif not judgements:
+            judgements.append(_Judgement(recipe=recipe, subject=None, verdict=Verdict.FAILS))
+    elif not judgements:
+        judgements.append(_Judgement(recipe=recipe, subject=None, verdict=Verdict.FAILS))
+    return judgements
+
+
+def _each(condition: Condition) -> bool:
+    questions = condition.questions if isinstance(condition, AnyOf) else (condition,)
+    return any(question.fact.each for question in questions)
+
+
+def _judge_one(recipe: Recipe, facts: FactSet, subject: str | None) -> _Judgement:
+    verdict = answer_all(recipe.when, facts, subject)
+    undecided: tuple[Fact, ...] = ()
+    if verdict is Verdict.OPEN:
+        undecided = _asked(recipe.when, facts, subject, Verdict.OPEN)
+    return _Judgement(recipe=recipe, subject=subject, verdict=verdict, undecided=undecided)
+
+
+def _asked(conditions: Iterable[Condition], facts: FactSet, subject: str | None, verdict: Verdict) -> tuple[Fact, ...]:
+    """The facts whose questions were answered so."""
+    return tuple(
+        dict.fromkeys(
+            fact_of(question, facts, subject)
+            for condition in conditions
+            for question in (condition.questions if isinstance(condition, AnyOf) else (condition,))
+            if answer(question, facts, subject) is verdict
+        )
+    )
+
+
+def _chosen(fact: Fact) -> bool:
+    return isinstance(fact.state, Unknown) and not fact.state.asked
+
+
+def _finding(recipe: Recipe, facts: FactSet, subject: str | None) -> Finding:
+    reached = bool(recipe.reached) and answer_all(recipe.reached, facts, subject) is Verdict.HOLDS
+    severity = recipe.severity_when_reached if reached and recipe.severity_when_reached else recipe.severity
+    evidence = _asked(recipe.when, facts, subject, Verdict.HOLDS)
+    if reached:
+        evidence = tuple(dict.fromkeys((*evidence, *_asked(recipe.reached, facts, subject, Verdict.HOLDS))))
+    return Finding(
+        id=recipe.id,
+        severity=severity,
+        title=filled(recipe.title, facts, subject),
+        what=filled(recipe.what, facts, subject),
+        why=filled(recipe.why, facts, subject),
+        certainty="seen" if reached or _shown(evidence) else "inferred",
+        library=recipe.library,
+        subjects=(_called(recipe, subject),) if subject is not None else (),
+        aliases=recipe.aliases,
+        locations=locations(recipe.where, facts, subject),
+        evidence=evidence,
+        remedies=tuple(
+            remedy(written, facts, subject)
+            for written in recipe.remedies
+            if answer_all(written.when, facts, subject) is not Verdict.FAILS
+        ),
+        references=tuple(url for _, url in recipe.references),
+        known_problems=filled(recipe.known_problems, facts, subject),
+        status=recipe.status,
+        rank=recipe.rank,
+        origin=f"{recipe.origin} sha256:{recipe.sha256}",
+    )
+
+
+#: Kinds whose facts show trouble itself; versions and capabilities only imply it.
+_SHOWING = frozenset({"import", "sample"})
+
+
+def _shown(evidence: tuple[Fact, ...]) -> bool:
+    return any(
+        fact.name.kind in _SHOWING or fact.name.attribute in ("missing_symbols", "missing_libraries")
+        for fact in evidence
+    )
+
+
+def _called(recipe: Recipe, subject: str | None) -> str:
+    return f"{recipe.for_each} {subject}" if subject is not None else ""
+
+
+def _explained(found: list[Finding], judgements: list[_Judgement]) -> list[Finding]:
+    """Hangs symptoms under the findings that explain them: one root cause is reported once."""
+    explains = {judgement.recipe.id: judgement.recipe.explains for judgement in judgements}
+    under: dict[int, list[Finding]] = {}
+    for symptom in found:
+        cause = next((i for i, one in enumerate(found) if _explains(explains[one.id], symptom, one)), None)
+        if cause is not None:
+            under.setdefault(cause, []).append(symptom)
+    hung = {id(symptom) for symptoms in under.values() for symptom in symptoms}
+    return [
+        replace(
+            one,
+            symptoms=tuple(under.get(i, ())),
+            certainty="seen" if i in under else one.certainty,
+            # A cause whose symptom was seen is as bad as what it does.
+            severity=min((one.severity, *(s.severity for s in under.get(i, ()))), key=lambda s: s.rank),
+        )
+        for i, one in enumerate(found)
+        if id(one) not in hung
+    ]
+
+
+def _explains(entries: tuple[str, ...], symptom: Finding, cause: Finding) -> bool:
+    if symptom.id == cause.id:
+        return False
+    for entry in entries:
+        id_, _, subject = entry.partition(":")
+        if id_ != symptom.id:
+            continue
+        if not subject or any(called.endswith(f" {subject}") for called in symptom.subjects):
+            return True
+    return False
+
+
+def _folded(found: list[Finding]) -> list[Finding]:
+    """Equal findings on several subjects become one."""
+    groups: dict[tuple[str, Severity, str, tuple[str, ...]], list[Finding]] = {}
+    for one in found:
+        groups.setdefault((one.id, one.severity, one.title, tuple(r.id for r in one.remedies)), []).append(one)
+    return [
+        replace(
+            group[0],
+            subjects=tuple(dict.fromkeys(subject for one in group for subject in one.subjects)),
+            locations=tuple(dict.fromkeys(location for one in group for location in one.locations)),
+            evidence=tuple(dict.fromkeys(fact for one in group for fact in one.evidence)),
+            symptoms=tuple(symptom for one in group for symptom in one.symptoms),
+        )
+        for group in groups.values()
+    ]
+
+
+def _ranked(found: list[Finding]) -> tuple[Finding, ...]:
+    return tuple(
+        sorted(found, key=lambda one: (one.severity.rank, one.rank, one.certainty != "seen", one.id, one.subjects))
+    )

@@ -1,0 +1,93 @@
+"""Fills the `{fact.name}` places of a recipe's texts, and writes the commands that a remedy means."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from attn_doctor.cookbook.build import TEMPLATE
+from attn_doctor.cookbook.recipe import RecipeRemedy
+from attn_doctor.model.facts import FactName, FactSet, Known, State, Value
+from attn_doctor.model.findings import Action, Location, Remedy
+
+
+def shown(value: Value) -> str:
+    """A value as people read it."""
+    if isinstance(value, tuple):
+        return ", ".join(shown(item) for item in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def filled(text: str, facts: FactSet, subject: str | None) -> str:
+    """The text with each known fact in its place; one that is not known reads `?`."""
+
+    def one(match: re.Match[str]) -> str:
+        state = _bound(match[1], facts, subject)
+        return shown(state.value) if isinstance(state, Known) else "?"
+
+    return TEMPLATE.sub(one, text)
+
+
+def locations(where: tuple[FactName, ...], facts: FactSet, subject: str | None) -> tuple[Location, ...]:
+    """The places that the named facts point at: a path, or `path:line`."""
+    found = []
+    for name in where:
+        state = _bound(str(name), facts, subject)
+        if isinstance(state, Known) and isinstance(state.value, str):
+            match = re.fullmatch(r"(.+):(\d+)", state.value)
+            found.append(Location(file=match[1], line=int(match[2])) if match else Location(file=state.value))
+    return tuple(dict.fromkeys(found))
+
+
+def remedy(written: RecipeRemedy, facts: FactSet, subject: str | None) -> Remedy:
+    """The remedy for this node: texts filled, commands for this interpreter."""
+    return Remedy(
+        id=written.id,
+        title=filled(written.title, facts, subject),
+        safety=written.safety,
+        why_this_safety=filled(written.why_this_safety, facts, subject),
+        actions=tuple(_action(kind, dict(arguments), facts, subject) for kind, arguments in written.actions),
+    )
+
+
+def _bound(spelled: str, facts: FactSet, subject: str | None) -> State:
+    name = FactName.parse(spelled)
+    return facts.fact(name.of(subject) if name.each and subject is not None else name).state
+
+
+def _action(
+    kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, subject: str | None
+) -> Action:
+    filled_in = {
+        key: filled(value, facts, subject) if isinstance(value, str) else value for key, value in arguments.items()
+    }
+    return Action(
+        kind=kind,
+        arguments=tuple(filled_in.items()),
+        commands=_commands(kind, filled_in, facts, subject),
+    )
+
+
+def _commands(
+    kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, subject: str | None
+) -> tuple[str, ...]:
+    if kind == "install-packages":
+        requirements = arguments["requirements"]
+        assert isinstance(requirements, tuple)
+        python = facts.text("python.executable") or "python"
+        with_pip = facts.value("python.has_pip") is not False
+        command = [python, "-m", "pip", "install"] if with_pip else ["uv", "pip", "install", "--python", python]
+        if arguments.get("no_deps"):
+            command.append("--no-deps")
+        if arguments.get("no_cache"):
+            command.append("--no-cache-dir" if with_pip else "--no-cache")
+        return (shlex.join([*command, *(filled(item, facts, subject) for item in requirements)]),)
+    if kind == "set-environment":
+        return (f"export {arguments['name']}={shlex.quote(str(arguments['value']))}",)
+    if kind == "set-config":
+        place = facts.text(f"config.{subject}.attention_place") if subject else None
+        return (f"{arguments['key']}: {arguments['value']}" + (f"    # in {place}" if place else ""),)
+    commands = arguments.get("commands", ())
+    return tuple(filled(item, facts, subject) for item in commands) if isinstance(commands, tuple) else ()

@@ -1,0 +1,18 @@
+"""Answers on their way to the doctor: one JSON file each, whole or not there at all."""
+
+import json
+import os
+import tempfile
+
+
+def write(folder, name, value):
+    """Write `value` to `folder`/`name`.json so that a reader never meets half a file. Raises OSError."""
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
+    try:
+        # ASCII: a path that is not UTF-8 reaches Python as lone surrogates, which only survive escaped.
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            json.dump(value, file, ensure_ascii=True, default=str)
+        os.replace(temporary, os.path.join(folder, name + ".json"))
+    except BaseException:
+        os.unlink(temporary)
+        raise

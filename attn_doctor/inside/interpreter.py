@@ -1,0 +1,92 @@
+"""Task `interpreter`: who this Python is, from the standard library alone, in a few milliseconds.
+
+Answer: interpreter.json. Values that this platform cannot give are null, with the reason beside them.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import platform
+import site
+import sys
+import sysconfig
+
+from . import answers as _answers
+
+
+def main(request, answers):
+    libc, libc_reason = _libc()
+    paths = sysconfig.get_paths()
+    _answers.write(
+        answers,
+        "interpreter",
+        {
+            "executable": sys.executable,
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "prefix": sys.prefix,
+            "base_prefix": sys.base_prefix,
+            "exec_prefix": sys.exec_prefix,
+            "sys_path": list(sys.path),
+            "platform": sys.platform,
+            "platform_tag": sysconfig.get_platform(),
+            "machine": platform.machine(),
+            "libc": libc,
+            "libc_reason": libc_reason,
+            "soabi": sysconfig.get_config_var("SOABI"),
+            "ext_suffix": sysconfig.get_config_var("EXT_SUFFIX"),
+            "extension_suffixes": list(importlib.machinery.EXTENSION_SUFFIXES),
+            "has_pip": importlib.util.find_spec("pip") is not None,
+            "purelib": paths["purelib"],
+            "platlib": paths["platlib"],
+            "user_site": site.getusersitepackages(),
+            "user_site_enabled": bool(site.ENABLE_USER_SITE),
+            "conda": os.path.isdir(os.path.join(sys.prefix, "conda-meta")),
+            "uv": _uv(),
+            "externally_managed": os.path.isfile(os.path.join(paths["stdlib"], "EXTERNALLY-MANAGED")),
+            "markers": _markers(),
+        },
+    )
+
+
+def _libc():
+    """("glibc 2.35", None), or (None, why not): musl does not know the name that glibc answers to."""
+    try:
+        value = os.confstr("CS_GNU_LIBC_VERSION")
+    except (AttributeError, OSError, ValueError) as error:
+        return None, "confstr(CS_GNU_LIBC_VERSION): {}".format(error)
+    return (value, None) if value else (None, "confstr(CS_GNU_LIBC_VERSION) has no value")
+
+
+def _uv():
+    """Version of the uv that made this environment ("0.4.1"); None where another tool made it."""
+    try:
+        with open(os.path.join(sys.prefix, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition("=")
+                if key.strip() == "uv":
+                    return value.strip()
+    except OSError:
+        pass
+    return None
+
+
+def _markers():
+    """The environment of PEP 508's markers, by the names that packaging.markers gives them."""
+    version = sys.implementation.version
+    implementation_version = "{0.major}.{0.minor}.{0.micro}".format(version)
+    if version.releaselevel != "final":
+        implementation_version += version.releaselevel[0] + str(version.serial)
+    return {
+        "os_name": os.name,
+        "sys_platform": sys.platform,
+        "platform_machine": platform.machine(),
+        "platform_python_implementation": platform.python_implementation(),
+        "platform_release": platform.release(),
+        "platform_system": platform.system(),
+        "platform_version": platform.version(),
+        "python_version": ".".join(platform.python_version_tuple()[:2]),
+        "python_full_version": platform.python_version(),
+        "implementation_name": sys.implementation.name,
+        "implementation_version": implementation_version,
+    }

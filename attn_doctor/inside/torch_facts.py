@@ -1,0 +1,152 @@
+"""What torch says of itself, without touching a GPU, and of the GPUs, in a child made for it.
+
+Not here: importing torch, forking, judging. Nothing may be called in `facts` that sets torch's fork guard:
+after `torch._C._cuda_getArchFlags()` or `_cuda_getDeviceCount()` a forked child can no longer use CUDA
+(https://github.com/pytorch/pytorch/blob/main/torch/csrc/cuda/Module.cpp, poison_fork).
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from typing import Any, Dict, Optional
+
+
+def facts(torch: Any) -> Dict[str, Any]:
+    """Facts that cost nothing and leave no mark. A value that this torch does not offer is None."""
+    version = torch.version
+    return {
+        "version": str(torch.__version__),
+        "cuda": getattr(version, "cuda", None),
+        "hip": getattr(version, "hip", None),
+        "git_version": getattr(version, "git_version", None),
+        "debug": getattr(version, "debug", None),
+        "cxx11_abi": _cxx11_abi(torch),
+        "file": getattr(torch, "__file__", None),
+        "arch_list": None,
+        "cudnn": None,
+        "os_threads": os_threads(),
+    }
+
+
+def is_cpu_build(torch: Any) -> bool:
+    return getattr(torch.version, "cuda", None) is None and getattr(torch.version, "hip", None) is None
+
+
+def build_facts(torch: Any) -> Dict[str, Any]:
+    """For a forked child: what a CUDA or ROCm build carries. Needs no GPU.
+
+    arch_list: "sm_90" is machine code, "compute_90" PTX, "gfx942" ROCm. cudnn: as in "9.19.0".
+    """
+    found: Dict[str, Any] = {"arch_list": None, "cudnn": None}
+    flags = torch._C._cuda_getArchFlags() if hasattr(torch._C, "_cuda_getArchFlags") else None
+    if flags is not None:
+        found["arch_list"] = flags.split()
+    try:
+        found["cudnn"] = _cudnn(torch)
+    except Exception as error:  # noqa: BLE001
+        found["cudnn_reason"] = last_line(error)
+    return found
+
+
+def cuda(torch: Any) -> Dict[str, Any]:
+    """For a forked child: what CUDA (or ROCm) in torch sees; if nothing, why, in torch's words."""
+    # In the parent it keeps is_available() from initialising CUDA. Here the real initialisation is wanted:
+    # NVML can say yes where CUDA says no.
+    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        available = bool(torch.cuda.is_available())
+        reason = None if available else _why_not(torch, caught)
+    answer: Dict[str, Any] = {"is_available": available, "reason": reason, "device_count": 0, "devices": []}
+    answer["warnings"] = [str(w.message) for w in caught]
+    if available:
+        answer["device_count"] = torch.cuda.device_count()
+        answer["devices"] = [_device(torch, index) for index in range(answer["device_count"])]
+    return answer
+
+
+def cpu_build(torch: Any) -> Dict[str, Any]:
+    """The answer of `cuda` for a torch that has no GPU code, without a child."""
+    return {
+        "is_available": False,
+        "reason": "Torch not compiled with CUDA enabled",
+        "device_count": 0,
+        "devices": [],
+        "warnings": [],
+    }
+
+
+def os_threads() -> Optional[int]:
+    """Threads of this process as the kernel counts them; None where /proc does not tell."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return None
+
+
+def last_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return "{}: {}".format(type(error).__name__, lines[-1].strip()) if lines else type(error).__name__
+
+
+def _cxx11_abi(torch: Any) -> Optional[bool]:
+    if hasattr(torch, "compiled_with_cxx11_abi"):
+        return bool(torch.compiled_with_cxx11_abi())
+    flag = getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", None)
+    return None if flag is None else bool(flag)
+
+
+def _cudnn(torch: Any) -> Optional[str]:
+    """The cuDNN that gets loaded, which is not always the one that torch was built with."""
+    if not getattr(torch._C, "_has_cudnn", False) or getattr(torch.version, "cuda", None) is None:
+        return None
+    numbers = torch._C._cudnn.getRuntimeVersion()
+    return ".".join(str(number) for number in numbers)
+
+
+def _why_not(torch: Any, caught: Any) -> Optional[str]:
+    if caught:
+        return str(caught[-1].message).strip()
+    try:
+        torch.cuda.init()
+    except Exception as error:  # noqa: BLE001
+        return str(error).strip() or type(error).__name__
+    if torch.cuda.device_count() == 0:
+        return "torch.cuda.init() succeeds, but no device is visible"
+    return None
+
+
+def _device(torch: Any, index: int) -> Dict[str, Any]:
+    device: Dict[str, Any] = {"index": index}
+    try:
+        properties = torch.cuda.get_device_properties(index)
+    except Exception as error:  # noqa: BLE001
+        # One device that fell off the bus must not hide its seven neighbours.
+        device["error"] = last_line(error)
+        return device
+    device["name"] = properties.name
+    device["compute_capability"] = "{}.{}".format(properties.major, properties.minor)
+    device["total_memory"] = properties.total_memory
+    for name in ("shared_memory_per_block_optin", "multi_processor_count", "gcnArchName"):
+        value = getattr(properties, name, None)
+        if value is not None:
+            device[name] = value
+    uuid = getattr(properties, "uuid", None)
+    if uuid is not None:
+        device["uuid"] = str(uuid)
+    device["bf16_native"] = _bf16_native(torch, index)
+    return device
+
+
+def _bf16_native(torch: Any, index: int) -> Optional[bool]:
+    """torch's own word on bf16 without emulation; None where this torch cannot be asked (before 2.5)."""
+    function = torch.cuda.is_bf16_supported
+    try:
+        if "including_emulation" not in inspect.signature(function).parameters:
+            return None
+        with torch.cuda.device(index):
+            return bool(function(including_emulation=False))
+    except Exception:  # noqa: BLE001
+        return None

@@ -1,0 +1,1 @@
+"""The one door to the machine: processes, the interpreter under examination, private folders."""

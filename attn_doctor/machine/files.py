@@ -1,0 +1,48 @@
+"""Writing files whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from attn_doctor.errors import BadInput
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Puts a new file in the place of an old one, or leaves the old one as it was.
+
+    Raises BadInput where it cannot be written.
+    """
+    try:
+        # Beside the target: os.replace cannot cross file systems, and /tmp often is another one.
+        handle, part = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)
+    except OSError as error:
+        raise _not_written(file, error) from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp makes private files; a report keeps the mode of the one it replaces, or what the umask gives.
+        os.chmod(part, file.stat().st_mode & 0o7777 if file.exists() else 0o666 & ~_umask())  # noqa: PTH101
+        Path(part).replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            Path(part).unlink()
+        raise _not_written(file, error) from None
+
+
+def _not_written(file: Path, error: OSError) -> BadInput:
+    return BadInput(
+        f"the file cannot be written: {error.strerror}",
+        about=str(file),
+        hint="Name a file in a folder that can be written and has room.",
+    )
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

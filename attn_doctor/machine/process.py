@@ -1,0 +1,136 @@
+"""Starts processes: a list of arguments, a timeout, output into files, and the whole process group ended at the end.
+
+Only the tail of what a process prints is kept: some packages print megabytes while they are imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attn_doctor.errors import TargetUnusable
+
+_TAIL = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """How a process ended."""
+
+    arguments: tuple[str, ...]
+    status: int | None
+    """Exit status; None when a signal or our timeout ended it."""
+    signal: int | None
+    timed_out: bool
+    seconds: float
+    stdout: str
+    """Last 16 KiB."""
+    stderr: str
+    """Last 16 KiB."""
+
+    @property
+    def ok(self) -> bool:
+        """It ended by itself with status 0."""
+        return self.status == 0
+
+    def ended(self) -> str:
+        """How it ended, in words."""
+        if self.timed_out:
+            return f"did not answer within {self.seconds:.0f} s"
+        if self.signal is not None:
+            return f"was ended by {signal_name(self.signal)}"
+        return f"ended with status {self.status}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV` for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class Running:
+    """A started process; `wait` it exactly once."""
+
+    def __init__(
+        self, arguments: Sequence[str], *, folder: Path, name: str, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.arguments = tuple(arguments)
+        self._out = folder / f"{name}.stdout"
+        self._err = folder / f"{name}.stderr"
+        self._started = time.monotonic()
+        self._ended = False
+        try:
+            with self._out.open("wb") as out, self._err.open("wb") as err:
+                self._process = subprocess.Popen(
+                    self.arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    cwd=folder,
+                    env=dict(environment) if environment is not None else None,
+                    start_new_session=True,  # so that what it leaves behind can be ended with it
+                    preexec_fn=_no_core,
+                )
+        except OSError as error:
+            raise TargetUnusable(
+                f"cannot be started: {error.strerror}", about=self.arguments[0], hint="Is it there, and executable?"
+            ) from None
+
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def wait(self, timeout: float) -> Completed:
+        """Waits until it ends, `timeout` seconds at most, then ends its whole group."""
+        timed_out = False
+        try:
+            self._process.wait(max(timeout, 0.0))
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        finally:
+            self.end()
+        code = self._process.returncode
+        return Completed(
+            arguments=self.arguments,
+            status=code if not timed_out and code is not None and code >= 0 else None,
+            signal=-code if not timed_out and code is not None and code < 0 else None,
+            timed_out=timed_out,
+            seconds=time.monotonic() - self._started,
+            stdout=_tail(self._out),
+            stderr=_tail(self._err),
+        )
+
+    def end(self) -> None:
+        """Ends the process and everything in its group, once. Never waits long for one that the kernel holds."""
+        if self._ended:
+            return  # its number may belong to somebody else by now
+        self._ended = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        # A process stuck in a driver call survives SIGKILL for as long as the call lasts: leave it behind.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2.0)
+
+
+def _no_core() -> None:
+    # An import that crashes would otherwise leave gigabytes of core file beside it.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _tail(file: Path) -> str:
+    try:
+        with file.open("rb") as handle:
+            handle.seek(0, os.SEEK_END)
+            handle.seek(max(0, handle.tell() - _TAIL))
+            return handle.read().decode(errors="replace")
+    except OSError:
+        return ""

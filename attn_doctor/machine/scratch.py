@@ -1,0 +1,67 @@
+"""The one private temporary folder that an examination writes in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from attn_doctor.errors import AttnDoctorError
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is gone afterwards.
+
+    Raises AttnDoctorError where no temporary folder can be made.
+    """
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="attn-doctor-"))
+    except OSError as error:
+        raise AttnDoctorError(
+            f"no private temporary folder can be made: {error.strerror}",
+            about=f"TMPDIR is {os.environ.get('TMPDIR') or 'not set'}",
+            hint="Set TMPDIR to a folder that can be written.",
+        ) from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def patient_environment(folder: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for code of the patient's: as it is, but nothing is written outside `folder`, nothing asked
+    of the network.
+
+    HOME points into the folder too, since too many packages write below it while they are imported; the user's
+    own site-packages stay where they are.
+    """
+    before = dict(os.environ if base is None else base)
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    caches = {
+        name: str(folder / "cache" / name.lower())
+        for name in (
+            "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TRITON_CACHE_DIR", "TRITON_HOME",
+            "TRITON_DUMP_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TORCH_HOME", "CUDA_CACHE_PATH",
+            "NUMBA_CACHE_DIR", "MPLCONFIGDIR", "HF_HOME", "TILELANG_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE",
+        )
+    }  # fmt: skip
+    return {
+        **before,
+        **caches,
+        "PYTHONUSERBASE": before.get("PYTHONUSERBASE") or str(Path(before.get("HOME", "/nonexistent")) / ".local"),
+        "HOME": str(home),
+        "TMPDIR": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "DO_NOT_TRACK": "1",
+        "WANDB_MODE": "offline",
+        "VLLM_NO_USAGE_STATS": "1",
+    }

@@ -1,0 +1,182 @@
+"""Facts: what was looked at, and what came of it. Three answers, never two: known, absent, could not look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+Scalar: TypeAlias = str | int | float | bool
+Value: TypeAlias = Scalar | tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """It was looked at and is there."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """It was looked at and is not there."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It could not be looked at, or was not asked for. Never to be read as healthy."""
+
+    reason: str
+    asked: bool = True
+    """False when the person chose not to have it looked at (`--quick`, `--skip-samples`): no open question."""
+
+
+State: TypeAlias = Known | Absent | Unknown
+
+
+class Origin(str, Enum):
+    """Where a fact comes from: a probe, a computation over other facts, or somebody's `--assume`."""
+
+    PROBED = "probed"
+    DERIVED = "derived"
+    ASSUMED = "assumed"
+
+
+#: Kinds that come several to a node; each of theirs has a subject: `gpu.0.name`, `package.torch.version`.
+PLURAL_KINDS = frozenset({"gpu", "package", "import", "extension", "sample", "config"})
+
+#: The attribute that tells whether one member of a plural kind could be looked at.
+LEADING: Mapping[str, str] = {
+    "package": "version",
+    "import": "outcome",
+    "extension": "needed_libraries",
+    "sample": "outcome",
+    "config": "framework",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FactName:
+    """A fact's full name.
+
+    Spelled `kind.attribute` (`driver.version`), `kind.subject.attribute` (`package.flash-attn.version`) or
+    `env.NAME`. A plural kind without a subject (`gpu.compute_capability`) speaks of each of them in turn.
+    """
+
+    kind: str
+    subject: str
+    attribute: str
+
+    @classmethod
+    def parse(cls, text: str) -> FactName:
+        """Reads the spelled form.
+
+        Raises ValueError when the text has no dot or an empty part.
+        """
+        kind, dot, rest = text.partition(".")
+        if not dot or not kind or not rest or rest.endswith(".") or rest.startswith("."):
+            raise ValueError(f"not a fact name: {text!r}")
+        if kind == "env":
+            return cls(kind, rest, "")
+        if kind not in PLURAL_KINDS:
+            return cls(kind, "", rest)
+        # Subjects may hold dots themselves (`extension.xformers._C.path`): cut at the first and the last.
+        subject, _, attribute = rest.rpartition(".")
+        return cls(kind, subject, attribute)
+
+    def __str__(self) -> str:
+        return ".".join(part for part in (self.kind, self.subject, self.attribute) if part)
+
+    @property
+    def each(self) -> bool:
+        """True for a plural kind without a subject."""
+        return self.kind in PLURAL_KINDS and not self.subject
+
+    def of(self, subject: str) -> FactName:
+        """The same attribute of one subject."""
+        return FactName(self.kind, subject, self.attribute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One thing looked at."""
+
+    name: FactName
+    state: State
+    how: str
+    """What was asked, in words that somebody can repeat."""
+    origin: Origin = Origin.PROBED
+
+
+class FactSet(Mapping[FactName, Fact]):
+    """All facts of one examination; immutable. A name that nobody looked at is not in it."""
+
+    __slots__ = ("_facts",)
+
+    def __init__(self, facts: Iterable[Fact] = ()) -> None:
+        self._facts: dict[FactName, Fact] = {fact.name: fact for fact in facts}
+
+    def __getitem__(self, name: FactName) -> Fact:
+        return self._facts[name]
+
+    def __iter__(self) -> Iterator[FactName]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FactSet) and self._facts == other._facts
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def fact(self, name: FactName | str) -> Fact:
+        """The fact, or one that says that nobody looked."""
+        wanted = FactName.parse(name) if isinstance(name, str) else name
+        found = self._facts.get(wanted)
+        if found is not None:
+            return found
+        return Fact(name=wanted, state=self._unlooked(wanted), how="nobody looked")
+
+    def _unlooked(self, name: FactName) -> State:
+        # The probe that lists a plural kind settles its members: a package that is not in the listing is absent.
+        # Of a member that is listed, an attribute that nobody set is absent where one probe finds them all at
+        # once (LEADING), and unknown where it could not look, or where several probes contribute.
+        listing = self._facts.get(FactName("listed", "", name.kind))
+        if listing is None:
+            return Unknown("not examined")
+        if isinstance(listing.state, Unknown):
+            return listing.state
+        if name.subject and name.subject in self.subjects(name.kind):
+            leading = LEADING.get(name.kind)
+            if leading is None:
+                return Unknown("not examined")
+            lead = self._facts.get(FactName(name.kind, name.subject, leading))
+            if lead is not None and isinstance(lead.state, Unknown):
+                return lead.state
+        return Absent("not there")
+
+    def value(self, name: FactName | str) -> Value | None:
+        """The value when known, else None. For reports; conditions look at the state."""
+        state = self.fact(name).state
+        return state.value if isinstance(state, Known) else None
+
+    def text(self, name: FactName | str) -> str | None:
+        """The value as a string when it is known and a string."""
+        value = self.value(name)
+        return value if isinstance(value, str) else None
+
+    def subjects(self, kind: str) -> tuple[str, ...]:
+        """The subjects of a plural kind that any fact speaks of, in order of appearance."""
+        return tuple(dict.fromkeys(name.subject for name in self._facts if name.kind == kind and name.subject))
+
+    def with_facts(self, facts: Iterable[Fact]) -> FactSet:
+        """A new set where the given facts stand in place of those of the same name."""
+        return FactSet([*self._facts.values(), *facts])
+
+    def without(self, kind: str) -> FactSet:
+        """A new set without any fact of this kind."""
+        return FactSet(fact for fact in self._facts.values() if fact.name.kind != kind)

@@ -1,0 +1,227 @@
+"""Every fact there is: its name, type, unit, meaning, and which probe finds it.
+
+A recipe that asks for anything else is refused when it is loaded. New knowledge that no recipe question can
+express becomes a new fact here, found by a probe or computed in diagnose/derived.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from attn_doctor.model.facts import PLURAL_KINDS, FactName, Value
+
+
+class Kind(str, Enum):
+    """How a value reads and compares."""
+
+    TEXT = "text"
+    TEXTS = "texts"  # several; a question about it holds when it holds for one of them
+    VERSION = "version"
+    CAPABILITY = "compute capability"  # "9.0"
+    INTEGER = "integer"
+    NUMBER = "number"
+    YES_NO = "yes or no"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One entry of the vocabulary; `name` carries `*` where a subject stands."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    probe: str
+    unit: str = ""
+
+
+def _terms(probe: str, *rows: tuple[str, Kind, str] | tuple[str, Kind, str, str]) -> Iterator[Term]:
+    for row in rows:
+        yield Term(row[0], row[1], row[2], probe, row[3] if len(row) == 4 else "")
+
+
+_T, _TS, _V, _C, _I, _N, _B = (
+    Kind.TEXT, Kind.TEXTS, Kind.VERSION, Kind.CAPABILITY, Kind.INTEGER, Kind.NUMBER, Kind.YES_NO,
+)  # fmt: skip
+
+TERMS: tuple[Term, ...] = (
+    *_terms(
+        "probe/node.py",
+        ("node.hostname", _T, "the node's name: SLURMD_NODENAME inside a Slurm job, else the host name"),
+        ("node.os", _T, "operating system, as /etc/os-release names it"),
+        ("node.kernel", _T, "kernel release"),
+        ("node.machine", _T, "processor architecture, as uname says"),
+        ("node.container", _T, "container runtime the doctor runs in"),
+        ("node.slurm_job", _T, "Slurm job the doctor runs in"),
+        ("node.cpus", _I, "processors this process may use"),
+        ("node.memory_mib", _I, "memory of the node", "MiB"),
+        ("node.gpu_hint", _T, "a sign of a GPU other than NVML: a device node, a kernel module, a PCI display device"),
+        ("cuda.home", _T, "CUDA toolkit folder: CUDA_HOME, CUDA_PATH, nvcc's parent or /usr/local/cuda"),
+        ("cuda.nvcc", _V, "version of the nvcc that would be used to build extensions"),
+        ("cuda.nvcc_path", _T, "that nvcc"),
+        ("rocm.version", _V, "ROCm on this node"),
+        ("listed.env", _I, "environment variables looked at that are set"),
+        ("env.*", _T, "an environment variable that matters to attention kernels; absent when unset"),
+    ),
+    *_terms(
+        "probe/gpus.py",
+        ("listed.gpu", _I, "number of GPUs seen; known to be 0 on a node without a driver"),
+        ("driver.version", _V, "NVIDIA driver"),
+        ("driver.cuda", _V, "newest CUDA that the driver speaks"),
+        ("driver.answers", _B, "the driver's management library or nvidia-smi answered in time"),
+        ("gpu.*.name", _T, "marketing name; for people only, never judged"),
+        ("gpu.*.uuid", _T, "UUID"),
+        ("gpu.*.compute_capability", _C, "compute capability"),
+        ("gpu.*.memory_mib", _I, "memory", "MiB"),
+        ("gpu.*.mig", _T, "MIG mode, where the GPU has one"),
+        ("gpu.*.visible", _B, "CUDA_VISIBLE_DEVICES lets a program see it"),
+        ("gpu.*.shared_memory_bytes", _I, "shared memory that one block may opt in to", "bytes"),
+    ),
+    *_terms(
+        "probe/interpreter.py",
+        ("python.version", _V, "version of the interpreter examined"),
+        ("python.executable", _T, "the interpreter examined"),
+        ("python.prefix", _T, "its environment's folder"),
+        ("python.environment", _T, "venv, conda, uv or system"),
+        ("python.has_pip", _B, "pip can be imported in it"),
+        ("python.writable", _B, "this user may write in its site-packages"),
+        ("libc.version", _V, "glibc of the node"),
+        ("libstdcxx.version", _V, "newest GLIBCXX that the libstdc++ offers which the interpreter would load"),
+        ("libstdcxx.path", _T, "that libstdc++"),
+    ),
+    *_terms(
+        "probe/packages.py",
+        ("listed.package", _I, "distributions found in the interpreter's path"),
+        ("package.*.version", _V, "version, from the distribution's metadata"),
+        ("package.*.path", _T, "folder that holds it"),
+        ("package.*.wheel_tag", _T, "tag of the wheel it came from"),
+        ("package.*.editable", _B, "an editable install"),
+        ("package.*.source", _T, "URL or path it was installed from, when the metadata says so"),
+        ("package.*.duplicates", _TS, "other folders of the path that hold the same distribution: the first one wins"),
+        ("package.*.shadowed_by", _T, "file earlier in the path that takes its import name"),
+        ("package.*.metadata_error", _T, "what is wrong with its metadata"),
+        ("package.*.requires_torch", _T, "the torch that its metadata asks for"),
+        ("torch.triton_requirement", _T, "the triton that this torch's metadata asks for"),
+    ),
+    *_terms(
+        "probe/torch_files.py",
+        ("torch.version", _V, "torch's own version, read from torch/version.py"),
+        ("torch.cuda", _V, "CUDA that torch was built for; absent in a CPU or ROCm build"),
+        ("torch.hip", _V, "ROCm that torch was built for"),
+        ("torch.git_version", _T, "commit that torch was built from"),
+        ("torch.cxx11_abi", _B, "torch was built with the new std::string (cxx11 ABI)"),
+        ("torch.arch_list", _TS, "GPU code in torch: sm_90 (machine code), compute_90 (PTX)"),
+        ("torch.path", _T, "the torch package's folder"),
+    ),
+    *_terms(
+        "probe/binaries.py",
+        ("listed.extension", _I, "compiled extensions examined"),
+        ("extension.*.path", _T, "the file"),
+        ("extension.*.package", _T, "distribution it belongs to"),
+        ("extension.*.needed_libraries", _TS, "libraries it asks the loader for"),
+        ("extension.*.missing_libraries", _TS, "those of them that the loader would not find"),
+        ("extension.*.missing_symbols", _TS, "torch symbols it needs that the installed torch does not export"),
+        ("extension.*.missing_other_symbols", _TS, "symbols of other libraries that it needs and nothing exports"),
+        ("extension.*.needs_cuda_torch", _B, "it needs libraries of a CUDA build of torch, and this torch is none"),
+        ("extension.*.cxx11_abi", _B, "it was built with the new std::string; absent when it shows neither"),
+        ("extension.*.cudart_major", _I, "major version of the libcudart it needs"),
+        ("extension.*.glibc_needed", _V, "newest GLIBC it needs"),
+        ("extension.*.glibcxx_needed", _V, "newest GLIBCXX it needs"),
+        ("extension.*.gpu_code", _TS, "GPU code in it: sm_90 (machine code), compute_90 (PTX)"),
+        ("extension.*.build_id", _T, "ELF build id"),
+        ("extension.*.other_python", _TS, "builds of it for other Pythons that lie where this one's should"),
+    ),
+    *_terms(
+        "probe/inside_answers.py",
+        ("listed.import", _I, "modules that were imported, each in its own child"),
+        ("import.*.outcome", _T, "imported, failed, crashed or hung"),
+        ("import.*.version", _V, "__version__"),
+        ("import.*.path", _T, "__file__"),
+        ("import.*.error", _T, "last lines of the error"),
+        ("import.*.error_type", _T, "class of the innermost error"),
+        ("import.*.undefined_symbol", _T, "the symbol that the loader missed"),
+        ("import.*.missing_library", _T, "the library that the loader missed"),
+        ("import.*.missing_module", _T, "the module that was not found"),
+        ("import.*.signal", _T, "signal that ended the child"),
+        ("import.*.where", _T, "file:line that was running when it crashed or hung"),
+        ("import.*.seconds", _N, "how long it took", "s"),
+        ("torch.cuda_available", _B, "torch.cuda.is_available()"),
+        ("torch.cuda_error", _T, "why torch cannot use a GPU, in its own words"),
+        ("torch.cudnn", _V, "cuDNN that torch loads"),
+        ("torch.device_count", _I, "GPUs that torch sees"),
+        ("listed.sample", _I, "cells of the sample forward passes"),
+        ("sample.*.outcome", _T, "ran, raised, crashed or hung"),
+        ("sample.*.device", _T, "where it ran"),
+        ("sample.*.rules", _T, "whose dtype rules held: the GPU's own, or CUDA's without a GPU"),
+        ("sample.*.handed_dtypes", _TS, "dtypes of q, k, v as the model handed them to attention"),
+        ("sample.*.kernel_dtypes", _TS, "dtypes of q, k, v that reached the kernel"),
+        ("sample.*.kernel", _T, "the operator that ran"),
+        ("sample.*.finite", _B, "output and gradients are finite"),
+        ("sample.*.error", _T, "last line of the error"),
+        ("sample.*.seconds", _N, "how long it took", "s"),
+    ),
+    *_terms(
+        "probe/configs.py",
+        ("listed.config", _I, "configuration files named with --config"),
+        ("config.*.framework", _T, "whose configuration it is"),
+        ("config.*.model", _T, "model_name_or_path"),
+        ("config.*.stage", _T, "training stage"),
+        ("config.*.attention", _T, "the attention asked for, as written"),
+        ("config.*.attention_line", _I, "line of that key"),
+        ("config.*.attention_place", _T, "file:line of that key"),
+        ("config.*.effective_attention", _T, "the attention that the framework makes of it"),
+        ("config.*.half_precision", _T, "bf16, fp16, pure_bf16, fp32 (none at all), or checkpoint: the model's files decide"),
+        ("config.*.trains", _B, "do_train"),
+    ),
+    *_terms(
+        "diagnose/derived.py",
+        ("gpu.*.bf16_native", _B, "compute capability 8.0 or later: bf16 in hardware, not emulated"),
+        ("gpu.*.torch_has_code", _B, "torch carries machine code or PTX that this GPU runs"),
+        ("driver.too_old", _B, "the driver is older than torch's CUDA needs"),
+        ("package.*.fits_torch", _B, "it is the triton that this torch's metadata asks for, or its own accepts this torch"),
+        ("extension.*.abi_differs", _B, "it and torch disagree on std::string"),
+        ("extension.*.cudart_differs", _B, "it needs another CUDA runtime major than torch's"),
+        ("extension.*.glibc_too_old", _B, "it needs a newer glibc than the node has"),
+        ("extension.*.libstdcxx_too_old", _B, "it needs a newer libstdc++ than would be loaded"),
+        ("extension.*.gpus_without_code", _TS, "compute capabilities of this node's GPUs that it has no code for"),
+        ("extension.*.lacks_gpu_code", _B, "it has no code for at least one GPU of the node"),
+    ),
+)  # fmt: skip
+
+_BY_NAME = {term.name: term for term in TERMS}
+
+
+def term_of(name: FactName) -> Term | None:
+    """The entry that describes this name, or None when there is no such fact."""
+    if name.kind == "env":
+        return _BY_NAME["env.*"]
+    if name.kind in PLURAL_KINDS:
+        return _BY_NAME.get(f"{name.kind}.*.{name.attribute}")
+    return _BY_NAME.get(f"{name.kind}.{name.attribute}")
+
+
+def close_names(text: str, *, most: int = 3) -> tuple[str, ...]:
+    """Names that somebody may have meant."""
+    import difflib
+
+    spelled = [term.name.replace(".*.", ".") for term in TERMS]
+    return tuple(difflib.get_close_matches(text, spelled, n=most, cutoff=0.6))
+
+
+def value_fault(kind: Kind, value: Value) -> str | None:
+    """What is wrong with a value for a fact of this kind, or None."""
+    if kind is Kind.TEXTS:
+        good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+        return None if good else "wants a list of strings"
+    if kind is Kind.YES_NO:
+        return None if isinstance(value, bool) else "wants true or false"
+    if kind in (Kind.INTEGER, Kind.NUMBER):
+        good = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return None if good else "wants a number"
+    if not isinstance(value, str):
+        return "wants a string"
+    if kind is Kind.CAPABILITY and not re.fullmatch(r"\d+\.\d", value):
+        return 'wants a compute capability such as "9.0"'
+    return None

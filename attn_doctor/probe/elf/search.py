@@ -1,0 +1,80 @@
+"""Where the dynamic loader would look for a library, in its order. Lists places; opens nothing but ld.so.cache.
+
+The order of glibc's `_dl_map_object` (elf/dl-load.c; ld.so(8) tells it in words): RPATH of the library that asks, of
+those that loaded it and of the executable, all void when the one that asks has a RUNPATH; LD_LIBRARY_PATH; RUNPATH of
+the one that asks; ld.so.cache; the default folders. `glibc-hwcaps` subfolders are left out: what lies there
+are faster builds of the same library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+
+from .ld_cache import read_ld_cache
+from .reader import MACHINES, ElfFile
+
+
+class Found(str, Enum):
+    """How the loader comes to a library."""
+
+    LOADED = "already loaded"
+    RPATH = "RPATH"
+    LD_LIBRARY_PATH = "LD_LIBRARY_PATH"
+    RUNPATH = "RUNPATH"
+    CACHE = "ld.so.cache"
+    DEFAULT = "default folder"
+    BESIDE = "beside the extension"
+    """Not by the loader: it lies in the extension's own package, which is taken to load it first, as torchaudio does."""
+
+
+class SearchPath:
+    """The folders of one process: environment, cache and defaults. `root` is put before absolute system paths."""
+
+    __slots__ = ("_cache", "_defaults", "_machine", "_root", "library_path")
+
+    def __init__(self, environment: Mapping[str, str], root: Path, machine: int) -> None:
+        self._root = str(root).rstrip("/")
+        self._machine = machine
+        # Colon or semicolon, and an empty part means the working folder (ld.so(8)); nobody wants that one examined.
+        listed = environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
+        self.library_path = tuple(folder for folder in listed if folder)
+        self._cache: dict[str, tuple[str, ...]] | None = None
+        multiarch = f"{MACHINES.get(machine, 'unknown')}-linux-gnu"
+        self._defaults = tuple(
+            f"{self._root}/{folder}"
+            for folder in (f"lib/{multiarch}", f"usr/lib/{multiarch}", "lib64", "usr/lib64", "lib", "usr/lib")
+        )
+
+    def candidates(self, name: str, chain: tuple[ElfFile, ...]) -> Iterator[tuple[str, Found]]:
+        """Paths to try for a library, in order. `chain`: the one that asks, who loaded it, ..., the executable."""
+        asking = chain[0]
+        if not asking.runpath:
+            for elf in chain:
+                if not elf.runpath:
+                    yield from ((f"{folder}/{name}", Found.RPATH) for folder in self._expand(elf.rpath, elf))
+        for folder in self.library_path:
+            yield f"{folder}/{name}", Found.LD_LIBRARY_PATH
+        for folder in self._expand(asking.runpath, asking):
+            yield f"{folder}/{name}", Found.RUNPATH
+        if self._cache is None:
+            self._cache = read_ld_cache(Path(f"{self._root}/etc/ld.so.cache"), self._machine)
+        for file in self._cache.get(name, ()):
+            yield f"{self._root}{file}", Found.CACHE
+        for folder in self._defaults:
+            yield f"{folder}/{name}", Found.DEFAULT
+
+    def _expand(self, listed: str, elf: ElfFile) -> Iterator[str]:
+        # Not resolved: the loader, too, takes $ORIGIN from the path by which it opened the library.
+        origin = elf.path.rpartition("/")[0]
+        for folder in listed.split(":"):
+            if not folder:
+                continue
+            expanded = folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+            if "LIB" not in expanded or "$" not in expanded:
+                yield expanded
+                continue
+            # $LIB is lib/x86_64-linux-gnu on Debian, lib64 on Red Hat: whichever is there.
+            for own in (f"lib/{MACHINES.get(self._machine, '')}-linux-gnu", "lib64", "lib"):
+                yield expanded.replace("${LIB}", own).replace("$LIB", own)

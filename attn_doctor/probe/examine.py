@@ -1,0 +1,71 @@
+"""Runs every probe on one target and puts their facts together.
+
+What takes long is started first: the patient imports torch while its files are read here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.machine.target import Target
+from attn_doctor.model.facts import FactSet
+from attn_doctor.probe import binaries, configs, inside_answers, interpreter, node, packages, torch_files
+from attn_doctor.probe.gpus import GpuQuery
+
+#: Without a persistence daemon the driver wakes each GPU in turn: 16 of them take longer than 10 s.
+_DRIVER_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to look at."""
+
+    quick: bool = False
+    """Nothing is imported or run."""
+    timeout: float = 60.0
+    """Seconds for each child."""
+    configs: tuple[Path, ...] = ()
+    virtual_gpu: Mapping[str, Any] | None = None
+
+
+def examine(target: Target, wanted: Wanted, *, folder: Path, say: Callable[[str], None] = lambda _: None) -> FactSet:
+    """Every fact of the target and its node. `folder` is private to this examination."""
+    environment = dict(os.environ)
+    with contextlib.ExitStack() as stack:
+        say("asking the driver")
+        gpus = GpuQuery(environment, folder=folder)
+        stack.callback(gpus.end)
+        toolkit = node.start_nvcc(environment, folder=folder)
+        stack.callback(toolkit.end)
+        say("reading metadata")
+        inventory = packages.take_inventory(target.search_path)
+        inside = None
+        if not wanted.quick:
+            inside = inside_answers.Examination(
+                target,
+                modules=inventory.imports(),
+                torch="torch" in inventory.modules or inventory.of("torch") is not None,
+                timeout=wanted.timeout,
+                virtual_gpu=wanted.virtual_gpu,
+                folder=folder,
+            )
+            stack.callback(inside.end)
+        facts = [
+            *node.probe(environment),
+            *interpreter.probe(target),
+            *packages.probe(inventory, target.told),
+            *torch_files.probe(inventory.modules),
+        ]
+        say("reading binaries")
+        facts += binaries.probe(inventory, target, environment)
+        facts += configs.probe(wanted.configs)
+        hint = FactSet(facts).text("node.gpu_hint")
+        facts += gpus.facts(min(wanted.timeout, _DRIVER_TIMEOUT), hint=hint)
+        facts += toolkit.facts(min(wanted.timeout, 10.0))
+        facts += inside.facts(say) if inside is not None else inside_answers.not_asked()
+    return FactSet(facts)

@@ -1,0 +1,257 @@
+"""Starts inside/examine.py in the patient's interpreter and makes facts of what it answers.
+
+An answer that is missing tells something too: a torch that crashes or hangs on import takes the process with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.machine.process import Completed, Running, signal_name
+from attn_doctor.machine.target import Target
+from attn_doctor.model.facts import Fact
+from attn_doctor.probe.noting import Notes
+
+_FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
+_NOT_ASKED = "not asked for (--quick)"
+
+
+class Examination:
+    """The examination under way; `facts` once."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        modules: tuple[str, ...],
+        torch: bool,
+        timeout: float,
+        virtual_gpu: Mapping[str, Any] | None,
+        folder: Path,
+    ) -> None:
+        self._modules = modules
+        self._torch = torch
+        self._timeout = timeout
+        # Children that hang overlap: two at least, though they share one core.
+        self._jobs = max(2, min(len(os.sched_getaffinity(0)), 4))
+        scratch = folder / "examine-scratch"
+        scratch.mkdir()
+        self._running: Running
+        self._running, self._answers = target.start_inside(
+            "examine",
+            {
+                "modules": list(modules),
+                "timeout": timeout,
+                "scratch": str(scratch),
+                "torch": torch,
+                "sample": torch,
+                "virtual_gpu": dict(virtual_gpu) if virtual_gpu else None,
+                "jobs": self._jobs,
+            },
+            folder=folder,
+        )
+
+    def end(self) -> None:
+        """Ends it early."""
+        self._running.end()
+
+    def facts(self, say: Callable[[str], None]) -> tuple[Fact, ...]:
+        """Waits for the answers: torch within one timeout, everything within one for each round of children."""
+        completed = self._wait(say)
+        notes = Notes()
+        self._note_torch(notes, completed)
+        for module in self._modules:
+            self._note_import(notes, module, completed)
+        imported = len(self._modules) + self._torch
+        notes.known("listed.import", imported, "modules of the attention stack on the interpreter's sys.path")
+        self._note_samples(notes, completed)
+        return notes.facts()
+
+    def _wait(self, say: Callable[[str], None]) -> Completed:
+        started = time.monotonic()
+        rounds = 2 + -(-(len(self._modules) + 2) // self._jobs)
+        torch_limit = self._timeout + 2.0
+        limit = self._timeout * rounds + 10.0
+        while self._running.alive():
+            waited = time.monotonic() - started
+            if waited > limit or (self._torch and waited > torch_limit and self._answer("torch") is None):
+                break
+            done = sum(1 for _ in self._answers.glob("import-*.json"))
+            what = (
+                "importing torch"
+                if self._torch and self._answer("torch") is None
+                else f"{done} of {len(self._modules)} imports"
+            )
+            say(f"examining from inside: {what}")
+            time.sleep(0.01 if waited < 5 else 0.1)
+        return self._running.wait(0.5 if self._answer("done") is not None else 0.0)
+
+    def _answer(self, name: str) -> dict[str, Any] | None:
+        try:
+            value = json.loads((self._answers / f"{name}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _note_torch(self, notes: Notes, completed: Completed) -> None:
+        how = "import torch in a child of its own"
+        if not self._torch:
+            for name in ("cuda_available", "cuda_error", "cudnn", "device_count"):
+                notes.absent(f"torch.{name}", how, "no torch")
+            return
+        answer = self._answer("torch")
+        if answer is None:
+            answer = self._ended_on_torch(completed)
+        _note_outcome(notes, "torch", answer, how)
+        facts = answer.get("facts") or {}
+        why_not = f"importing torch {answer['outcome']}"
+        cuda = self._answer("cuda") or {}
+        for name, value, reason in (
+            ("cudnn", facts.get("cudnn"), facts.get("cudnn_reason")),
+            ("cuda_available", cuda.get("is_available"), cuda.get("reason")),
+            ("device_count", cuda.get("device_count"), cuda.get("reason")),
+        ):
+            if value is not None:
+                notes.known(f"torch.{name}", value, how)
+            elif answer["outcome"] == "imported" and not reason:
+                notes.absent(f"torch.{name}", how)
+            else:
+                notes.unknown(f"torch.{name}", how, reason or why_not)
+        notes.known_or_absent("torch.cuda_error", cuda.get("reason") or None, "torch.cuda.init() in a child")
+        if facts.get("arch_list"):
+            codes = tuple(str(code) for code in facts["arch_list"])
+            notes.known("torch.arch_list", codes, "torch._C._cuda_getArchFlags()")
+        if isinstance(facts.get("cxx11_abi"), bool):
+            notes.known("torch.cxx11_abi", facts["cxx11_abi"], "torch.compiled_with_cxx11_abi()")
+        for device in cuda.get("devices") or ():
+            index = device["index"]
+            if device.get("shared_memory_per_block_optin"):
+                notes.known(
+                    f"gpu.{index}.shared_memory_bytes",
+                    device["shared_memory_per_block_optin"],
+                    "torch.cuda.get_device_properties()",
+                )
+
+    def _ended_on_torch(self, completed: Completed) -> dict[str, Any]:
+        """The process ended, or had to be ended, while it imported torch."""
+        frame = _FRAME.search(completed.stderr)
+        where = f"{frame[1]}:{frame[2]}" if frame else None
+        if self._answer("torch-started") is None:
+            last = (completed.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            return {"outcome": "not_examined", "reason": f"the examination {completed.ended()}: {last[:300]}"}
+        if completed.timed_out:
+            return {"outcome": "hung", "seconds": round(completed.seconds, 1), "where": where}
+        if completed.signal is not None:
+            name = signal_name(completed.signal)
+            return {"outcome": "crashed", "signal_name": name, "how": f"killed by {name}", "where": where}
+        return {
+            "outcome": "crashed",
+            "how": f"left the process with exit status {completed.status}",
+            "where": where,
+            "stderr": completed.stderr,
+        }
+
+    def _note_import(self, notes: Notes, module: str, completed: Completed) -> None:
+        answer = self._answer(f"import-{module}")
+        how = f"import {module} in a child of its own, within {self._timeout:g} s"
+        if answer is None:
+            torch = self._answer("torch")
+            reason = (
+                "not tried, since importing torch ends the process"
+                if self._torch and torch is None
+                else f"the examination {completed.ended()} before it came to it"
+            )
+            answer = {"outcome": "not_examined", "reason": reason}
+        _note_outcome(notes, module, answer, how)
+
+    def _note_samples(self, notes: Notes, completed: Completed) -> None:
+        how = "sample attention block, forward and backward"
+        if not self._torch:
+            notes.known("listed.sample", 0, how)
+            return
+        answer = self._answer("sample")
+        if answer is None:
+            notes.unknown("listed.sample", how, f"the examination {completed.ended()} before it came to it")
+            return
+        if answer.get("reason"):
+            notes.unknown("listed.sample", how, f"not run: {answer['reason']}")
+            return
+        cells = answer["cells"]
+        notes.known("listed.sample", len(cells), how)
+        for cell in cells:
+            own = f"sample.sdpa-{cell['device']}-{cell['dtype']}-{cell['mode']}."
+            if cell["outcome"] == "not_examined":
+                notes.unknown(own + "outcome", how, cell.get("error") or "not run")
+            else:
+                notes.known(own + "outcome", cell["outcome"], how)
+            notes.known(own + "device", cell["device"], how)
+            notes.known(own + "rules", cell["rules"], how)
+            for name in ("handed_dtypes", "kernel_dtypes"):
+                notes.known_or_absent(own + name, tuple(cell.get(name) or ()), how)
+            notes.known_or_absent(own + "kernel", cell.get("kernel"), how)
+            notes.known_or_absent(own + "error", cell.get("error"), how)
+            notes.known_or_absent(own + "seconds", cell.get("seconds"), how)
+            finite = [cell.get(key) for key in ("output_finite", "gradients_finite")]
+            if all(isinstance(one, bool) for one in finite):
+                notes.known(own + "finite", all(finite), how)
+            else:
+                notes.absent(own + "finite", how, "it did not come to its end")
+
+
+def not_asked() -> tuple[Fact, ...]:
+    """The facts that --quick leaves unasked."""
+    notes = Notes()
+    for name in (
+        "listed.import",
+        "listed.sample",
+        "torch.cuda_available",
+        "torch.cuda_error",
+        "torch.cudnn",
+        "torch.device_count",
+    ):
+        notes.unknown(name, "nothing was imported or run", _NOT_ASKED, asked=False)
+    return notes.facts()
+
+
+def _note_outcome(notes: Notes, module: str, answer: Mapping[str, Any], how: str) -> None:
+    own = f"import.{module}."
+    outcome = answer["outcome"]
+    if outcome == "not_examined":
+        notes.unknown(own + "outcome", how, answer.get("reason") or "no child could look")
+        return
+    notes.known(own + "outcome", outcome, how)
+    error = answer.get("error") or answer.get("how")
+    if outcome == "crashed" and answer.get("stderr"):
+        error = f"{error}; last words: {_last_words(answer['stderr'])}"
+    if outcome == "hung":
+        error = f"no answer within {answer['seconds']:g} s"
+    notes.known_or_absent(own + "error", error, how)
+    for name, key in (
+        ("version", "version"),
+        ("path", "path"),
+        ("error_type", "error_type"),
+        ("undefined_symbol", "undefined_symbol"),
+        ("missing_library", "missing_library"),
+        ("missing_module", "missing_module"),
+        ("signal", "signal_name"),
+        ("where", "where"),
+        ("seconds", "seconds"),
+    ):
+        notes.known_or_absent(own + name, answer.get(key), how)
+
+
+def _last_words(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    # faulthandler's own listing stands in `where` already
+    spoken = [
+        line
+        for line in lines
+        if not line.startswith(("File ", "Fatal Python", "Current thread", "Thread 0x", "Extension modules"))
+    ]
+    return (spoken or lines or [""])[-1][:300]

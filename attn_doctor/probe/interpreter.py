@@ -1,0 +1,30 @@
+"""Facts of the interpreter itself, from what it told about itself (inside/interpreter.py)."""
+
+from __future__ import annotations
+
+import os
+
+from attn_doctor.machine.target import Target
+from attn_doctor.model.facts import Fact
+from attn_doctor.probe.noting import Notes
+
+
+def probe(target: Target) -> tuple[Fact, ...]:
+    """Version, folder, environment, pip, libc."""
+    told = target.told
+    notes = Notes()
+    how = f"asked {target.python}"
+    notes.known("python.version", target.version, how)
+    notes.known("python.executable", str(target.python), how)
+    notes.known("python.prefix", str(target.prefix), how)
+    notes.known("python.environment", target.environment_kind, how)
+    notes.known("python.has_pip", bool(told.get("has_pip")), how)
+    platlib = str(told.get("platlib") or "")
+    notes.known("python.writable", os.access(platlib, os.W_OK), f"access({platlib}, W_OK)")
+    libc = str(told.get("libc") or "")
+    if libc.startswith("glibc "):
+        notes.known("libc.version", libc.removeprefix("glibc "), "confstr(CS_GNU_LIBC_VERSION) in the interpreter")
+    else:
+        reason = str(told.get("libc_reason") or f"the C library is {libc or 'not glibc'}")
+        notes.absent("libc.version", "confstr(CS_GNU_LIBC_VERSION) in the interpreter", reason)
+    return notes.facts()

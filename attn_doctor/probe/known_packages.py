@@ -1,0 +1,69 @@
+"""The distributions that make up an attention stack, and what they are imported as.
+
+A distribution's name, its import name and its compiled modules differ: flash-attn 4 shares the `flash_attn`
+namespace with flash-attn 2, flash-attn 3 is `flash_attn_interface`, nvidia-cutlass-dsl is `cutlass`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """One distribution."""
+
+    name: str
+    """Canonical distribution name."""
+    module: str
+    """Top-level name it is imported as."""
+    imports: tuple[str, ...] = ()
+    """What `check` imports to see that it works; empty for frameworks that are only read about."""
+    extensions: tuple[str, ...] = ()
+    """Compiled modules that lie outside its own folder."""
+
+
+def _package(name: str, module: str, *imports: str, extensions: tuple[str, ...] = ()) -> Package:
+    return Package(name=name, module=module, imports=imports, extensions=extensions)
+
+
+PACKAGES: tuple[Package, ...] = (
+    _package("torch", "torch", "torch"),
+    _package("triton", "triton", "triton"),
+    _package("pytorch-triton", "triton", "triton"),
+    _package("pytorch-triton-rocm", "triton", "triton"),
+    _package("flash-attn", "flash_attn", "flash_attn", extensions=("flash_attn_2_cuda",)),
+    _package("flash-attn-3", "flash_attn_interface", "flash_attn_interface", extensions=("flash_attn_3",)),
+    _package("flashattn-hopper", "flash_attn_interface", "flash_attn_interface"),
+    _package("flash-attn-4", "flash_attn", "flash_attn.cute"),
+    # The bare package hides a failing extension: xformers.ops is what a model imports.
+    _package("xformers", "xformers", "xformers.ops"),
+    _package("flash-linear-attention", "fla", "fla"),
+    _package("fla-core", "fla", "fla"),
+    _package("transformers", "transformers", "transformers"),
+    _package("x-transformers", "x_transformers", "x_transformers"),
+    _package("torchvision", "torchvision", "torchvision"),
+    _package("torchaudio", "torchaudio", "torchaudio"),
+    _package("transformer-engine", "transformer_engine", "transformer_engine.pytorch"),
+    _package("causal-conv1d", "causal_conv1d", "causal_conv1d", extensions=("causal_conv1d_cuda",)),
+    _package("mamba-ssm", "mamba_ssm", "mamba_ssm", extensions=("selective_scan_cuda",)),
+    _package("sageattention", "sageattention", "sageattention"),
+    _package("bitsandbytes", "bitsandbytes", "bitsandbytes"),
+    _package("nvidia-cutlass-dsl", "cutlass", "cutlass"),
+    _package("deepspeed", "deepspeed", "deepspeed"),
+    _package("vllm", "vllm"),
+    _package("llamafactory", "llamafactory"),
+    _package("accelerate", "accelerate"),
+    _package("peft", "peft"),
+    _package("trl", "trl"),
+    _package("kernels", "kernels"),
+    _package("tilelang", "tilelang"),
+    _package("flashinfer-python", "flashinfer"),
+    _package("einops", "einops"),
+    _package("nvidia-nccl-cu12", "nvidia"),
+    _package("nvidia-nccl-cu13", "nvidia"),
+    _package("nvidia-cudnn-cu12", "nvidia"),
+    _package("nvidia-cudnn-cu13", "nvidia"),
+)
+
+BY_NAME = {package.name: package for package in PACKAGES}

@@ -1,0 +1,161 @@
+"""The node itself: operating system, container, job, CUDA toolkit, ROCm, the environment variables that matter."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import shutil
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from attn_doctor.machine.process import Running
+from attn_doctor.model.facts import Fact
+from attn_doctor.probe.noting import Notes
+
+#: Variables that change which libraries are loaded, which kernels run, or how they are built.
+VARIABLES = (
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES", "CUDA_HOME", "CUDA_PATH", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING",
+    "TORCH_CUDA_ARCH_LIST", "TORCH_CUDNN_SDPA_ENABLED", "TORCH_CUDNN_SDPA_PREFERRED",
+    "TORCH_CUDNN_SDPA_DEPRIORITIZED", "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "PYTORCH_ROCM_ARCH",
+    "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE", "PYTORCH_CUDA_ALLOC_CONF", "NVIDIA_TF32_OVERRIDE",
+    "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "TRITON_LIBCUDA_PATH", "TRITON_CACHE_DIR",
+    "TRITON_F32_DEFAULT", "TRITON_INTERPRET", "CC", "FLASH_ATTENTION_FORCE_BUILD",
+    "FLASH_ATTENTION_SKIP_CUDA_BUILD", "FLASH_ATTENTION_TRITON_AMD_ENABLE", "FLASH_ATTENTION_DETERMINISTIC",
+    "FLASH_ATTN_CUDA_ARCHS", "XFORMERS_DISABLED", "XFORMERS_DISABLE_FLASH_ATTN", "XFORMERS_FORCE_DISABLE_TRITON",
+    "XFORMERS_IGNORE_FLASH_VERSION_CHECK", "NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN", "NVTE_UNFUSED_ATTN",
+    "NVTE_FRAMEWORK", "VLLM_ATTENTION_BACKEND", "VLLM_FLASH_ATTN_VERSION", "FLA_USE_FAST_OPS",
+    "FLA_TRIL_PRECISION", "FLA_USE_TMA", "FLA_CONV_BACKEND", "FLA_DISABLE_BACKEND_DISPATCH", "FLA_TILELANG",
+    "FLASHINFER_CUDA_ARCH_LIST", "ACCELERATE_MIXED_PRECISION", "NCCL_NVLS_ENABLE", "DS_SKIP_CUDA_CHECK",
+)  # fmt: skip
+
+
+def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fact, ...]:
+    """Everything but nvcc's version, which costs a process (`start_nvcc`). `root` is another one in tests."""
+    notes = Notes()
+    name = environment.get("SLURMD_NODENAME")
+    notes.known("node.hostname", name or socket.gethostname(), "SLURMD_NODENAME" if name else "gethostname()")
+    notes.known_or_absent("node.os", _os_name(root), "/etc/os-release")
+    notes.known("node.kernel", platform.release(), "uname -r")
+    notes.known("node.machine", platform.machine(), "uname -m")
+    notes.known_or_absent("node.container", _container(environment, root), "container marker files and variables")
+    notes.known_or_absent("node.slurm_job", environment.get("SLURM_JOB_ID"), "SLURM_JOB_ID")
+    notes.known("node.cpus", len(os.sched_getaffinity(0)), "sched_getaffinity")
+    notes.known_or_absent("node.memory_mib", _memory_mib(root), "/proc/meminfo")
+    notes.known_or_absent("node.gpu_hint", gpu_hint(root), "device nodes, kernel modules and PCI display devices")
+    notes.known_or_absent("rocm.version", _rocm(root), "/opt/rocm/.info/version")
+    seen = 0
+    for variable in VARIABLES:
+        value = environment.get(variable)
+        seen += value is not None
+        notes.known_or_absent(f"env.{variable}", value, "the environment attn-doctor was started with", "not set")
+    notes.known("listed.env", seen, "the environment attn-doctor was started with")
+    return notes.facts()
+
+
+def start_nvcc(environment: Mapping[str, str], *, folder: Path, root: Path = Path("/")) -> Toolkit:
+    """Looks for the CUDA toolkit as torch's extension builder does, and starts its nvcc."""
+    return Toolkit(environment, folder=folder, root=root)
+
+
+class Toolkit:
+    """The CUDA toolkit that would build extensions here. `facts` once."""
+
+    def __init__(self, environment: Mapping[str, str], *, folder: Path, root: Path) -> None:
+        self._how = "CUDA_HOME, CUDA_PATH, nvcc on PATH, /usr/local/cuda"
+        self.home = self._home(environment, root)
+        self.nvcc = self.home / "bin" / "nvcc" if self.home else None
+        self._running: Running | None = None
+        if self.nvcc and os.access(self.nvcc, os.X_OK):
+            with contextlib.suppress(Exception):
+                self._running = Running([str(self.nvcc), "--version"], folder=folder, name="nvcc")
+
+    @staticmethod
+    def _home(environment: Mapping[str, str], root: Path) -> Path | None:
+        for variable in ("CUDA_HOME", "CUDA_PATH"):
+            if environment.get(variable):
+                return Path(environment[variable])
+        nvcc = shutil.which("nvcc", path=environment.get("PATH"))
+        if nvcc:
+            # A distribution's /usr/bin/nvcc may be a link or a wrapper: the toolkit is where the real one lies.
+            return Path(nvcc).resolve().parent.parent
+        usual = root / "usr/local/cuda"
+        return usual if usual.is_dir() else None
+
+    def end(self) -> None:
+        """Ends nvcc early."""
+        if self._running is not None:
+            self._running.end()
+
+    def facts(self, timeout: float) -> tuple[Fact, ...]:
+        """Waits for nvcc at most so long."""
+        notes = Notes()
+        notes.known_or_absent("cuda.home", str(self.home) if self.home else None, self._how)
+        if self._running is None:
+            reason = f"no nvcc in {self.home}/bin" if self.home else "no CUDA toolkit"
+            notes.absent("cuda.nvcc", self._how, reason)
+            notes.absent("cuda.nvcc_path", self._how, reason)
+            return notes.facts()
+        completed = self._running.wait(timeout)
+        notes.known("cuda.nvcc_path", str(self.nvcc), self._how)
+        match = re.search(r"release (\d+\.\d+)(?:, V([\d.]+))?", completed.stdout)
+        if match:
+            notes.known("cuda.nvcc", match[2] or match[1], f"{self.nvcc} --version")
+        else:
+            notes.unknown("cuda.nvcc", f"{self.nvcc} --version", f"nvcc {completed.ended()} and named no release")
+        return notes.facts()
+
+
+def gpu_hint(root: Path = Path("/")) -> str | None:
+    """A sign of a GPU that needs no driver library."""
+    for path in ("proc/driver/nvidia/version", "dev/nvidiactl", "dev/dxg", "dev/kfd"):
+        if (root / path).exists():
+            return f"/{path} is there"
+    for device in sorted((root / "sys/bus/pci/devices").glob("*")):
+        with contextlib.suppress(OSError):
+            vendor = (device / "vendor").read_text().strip()
+            kind = (device / "class").read_text().strip()
+            if vendor in ("0x10de", "0x1002") and kind.startswith(("0x0300", "0x0302", "0x0380", "0x1200")):
+                maker = "NVIDIA" if vendor == "0x10de" else "AMD"
+                return f"PCI device {device.name} is a display or compute device of {maker}"
+    return None
+
+
+def _os_name(root: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        match = re.search(r'^PRETTY_NAME="?([^"\n]+)', (root / "etc/os-release").read_text(), re.MULTILINE)
+        return match[1] if match else None
+    return None
+
+
+def _container(environment: Mapping[str, str], root: Path) -> str | None:
+    for variable, runtime in (
+        ("APPTAINER_NAME", "apptainer"),
+        ("SINGULARITY_NAME", "singularity"),
+        ("ENROOT_ROOTFS", "enroot"),
+        ("KUBERNETES_SERVICE_HOST", "kubernetes"),
+    ):
+        if environment.get(variable):
+            return runtime
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    if (root / ".dockerenv").exists():
+        return "docker"
+    return environment.get("container")
+
+
+def _memory_mib(root: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        match = re.search(r"^MemTotal:\s+(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
+        return int(match[1]) // 1024 if match else None
+    return None
+
+
+def _rocm(root: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        match = re.match(r"\d+(\.\d+)+", (root / "opt/rocm/.info/version").read_text().strip())
+        return match[0] if match else None
+    return None

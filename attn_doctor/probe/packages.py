@@ -1,0 +1,273 @@
+"""Packages of the interpreter under examination, from metadata alone: nothing is imported."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.model.facts import Fact
+from attn_doctor.probe.known_packages import BY_NAME, PACKAGES
+from attn_doctor.probe.noting import Notes
+
+#: A package that is compiled against torch says so in its metadata, whoever made it.
+_NEEDS_TORCH = re.compile(rb"^Requires-Dist:\s*torch(?![\w.-])(?!.*extra\s*==)", re.MULTILINE | re.IGNORECASE)
+_MOST_METADATA = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """One dist-info or egg-info folder of the path."""
+
+    name: str
+    version: str | None
+    """None where neither metadata nor folder name tell."""
+    info: Path
+    folder: Path
+    """The entry of sys.path it was found in."""
+    error: str
+    requires: tuple[str, ...]
+    editable_at: Path | None
+    source: str | None
+    wheel_tags: tuple[str, ...]
+    files: tuple[str, ...]
+    """From RECORD, relative to `folder`; empty without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What the path holds, for the probes that go on from there."""
+
+    distributions: tuple[Distribution, ...]
+    """Those of interest, the one that wins first."""
+    modules: Mapping[str, Path]
+    """Top-level names of interest that the path offers, with or without metadata."""
+    count: int
+
+    def of(self, name: str) -> Distribution | None:
+        """The distribution of this canonical name that wins."""
+        return next((dist for dist in self.distributions if dist.name == name), None)
+
+    def imports(self) -> tuple[str, ...]:
+        """Modules worth importing, torch apart."""
+        wanted: list[str] = []
+        for package in PACKAGES:
+            there = package.module in self.modules or self.of(package.name) is not None
+            # flash-attn 4 lies in flash-attn 2's namespace: only its own distribution makes flash_attn.cute expected.
+            if there and (self.of(package.name) is not None or "." not in "".join(package.imports)):
+                wanted.extend(name for name in package.imports if name != "torch")
+        if "flash_attn_2_cuda" in self.modules:
+            wanted.append("flash_attn_2_cuda")
+        if "xformers" in self.modules and "xformers.ops" not in wanted:
+            wanted.append("xformers.ops")
+        return tuple(dict.fromkeys(wanted))
+
+
+def take_inventory(search_path: Iterable[Path]) -> Inventory:
+    """Reads the names of everything in the path, and the metadata of what matters here."""
+    tops = {package.module for package in PACKAGES} | {name for package in PACKAGES for name in package.extensions}
+    found: list[Distribution] = []
+    modules: dict[str, Path] = {}
+    count = 0
+    seen: set[Path] = set()
+    for folder in search_path:
+        real = folder.resolve()
+        if real in seen:  # lib64 is often a link to lib
+            continue
+        seen.add(real)
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError:
+            continue
+        for entry in entries:
+            top = entry.name.split(".", 1)[0]
+            if top in tops and top not in modules and _importable(entry):
+                modules[top] = entry
+            if not entry.name.endswith((".dist-info", ".egg-info")):
+                continue
+            count += 1
+            dist = _distribution(entry, folder)
+            if dist is not None:
+                found.append(dist)
+    return Inventory(distributions=tuple(found), modules=modules, count=count)
+
+
+def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Facts of the packages; `told` is what the interpreter told about itself (its marker environment)."""
+    notes = Notes()
+    notes.known("listed.package", inventory.count, "dist-info folders on the interpreter's sys.path")
+    markers = {key: str(value) for key, value in (told.get("markers") or {}).items()}
+    names = dict.fromkeys(dist.name for dist in inventory.distributions)
+    for name in names:
+        same = [dist for dist in inventory.distributions if dist.name == name]
+        _note(notes, same, inventory, markers)
+    torch = inventory.of("torch")
+    how = "Requires-Dist of torch's metadata"
+    if torch is not None:
+        asked, error = _requirement(torch, ("triton", "pytorch-triton", "pytorch-triton-rocm"), markers)
+        if error:
+            notes.unknown("torch.triton_requirement", how, error)
+        else:
+            notes.known_or_absent("torch.triton_requirement", asked, how, "torch asks for no triton here")
+    else:
+        notes.absent("torch.triton_requirement", how, "no torch distribution")
+    return notes.facts()
+
+
+def _note(notes: Notes, same: list[Distribution], inventory: Inventory, markers: Mapping[str, str]) -> None:
+    dist = same[0]
+    own = f"package.{dist.name}."
+    how = f"{dist.info}"
+    if dist.version is None:
+        notes.unknown(own + "version", how, dist.error or "its metadata names no version")
+    else:
+        notes.known(own + "version", dist.version, how)
+    notes.known(own + "path", str(dist.editable_at or dist.folder), how)
+    notes.known_or_absent(own + "wheel_tag", ", ".join(dist.wheel_tags) or None, f"{how}/WHEEL")
+    notes.known(own + "editable", dist.editable_at is not None, f"{how}/direct_url.json")
+    notes.known_or_absent(own + "source", dist.source, f"{how}/direct_url.json")
+    notes.known_or_absent(own + "metadata_error", dist.error or None, how)
+    others = tuple(f"{other.info} ({other.version or 'no version'})" for other in same[1:])
+    notes.known_or_absent(own + "duplicates", others, "dist-info folders of the same name on sys.path")
+    known = BY_NAME.get(dist.name)
+    if known is not None:
+        taken = inventory.modules.get(known.module)
+        mine = dist.folder / known.module
+        shadow = (
+            taken is not None
+            and dist.editable_at is None
+            and taken.parent.resolve() != dist.folder.resolve()
+            and any(mine.parent.glob(f"{known.module}*"))
+        )
+        notes.known_or_absent(own + "shadowed_by", str(taken) if shadow else None, f"first {known.module} on sys.path")
+    asked, error = _requirement(dist, ("torch",), markers)
+    if error:
+        notes.unknown(own + "requires_torch", how, error)
+    else:
+        notes.known_or_absent(own + "requires_torch", asked, f"Requires-Dist in {how}")
+
+
+def _distribution(info: Path, folder: Path) -> Distribution | None:
+    """The distribution if it is of interest, else None."""
+    stem = info.name.rsplit(".", 1)[0]
+    parts = stem.split("-")
+    # torch-2.13.0+cpu.dist-info; an egg-info carries a Python tag behind: flash_attn-2.5.8-py3.11-linux-x86_64.egg-info
+    name = canonicalize_name(parts[0])
+    named_version = parts[1] if len(parts) > 1 else None
+    raw, error = _metadata(info)
+    if name not in BY_NAME and not _NEEDS_TORCH.search(raw):
+        return None
+    headers = HeaderParser().parsestr(raw.decode(errors="replace")) if raw else None
+    version = headers.get("Version") if headers else None
+    if raw and not error and (version is None or headers is None or headers.get("Name") is None):
+        error = "its metadata names no package and version"
+    for candidate in (version, named_version):
+        if candidate is not None and not _is_version(candidate):
+            error = error or f"its version {candidate[:80]!r} is none"
+    version = next((one for one in (version, named_version) if one is not None and _is_version(one)), None)
+    direct = _json(info / "direct_url.json")
+    url = str(direct.get("url") or "")
+    editable = (
+        bool((direct.get("dir_info") or {}).get("editable")) if isinstance(direct.get("dir_info"), dict) else False
+    )
+    path = Path(unquote(urlsplit(url).path)) if editable and url.startswith("file:") else None
+    return Distribution(
+        name=name,
+        version=version,
+        info=info,
+        folder=folder,
+        error=error,
+        requires=tuple(str(item) for item in headers.get_all("Requires-Dist") or ()) if headers else (),
+        editable_at=path,
+        source=_without_secrets(url) or None,
+        wheel_tags=tuple(re.findall(r"^Tag:\s*(\S+)", _read(info / "WHEEL"), re.MULTILINE)),
+        files=_recorded(info),
+    )
+
+
+def _metadata(info: Path) -> tuple[bytes, str]:
+    """The header part of METADATA or PKG-INFO, and what is wrong with it."""
+    file = info if info.is_file() else info / ("METADATA" if info.name.endswith(".dist-info") else "PKG-INFO")
+    try:
+        if file.stat().st_size > _MOST_METADATA:
+            return b"", f"{file.name} is larger than {_MOST_METADATA // 10**6} MB"
+        raw = file.read_bytes()
+    except FileNotFoundError:
+        return b"", f"{file.name} is missing"
+    except OSError as error:
+        return b"", f"{file.name} cannot be read: {error.strerror}"
+    if b"\0" in raw[:4096]:
+        return b"", f"{file.name} is binary garbage"
+    head = re.split(rb"\r?\n\r?\n", raw, maxsplit=1)[0]
+    return head, "" if head.strip() else f"{file.name} is empty"
+
+
+def _recorded(info: Path) -> tuple[str, ...]:
+    if info.is_file():
+        return ()
+    lines = _read(info / "RECORD").splitlines()
+    if not lines and info.name.endswith(".egg-info"):
+        # relative to the egg-info folder
+        return tuple(
+            str(Path(line).relative_to("..")) if line.startswith("../") else line
+            for line in _read(info / "installed-files.txt").splitlines()
+        )
+    return tuple(line.split(",", 1)[0].strip('"') for line in lines)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_bytes()[: 64 * 2**20].decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _without_secrets(url: str) -> str:
+    """The URL without user and password, which private indices carry."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else url
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _importable(entry: Path) -> bool:
+    return entry.suffix in (".py", ".so") or (entry.is_dir() and not entry.name.endswith((".dist-info", ".egg-info")))
+
+
+def _requirement(dist: Distribution, names: tuple[str, ...], markers: Mapping[str, str]) -> tuple[str | None, str]:
+    """What it asks of the named package under this interpreter's markers, and why that cannot be told."""
+    for text in dist.requires:
+        try:
+            requirement = Requirement(text)
+            if canonicalize_name(requirement.name) not in names:
+                continue
+            if requirement.marker is None or requirement.marker.evaluate({**markers, "extra": ""}):
+                return str(requirement.specifier) or ">=0", ""
+        except (InvalidRequirement, UndefinedEnvironmentName, ValueError) as error:
+            if any(name in text for name in names):
+                return None, f"Requires-Dist {text[:80]!r} cannot be read: {type(error).__name__}"
+    return None, ""

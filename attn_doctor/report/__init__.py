@@ -1,0 +1,1 @@
+"""Diagnosis -> words. The only layer that prints."""

@@ -1,0 +1,78 @@
+"""The report for pasting into an issue: names of people and machines masked unless asked."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+from pathlib import Path
+from typing import IO
+
+from attn_doctor.model.findings import Finding
+from attn_doctor.model.report import Report
+from attn_doctor.report import phrases
+
+
+def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> None:
+    """Writes the whole report."""
+    lines = [f"**{phrases.counted(report)}**", "", f"- {phrases.examined(report)}"]
+    lines += [f"- {line}" for line in (phrases.node(report.facts), *phrases.gpus(report.facts))]
+    lines += [f"- {phrases.stack(report.facts)}", *(f"- {line}" for line in phrases.samples(report.facts)), ""]
+    for finding in report.diagnosis.findings:
+        lines += _finding(finding)
+    if report.diagnosis.open_questions:
+        lines += ["### Open questions", ""]
+        for reason, recipes in phrases.by_reason(report.diagnosis.open_questions).items():
+            lines.append(f"- {reason}: {', '.join(recipes)}")
+        lines.append("")
+    lines += [f"{line}  " for line in phrases.verdict(report)]
+    if verbose:
+        lines += ["", "<details><summary>Facts</summary>", "", "```"]
+        lines += [f"{phrases.said(fact)}  [{fact.how}]" for fact in report.facts.values()]
+        lines += ["```", "", "</details>"]
+    text = "\n".join(lines) + "\n"
+    stream.write(mask(text, hosts=_hosts(report)) if masked else text)
+
+
+def mask(text: str, *, hosts: tuple[str, ...]) -> str:
+    """The text without the user's name, home folder and the host's names."""
+    home = str(Path("~").expanduser())
+    user = _user()
+    if len(home) > 1:
+        text = text.replace(home, "~")
+    text = re.sub(r"/(home|Users)/[^/\s:]+", r"/\1/<user>", text)
+    # A name of one or two letters would tear other words apart; root is nobody's name.
+    if len(user) > 2 and user != "root":
+        text = re.sub(rf"(?<![\w]){re.escape(user)}(?![\w])", "<user>", text)
+    for host in sorted(set(hosts), key=len, reverse=True):
+        if host:
+            text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "<host>", text)
+    return text
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without an entry for this user
+        return ""
+
+
+def _hosts(report: Report) -> tuple[str, ...]:
+    name = report.facts.text("node.hostname") or ""
+    own = socket.gethostname()
+    return (name, name.partition(".")[0], own, own.partition(".")[0])
+
+
+def _finding(finding: Finding) -> list[str]:
+    place = finding.locations[0] if finding.locations else None
+    where = f" `{place.file}{f':{place.line}' if place.line else ''}`" if place else ""
+    lines = [f"### [{finding.severity.value}] {finding.id}{where}", "", finding.title, ""]
+    lines += [f"- because {phrases.said(fact)} (`{fact.how}`)" for fact in finding.evidence]
+    lines += [f"- so that {symptom.title}" for symptom in finding.symptoms]
+    lines += ["", finding.why, ""]
+    for number, remedy in enumerate(finding.remedies, start=1):
+        why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
+        lines.append(f"{number}. {remedy.title} ({remedy.safety.value}{why})")
+        lines += [f"   ```\n   {command}\n   ```" for action in remedy.actions for command in action.commands]
+    lines += ["", f"{phrases.sure(finding)}. {' '.join(finding.references)}", ""]
+    return lines

@@ -1,0 +1,188 @@
+"""Phrases that text and markdown share: what was examined, what a fact says, what it all comes to."""
+
+from __future__ import annotations
+
+from attn_doctor.diagnose.words import shown
+from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Unknown
+from attn_doctor.model.findings import Finding, OpenQuestion, Severity
+from attn_doctor.model.report import Report
+
+#: Shown in this order when they are installed.
+_STACK = (
+    "torch", "triton", "pytorch-triton", "flash-attn", "flash-attn-3", "flash-attn-4", "xformers",
+    "flash-linear-attention", "fla-core", "transformers", "x-transformers", "llamafactory", "deepspeed",
+    "accelerate", "peft", "trl", "vllm", "transformer-engine", "causal-conv1d", "mamba-ssm", "sageattention",
+    "bitsandbytes", "nvidia-cutlass-dsl",
+)  # fmt: skip
+
+
+def examined(report: Report) -> str:
+    """The first line of every report."""
+    one = report.examined
+    return (
+        f"attn-doctor {report.doctor_version} examined {one.python} "
+        f"(Python {one.version}, {one.environment}; {one.because})"
+    )
+
+
+def node(facts: FactSet) -> str:
+    """The node in a line."""
+    parts = [
+        facts.text("node.os") or "unknown system",
+        f"Linux {facts.text('node.kernel') or '?'}",
+        f"glibc {facts.text('libc.version')}" if facts.value("libc.version") else "libc not known",
+    ]
+    for name, word in (("node.container", "in {}"), ("node.slurm_job", "Slurm job {}")):
+        if facts.value(name):
+            parts.append(word.format(facts.value(name)))
+    if facts.value("driver.version"):
+        parts.append(f"driver {facts.value('driver.version')}")
+    return f"{facts.text('node.hostname') or 'this node'}: {', '.join(parts)}"
+
+
+def gpus(facts: FactSet) -> tuple[str, ...]:
+    """One line for each sort of GPU, or one that says why there is none."""
+    lines: dict[str, list[str]] = {}
+    for index in facts.subjects("gpu"):
+        own = f"gpu.{index}."
+        cc = facts.value(own + "compute_capability")
+        native = facts.value(own + "bf16_native")
+        words = [
+            str(facts.value(own + "name") or "GPU"),
+            f"compute capability {cc}" if cc else "compute capability not known",
+            *([f"bf16 {'native' if native else 'emulated, not native'}"] if native is not None else []),
+        ]
+        memory = facts.value(own + "memory_mib")
+        if isinstance(memory, int):
+            words.append(f"{memory / 1024:.0f} GiB")
+        if facts.value(own + "mig") == "on":
+            words.append("MIG on")
+        if facts.value(own + "visible") is False:
+            words.append("hidden by CUDA_VISIBLE_DEVICES")
+        if facts.fact(own + "compute_capability").origin.value == "assumed":
+            words.append("assumed, not there")
+        lines.setdefault(", ".join(words), []).append(index)
+    if lines:
+        return tuple(f"GPU {', '.join(indices)}: {words}" for words, indices in lines.items())
+    state = facts.fact("listed.gpu").state
+    if isinstance(state, Unknown):
+        return (f"GPUs: could not look: {state.reason}",)
+    return ("GPUs: none",)
+
+
+def stack(facts: FactSet) -> str:
+    """The installed attention stack in a line."""
+    parts = []
+    for package in _STACK:
+        state = facts.fact(f"package.{package}.version").state
+        if isinstance(state, Known):
+            parts.append(f"{package} {state.value}")
+        elif isinstance(state, Unknown) and package in facts.subjects("package"):
+            parts.append(f"{package} (version not readable)")
+    torch = facts.fact("torch.version").state
+    if not any(part.startswith("torch ") for part in parts):
+        parts.insert(0, f"torch {torch.value}" if isinstance(torch, Known) else "no torch")
+    return " · ".join(parts)
+
+
+def samples(facts: FactSet) -> tuple[str, ...]:
+    """The sample forward passes, one line for each rules-and-device, dtypes as they reached the kernel."""
+    lines: dict[str, list[str]] = {}
+    for cell in facts.subjects("sample"):
+        own = f"sample.{cell}."
+        outcome = facts.value(own + "outcome")
+        handed, kernel = facts.value(own + "handed_dtypes"), facts.value(own + "kernel_dtypes")
+        words = f"{cell.split('-', 2)[-1].replace('-', ' ')}: "
+        if outcome == "ran" and isinstance(kernel, tuple):
+            came = _short(kernel)
+            went = _short(handed) if isinstance(handed, tuple) else came
+            words += f"q k v {went}" + (f", {came} at the kernel" if went != came else "")
+        elif outcome == "ran":
+            words += "ran"
+        else:
+            words += f"{outcome}: {facts.value(own + 'error') or 'no reason given'}"
+        lines.setdefault(str(facts.value(own + "rules") or "rules not known"), []).append(words)
+    return tuple(f"sample attention block ({rules}): {'; '.join(words)}" for rules, words in lines.items())
+
+
+def _short(dtypes: tuple[object, ...]) -> str:
+    names = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
+    return " ".join(names.get(str(dtype), str(dtype)) for dtype in dtypes)
+
+
+def said(fact: Fact) -> str:
+    """A fact in words."""
+    match fact.state:
+        case Known(value):
+            return f"{fact.name} is {shown(value)}"
+        case Absent(reason):
+            return f"{fact.name} is absent" + (f" ({reason})" if reason else "")
+        case Unknown(reason):
+            return f"{fact.name} is not known: {reason}"
+    raise AssertionError(fact.state)
+
+
+def sure(finding: Finding) -> str:
+    """How sure a finding is."""
+    words = (
+        "seen: the trouble itself showed"
+        if finding.certainty == "seen"
+        else "inferred from the facts above; nothing here ran into it"
+    )
+    return words + ("; this recipe is a preview" if finding.status == "preview" else "")
+
+
+def counted(report: Report) -> str:
+    """`1 error, 2 warnings`."""
+    gating = [finding for finding in report.diagnosis.findings if finding.accepted is None]
+    words = []
+    for severity in Severity:
+        number = sum(finding.severity is severity for finding in gating)
+        if number:
+            word = "note" if severity is Severity.INFO else severity.value
+            words.append(f"{number} {word}{'s' if number > 1 else ''}")
+    accepted = len(report.diagnosis.findings) - len(gating)
+    if accepted:
+        words.append(f"{accepted} accepted")
+    return ", ".join(words) or "nothing wrong found"
+
+
+def verdict(report: Report) -> tuple[str, ...]:
+    """The last lines: what it all comes to, and what it does not cover."""
+    lines = [counted(report) + "."]
+    questions = len(report.diagnosis.open_questions)
+    if questions:
+        lines.append(
+            f"{questions} question{'s' if questions > 1 else ''} open: "
+            "what could not be looked at is not healthy by default."
+        )
+    listed = report.facts.fact("listed.gpu").state
+    if listed == Known(0) and not report.facts.subjects("gpu"):
+        lines.append(
+            "No GPU here, so this node was not examined for one: nothing above says that a GPU job would run. "
+            "Name the target, for example --gpu h100, to be told what holds there."
+        )
+    if report.quick:
+        lines.append(
+            "--quick: nothing was imported or run"
+            + (f"; {len(report.diagnosis.not_asked)} recipes rest on that." if report.diagnosis.not_asked else ".")
+        )
+    if report.assumed:
+        lines.append(f"Judged as if: {', '.join(report.assumed)}.")
+    return tuple(lines)
+
+
+def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:
+    """Open questions under what stands in their way: one hung driver leaves many recipes open."""
+    grouped: dict[str, list[str]] = {}
+    for question in questions:
+        reasons = list(dict.fromkeys(_reason(fact) for fact in question.undecided)) or ["not decided"]
+        name = question.recipe + (f" ({question.subject})" if question.subject else "")
+        grouped.setdefault("; ".join(reasons), []).append(name)
+    return grouped
+
+
+def _reason(fact: Fact) -> str:
+    if isinstance(fact.state, Unknown):
+        return f"could not look at {fact.name}: {fact.state.reason}"
+    return f"{said(fact)}, which cannot be compared with the boundary version"

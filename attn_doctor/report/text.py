@@ -1,0 +1,147 @@
+"""The report for a person: cause, evidence, place and cure on one screen. Plain when it is not a terminal."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text
+
+from attn_doctor.model.facts import Absent, FactSet, Known
+from attn_doctor.model.findings import Finding, Remedy, Severity
+from attn_doctor.model.report import Report
+from attn_doctor.report import phrases
+
+_COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
+#: More than this many pieces of evidence hide the one that matters; -v shows all.
+_MOST_EVIDENCE = 5
+#: Mangled symbols come by the hundred.
+_LONGEST_EVIDENCE = 300
+
+
+def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
+    """Writes the whole report."""
+    console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 110)
+    out = _Out(console, verbose=verbose)
+    out.head(report)
+    for finding in report.diagnosis.findings:
+        out.finding(finding)
+    out.questions(report)
+    if verbose:
+        out.facts(report.facts)
+    for line in phrases.verdict(report):
+        console.print(Text(line, style="bold" if line.startswith(phrases.counted(report)) else ""))
+
+
+class _Out:
+    def __init__(self, console: Console, *, verbose: bool) -> None:
+        self._console = console
+        self._verbose = verbose
+
+    def head(self, report: Report) -> None:
+        self._whole(Text(phrases.examined(report), style="bold"))
+        if report.examined.others:
+            self._console.print(f"also holding torch, not examined: {', '.join(report.examined.others)}")
+        self._console.print(phrases.node(report.facts))
+        for line in (*phrases.gpus(report.facts), phrases.stack(report.facts), *phrases.samples(report.facts)):
+            self._console.print(line)
+        self._console.print()
+
+    def finding(self, finding: Finding) -> None:
+        place = finding.locations[0] if finding.locations else None
+        head = Text.assemble(
+            (f"[{finding.severity.value}]", _COLOUR[finding.severity]),
+            " ",
+            (finding.id, "bold"),
+            f"  {place.file}" if place else "",
+            f":{place.line}" if place and place.line else "",
+            ("  accepted", "green") if finding.accepted else "",
+        )
+        self._whole(head)
+        self._indented(finding.title)
+        if finding.subjects and not (
+            len(finding.subjects) == 1 and finding.subjects[0].split(" ", 1)[1] in finding.title
+        ):
+            self._row("on", ", ".join(finding.subjects))
+        if finding.accepted:
+            until = f" until {finding.accepted.expires}" if finding.accepted.expires else ""
+            self._row("accepted", f"{finding.accepted.reason}{until}")
+        shown = finding.evidence if self._verbose else finding.evidence[:_MOST_EVIDENCE]
+        for number, fact in enumerate(shown):
+            text = phrases.said(fact)
+            if not self._verbose and len(text) > _LONGEST_EVIDENCE:
+                text = text[:_LONGEST_EVIDENCE] + " … (-v shows all)"
+            self._row("because" if number == 0 else "", text, f"  [{fact.how}]")
+        if len(finding.evidence) > len(shown):
+            self._row("", f"and {len(finding.evidence) - len(shown)} more (-v)")
+        for symptom in finding.symptoms:
+            self._row("so that", symptom.title)
+        self._row("why", finding.why)
+        for number, location in enumerate(finding.locations[1:], start=1):
+            self._row(
+                "also at" if number == 1 else "", f"{location.file}" + (f":{location.line}" if location.line else "")
+            )
+        for number, remedy in enumerate(finding.remedies, start=1):
+            self._remedy(number, remedy)
+        if not finding.remedies:
+            self._row("cure", "none is known for this node")
+        if finding.known_problems:
+            self._row("mind", finding.known_problems)
+        self._row("sure", phrases.sure(finding))
+        if finding.references:
+            self._row("see", finding.references[0] if not self._verbose else "  ".join(finding.references))
+        if self._verbose:
+            self._row("recipe", finding.origin)
+        self._console.print()
+
+    def _remedy(self, number: int, remedy: Remedy) -> None:
+        why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
+        self._row("cure" if number == 1 else "", f"{number}. {remedy.title}", f"  ({remedy.safety.value}{why})")
+        for action in remedy.actions:
+            arguments = dict(action.arguments)
+            for key in ("text", "index_hint"):
+                if arguments.get(key):
+                    self._row("", f"   {arguments[key]}")
+            for command in action.commands:
+                self._whole(
+                    Text.assemble(" " * 14, ("$ " if action.kind != "set-config" else "", "dim"), (command, "green"))
+                )
+
+    def questions(self, report: Report) -> None:
+        if not report.diagnosis.open_questions:
+            return
+        self._console.print(Text("[open questions]", style="bold magenta"))
+        for reason, recipes in phrases.by_reason(report.diagnosis.open_questions).items():
+            self._indented(reason)
+            self._row("leaves", ", ".join(recipes))
+        self._console.print()
+
+    def facts(self, facts: FactSet) -> None:
+        self._console.print(Text("[facts]", style="bold"))
+        for fact in facts.values():
+            if isinstance(fact.state, Absent) and fact.name.kind == "env":
+                continue
+            style = "" if isinstance(fact.state, Known) else "dim"
+            origin = "" if fact.origin.value == "probed" else f" {fact.origin.value};"
+            self._whole(
+                Text.assemble(
+                    "  ", (phrases.said(fact), style), (f"  [{origin.strip()} {fact.how}]".replace("[ ", "["), "dim")
+                )
+            )
+        self._console.print()
+
+    def _row(self, label: str, text: str, aside: str = "") -> None:
+        body = Text(text) + Text(aside, style="dim")
+        # The text hangs under itself, not under its label.
+        for number, line in enumerate(body.wrap(self._console, max(self._console.width - 11, 40))):
+            self._whole(Text(f"  {label if number == 0 else '':9}", style="dim") + line)
+
+    def _indented(self, text: str) -> None:
+        for line in Text(text).wrap(self._console, max(self._console.width - 2, 40)):
+            self._whole(Text("  ") + line)
+
+    def _whole(self, text: Text) -> None:
+        """Without wrapping: paths and commands are there to be copied."""
+        self._console.print(text, no_wrap=True, overflow="ignore", crop=False)

@@ -1,0 +1,263 @@
+"""attn-doctor/report/v1: the frozen form of a report.
+
+Keys may be added in a later release, never renamed, removed or given another meaning; what the model calls them
+inside may change freely. `attn-doctor schema` prints its JSON Schema (report_v1.schema.json beside this file).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.errors import BadInput
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
+from attn_doctor.model.findings import (
+    Acceptance,
+    Action,
+    Diagnosis,
+    Finding,
+    Location,
+    OpenQuestion,
+    Remedy,
+    Safety,
+    Severity,
+)
+from attn_doctor.model.report import Examined, Report
+
+SCHEMA = "attn-doctor/report/v1"
+_SCHEMA_FILE = Path(__file__).with_name("report_v1.schema.json")
+
+
+def json_schema() -> str:
+    """The JSON Schema of the format, as text."""
+    return _SCHEMA_FILE.read_text()
+
+
+def dumps(report: Report) -> str:
+    """The report as JSON text."""
+    return json.dumps(to_json(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report as JSON values."""
+    diagnosis = report.diagnosis
+    gating = [finding for finding in diagnosis.findings if finding.accepted is None]
+    return {
+        "schema": SCHEMA,
+        "doctor_version": report.doctor_version,
+        "command": report.command,
+        "created": report.created,
+        "target": {
+            "python": report.examined.python,
+            "version": report.examined.version,
+            "environment": report.examined.environment,
+            "because": report.examined.because,
+            "others": list(report.examined.others),
+        },
+        "quick": report.quick,
+        "assumed": list(report.assumed),
+        "summary": {
+            **{f"{severity.value}s": sum(one.severity is severity for one in gating) for severity in Severity},
+            "accepted": len(diagnosis.findings) - len(gating),
+            "open_questions": len(diagnosis.open_questions),
+            "exit_status": report.exit_status,
+        },
+        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "open_questions": [
+            {
+                "recipe": question.recipe,
+                "title": question.title,
+                "subject": question.subject,
+                "undecided": [_named_fact(fact) for fact in question.undecided],
+            }
+            for question in diagnosis.open_questions
+        ],
+        "cleared": list(diagnosis.cleared),
+        "not_asked": list(diagnosis.not_asked),
+        "facts": {str(fact.name): _fact(fact) for fact in report.facts.values()},
+    }
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    written: dict[str, Any]
+    match fact.state:
+        case Known(value):
+            written = {"state": "known", "value": list(value) if isinstance(value, tuple) else value}
+        case Absent(reason):
+            written = {"state": "absent", "reason": reason}
+        case Unknown(reason, asked):
+            written = {"state": "unknown", "reason": reason, "asked": asked}
+    return {**written, "how": fact.how, "origin": fact.origin.value}
+
+
+def _named_fact(fact: Fact) -> dict[str, Any]:
+    return {"fact": str(fact.name), **_fact(fact)}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "aliases": list(finding.aliases),
+        "severity": finding.severity.value,
+        "title": finding.title,
+        "certainty": finding.certainty,
+        "library": finding.library,
+        "subjects": list(finding.subjects),
+        "what": finding.what,
+        "why": finding.why,
+        "known_problems": finding.known_problems,
+        "locations": [{"file": one.file, "line": one.line, "note": one.note} for one in finding.locations],
+        "evidence": [_named_fact(fact) for fact in finding.evidence],
+        "remedies": [
+            {
+                "id": remedy.id,
+                "title": remedy.title,
+                "safety": remedy.safety.value,
+                "why_this_safety": remedy.why_this_safety,
+                "actions": [
+                    {
+                        "kind": action.kind,
+                        "arguments": {k: list(v) if isinstance(v, tuple) else v for k, v in action.arguments},
+                        "commands": list(action.commands),
+                    }
+                    for action in remedy.actions
+                ],
+            }
+            for remedy in finding.remedies
+        ],
+        "symptoms": [_finding(symptom) for symptom in finding.symptoms],
+        "references": list(finding.references),
+        "status": finding.status,
+        "rank": finding.rank,
+        "origin": finding.origin,
+        "accepted": None
+        if finding.accepted is None
+        else {
+            "id": finding.accepted.id,
+            "reason": finding.accepted.reason,
+            "expires": finding.accepted.expires,
+            "subject": finding.accepted.subject,
+        },
+    }
+
+
+def loads(text: str, *, about: str) -> Report:
+    """A report from JSON text.
+
+    Raises BadInput when it is no report of this format.
+    """
+    hint = "Give a file written by `attn-doctor check --json`."
+    try:
+        written = json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"the report is not JSON: {error}", about=about, hint=hint) from None
+    if not isinstance(written, dict) or written.get("schema") != SCHEMA:
+        raise BadInput(f"the file is not a report of the format {SCHEMA}", about=about, hint=hint)
+    try:
+        return from_json(written)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"the report is damaged: {type(error).__name__}: {error}", about=about, hint=hint) from None
+
+
+def from_json(written: dict[str, Any]) -> Report:
+    """The reverse of `to_json`; keys it does not know are left aside.
+
+    Raises KeyError, TypeError or ValueError for what is no report.
+    """
+    target = written["target"]
+    return Report(
+        command=written["command"],
+        doctor_version=written["doctor_version"],
+        created=written["created"],
+        examined=Examined(
+            python=target["python"],
+            version=target["version"],
+            environment=target["environment"],
+            because=target["because"],
+            others=tuple(target["others"]),
+        ),
+        quick=written["quick"],
+        assumed=tuple(written["assumed"]),
+        diagnosis=Diagnosis(
+            findings=tuple(_read_finding(one) for one in written["findings"]),
+            open_questions=tuple(
+                OpenQuestion(
+                    recipe=one["recipe"],
+                    title=one["title"],
+                    subject=one["subject"],
+                    undecided=tuple(_read_fact(fact["fact"], fact) for fact in one["undecided"]),
+                )
+                for one in written["open_questions"]
+            ),
+            cleared=tuple(written["cleared"]),
+            not_asked=tuple(written["not_asked"]),
+        ),
+        exit_status=written["summary"]["exit_status"],
+        facts=FactSet(_read_fact(name, fact) for name, fact in written["facts"].items()),
+    )
+
+
+def _read_fact(name: str, written: dict[str, Any]) -> Fact:
+    state: State
+    match written["state"]:
+        case "known":
+            state = Known(_read_value(written["value"]))
+        case "absent":
+            state = Absent(written["reason"])
+        case "unknown":
+            state = Unknown(written["reason"], asked=written["asked"])
+        case other:
+            raise ValueError(f"no state of a fact: {other!r}")
+    return Fact(name=FactName.parse(name), state=state, how=written["how"], origin=Origin(written["origin"]))
+
+
+def _read_value(value: Any) -> Value:
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, (str, int, float, bool)):
+        return value
+    raise ValueError(f"no value of a fact: {value!r}")
+
+
+def _read_finding(written: dict[str, Any]) -> Finding:
+    accepted = written["accepted"]
+    return Finding(
+        id=written["id"],
+        aliases=tuple(written["aliases"]),
+        severity=Severity(written["severity"]),
+        title=written["title"],
+        certainty=written["certainty"],
+        library=written["library"],
+        subjects=tuple(written["subjects"]),
+        what=written["what"],
+        why=written["why"],
+        known_problems=written["known_problems"],
+        locations=tuple(Location(file=one["file"], line=one["line"], note=one["note"]) for one in written["locations"]),
+        evidence=tuple(_read_fact(one["fact"], one) for one in written["evidence"]),
+        remedies=tuple(
+            Remedy(
+                id=one["id"],
+                title=one["title"],
+                safety=Safety(one["safety"]),
+                why_this_safety=one["why_this_safety"],
+                actions=tuple(
+                    Action(
+                        kind=action["kind"],
+                        arguments=tuple(
+                            (k, tuple(v) if isinstance(v, list) else v) for k, v in action["arguments"].items()
+                        ),
+                        commands=tuple(action["commands"]),
+                    )
+                    for action in one["actions"]
+                ),
+            )
+            for one in written["remedies"]
+        ),
+        symptoms=tuple(_read_finding(one) for one in written["symptoms"]),
+        references=tuple(written["references"]),
+        status=written["status"],
+        rank=written["rank"],
+        origin=written["origin"],
+        accepted=None if accepted is None else Acceptance(**accepted),
+    )
