@@ -247,7 +247,7 @@ class _File(_Table):
     severity: Severity
     severity_when_reached: Severity | None = None
     aliases: tuple[Id, ...] = ()
-    explains: tuple[StrictStr, ...] = ()
+    explains: tuple[Prose, ...] = ()
     checked: date
     status: Literal["preview", "stable", "withdrawn"]
     since: VersionText

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from packaging.utils import canonicalize_name
+
 from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.words import filled, locations, remedy
@@ -20,15 +22,30 @@ class _Judgement:
     undecided: tuple[Fact, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    finding: Finding
+    explains: tuple[str, ...]
+
+
 def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
     """The diagnosis. `facts` hold the derived ones already (`derive`)."""
     judgements = [judgement for recipe in recipes for judgement in _judge(recipe, facts)]
-    found = [_finding(one.recipe, facts, one.subject) for one in judgements if one.verdict is Verdict.HOLDS]
+    found = [
+        _Found(
+            finding=_finding(one.recipe, facts, one.subject),
+            explains=tuple(filled(entry, facts, one.subject) for entry in one.recipe.explains),
+        )
+        for one in judgements
+        if one.verdict is Verdict.HOLDS
+    ]
     opened = [one for one in judgements if one.verdict is Verdict.OPEN]
     chosen = {one.recipe.id for one in opened if all(_chosen(fact) for fact in one.undecided)}
-    settled = {one.recipe.id for one in judgements} - {one.recipe.id for one in opened} - {one.id for one in found}
+    settled = (
+        {one.recipe.id for one in judgements} - {one.recipe.id for one in opened} - {one.finding.id for one in found}
+    )
     return Diagnosis(
-        findings=_ranked(_folded(_explained(found, judgements))),
+        findings=_ranked(_folded(_explained(found))),
         open_questions=tuple(
             OpenQuestion(
                 recipe=one.recipe.id,
@@ -139,38 +156,52 @@ def _called(recipe: Recipe, subject: str | None) -> str:
     return f"{recipe.for_each} {subject}" if subject is not None else ""
 
 
-def _explained(found: list[Finding], judgements: list[_Judgement]) -> list[Finding]:
+def _explained(found: list[_Found]) -> list[Finding]:
     """Hangs symptoms under the findings that explain them: one root cause is reported once."""
-    explains = {judgement.recipe.id: judgement.recipe.explains for judgement in judgements}
-    under: dict[int, list[Finding]] = {}
-    for symptom in found:
-        cause = next((i for i, one in enumerate(found) if _explains(explains[one.id], symptom, one)), None)
-        if cause is not None:
-            under.setdefault(cause, []).append(symptom)
-    hung = {id(symptom) for symptoms in under.values() for symptom in symptoms}
-    return [
-        replace(
-            one,
-            symptoms=tuple(under.get(i, ())),
-            certainty="seen" if i in under else one.certainty,
-            # A cause whose symptom was seen is as bad as what it does.
-            severity=min((one.severity, *(s.severity for s in under.get(i, ()))), key=lambda s: s.rank),
-        )
-        for i, one in enumerate(found)
-        if id(one) not in hung
-    ]
+    above: dict[int, int] = {}
+    for number, one in enumerate(found):
+        cause = next((i for i, other in enumerate(found) if i != number and _explains(other, one.finding)), None)
+        if cause is not None and not _is_above(number, cause, above):
+            above[number] = cause
+    return [_with_symptoms(i, found, above) for i in range(len(found)) if i not in above]
 
 
-def _explains(entries: tuple[str, ...], symptom: Finding, cause: Finding) -> bool:
-    if symptom.id == cause.id:
+def _is_above(one: int, other: int, above: dict[int, int]) -> bool:
+    """Whether `other` hangs under `one` already: two that explain each other would both be gone."""
+    seen: int | None = other
+    while seen is not None:
+        if seen == one:
+            return True
+        seen = above.get(seen)
+    return False
+
+
+def _with_symptoms(number: int, found: list[_Found], above: dict[int, int]) -> Finding:
+    finding = found[number].finding
+    symptoms = tuple(_with_symptoms(i, found, above) for i, cause in above.items() if cause == number)
+    if not symptoms:
+        return finding
+    # A cause whose symptom was seen was seen itself, and is as bad as what it does.
+    worst = min((finding.severity, *(symptom.severity for symptom in symptoms)), key=lambda one: one.rank)
+    return replace(finding, symptoms=symptoms, certainty="seen", severity=worst)
+
+
+def _explains(cause: _Found, symptom: Finding) -> bool:
+    if symptom.id == cause.finding.id:
         return False
-    for entry in entries:
+    for entry in cause.explains:
         id_, _, subject = entry.partition(":")
-        if id_ != symptom.id:
-            continue
-        if not subject or any(called.endswith(f" {subject}") for called in symptom.subjects):
+        if id_ == symptom.id and (not subject or any(_same(subject, called) for called in symptom.subjects)):
             return True
     return False
+
+
+def _same(subject: str, called: str) -> bool:
+    """`flash_attn` is `import flash_attn`; a distribution is each module below the name it is imported as."""
+    kind, _, own = called.partition(" ")
+    return own == subject or (
+        kind == "import" and canonicalize_name(own.partition(".")[0]) == canonicalize_name(subject)
+    )
 
 
 def _folded(found: list[Finding]) -> list[Finding]:

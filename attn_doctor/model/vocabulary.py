@@ -172,7 +172,7 @@ TERMS: tuple[Term, ...] = (
         ("config.*.attention_line", _I, "line of that key"),
         ("config.*.attention_place", _T, "file:line of that key"),
         ("config.*.effective_attention", _T, "the attention that the framework makes of it"),
-        ("config.*.half_precision", _T, "bf16, fp16, pure_bf16, fp32 (none at all), or checkpoint: the model's files decide"),
+        ("config.*.half_precision", _T, "bf16, fp16, pure_bf16, none, or checkpoint: the model's files decide"),
         ("config.*.trains", _B, "do_train"),
     ),
     *_terms(

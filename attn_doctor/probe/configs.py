@@ -26,6 +26,8 @@ _OWN_KEYS = frozenset(
      "top.booster", "top.model_name", "train.compute_type"}
 )  # fmt: skip
 
+_PAIR = re.compile(r"(?:--)?([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -158,12 +160,12 @@ def _shell(text: str) -> dict[str, Setting]:
             continue
         rest = words[start + 1 :]
         for number, word in enumerate(rest):
-            match = re.fullmatch(r"(?:--)?([A-Za-z_][\w.]*)=(.*)", word)
-            following = rest[number + 1] if number + 1 < len(rest) else ""
+            match = _PAIR.fullmatch(word)
+            following = rest[number + 1] if number + 1 < len(rest) else "--"
             if match:
                 settings[match[1]] = _shell_setting(match[2], match[1], text, line)
             elif word.startswith("--"):
-                value = True if not following or following.startswith("--") else following
+                value = True if following.startswith("--") or _PAIR.fullmatch(following) else following
                 settings[word[2:]] = _shell_setting(value, word[2:], text, line)
     return settings
 

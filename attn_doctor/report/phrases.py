@@ -86,28 +86,30 @@ def stack(facts: FactSet) -> str:
 
 
 def samples(facts: FactSet) -> tuple[str, ...]:
-    """The sample forward passes, one line for each rules-and-device, dtypes as they reached the kernel."""
+    """The sample forward passes: a line for each device and its rules, dtypes as they reached the kernel."""
     lines: dict[str, list[str]] = {}
     for cell in facts.subjects("sample"):
         own = f"sample.{cell}."
         outcome = facts.value(own + "outcome")
         handed, kernel = facts.value(own + "handed_dtypes"), facts.value(own + "kernel_dtypes")
-        words = f"{cell.split('-', 2)[-1].replace('-', ' ')}: "
+        dtype, _, mode = cell.rpartition("-")
+        words = f"{_SHORT.get(dtype.rpartition('-')[2], dtype)} {mode}: "
         if outcome == "ran" and isinstance(kernel, tuple):
-            came = _short(kernel)
-            went = _short(handed) if isinstance(handed, tuple) else came
-            words += f"q k v {went}" + (f", {came} at the kernel" if went != came else "")
+            came, went = _short(kernel), _short(handed) if isinstance(handed, tuple) else _short(kernel)
+            words += went if went == came else f"{went} cast back to {came} at the kernel"
         elif outcome == "ran":
             words += "ran"
         else:
-            words += f"{outcome}: {facts.value(own + 'error') or 'no reason given'}"
+            words += f"{outcome or 'not run'}: {facts.value(own + 'error') or 'no reason given'}"
         lines.setdefault(str(facts.value(own + "rules") or "rules not known"), []).append(words)
-    return tuple(f"sample attention block ({rules}): {'; '.join(words)}" for rules, words in lines.items())
+    return tuple(f"sample attention, q k v ({rules}): {'; '.join(words)}" for rules, words in lines.items())
+
+
+_SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 
 
 def _short(dtypes: tuple[object, ...]) -> str:
-    names = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
-    return " ".join(names.get(str(dtype), str(dtype)) for dtype in dtypes)
+    return " ".join(_SHORT.get(str(dtype), str(dtype)) for dtype in dtypes)
 
 
 def said(fact: Fact) -> str:

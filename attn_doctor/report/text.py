@@ -62,7 +62,7 @@ class _Out:
         self._whole(head)
         self._indented(finding.title)
         if finding.subjects and not (
-            len(finding.subjects) == 1 and finding.subjects[0].split(" ", 1)[1] in finding.title
+            len(finding.subjects) == 1 and finding.subjects[0].partition(" ")[2] in finding.title
         ):
             self._row("on", ", ".join(finding.subjects))
         if finding.accepted:
@@ -85,7 +85,7 @@ class _Out:
             )
         for number, remedy in enumerate(finding.remedies, start=1):
             self._remedy(number, remedy)
-        if not finding.remedies:
+        if not finding.remedies and finding.severity is not Severity.INFO:
             self._row("cure", "none is known for this node")
         if finding.known_problems:
             self._row("mind", finding.known_problems)

@@ -1,0 +1,176 @@
+"""From facts and recipes to findings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.model.facts import Unknown
+from attn_doctor.model.findings import Severity
+from tests.diagnose.test_derived import facts
+
+_HEAD = """
+format = 1
+id = "{id}"
+title = "{title}"
+severity = "{severity}"
+{more}
+checked = 2026-11-21
+status = "stable"
+since = "0.1.0"
+what = "what"
+why = "why"
+[[reference]]
+kind = "web"
+url = "https://example.org/"
+"""
+_TAIL = """
+[[case]]
+expect = "finds"
+[[case]]
+expect = "clears"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path):
+    """Makes a recipe of the given id from its conditions."""
+
+    def make(id_: str, rest: str, *, title: str = "t", severity: str = "warning", more: str = "") -> Recipe:
+        file = tmp_path / "lib" / id_ / "recipe.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text(_HEAD.format(id=id_, title=title, severity=severity, more=more) + rest + _TAIL)
+        return next(one for one in shelf.named(tmp_path) if one.id == id_)
+
+    return make
+
+
+_EACH_GPU = '[[when]]\nfact = "gpu.compute_capability"\nfor_each = "gpu"\nbelow = "8.0"\n'
+_FAILED = '[[when]]\nfact = "import.outcome"\nfor_each = "import"\nequals = "failed"\n'
+
+
+def test_each_gpu_is_judged_and_equal_findings_are_folded(recipe) -> None:
+    """Seven T4 of eight are one finding on seven subjects."""
+    box = facts(
+        listed__gpu=8, **{f"gpu__{i}__compute_capability": "7.5" for i in range(7)}, gpu__7__compute_capability="9.0"
+    )
+    found = judge(box, [recipe("old-gpu", _EACH_GPU)]).findings
+
+    assert len(found) == 1
+    assert found[0].subjects == tuple(f"gpu {i}" for i in range(7))
+
+
+def test_findings_that_read_differently_stay_apart(recipe) -> None:
+    """Two sorts of GPU make two findings when the title names them."""
+    box = facts(listed__gpu=2, gpu__0__compute_capability="7.5", gpu__1__compute_capability="7.0")
+    one = recipe("old-gpu", _EACH_GPU, title="compute capability {gpu.compute_capability}")
+
+    assert [finding.title for finding in judge(box, [one]).findings] == [
+        "compute capability 7.5",
+        "compute capability 7.0",
+    ]
+
+
+def test_no_gpu_settles_and_no_look_does_not(recipe) -> None:
+    """Known to have no GPU clears a recipe for GPUs; a driver that hangs leaves it open."""
+    one = recipe("old-gpu", _EACH_GPU)
+
+    assert judge(facts(listed__gpu=0), [one]).cleared == ("old-gpu",)
+    assert judge(facts(listed__gpu=Unknown("hung")), [one]).open_questions[0].recipe == "old-gpu"
+    assert judge(facts(), [one]).open_questions
+
+
+def test_what_was_not_asked_for_is_no_open_question(recipe) -> None:
+    """--quick leaves recipes undecided that rest on imports; that is the person's choice, and said apart."""
+    asked = facts(listed__import=Unknown("not asked for", asked=False))
+    diagnosis = judge(asked, [recipe("fails", _FAILED)])
+
+    assert diagnosis.open_questions == ()
+    assert diagnosis.not_asked == ("fails",)
+
+
+def test_a_symptom_hangs_under_its_cause(recipe) -> None:
+    """One root cause is reported once; what it does hangs under it and makes it as bad as that."""
+    cause = recipe(
+        "cause",
+        '[[when]]\nfact = "package.flash-attn.version"\npresent = true\n',
+        more='explains = ["symptom:flash_attn"]',
+    )
+    symptom = recipe("symptom", _FAILED, severity="error")
+    seen = facts(
+        listed__package=1,
+        listed__import=2,
+        import__flash_attn__outcome="failed",
+        import__fla__outcome="failed",
+        **{"package__flash-attn__version": "2.8.3"},
+    )
+    found = judge(seen, [cause, symptom]).findings
+
+    assert [(finding.id, finding.subjects) for finding in found] == [("cause", ()), ("symptom", ("import fla",))]
+    assert found[0].severity is Severity.ERROR
+    assert found[0].certainty == "seen"
+    assert [inner.subjects for inner in found[0].symptoms] == [("import flash_attn",)]
+
+
+def test_reached(recipe) -> None:
+    """A hazard is a warning until something ran into it."""
+    one = recipe(
+        "hazard",
+        '[[when]]\nfact = "package.triton.version"\naffected = { fixed = "3.0" }\n'
+        '[[reached]]\nfact = "import.triton.outcome"\nequals = "crashed"\n',
+        more='severity_when_reached = "error"',
+    )
+    quiet = facts(
+        listed__package=1, listed__import=1, package__triton__version="2.2.0", import__triton__outcome="imported"
+    )
+    loud = quiet.with_facts(facts(import__triton__outcome="crashed").values())
+
+    assert judge(quiet, [one]).findings[0].severity is Severity.WARNING
+    assert judge(loud, [one]).findings[0].severity is Severity.ERROR
+
+
+def test_remedies_whose_conditions_fail_are_not_offered(recipe) -> None:
+    """A torch of CUDA 13 is no cure for a driver that cannot run it."""
+    one = recipe(
+        "old",
+        '[[when]]\nfact = "package.triton.version"\npresent = true\n'
+        '[[remedy]]\nid = "new"\ntitle = "n"\nsafety = "safe"\n'
+        'actions = [{ kind = "install-packages", requirements = ["torch>=2.12.1"], no_deps = true }]\n'
+        '[[remedy.when]]\nfact = "driver.version"\nat_least = "580"\n',
+    )
+    node = facts(
+        listed__package=1, package__triton__version="3", driver__version="580.1", python__executable="/p y/python"
+    )
+
+    remedy = judge(node, [one]).findings[0].remedies[0]
+    assert remedy.actions[0].commands == ("'/p y/python' -m pip install --no-deps 'torch>=2.12.1'",)
+    assert judge(node.with_facts(facts(driver__version="570.1").values()), [one]).findings[0].remedies == ()
+
+
+def test_the_worst_comes_first() -> None:
+    """Errors before warnings, and among equals what is more basic before what rests on it."""
+    node = facts(
+        listed__gpu=1,
+        listed__package=2,
+        listed__import=0,
+        listed__extension=0,
+        listed__sample=0,
+        listed__config=0,
+        gpu__0__compute_capability="7.5",
+        gpu__0__name="Tesla T4",
+        torch__version="2.13.0",
+        torch__cuda="13.0",
+        torch__arch_list=("sm_80", "sm_90"),
+        driver__version="535.1",
+        driver__answers=True,
+        **{"package__flash-attn__version": "2.8.3"},
+    )
+    found = judge(derive(node), shelf.bundled()).findings
+
+    assert [finding.severity.rank for finding in found] == sorted(finding.severity.rank for finding in found)
+    assert found[0].id == "driver-too-old"

@@ -1,0 +1,96 @@
+"""The house rules that machines can hold: layers, types, style, and documents that tell the truth."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attn_doctor import __version__
+from attn_doctor.cookbook import shelf
+from attn_doctor.report.exit_status import Status
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1", **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",)],
+    ids=["style", "format", "types"],
+)
+def test_tools_are_content(arguments: tuple[str, ...]) -> None:
+    """ruff and mypy find nothing."""
+    found = run(*arguments)
+
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_layers() -> None:
+    """Data goes one way; torch stays inside, the terminal at the top, pydantic in the cookbook."""
+    found = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports"))], capture_output=True, text=True, cwd=ROOT
+    )
+
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("command", [(), ("check",), ("recipes",)], ids=["attn-doctor", "check", "recipes"])
+def test_help_in_the_documents_is_the_real_one(command: tuple[str, ...]) -> None:
+    """docs/commands.md shows what --help prints."""
+    shown = run("attn_doctor", *command, "--help", COLUMNS="100", TERMINAL_WIDTH="100").stdout.replace(
+        "python -m attn_doctor", "attn-doctor"
+    )
+
+    # Words only: releases of the command line library break lines in different places.
+    assert shown.split()
+    assert " ".join(shown.split()) in " ".join((ROOT / "docs" / "commands.md").read_text().split())
+
+
+def test_every_recipe_is_documented() -> None:
+    """docs/recipes.md lists the shelf."""
+    listed = (ROOT / "docs" / "recipes.md").read_text()
+
+    assert [recipe.id for recipe in shelf.bundled() if f"`{recipe.id}`" not in listed] == []
+
+
+def test_every_exit_status_is_documented() -> None:
+    """docs/exit-status.md has each one."""
+    listed = (ROOT / "docs" / "exit-status.md").read_text()
+
+    assert [status for status in Status if f"| {int(status)} |" not in listed] == []
+
+
+def test_the_version_is_in_the_changelog() -> None:
+    """Each release says what it changed."""
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    """What a newcomer is told to run is what runs."""
+    command = re.search(r"^\$ (\.venv/bin/python -m pytest.*)$", README, re.MULTILINE)
+
+    assert command is not None
+    assert command[1] in (ROOT / ".ci" / "run").read_text()
+
+
+def test_every_bound_has_a_reason() -> None:
+    """A dependency's version range says why."""
+    text = (ROOT / "pyproject.toml").read_text()
+    block = text[text.index("dependencies = [") : text.index("[project.optional")]
+
+    assert [line for line in block.splitlines() if ">=" in line and "#" not in line and "tomli" not in line] == []

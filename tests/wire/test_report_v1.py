@@ -1,0 +1,53 @@
+"""The frozen report format."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given
+
+from attn_doctor.errors import BadInput
+from attn_doctor.model.report import Report
+from attn_doctor.wire import report_v1
+from tests import strategies
+
+#: Change it only together with a new format name: others read this one.
+FROZEN = "bf0cfcde761e3a9e10a9bf5da88d0a89f01b53823d80a8c869230f566f5b33ad"
+
+
+@given(report=strategies.reports)
+def test_round_trip(report: Report) -> None:
+    """What is written and read again is the same report."""
+    assert report_v1.loads(report_v1.dumps(report), about="a test") == report
+
+
+@given(report=strategies.reports)
+def test_every_report_follows_the_schema(report: Report) -> None:
+    """The printed JSON Schema describes what is written."""
+    jsonschema.validate(report_v1.to_json(report), json.loads(report_v1.json_schema()))
+
+
+def test_the_schema_is_frozen() -> None:
+    """Version 1 stays as it was published."""
+    schema = json.loads(report_v1.json_schema())
+    digest = hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()
+
+    assert digest == FROZEN
+
+
+def test_the_schema_refuses() -> None:
+    """A finding without its severity is no report: the schema can fail."""
+    schema = json.loads(report_v1.json_schema())
+
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"schema": report_v1.SCHEMA, "findings": [{"id": "x"}]}, schema)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": "attn-doctor/report/v1"}', '{"schema": "other"}'])
+def test_damaged(text: str) -> None:
+    """What is no report is refused in words."""
+    with pytest.raises(BadInput):
+        report_v1.loads(text, about="a test")
