@@ -61,10 +61,7 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
         when=when,
         reached=reached,
         references=tuple((item["kind"], item["url"]) for item in table["reference"]),
-        logs=tuple(
-            LogPattern(pattern=item["pattern"], unless=item.get("unless"), confirms=item.get("confirms", False))
-            for item in table.get("log", ())
-        ),
+        logs=tuple(_log(item) for item in table.get("log", ())),
         remedies=tuple(_remedy(item) for item in table.get("remedy", ())),
         cases=tuple(_case(item) for item in table["case"]),
         origin=origin,
@@ -103,6 +100,25 @@ def _question(table: dict[str, Any]) -> Question:
     if "at_least" in table:
         return AtLeast(fact=fact, bound=table["at_least"])
     return Matches(fact=fact, pattern=table["matches"])
+
+
+def _log(table: dict[str, Any]) -> LogPattern:
+    kinds = table.get("kind", ())
+    severity = table.get("severity")
+    when = table.get("when")
+    return LogPattern(
+        pattern=table["pattern"],
+        unless=table.get("unless"),
+        nearby=table.get("nearby"),
+        unless_nearby=table.get("unless_nearby"),
+        kinds=(kinds,) if isinstance(kinds, str) else tuple(kinds),
+        confirms=table.get("confirms", False),
+        severity=Severity(severity) if severity else None,
+        outranks=tuple(table.get("outranks", ())),
+        wrapper=table.get("wrapper", False),
+        when=None if when is None else tuple(_condition(item) for item in when),
+        extracts=tuple((group, FactName.parse(name)) for group, name in table.get("extracts", {}).items()),
+    )
 
 
 def _remedy(table: dict[str, Any]) -> RecipeRemedy:

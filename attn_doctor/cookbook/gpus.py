@@ -45,9 +45,7 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
     capability = _capability(text)
     if capability is not None:
         if capability not in limits:
-            raise BadInput(
-                f"no GPU of compute capability {capability} is known", about=f"--gpu {text}", hint=hint
-            )
+            raise BadInput(f"no GPU of compute capability {capability} is known", about=f"--gpu {text}", hint=hint)
         return NamedGpu(name=text, compute_capability=capability, shared_memory_bytes=limits[capability])
     wanted = plain_name(text)
     for item in table["gpu"]:

@@ -86,11 +86,27 @@ class RecipeRemedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPattern:
-    """How the trouble looks in a log."""
+    """How the trouble looks in a log; every pattern is searched in one unit of it (diagnose/log/)."""
 
     pattern: str
-    unless: str | None
-    confirms: bool
+    unless: str | None = None
+    """Not when this is found in the same unit."""
+    nearby: str | None = None
+    """Only when this is found close by in the same file."""
+    unless_nearby: str | None = None
+    kinds: tuple[str, ...] = ()
+    """Kinds of unit it is searched in; all of them when empty."""
+    confirms: bool = False
+    """The text alone proves it: facts cannot refute it."""
+    severity: Severity | None = None
+    outranks: tuple[str, ...] = ()
+    """Recipes that are left out where they match the same unit."""
+    wrapper: bool = False
+    """An outer line, which is only of use when nothing else explains the log."""
+    when: tuple[Condition, ...] | None = None
+    """Conditions under which this text means this trouble; None: those of the recipe."""
+    extracts: tuple[tuple[str, FactName], ...] = ()
+    """Named groups of the pattern, and the facts that they tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

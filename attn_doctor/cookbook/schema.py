@@ -29,6 +29,7 @@ from pydantic import (
 )
 
 from attn_doctor.cookbook.build import TEMPLATE, plain
+from attn_doctor.cookbook.literals import SHORTEST, required
 from attn_doctor.errors import BrokenRecipe
 from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Safety, Severity
@@ -106,7 +107,9 @@ class _Range(_Table):
 
 class _Question(_Table):
     fact: Name
-    for_each: Literal["gpu", "extension", "import", "sample", "config", "package"] | None = None
+    for_each: (
+        Literal["gpu", "extension", "import", "sample", "config", "package", "promotion", "attention", "kernel"] | None
+    ) = None
     present: StrictBool | None = None
     affected: _Range | None = None
     equals: Single | None = None
@@ -158,10 +161,38 @@ class _Reference(_Table):
     url: Annotated[StrictStr, Field(pattern=r"^https?://\S+$")]
 
 
+UnitKind = Literal["traceback", "message", "compiler", "warning", "line"]
+
+
 class _Log(_Table):
     pattern: Pattern
     unless: Pattern | None = None
+    nearby: Pattern | None = None
+    unless_nearby: Pattern | None = None
+    kind: UnitKind | tuple[UnitKind, ...] = ()
     confirms: StrictBool = False
+    severity: Severity | None = None
+    outranks: tuple[Id, ...] = ()
+    wrapper: StrictBool = False
+    when: tuple[Condition, ...] | None = None
+    extracts: dict[StrictStr, Name] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _sound(self) -> _Log:
+        groups = re.compile(self.pattern).groupindex
+        for group, fact in self.extracts.items():
+            if group not in groups:
+                raise ValueError(f"extracts {group!r}, which is no named group of the pattern")
+            if fact.each:
+                raise ValueError(f"{fact} speaks of several: a text tells of one subject, such as gpu.0")
+        if self.confirms and self.when is not None:
+            raise ValueError("the text alone proves it (confirms), so that no conditions of its own (when) are asked")
+        if not required(self.pattern):
+            raise ValueError(
+                f"no {SHORTEST} literal characters in a row that every match holds: such a pattern cannot be looked "
+                "for in a large log"
+            )
+        return self
 
 
 class _InstallPackages(_Table):
@@ -229,8 +260,6 @@ class _Case(_Table):
 
     @model_validator(mode="after")
     def _sound(self) -> _Case:
-        if self.log is not None and (self.facts or self.unknown or self.expect == "open"):
-            raise ValueError("a case is about facts or about a log")
         for spelled, value in self.facts.items():
             term = term_of(_fact(spelled))
             assert term is not None

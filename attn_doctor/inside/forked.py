@@ -1,6 +1,6 @@
 """Children forked from a prepared process: each does one dangerous thing, and takes nobody else along.
 
-A child has its own process group, its output in pipes of which the last 4 KB are kept, core dumps off, a
+A child has its own process group, its output in pipes of which the last 4 KB are kept, a
 timeout, and faulthandler writing to a pipe of its own, so that a crash and a hang tell where they were.
 What it finds out it sends as JSON lines, one after the other: what came before a crash is kept.
 
@@ -14,7 +14,6 @@ import faulthandler
 import gc
 import json
 import os
-import resource
 import selectors
 import signal
 import sys
@@ -114,12 +113,19 @@ def _start(child: Child, scratch: str, running: List[_Running], selector: select
     pipes = {name: os.pipe() for name in ("stdout", "stderr", "fault", "told")}
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        for ends in pipes.values():
+            os.close(ends[0])
+            os.close(ends[1])
+        raise
     if pid == 0:
         try:
             for fd in [fd for one in running for fd in one.streams.values()] + [r for r, _ in pipes.values()]:
                 os.close(fd)
-            _be_child(child, {name: write for name, (_, write) in pipes.items()}, scratch)
+            _be_child(child, {name: write for name, (_, write) in pipes.items()}, scratch, parent)
         except BaseException:
             traceback.print_exc()
             sys.stderr.flush()
@@ -134,12 +140,11 @@ def _start(child: Child, scratch: str, running: List[_Running], selector: select
     return one
 
 
-def _be_child(child: Child, fds: Dict[str, int], scratch: str) -> None:
+def _be_child(child: Child, fds: Dict[str, int], scratch: str, parent: int) -> None:
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Should the parent be killed, nobody else ends a child that hangs. The alarm's default action needs no
-    # Python to run.
+    _end_with(parent)
+    # Should that not work, the alarm ends a child that hangs: its default action needs no Python to run.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, child.timeout + 2)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -167,6 +172,18 @@ def _be_child(child: Child, fds: Dict[str, int], scratch: str) -> None:
     # Not sys.exit: threads that are no daemons and atexit hooks of the package would keep the child, or
     # crash it.
     os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel kill this child when its parent dies: a doctor that lost patience has killed the parent alone."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG, linux/prctl.h
+    except (ImportError, OSError, AttributeError):
+        return
+    if os.getppid() != parent:  # it died before it was asked for
+        os._exit(71)
 
 
 def _drain(selector: selectors.BaseSelector, timeout: float) -> None:

@@ -80,11 +80,7 @@ def telling_errors(work: Callable[[Callable[[Any], None]], None]) -> Callable[[C
 
 def outcome(ended: forked.Ended) -> Dict[str, Any]:
     """What a child told last, or how it ended without telling."""
-    told = (
-        ended.told[-1]
-        if ended.told and isinstance(ended.told[-1], dict) and "outcome" in ended.told[-1]
-        else None
-    )
+    told = ended.told[-1] if ended.told and isinstance(ended.told[-1], dict) and "outcome" in ended.told[-1] else None
     found = told or _without_telling(ended)
     if ended.stderr.strip():
         found["stderr"] = ended.stderr

@@ -10,6 +10,15 @@ from pathlib import Path
 from attn_doctor.errors import BadInput
 
 
+def check_output(file: Path) -> None:
+    """Raises BadInput when a report could not be written there, before anything is examined for it."""
+    hint = "Name a file in a folder that can be written."
+    if file.is_dir():
+        raise BadInput("that is a folder, not a file", about=f"--output {file}", hint=hint)
+    if not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
+        raise BadInput("the folder is not there or cannot be written", about=f"--output {file}", hint=hint)
+
+
 def replace_file(file: Path, text: str) -> None:
     """Puts a new file in the place of an old one, or leaves the old one as it was.
 

@@ -46,7 +46,9 @@ class Origin(str, Enum):
 
 
 #: Kinds that come several to a node; each of theirs has a subject: `gpu.0.name`, `package.torch.version`.
-PLURAL_KINDS = frozenset({"gpu", "package", "import", "extension", "sample", "config"})
+PLURAL_KINDS = frozenset(
+    {"gpu", "package", "import", "extension", "sample", "config", "promotion", "attention", "kernel"}
+)
 
 #: The attribute that tells whether one member of a plural kind could be looked at.
 LEADING: Mapping[str, str] = {
@@ -55,6 +57,9 @@ LEADING: Mapping[str, str] = {
     "extension": "needed_libraries",
     "sample": "outcome",
     "config": "framework",
+    "promotion": "call",
+    "attention": "verdict",
+    "kernel": "outcome",
 }
 
 

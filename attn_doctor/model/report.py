@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
+from attn_doctor.model.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,3 +38,7 @@ class Report:
     diagnosis: Diagnosis
     exit_status: int
     facts: FactSet = field(repr=False)
+    trace: Trace | None = field(default=None, repr=False, compare=False)
+    """Of `trace` only; reports read back from JSON have it as `trace_answer` alone."""
+    trace_answer: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The tracer's own answer, format trace/1, passed on as it is."""

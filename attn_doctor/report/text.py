@@ -10,7 +10,7 @@ from rich.text import Text
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases
+from attn_doctor.report import phrases, trace_text
 
 _COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 #: More than this many pieces of evidence hide the one that matters; -v shows all.
@@ -24,8 +24,10 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False)
     if not console.is_terminal:
         console.width = max(console.width, 110)
-    out = _Out(console, verbose=verbose)
+    out = Writer(console, verbose=verbose)
     out.head(report)
+    if report.trace is not None:
+        trace_text.write(report.trace, console, verbose=verbose)
     for finding in report.diagnosis.findings:
         out.finding(finding)
     out.questions(report)
@@ -35,7 +37,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
         console.print(Text(line, style="bold" if line.startswith(phrases.counted(report)) else ""))
 
 
-class _Out:
+class Writer:
     def __init__(self, console: Console, *, verbose: bool) -> None:
         self._console = console
         self._verbose = verbose

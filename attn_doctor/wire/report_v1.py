@@ -76,6 +76,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "cleared": list(diagnosis.cleared),
         "not_asked": list(diagnosis.not_asked),
         "facts": {str(fact.name): _fact(fact) for fact in report.facts.values()},
+        **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
     }
 
 
@@ -195,6 +196,7 @@ def from_json(written: dict[str, Any]) -> Report:
         ),
         exit_status=written["summary"]["exit_status"],
         facts=FactSet(_read_fact(name, fact) for name, fact in written["facts"].items()),
+        trace_answer=written.get("trace"),
     )
 
 

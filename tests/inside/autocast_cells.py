@@ -1,7 +1,7 @@
 """Calls whose dtype under CUDA autocast is known, with the dtype: for test_autocast_rules.
 
-Run as a script it asks an independent witness, torch's own C++ kernels for AutocastCUDA, which run on fake tensors whose fake
-device is "cuda" though no GPU is there; it prints `{call: dtype or "raises"}` as JSON.
+Run as a script it asks an independent witness, torch's own C++ kernels for AutocastCUDA, which run on fake
+tensors whose fake device is "cuda" though no GPU is there; it prints `{call: dtype or "raises"}` as JSON.
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
-H, S, D, I = torch.float16, torch.float32, torch.float64, torch.int64
+H, S, D, N = torch.float16, torch.float32, torch.float64, torch.int64
 
 
 class Make:
@@ -20,8 +20,8 @@ class Make:
         self.device = device
 
     def __call__(self, dtype, *shape):
-        if dtype is I:
-            return torch.ones(shape or (8, 8), dtype=I, device=self.device)
+        if dtype is N:
+            return torch.ones(shape or (8, 8), dtype=N, device=self.device)
         return torch.ones(shape or (8, 8), dtype=dtype, device=self.device)
 
 
@@ -33,7 +33,7 @@ CALLS = {
     "group_norm fp16": (lambda t: F.group_norm(t(H), 2), S),
     "softmax fp16": (lambda t: t(H).softmax(-1), S),
     "softmax fp16 to fp16": (lambda t: F.softmax(t(H), -1, dtype=H), H),
-    "softmax int to fp16": (lambda t: F.softmax(t(I), -1, dtype=H), H),
+    "softmax int to fp16": (lambda t: F.softmax(t(N), -1, dtype=H), H),
     "log_softmax fp16": (lambda t: t(H).log_softmax(-1), S),
     "vector_norm fp16": (lambda t: torch.linalg.vector_norm(t(H), dim=-1), S),
     "norm fp16": (lambda t: t(H).norm(), S),
@@ -52,11 +52,11 @@ CALLS = {
     "sum fp16": (lambda t: t(H).sum(), S),
     "sum fp16, dim": (lambda t: t(H).sum(-1, keepdim=True), S),
     "sum fp16 to fp16": (lambda t: t(H).sum(dtype=H), H),
-    "sum int": (lambda t: t(I).sum(), I),
+    "sum int": (lambda t: t(N).sum(), N),
     "sum fp64": (lambda t: t(D).sum(), D),
     "prod fp16": (lambda t: t(H).prod(), S),
     "cumsum fp16": (lambda t: t(H).cumsum(0), S),
-    "cumsum int": (lambda t: t(I).cumsum(0), I),
+    "cumsum int": (lambda t: t(N).cumsum(0), N),
     "cumprod fp16": (lambda t: t(H).cumprod(0), S),
     "softplus fp16": (lambda t: F.softplus(t(H)), S),
     "mse_loss fp16": (lambda t: F.mse_loss(t(H), t(H)), S),
@@ -86,8 +86,8 @@ CALLS = {
     "tensordot fp16, fp32": (lambda t: torch.tensordot(t(H), t(S), 1), S),
     "atan2 fp16, fp32": (lambda t: torch.atan2(t(H), t(S)), S),
     "cross fp16, fp32": (lambda t: torch.cross(t(H, 8, 3), t(S, 8, 3), dim=-1), S),
-    "scatter_add fp16, fp32": (lambda t: torch.scatter_add(t(H), 0, t(I) * 0, t(S)), S),
-    "index_put fp16, fp32": (lambda t: torch.index_put(t(H), (t(I, 2),), t(S, 8)), S),
+    "scatter_add fp16, fp32": (lambda t: torch.scatter_add(t(H), 0, t(N) * 0, t(S)), S),
+    "index_put fp16, fp32": (lambda t: torch.index_put(t(H), (t(N, 2),), t(S, 8)), S),
     "bilinear fp16, fp32 bias": (lambda t: F.bilinear(t(H), t(H), t(H, 4, 8, 8), t(S, 4)), H),
     "sigmoid fp16": (lambda t: t(H).sigmoid(), H),
     "silu fp16": (lambda t: F.silu(t(H)), H),
@@ -99,14 +99,19 @@ CALLS = {
     "mul fp16, fp32 scalar tensor": (lambda t: t(H) * t(S).select(0, 0).select(0, 0), H),
     "cat fp16, fp32": (lambda t: torch.cat([t(H), t(S)]), S),
     "stack fp16, fp32": (lambda t: torch.stack([t(H), t(S)]), S),
-    "where fp16, fp32": (lambda t: torch.where(t(I) > 0, t(H), t(S)), S),
-    "exp int": (lambda t: t(I).exp(), S),
+    "where fp16, fp32": (lambda t: torch.where(t(N) > 0, t(H), t(S)), S),
+    "pad reflect fp16": (lambda t: F.pad(t(H), (1, 1), mode="reflect"), H),
+    "exp int": (lambda t: t(N).exp(), S),
 }
 
 REFUSED = {
     "binary_cross_entropy": lambda t: F.binary_cross_entropy(t(H), t(H)),
     "addcmul with a third dtype": lambda t: torch.addcmul(t(torch.bfloat16), t(H), t(S)),
 }
+
+
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    return torch.exp(x).sum(dim=0)
 
 
 def ask(call, device):

@@ -19,8 +19,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..torch_facts import last_line
-from ..virtual_gpu.autocast_rules import cuda_autocast_rules
+# Relative: in the patient this package bears another name.
+from ..torch_facts import last_line  # noqa: TID252
+from ..virtual_gpu.autocast_rules import cuda_autocast_rules  # noqa: TID252
 
 BATCH, HEADS, SEQUENCE, HEAD_DIM = 2, 4, 64, 64
 
@@ -91,9 +92,7 @@ class Watch(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def run(
-    device: Optional[Dict[str, Any]], virtual_gpu: Optional[Dict[str, Any]], tell: Callable[[Any], None]
-) -> None:
+def run(device: Optional[Dict[str, Any]], virtual_gpu: Optional[Dict[str, Any]], tell: Callable[[Any], None]) -> None:
     """For a forked child: every cell on `device` (from torch_facts), or on the CPU under CUDA's rules."""
     if device is not None:
         torch.cuda.set_device(device["index"])
@@ -120,9 +119,7 @@ def cells(
     `told`: what `run` told; `ending`: how the child ended unless well (outcome `crashed`, `hung`, `failed`,
     `not_examined`); `reason`: the same in words.
     """
-    found = {
-        (cell["dtype"], cell["mode"]): cell for cell in (line["cell"] for line in told if "cell" in line)
-    }
+    found = {(cell["dtype"], cell["mode"]): cell for cell in (line["cell"] for line in told if "cell" in line)}
     last = [tuple(line["started"]) for line in told if "started" in line][-1:]
     for dtype, mode in CELLS:
         if (dtype, mode) in found:

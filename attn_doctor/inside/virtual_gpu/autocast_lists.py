@@ -105,6 +105,4 @@ def installed_lists() -> Tuple[Dict[str, Tuple[str, ...]], str]:
     if lists is not None:
         return lists, "include/ATen/autocast_mode.h of torch " + version
     embedded = {policy: tuple(names.split()) for policy, names in _EMBEDDED.items()}
-    return embedded, "embedded lists of torch 2.6 to 2.13 (the autocast_mode.h of torch {} {})".format(
-        version, trouble
-    )
+    return embedded, "embedded lists of torch 2.6 to 2.13 (the autocast_mode.h of torch {} {})".format(version, trouble)

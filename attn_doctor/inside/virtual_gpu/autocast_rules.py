@@ -195,13 +195,11 @@ def _kernel(name: str, policy: str) -> Callable[..., Any]:
     below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
     def call(args: Any, kwargs: Dict[str, Any]) -> Any:
-        # Beneath the dispatcher no __torch_function__ runs, so none may run for this second call either: a
-        # mode that was watching would see an op that nobody called.
-        with torch._C._ExcludeDispatchKeyGuard(below), torch._C.DisableTorchFunction():
+        with torch._C._ExcludeDispatchKeyGuard(below):
             return op(*args, **kwargs)
 
     def cast_and_call(dtype: torch.dtype, args: Any, kwargs: Dict[str, Any]) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(below), torch._C.DisableTorchFunction():
+        with torch._C._ExcludeDispatchKeyGuard(below):
             return op(*[_cast(a, dtype) for a in args], **{k: _cast(v, dtype) for k, v in kwargs.items()})
 
     def lower(*args: Any, **kwargs: Any) -> Any:
@@ -240,14 +238,25 @@ def _kernel(name: str, policy: str) -> Callable[..., Any]:
     def banned(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(_BANNED_MESSAGE)
 
-    return {
+    policies = {
         LOWER: lower,
         FP32: fp32,
         FP32_SET_DTYPE: set_dtype,
         FP32_APPEND_DTYPE: append_dtype,
         PROMOTE: promote,
         BANNED: banned,
-    }[policy]
+    }
+    return _unseen(policies[policy])
+
+
+def _unseen(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    # Beneath the dispatcher no __torch_function__ runs, so none may run for what a kernel does: in a scripted
+    # function a mode that watches would see attributes read and ops called that nobody wrote.
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return kernel(*args, **kwargs)
+
+    return run
 
 
 def _padded(op: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> List[Any]:

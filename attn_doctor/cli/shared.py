@@ -1,0 +1,94 @@
+"""What commands share: options read, progress shown, reports written."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import IO, TypeVar
+
+from attn_doctor.cookbook.gpus import NamedGpu
+from attn_doctor.diagnose.assume import assume, assume_gpu
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.machine.files import replace_file
+from attn_doctor.machine.target import Target
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.report import Examined, Report
+from attn_doctor.wire import report_v1
+
+T = TypeVar("T")
+
+
+class Format(str, Enum):
+    """How the report is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def as_if(facts: FactSet, gpu: NamedGpu | None, assumptions: tuple[str, ...]) -> FactSet:
+    """The facts with the named GPU and the assumptions in place, derived ones computed anew."""
+    if gpu is not None:
+        facts = assume_gpu(facts, gpu)
+    return derive(assume(facts, assumptions))
+
+
+def examined(target: Target) -> Examined:
+    """The target as a report names it."""
+    return Examined(
+        python=str(target.python),
+        version=target.version,
+        environment=target.environment_kind,
+        because=target.because,
+        others=target.others,
+    )
+
+
+def each(values: list[T] | None) -> tuple[T, ...]:
+    """The values of a repeatable option."""
+    return tuple(values or ())
+
+
+def names(values: list[str] | None) -> tuple[str, ...]:
+    """The names of a repeatable option that also takes lists."""
+    return tuple(name.strip() for value in values or () for name in value.split(",") if name.strip())
+
+
+def write_report(report: Report, form: Format, *, output: Path | None, verbose: bool, masked: bool) -> None:
+    """Writes the report where the person wants it."""
+    if output is None:
+        _render(report, form, sys.stdout, verbose=verbose, masked=masked)
+        return
+    text = io.StringIO()
+    _render(report, form, text, verbose=verbose, masked=masked)
+    replace_file(output, text.getvalue())
+
+
+def _render(report: Report, form: Format, stream: IO[str], *, verbose: bool, masked: bool) -> None:
+    # Each writer is imported only when it is wanted: rich alone costs as much as reading all metadata.
+    if form is Format.JSON:
+        stream.write(report_v1.dumps(report))
+    elif form is Format.MARKDOWN:
+        from attn_doctor.report import markdown
+
+        markdown.write(report, stream, verbose=verbose, masked=masked)
+    else:
+        from attn_doctor.report import text
+
+        text.write(report, stream, verbose=verbose)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Progress on stderr, only where a person watches."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield lambda words: status.update(words)

@@ -1,0 +1,72 @@
+"""dtype provenance: which call, at which line, gave q (or k, or v) the dtype with which it reaches attention.
+
+Nothing is imported here. `run.trace(request)` answers one request; `watch.Watch` watches the program it is in.
+How it is built: recorder.py writes a graph (graph.py) while the model runs; boundaries/ meet the attention calls;
+contracts.py says what each kernel demands; provenance.py reads the graph backwards; counterfactual.py runs again
+with culprits mended; result.py makes the JSON. rules.py and redirect.py stand in for a GPU, stand_in/ for kernels.
+
+Request
+    kind            "factory" | "hf" | "script"
+    target          "pkg.module:factory" or "file.py:factory" | folder or config.json | path of a script
+    args, kwargs    for the factory (strings that read as Python literals become them), or the script's arguments
+    dtype           the module (and floating inputs) cast to it; for hf the model's dtype. None: as built
+    autocast        run inside torch.autocast("cuda", dtype); None: as the program does
+    attn            attn_implementation, hf only
+    backward        also a backward pass, from the sum of the outputs (factory, hf)
+    calls           stop after so many attention calls; a script stops at its first broken one anyway
+    rules           "auto" | "gpu" | "cpu" | "fake". auto: fake tensors for hf, real CPU tensors for the rest
+    gpu             {"compute_capability": "9.0", "name", "shared_memory_bytes", "memory_mib",
+                    "multi_processor_count"}: the GPU that is not there. None: an H100, marked "assumed"
+    flash_attn_version   whose checks the stand-in makes, where flash_attn is not installed ("2.8.3")
+    stand_ins       libraries to stand in for although not installed: ["flash_attn"] by default, also "xformers"
+    counterfactual  False: no second runs
+    trust_remote_code, batch, length   hf only (False, 1, 32)
+    cwd, sys_path, env, scratch, compile_kernels, kernel_timeout, kernel_budget, kernel_configurations: trace_run.py
+
+Answer (`trace.json`), every key always there
+    schema          "trace/1"
+    outcome         "finished" | "stopped" (enough was seen) | "raised" (the program did) | "could not run" |
+                    "watched" | "under way" (progress.json only)
+    verdict         gravest of all attention calls: "raises" | "silently mixed" | "promoted then repaired" | "clean";
+                    None: no attention call was seen, which is no clean bill
+    entry           the request's own words back, and `words`: what was run
+    rules           {name, words, gpu, autocast_source, torch, fake, not_simulated: [words]}
+    attention       [call], folded: equal calls of many layers are one entry
+    promotions      [promotion], each promoting call once; a call's operands refer to them by `id`
+    counterfactual  None (clean) or {runs: [{mended, verdict, error, attention_calls}], clean_after: run or None,
+                    words, remedies: [{file, line, function, call, to}]}
+    failure         None, or the torch function that raised outside any attention call (a Linear with mixed
+                    dtypes): {call, at, module, mixed, operands: [operand + shape, promotion, born]}
+    launches        [{kernel, dtypes: {argument: dtype}, at, module}], every kind of Triton launch once
+    progress        {ops, attention_calls, module_calls, triton_launches, last: place, module}
+    error           None or {kind, type, message, at: place, words, traceback}; kind: "attention call raised" |
+                    "dtype mismatch" | "wrong device" | "cannot simulate" | "model raised" | "exit" |
+                    "factory raised" | "factory not found" | "factory without inputs" |
+                    "factory returned something else" | "nothing to go back from" | "config not found" |
+                    "config not understood" | "script not found" | "library missing" | "no GPU" | "usage".
+                    `words` is one sentence that also says how far the run came
+    seconds         wall time of the whole answer
+
+place = {file, line, function, source} or None
+
+call = {name, library, stand_in: words or None, verdict, error: None or {type, message, predicted, at: place},
+    contract: [{words, kept, effect: None|"raises"|"silent"|"repaired", message, operands: [role]}],
+    autocast: dtype or None, operands: {role: operand}, head_dim, at: place, stack: [place] outwards,
+    modules: [names], calls: how many were folded, first_call: its number, backward,
+    inside: [{name, dtypes: {role: dtype}}] kernels and functions that ran within}
+  roles: q, k, v, mask, new_k, new_v (what a call appends to a cache).
+  operand = {dtype, shape, stride, head_dim, last_dim_contiguous, blamed, all_along (blamed, and no call on its
+    path changed its dtype), promotion: id or None, born: [birth], path: [step] from projection to kernel}
+
+step = place + {call, ops: [aten ops inside], module, dtype_in, dtype_out, changed, operands: [label]}
+label = {dtype, name or None, kind: "parameter" | "buffer" | "attribute" | "input" | "made before the trace" |
+    "constant" | "computed" | "computed from parameters"}
+
+promotion = place + {id, call, ops, module, dtype_in, dtype_out, operands: [label], autocast: bool,
+    kind: "mixed operands" | "autocast policy" | "explicit cast" | "dtype argument" | "op's own output dtype" |
+          "kernel's own output dtype",
+    born: [birth], roles: [role], modules: [names], calls, latent: bool, found_in_run: 0 or the counterfactual run,
+    can_be_tried: bool}
+birth = {kind: label kinds or "autocast policy" | "explicit cast" | "dtype argument" | "op" | "kernel", name, op,
+    dtype, call, at: place, module}
+"""

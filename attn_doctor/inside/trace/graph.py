@@ -1,0 +1,103 @@
+"""The provenance graph: which call, on which line, made a tensor of which dtype out of which others.
+
+Nodes hold nodes and never tensors, so that tracing keeps no activation alive; a node dies with the last
+tensor that descends from it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import torch
+
+PARAMETER = 1
+"""A parameter, or computed from parameters alone."""
+PROJECTED = 2
+"""Comes out of a product with a weight, or descends from such: a hidden state, not a constant."""
+ON_GPU = 4
+"""Was asked to be on a GPU that is not there (see redirect.py)."""
+
+
+class Leaf:
+    """Where a tensor came from that no traced op made."""
+
+    __slots__ = ("kind", "name", "owner")
+
+    def __init__(self, kind: str, name: str = "", owner: str = "") -> None:
+        self.kind = kind
+        """parameter, buffer, attribute, input, or "made before the trace"."""
+        self.name = name
+        self.owner = owner
+
+
+class Call:
+    """One call of a torch function by somebody's code; several ops may run inside it."""
+
+    __slots__ = ("asked", "autocast", "backward", "func", "module", "site")
+
+    def __init__(self, func: Any, site: Any, module: Optional[str], autocast: bool, asked: Any) -> None:
+        self.func = func
+        self.site = site
+        self.module = module
+        self.autocast = autocast
+        self.asked = asked
+        """The dtype that the caller named in words, such as softmax(..., dtype=torch.float32)."""
+        self.backward = False
+
+
+class Event:
+    """One op below autocast: what went in, and inside which call it ran."""
+
+    __slots__ = ("call", "inputs", "op")
+
+    def __init__(self, op: Any, call: Call, inputs: Tuple[Node, ...]) -> None:
+        self.op = op
+        self.call = call
+        self.inputs = inputs
+
+
+class Node:
+    __slots__ = ("dtype", "event", "flags", "leaf", "numel")
+
+    def __init__(
+        self, dtype: torch.dtype, numel: int, event: Optional[Event], flags: int, leaf: Optional[Leaf] = None
+    ) -> None:
+        self.dtype = dtype
+        self.numel = numel
+        self.event = event
+        self.flags = flags
+        self.leaf = leaf
+
+
+class _Watch(weakref.ref):
+    __slots__ = ("key",)
+
+
+class Nodes:
+    """Tensor -> Node by identity, forgotten when the tensor dies, because ids are given out again."""
+
+    def __init__(self) -> None:
+        self.by_id: Dict[int, Node] = {}
+        self._watches: Dict[int, _Watch] = {}
+
+        by_id, watches = self.by_id, self._watches
+
+        def forget(watch: _Watch) -> None:
+            # A tensor that was set anew under the same id has another watch by now.
+            if watches.get(watch.key) is watch:
+                del watches[watch.key]
+                by_id.pop(watch.key, None)
+
+        self._forget: Callable[[_Watch], None] = forget
+
+    def set(self, tensor: torch.Tensor, node: Node) -> None:
+        key = id(tensor)
+        if key not in self._watches:
+            watch = _Watch(tensor, self._forget)
+            watch.key = key
+            self._watches[key] = watch
+        self.by_id[key] = node
+
+    def get(self, tensor: torch.Tensor) -> Optional[Node]:
+        return self.by_id.get(id(tensor))

@@ -1,0 +1,153 @@
+"""What kinds of torch functions and ops there are, for reading a graph: casts, products with a weight, getters.
+
+Named for how they behave, over the whole of torch: no library and no model is named here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, Tuple
+
+import torch
+
+FLOATS: FrozenSet[torch.dtype] = frozenset(
+    getattr(torch, name)
+    for name in (
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+    )
+    if hasattr(torch, name)
+)
+
+HALVES: Tuple[torch.dtype, ...] = (torch.float16, torch.bfloat16)
+
+_PRODUCTS = frozenset(
+    "aten::" + name
+    for name in [
+        "mm",
+        "addmm",
+        "bmm",
+        "baddbmm",
+        "addbmm",
+        "matmul",
+        "linear",
+        "convolution",
+        "_convolution",
+        "embedding",
+        "mv",
+        "addmv",
+        "convolution_overrideable",
+        "mkldnn_convolution",
+        "_mkldnn_linear",
+        "mkldnn_linear",
+        "linear_backward",
+    ]
+)
+"""Ops that turn an input into a projection of it, when one operand is a weight."""
+
+_CASTS = frozenset(
+    [
+        "to",
+        "float",
+        "half",
+        "bfloat16",
+        "double",
+        "type",
+        "type_as",
+        "_to_copy",
+        "to_dense",
+        "copy_",
+        "_cast_Float",
+        "_cast_Half",
+    ]
+)
+
+_BORROWS_ONLY_DTYPE = frozenset(
+    "aten::" + name
+    for name in [
+        "empty_like",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "new_empty",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty_strided",
+    ]
+)
+
+
+class Kind:
+    """What an op does to the graph, looked up once an op."""
+
+    __slots__ = ("in_place", "like", "name", "product")
+
+    def __init__(self, op: Any) -> None:
+        schema = getattr(op, "_schema", None)
+        self.name = str(getattr(schema, "name", op))
+        self.product = self.name in _PRODUCTS
+        self.in_place = bool(getattr(schema, "is_mutable", False))
+        self.like = self.name in _BORROWS_ONLY_DTYPE
+
+
+_kinds: Dict[Any, Kind] = {}
+
+
+def kind_of(op: Any) -> Kind:
+    kind = _kinds.get(op)
+    if kind is None:
+        kind = _kinds[op] = Kind(op)
+    return kind
+
+
+def short(dtype: Any) -> str:
+    """ "bfloat16" for torch.bfloat16."""
+    return str(dtype).replace("torch.", "")
+
+
+def c10_name(dtype: torch.dtype) -> str:
+    """The name by which torch's C++ messages call a dtype."""
+    names = {torch.float32: "float", torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16"}
+    return names.get(dtype, "double" if dtype == torch.float64 else short(dtype))
+
+
+def name_of(func: Any) -> str:
+    """The public name of a torch function: torch.nn.functional.normalize, torch.Tensor.mul."""
+    if isinstance(func, str):
+        return func
+    owner = getattr(func, "__self__", None)
+    name = getattr(func, "__name__", None) or str(func)
+    if name == "__get__" and owner is not None:
+        return "torch.Tensor." + getattr(owner, "__name__", "property")
+    objclass = getattr(func, "__objclass__", None)
+    if objclass is not None:
+        return "torch.Tensor." + name
+    module = getattr(func, "__module__", None)
+    if module is None or "_VariableFunctions" in str(getattr(func, "__qualname__", "")):
+        for where, label in ((torch.nn.functional, "torch.nn.functional."), (torch, "torch.")):
+            if getattr(where, name, None) is func:
+                return label + name
+        return name
+    if module == "torch._C._nn":
+        return "torch.nn.functional." + name
+    qualified = getattr(func, "__qualname__", name).replace("_VariableFunctionsClass.", "")
+    if module in ("torch._tensor", "torch._C"):
+        return "torch." + qualified
+    return module + "." + qualified
+
+
+def is_cast(func: Any) -> bool:
+    return name_of(func).rsplit(".", 1)[-1] in _CASTS
+
+
+def op_name(op: Any) -> str:
+    return kind_of(op).name.replace("aten::", "")

@@ -1,0 +1,354 @@
+"""Record which call, on which line, gives each tensor its dtype, while a model runs.
+
+Two torch modes: one sees every op below autograd and autocast (so autocast's own casts too), the other sees
+every call of a torch function above them, which tells whose line it was, and reaches
+scaled_dot_product_attention before its own dtype check raises. Neither changes a result, unless a remedy was
+asked for (counterfactual.py) or a GPU is being stood in for (redirect.py).
+
+Not here: reading the graph (provenance.py), judging a call (verdict.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import frames, ops
+from .graph import PARAMETER, PROJECTED, Call, Event, Leaf, Node, Nodes
+
+Heal = Tuple[str, int, str, str]
+"""File, line, function and torch function whose results are cast back in a counterfactual run."""
+
+
+_is_autocast_enabled = torch._C.is_autocast_enabled
+
+
+def _getters() -> FrozenSet[Any]:
+    found = []
+    for name in (
+        "shape",
+        "dtype",
+        "ndim",
+        "layout",
+        "requires_grad",
+        "is_sparse",
+        "is_quantized",
+        "is_meta",
+        "grad_fn",
+        "is_leaf",
+        "itemsize",
+        "nbytes",
+        "names",
+        "is_mps",
+        "is_xpu",
+    ):
+        getter = getattr(getattr(torch.Tensor, name, None), "__get__", None)
+        if getter is not None:
+            found.append(getter)
+    for name in (
+        "size",
+        "dim",
+        "numel",
+        "stride",
+        "is_contiguous",
+        "is_floating_point",
+        "element_size",
+        "__len__",
+        "is_complex",
+        "data_ptr",
+        "storage_offset",
+        "nelement",
+        "ndimension",
+        "__hash__",
+    ):
+        found.append(getattr(torch.Tensor, name))
+    return frozenset(found)
+
+
+class Recorder:
+    """One recording. `with recorder: model(x)`; may be entered once.
+
+    `calls` are the attention calls, in order and folded (boundaries/); `on_call` is told of every one.
+    """
+
+    def __init__(self) -> None:
+        self.nodes = Nodes()
+        self.names: Dict[int, Tuple[Any, Leaf]] = {}
+        """id -> (weak reference, where it lives) of every parameter and buffer of the modules seen."""
+        self.module: Optional[str] = None
+        self.func: Any = None
+        self.call: Optional[Call] = None
+        self.kwargs: Optional[Dict[str, Any]] = None
+        self.paused = 0
+        self.ops = 0
+        self.backward_ops = 0
+        self.modules_entered = 0
+        self.last: Optional[Call] = None
+        self.failed: Optional[Dict[str, Any]] = None
+        self.heals: Dict[Heal, torch.dtype] = {}
+        self.heal_names: FrozenSet[str] = frozenset()
+        self.healed: Dict[Heal, int] = {}
+        self.special: Dict[Any, Callable[..., Any]] = {}
+        """Torch functions that are answered otherwise: attention calls, and whatever names a GPU."""
+        self.fix_kwargs: Optional[Callable[[Dict[str, Any]], Dict[str, Any]]] = None
+        self.at_op: Optional[Callable[..., Any]] = None
+        """Asked before each op that it claims (see boundaries/custom_ops.py)."""
+        self.claims: Dict[Any, bool] = {}
+        self.strict: Optional[Callable[[Any, Any], None]] = None
+        self.calls: List[Any] = []
+        self.depth = 0
+        self.autocast = False
+        self.autocast_device = "cuda"
+        self._stack: Optional[contextlib.ExitStack] = None
+
+    def __enter__(self) -> Recorder:
+        with contextlib.ExitStack() as stack:
+            # The function mode goes first: what it calls must still reach the dispatch mode.
+            stack.enter_context(_Functions(self))
+            stack.enter_context((_Ops if "torch._dynamo" in sys.modules else _PlainOps)(self))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            stack.__exit__(*exc)
+
+    @contextlib.contextmanager
+    def silence(self) -> Any:
+        """Ops in here are not the model's."""
+        self.paused += 1
+        try:
+            yield
+        finally:
+            self.paused -= 1
+
+    def autocast_on(self) -> bool:
+        """Only above the dispatcher: below it, autocast has switched itself off for the op it is casting."""
+        # The function beneath torch.is_autocast_enabled, which a virtual GPU replaces by a slower one.
+        return _is_autocast_enabled(self.autocast_device)
+
+    def node(self, tensor: torch.Tensor) -> Node:
+        """The node of a tensor; a tensor that was not seen before is a leaf."""
+        node = self.nodes.by_id.get(id(tensor))
+        # `p.data = p.data.half()` changes the dtype under the same id.
+        if node is None or node.dtype is not tensor.dtype:
+            node = self._leaf(tensor)
+            self.nodes.set(tensor, node)
+        return node
+
+    def _leaf(self, tensor: torch.Tensor) -> Node:
+        named = self.names.get(id(tensor))
+        if named is not None and named[0]() is tensor:
+            leaf = named[1]
+            flags = PARAMETER if leaf.kind == "parameter" else 0
+        elif isinstance(tensor, torch.nn.Parameter):
+            leaf, flags = Leaf("parameter", "", ""), PARAMETER
+        else:
+            leaf, flags = Leaf("made before the trace"), 0
+        return Node(tensor.dtype, tensor.numel(), None, flags, leaf)
+
+    def current_call(self, frame: Any) -> Call:
+        call = self.call
+        if call is None:
+            kwargs = self.kwargs
+            asked = kwargs.get("dtype") if kwargs else None
+            call = Call(self.func, frames.site_of(frame), self.module, self.autocast, asked)
+            if self.func is not None:
+                # Ops outside any call that was seen (autograd's) share no line: each gets its own.
+                self.call = call
+        self.last = call
+        return call
+
+    def record(self, op: Any, args: Any, kwargs: Any, out: Any, frame: Any) -> None:
+        self.ops += 1
+        floats = ops.FLOATS
+        by_id = self.nodes.by_id
+        inputs: List[Node] = []
+        for values in (args, kwargs.values()) if kwargs else (args,):
+            for value in values:
+                if isinstance(value, torch.Tensor):
+                    dtype = value.dtype
+                    if dtype in floats:
+                        node = by_id.get(id(value))
+                        if node is None or node.dtype is not dtype:
+                            node = self.node(value)
+                        inputs.append(node)
+                elif type(value) in (list, tuple):
+                    for item in value:
+                        if isinstance(item, torch.Tensor) and item.dtype in floats:
+                            inputs.append(self.node(item))
+        outs = out if type(out) in (list, tuple) else (out,)
+        event: Optional[Event] = None
+        flags = 0
+        for item in outs:
+            if not isinstance(item, torch.Tensor) or item.dtype not in floats:
+                continue
+            dtype = item.dtype
+            known = by_id.get(id(item))
+            kind = ops.kind_of(op)
+            if known is not None and known.dtype is dtype and kind.in_place:
+                # Writing in place changes no dtype: that was settled where the tensor was made. Only what
+                # it now carries is new.
+                for node in inputs:
+                    known.flags |= node.flags & PROJECTED
+                continue
+            if event is None:
+                event = Event(op, self.current_call(frame), tuple(inputs))
+                flags = _flags(kind, inputs)
+            self.nodes.set(item, Node(dtype, item.numel(), event, flags))
+
+    def link(self, out: Any, inputs: Any, what: str, site: Any = None) -> None:
+        """Say that `out` (a tensor or several) was computed from `inputs` by something no op shows."""
+        nodes = tuple(self.node(t) for t in inputs if isinstance(t, torch.Tensor) and t.dtype in ops.FLOATS)
+        if not nodes:
+            return
+        call = Call(what, site, self.module, self.autocast_on(), None)
+        flags = 0
+        for node in nodes:
+            flags |= node.flags & PROJECTED
+        event = Event(what, call, nodes)
+        for item in out if isinstance(out, (list, tuple)) else (out,):
+            if isinstance(item, torch.Tensor) and item.dtype in ops.FLOATS:
+                node = self.nodes.get(item)
+                if node is None or node not in nodes:
+                    self.nodes.set(item, Node(item.dtype, item.numel(), event, flags))
+
+    def heal(self, func: Any, out: Any, frame: Any) -> Any:
+        """`out`, cast back if this call is one of those that a counterfactual run mends."""
+        name = ops.name_of(func)
+        if name not in self.heal_names:
+            return out
+        site = frames.site_of(frame)
+        if site is None:
+            return out
+        key = (site[0], site[1], site[2], name)
+        dtype = self.heals.get(key)
+        if dtype is None:
+            return out
+        self.healed[key] = self.healed.get(key, 0) + 1
+        return cast_floats(out, dtype)
+
+    def note_failure(self, func: Any, args: Any, kwargs: Any, error: BaseException, frame: Any) -> None:
+        if self.failed is not None and self.failed["error"] is error:
+            return
+        tensors = [a for a in list(args) + list((kwargs or {}).values()) if isinstance(a, torch.Tensor)]
+        operands = [(self.node(t), tuple(t.shape)) for t in tensors if t.dtype in ops.FLOATS]
+        self.failed = {
+            "error": error,
+            "func": ops.name_of(func),
+            "site": frames.site_of(frame),
+            "module": self.module,
+            "operands": operands,
+        }
+
+
+def cast_floats(out: Any, dtype: torch.dtype) -> Any:
+    if isinstance(out, torch.Tensor):
+        return out.to(dtype) if out.dtype in ops.FLOATS and out.dtype != dtype else out
+    if type(out) in (list, tuple):
+        return type(out)(cast_floats(item, dtype) for item in out)
+    return out
+
+
+def _flags(kind: ops.Kind, inputs: List[Node]) -> int:
+    if not inputs or kind.like:
+        return 0
+    parameters = 0
+    flags = 0
+    for node in inputs:
+        flags |= node.flags
+        if node.flags & PARAMETER or (kind.product and node.leaf is not None and node.leaf.kind != "input"):
+            parameters += 1
+    if flags & PROJECTED:
+        return PROJECTED
+    if parameters == len(inputs):
+        # An embedding has one float operand, its table; a hidden state begins there.
+        return PROJECTED if kind.product and len(inputs) == 1 else PARAMETER
+    return PROJECTED if parameters and kind.product else 0
+
+
+def _run_backward(self: Any, args: Any, kwargs: Any) -> Any:
+    """Tensor.backward with the function mode on: custom backward functions call torch functions as well."""
+    names = ("gradient", "retain_graph", "create_graph", "inputs")
+    given = dict(zip(names, args[1:]))
+    given.update({k: v for k, v in kwargs.items() if k in names})
+    return torch.autograd.backward(
+        args[0],
+        given.get("gradient"),
+        given.get("retain_graph"),
+        bool(given.get("create_graph", False)),
+        inputs=given.get("inputs"),
+    )
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.plain = _getters()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in self.plain:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        rec = self.recorder
+        if func is torch.Tensor.backward:
+            with self:
+                return _run_backward(self, args, kwargs or {})
+        if kwargs and rec.fix_kwargs is not None:
+            kwargs = rec.fix_kwargs(kwargs)
+        special = rec.special.get(func)
+        before, call, given = rec.func, rec.call, rec.kwargs
+        rec.func, rec.call, rec.kwargs = func, None, kwargs
+        rec.autocast = _is_autocast_enabled(rec.autocast_device)
+        try:
+            if special is not None:
+                out = special(func, args, kwargs or {})
+            elif kwargs:
+                out = func(*args, **kwargs)
+            else:
+                out = func(*args)
+        except Exception as error:
+            if not rec.paused:
+                rec.note_failure(func, args, kwargs, error, sys._getframe(1))
+            raise
+        finally:
+            rec.func, rec.call, rec.kwargs = before, call, given
+        if rec.heals and not rec.paused:
+            out = rec.heal(func, out, sys._getframe(1))
+        return out
+
+
+class _Ops(TorchDispatchMode):
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        rec = self.recorder
+        if rec.paused:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        if rec.strict is not None:
+            rec.strict(func, args)
+        claimed = rec.claims.get(func)
+        if claimed is None and rec.at_op is not None:
+            claimed = rec.at_op(func, None, None)
+        if claimed:
+            out = rec.at_op(func, args, kwargs or {})
+        else:
+            out = func(*args, **kwargs) if kwargs else func(*args)
+        rec.record(func, args, kwargs, out, sys._getframe(1))
+        return out
+
+
+class _PlainOps(_Ops):
+    """_Ops without the guard that torch >= 2.7 puts around every dispatch mode: it imports torch._dynamo, which
+    takes longer than most traces, for the sake of code compiled by it. Where that was not imported, none is."""
+
+
+_PlainOps.__torch_dispatch__ = getattr(_Ops.__torch_dispatch__, "__wrapped__", _Ops.__torch_dispatch__)

@@ -1,0 +1,149 @@
+"""By whose rules a trace runs: a real GPU's, or CUDA's autocast on CPU tensors, real or fake."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import shutil
+import tempfile
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import torch
+
+from ..virtual_gpu import gpus
+from . import fake_modules, redirect
+
+GPU, ON_CPU, ON_FAKE = "gpu", "cuda rules on cpu tensors", "cuda rules on fake tensors"
+
+ASSUMED_GPU = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0", "assumed": True}
+
+
+def capability_of(gpu: Dict[str, Any]) -> Tuple[int, int]:
+    """(major, minor) of a GPU as a request names it. Raises ValueError."""
+    return gpus.capability(gpu.get("compute_capability") or ASSUMED_GPU["compute_capability"])
+
+
+class Rules:
+    """Which rules hold, and in words what they cannot show."""
+
+    def __init__(self, name: str, gpu: Optional[Dict[str, Any]] = None) -> None:
+        self.name = name
+        self.gpu = dict(gpu or ASSUMED_GPU)
+        self.autocast_source: Optional[str] = None
+        self.notes: List[str] = []
+        self.redirect: Optional[redirect.Redirect] = None
+        self.virtual: Optional[gpus.Gpu] = None
+        """The GPU that is stood in for."""
+        self.scratch = ""
+        self._fake: Any = None
+
+    @property
+    def simulated(self) -> bool:
+        return self.name != GPU
+
+    @property
+    def device(self) -> str:
+        return "cuda"
+
+    def as_json(self) -> Dict[str, Any]:
+        words = {
+            GPU: "ran on a real GPU, with its real kernels",
+            ON_CPU: "no GPU: CUDA's autocast rules on real CPU tensors",
+            ON_FAKE: "no GPU: CUDA's autocast rules on fake tensors, which have dtypes and shapes but no values",
+        }
+        notes = list(self.notes)
+        if self.redirect is not None:
+            notes.extend(self.redirect.notes)
+        return {
+            "name": self.name,
+            "words": words[self.name],
+            "gpu": self.gpu,
+            "autocast_source": self.autocast_source,
+            "torch": str(torch.__version__),
+            "fake": self.name == ON_FAKE,
+            "not_simulated": notes,
+        }
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[Rules]:
+        """Enter before user libraries are imported: decorators such as @autocast act at import."""
+        with contextlib.ExitStack() as stack:
+            if self.simulated:
+                from ..virtual_gpu.autocast_rules import cuda_autocast_rules
+                from ..virtual_gpu.torch_cuda import virtual_cuda
+
+                self.virtual = gpus.from_request(self.gpu)
+                stack.enter_context(virtual_cuda(self.virtual))
+                self.redirect = stack.enter_context(redirect.Redirect())
+                stack.enter_context(self._triton())
+                autocast = stack.enter_context(cuda_autocast_rules())
+                self.autocast_source = autocast.source
+                if autocast.unlisted:
+                    self.notes.append(
+                        "autocast casts these ops on CUDA in a way that is not known: " + ", ".join(autocast.unlisted)
+                    )
+            else:
+                index = torch.cuda.current_device()
+                major, minor = torch.cuda.get_device_capability(index)
+                self.gpu = {
+                    "name": torch.cuda.get_device_name(index),
+                    "compute_capability": "{}.{}".format(major, minor),
+                    "index": index,
+                    "assumed": False,
+                }
+            stack.enter_context(_eager(self))
+            yield self
+
+    @contextlib.contextmanager
+    def _triton(self) -> Iterator[None]:
+        """Triton with the GPU for its active driver: libraries ask it for one while they are imported."""
+        if importlib.util.find_spec("triton") is None:
+            yield
+            return
+        from ..virtual_gpu.triton_driver import virtual_driver
+
+        self.scratch = tempfile.mkdtemp(prefix="attn-doctor-trace-")
+        try:
+            with contextlib.ExitStack() as stack:
+                try:
+                    stack.enter_context(virtual_driver(self.virtual, self.scratch))
+                except Exception as error:
+                    self.notes.append("Triton could not be given a GPU: {}: {}".format(type(error).__name__, error))
+                yield
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def fake_mode(self) -> Iterator[None]:
+        """Fake tensors where these rules want them, else a context that does nothing."""
+        if self.name != ON_FAKE:
+            yield
+            return
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        # One mode for the whole session: tensors of two do not meet.
+        if self._fake is None:
+            self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        with self._fake, fake_modules.convertible():
+            yield
+
+
+@contextlib.contextmanager
+def _eager(rules: Rules) -> Iterator[None]:
+    """torch.compile hides the ops it fuses, and takes minutes: compiled functions run as they are written."""
+    original = getattr(torch, "compile", None)
+    if original is None:
+        yield
+        return
+
+    def compile(model: Any = None, **kwargs: Any) -> Any:  # noqa: A001 - it stands for torch.compile
+        note = "torch.compile was set aside: the code ran as written"
+        if note not in rules.notes:
+            rules.notes.append(note)
+        return (lambda function: function) if model is None else model
+
+    torch.compile = compile
+    try:
+        yield
+    finally:
+        torch.compile = original

@@ -1,0 +1,288 @@
+"""A request in, an answer out: pick the rules, run the target under the tracer, try what would mend it.
+
+Never raises for what the traced code does: that is part of the answer.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from typing import Any, Callable, Dict, Optional
+
+import torch
+
+from . import counterfactual, entries, frames, redirect, result
+from .boundaries.attention import Conditions, Record, StopTrace
+from .rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
+from .session import Recording, Session, seeded
+
+SCHEMA = "trace/1"
+
+_NO_VALUES = (
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "UnsupportedFakeTensorException",
+    "UnsupportedOperatorException",
+    "GuardOnDataDependentSymNode",
+)
+
+
+def pick_rules(request: Dict[str, Any]) -> Rules:
+    """The rules that a request asks for. "auto" is fake tensors for a config and real ones for the rest; a
+    real GPU is used only when asked for, because somebody may be working on it."""
+    asked = request.get("rules") or "auto"
+    gpu = request.get("gpu")
+    if asked == "gpu":
+        if not torch.cuda.is_available():
+            raise entries.EntryError("no GPU", "a run on a GPU was asked for, and torch sees none")
+        return Rules(GPU)
+    gpu = dict(gpu, assumed=False) if gpu else dict(ASSUMED_GPU)
+    if asked == "fake" or (asked == "auto" and request.get("kind") == "hf"):
+        return Rules(ON_FAKE, gpu)
+    return Rules(ON_CPU, gpu)
+
+
+Tell = Callable[[Any], None]
+
+
+def trace(
+    request: Dict[str, Any], on_progress: Optional[Tell] = None, on_launches: Optional[Tell] = None
+) -> Dict[str, Any]:
+    """The whole answer to one request (schema in __init__).
+
+    `on_progress` gets what is known so far, about once a second. `on_launches` gets the recorded Triton launches,
+    as virtual_gpu/triton_compile.py takes them.
+    """
+    started = time.perf_counter()
+    answer = _empty(request)
+    try:
+        rules = pick_rules(request)
+        answer.update(_under(rules, request, on_progress, on_launches))
+        if _needs_fake(answer) and rules.name == ON_CPU:
+            why = answer["error"]["message"]
+            answer = dict(_empty(request), **_under(Rules(ON_FAKE, rules.gpu), request, on_progress, on_launches))
+            answer["rules"]["not_simulated"].append(
+                "ran on fake tensors, because this torch's CPU kernels could not run it: " + why
+            )
+    except entries.EntryError as error:
+        answer["error"] = _error(error.kind, error, None)
+        answer["outcome"] = "could not run"
+    answer["seconds"] = round(time.perf_counter() - started, 3)
+    return answer
+
+
+def _empty(request: Dict[str, Any]) -> Dict[str, Any]:
+    entry = {k: request.get(k) for k in ("kind", "target", "args", "kwargs", "dtype", "autocast", "attn", "backward")}
+    return {
+        "schema": SCHEMA,
+        "outcome": "could not run",
+        "verdict": None,
+        "entry": dict(entry, words=None),
+        "rules": None,
+        "attention": [],
+        "promotions": [],
+        "counterfactual": None,
+        "failure": None,
+        "launches": [],
+        "progress": None,
+        "error": None,
+        "seconds": None,
+    }
+
+
+def _under(rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any) -> Dict[str, Any]:
+    conditions = Conditions(
+        capability=capability_of(rules.gpu),
+        simulated=rules.simulated,
+        backward=bool(request.get("backward")),
+        flash_attn_version=request.get("flash_attn_version") or "2.8.3",
+        stand_ins=tuple(request.get("stand_ins") or ("flash_attn",)),
+    )
+    answer = _empty(request)
+    with Session(rules, conditions) as session:
+        # As known on entry: a GPU's name, and the source of the autocast lists, are read there.
+        conditions.capability = capability_of(rules.gpu)
+        watcher = _Watcher(session, request, on_progress)
+        try:
+            entry = _entry(session, request)
+        except entries.EntryError as error:
+            answer.update(rules=rules.as_json(), error=_error(error.kind, error, None))
+            return answer
+        except (Exception, SystemExit) as error:
+            kind = "exit" if isinstance(error, SystemExit) else "factory raised"
+            answer.update(rules=rules.as_json(), error=_error(kind, error, None))
+            return answer
+        answer["entry"]["words"] = entry.words
+        run = seeded(entry.run)
+        with session.recorded(on_record=watcher) as recording:
+            if entry.module is not None:
+                recording.modules.index(entry.module)
+            run()
+        _fill(answer, recording, rules)
+        if on_launches is not None and session.kernels is not None:
+            on_launches(list(session.kernels.launches))
+        again = _again(entry, recording, run, request)
+        promotions = result.Promotions()
+        answer["attention"] = [result.describe(r, promotions) for r in recording.records]
+        answer["promotions"] = promotions.found
+        if result.worst(recording.records) in (None, "clean") or request.get("counterfactual") is False:
+            return answer
+        if again is None:
+            answer["counterfactual"] = {
+                "runs": [],
+                "clean_after": None,
+                "remedies": [],
+                "words": "nothing was run again: no module call to repeat was seen",
+            }
+        else:
+            answer["counterfactual"] = counterfactual.explore(session, recording, again, promotions)
+    return answer
+
+
+def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:
+    kind = request.get("kind")
+    device = "cuda" if not session.rules.simulated else None
+    with session.preparing():
+        if kind == "factory":
+            return entries.factory(request, device)
+        if kind == "hf":
+            return entries.hugging_face(request, device)
+    if kind == "script":
+        return entries.script(request)
+    raise entries.EntryError("usage", "unknown kind of target: {!r}".format(kind))
+
+
+def _again(entry: entries.Entry, recording: Recording, run: Any, request: Dict[str, Any]) -> Any:
+    """What a counterfactual runs: the entry, or of a script the outermost module call that was under way."""
+    if request.get("kind") != "script":
+
+        def whole(other: Recording) -> None:
+            if entry.module is not None:
+                other.modules.index(entry.module)
+            run()
+
+        return whole
+    call = recording.modules.root_call
+    if call is None or (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    module, args, kwargs = call
+
+    def forward(other: Recording) -> None:
+        # The script's own autocast block was left when the trace stopped.
+        autocast = recording.records[-1].autocast if recording.records else None
+        with torch.autocast("cuda", dtype=autocast, enabled=autocast is not None):
+            module(*args, **kwargs)
+
+    return forward
+
+
+class _Watcher:
+    """Ends a script after enough attention calls, and tells how far the run has come about once a second."""
+
+    def __init__(self, session: Session, request: Dict[str, Any], on_progress: Any) -> None:
+        self.session = session
+        self.on_progress = on_progress
+        self.script = request.get("kind") == "script"
+        self.calls = request.get("calls")
+        self._told = 0.0
+
+    def __call__(self, record: Record) -> None:
+        recording = self.session.recording
+        now = time.monotonic()
+        if self.on_progress is not None and (record.broken or now - self._told > 1.0):
+            self._told = now
+            self.on_progress(partial(recording))
+        if self.calls and recording.attention.total >= int(self.calls):
+            raise StopTrace("{} attention calls were seen".format(self.calls))
+        if self.script and record.broken:
+            raise StopTrace("the first broken attention call")
+
+
+def partial(recording: Recording) -> Dict[str, Any]:
+    """What is known so far, should the process die before the answer is written."""
+    promotions = result.Promotions()
+    attention = [result.describe(r, promotions) for r in recording.records if r.broken]
+    return {
+        "schema": SCHEMA,
+        "outcome": "under way",
+        "verdict": result.worst(recording.records),
+        "progress": recording.progress(),
+        "attention": attention,
+        "promotions": promotions.found,
+    }
+
+
+def _fill(answer: Dict[str, Any], recording: Recording, rules: Rules) -> None:
+    answer["rules"] = rules.as_json()
+    answer["verdict"] = result.worst(recording.records)
+    answer["progress"] = recording.progress()
+    answer["launches"] = recording.launches.seen
+    error = recording.error
+    if error is None:
+        answer["outcome"] = "stopped" if recording.stopped else "finished"
+        return
+    answer["outcome"] = "raised"
+    own = next((r for r in recording.records if r.error is error), None)
+    failed = recording.recorder.failed
+    answer["error"] = _error(_kind_of(error, own, failed), error, recording)
+    if failed is not None and failed["error"] is error and own is None:
+        answer["failure"] = result.failure(failed)
+
+
+def _kind_of(error: BaseException, own: Optional[Record], failed: Any) -> str:
+    text = str(error)
+    if own is not None:
+        return "attention call raised"
+    if isinstance(error, SystemExit):
+        return "exit"
+    if isinstance(error, entries.EntryError):
+        return error.kind
+    if isinstance(error, redirect.CannotSimulate) or type(error).__name__ in _NO_VALUES:
+        return "cannot simulate"
+    if (
+        "not implemented for" in text
+        or "not compiled with CUDA" in text
+        or "Found no NVIDIA driver" in text
+        or ("not linked with support for cuda" in text)
+        or ("Could not run" in text and "CUDA" in text)
+    ):
+        return "cannot simulate"
+    if "same device" in text or "expected device" in text or "is on cpu" in text:
+        return "wrong device"
+    operands = failed["operands"] if failed is not None and failed["error"] is error else []
+    if len({node.dtype for node, _ in operands}) > 1 and "dtype" in text:
+        return "dtype mismatch"
+    return "model raised"
+
+
+def _needs_fake(answer: Dict[str, Any]) -> bool:
+    error = answer["error"]
+    return error is not None and error["kind"] == "cannot simulate" and "not implemented for" in error["message"]
+
+
+def _error(kind: str, error: BaseException, recording: Optional[Recording]) -> Dict[str, Any]:
+    text = str(error).strip()
+    if isinstance(error, SystemExit):
+        text = "the program called exit({})".format("" if error.code is None else repr(error.code))
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return {
+        "kind": kind,
+        "type": type(error).__name__,
+        "message": text[:4000],
+        "at": frames.described(frames.raising_site(error)),
+        "words": _words(kind, text, recording),
+        "traceback": "".join(lines)[-6000:] if kind not in ("usage", "exit") else None,
+    }
+
+
+def _words(kind: str, text: str, recording: Optional[Recording]) -> str:
+    if recording is None:
+        return "{}: nothing was traced. {}".format(kind, text.splitlines()[0] if text else "")
+    progress = recording.progress()
+    seen = "{} ops, {} attention calls ({}) before that".format(
+        progress["ops"], progress["attention_calls"], result.worst(recording.records) or "no verdict"
+    )
+    return "{} after {}: {}".format(kind, seen, text.splitlines()[0] if text else "")
+
+
+__all__ = ["SCHEMA", "partial", "pick_rules", "trace"]

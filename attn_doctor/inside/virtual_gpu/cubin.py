@@ -1,0 +1,82 @@
+"""Registers and stack of the kernels in a cubin, read from the ELF file itself.
+
+`cuobjdump --dump-resource-usage` says the same, but not every Triton wheel carries it and no Triton keeps what
+`ptxas -v` said. The register count stands in the upper byte of the `.text.<kernel>` section's sh_info; the stack
+a thread needs (spilled registers, in Triton's kernels) in the EIATTR_FRAME_SIZE records of `.nv.info`.
+Layout: https://docs.nvidia.com/cuda/cuda-binary-utilities/ names the sections; the records' form was read off
+cubins of Triton 2.1 to 3.9 and compared with cuobjdump's answers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from typing import Dict, List, Optional, Tuple
+
+_EIFMT_SVAL = 0x04
+_EIATTR_FRAME_SIZE = 0x11
+_EIATTR_REGCOUNT = 0x2F
+
+
+@dataclasses.dataclass(frozen=True)
+class Resources:
+    """What one kernel takes of each thread."""
+
+    registers: int
+    stack_bytes: int
+    """Local memory a thread: Triton's kernels have no arrays of their own, so these are spilled registers."""
+
+
+def resources(cubin: bytes) -> Optional[Dict[str, Resources]]:
+    """Kernel name to Resources; None when this is not a 64-bit little-endian ELF file that can be read."""
+    try:
+        return _read(cubin)
+    except (struct.error, IndexError, ValueError, UnicodeDecodeError):
+        return None
+
+
+def _read(cubin: bytes) -> Optional[Dict[str, Resources]]:
+    if cubin[:6] != b"\x7fELF\x02\x01":
+        return None
+    offset = struct.unpack_from("<Q", cubin, 0x28)[0]
+    size, count, names_index = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, offset + number * size) for number in range(count)]
+    names_at = headers[names_index][4]
+
+    def text(at: int) -> str:
+        return cubin[at : cubin.index(b"\0", at)].decode()
+
+    named: List[Tuple[str, Tuple[int, ...]]] = [(text(names_at + header[0]), header) for header in headers]
+    symbols: Dict[int, str] = {}
+    for _, header in named:
+        if header[1] == 2:  # SHT_SYMTAB
+            strings_at = headers[header[6]][4]
+            for number in range(header[5] // 24):
+                symbols[number] = text(strings_at + struct.unpack_from("<I", cubin, header[4] + number * 24)[0])
+    registers = {name[len(".text.") :]: header[7] >> 24 for name, header in named if name.startswith(".text.")}
+    frames: Dict[str, int] = {}
+    for name, header in named:
+        if name == ".nv.info":
+            for attribute, symbol, value in _records(cubin[header[4] : header[4] + header[5]]):
+                if attribute == _EIATTR_FRAME_SIZE:
+                    frames[symbols.get(symbol, "")] = value
+                elif attribute == _EIATTR_REGCOUNT:
+                    # From sm_100 on sh_info no longer holds the count; where both are, they are equal.
+                    registers[symbols.get(symbol, "")] = value
+    return {
+        kernel: Resources(registers=count, stack_bytes=frames.get(kernel, 0)) for kernel, count in registers.items()
+    }
+
+
+def _records(section: bytes) -> List[Tuple[int, int, int]]:
+    """(attribute, symbol number, value) of the records that hold a symbol and a 32-bit value."""
+    found, at = [], 0
+    while at + 4 <= len(section):
+        form, attribute, length = struct.unpack_from("<BBH", section, at)
+        at += 4
+        if form != _EIFMT_SVAL:
+            continue  # its value stands in the two bytes already read
+        if length >= 8:
+            found.append((attribute,) + struct.unpack_from("<II", section, at))
+        at += length
+    return found

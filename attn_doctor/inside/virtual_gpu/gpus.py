@@ -1,0 +1,99 @@
+"""The GPU that is not there, as a value: what it can do and how much it holds.
+
+The names and the table of products are the doctor's (recipes/gpus.toml); here only the plain dict that it
+sends is turned into numbers. No torch, no Triton.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Optional, Tuple
+
+# Threads that one multiprocessor holds, by compute capability:
+# https://github.com/NVIDIA/cccl/blob/main/libcudacxx/include/cuda/__device/arch_traits.h
+_THREADS = {
+    (7, 5): 1024,
+    (8, 6): 1536,
+    (8, 7): 1536,
+    (8, 9): 1536,
+    (11, 0): 1536,
+    (12, 0): 1536,
+    (12, 1): 1536,
+}
+_OPTIN = {
+    (7, 0): 98304,
+    (7, 2): 98304,
+    (7, 5): 65536,
+    (8, 0): 166912,
+    (8, 6): 101376,
+    (8, 7): 166912,
+    (8, 9): 101376,
+    (9, 0): 232448,
+    (10, 0): 232448,
+    (10, 3): 232448,
+    (11, 0): 232448,
+    (12, 0): 101376,
+    (12, 1): 101376,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """One GPU, named or given by its compute capability."""
+
+    name: str
+    capability: Tuple[int, int]
+    """Compute capability, (major, minor)."""
+    shared_memory: int
+    """Bytes of shared memory that one thread block can opt in to."""
+    memory_mib: Optional[int] = None
+    """None: not known."""
+    multi_processor_count: Optional[int] = None
+    """None: not known."""
+
+    @property
+    def arch(self) -> int:
+        """The capability as Triton and ptxas write it: 90 for 9.0, 120 for 12.0."""
+        return self.capability[0] * 10 + self.capability[1]
+
+    @property
+    def threads_per_multiprocessor(self) -> int:
+        return _THREADS.get(self.capability, 2048)
+
+    @property
+    def shared_memory_per_multiprocessor(self) -> int:
+        """From 8.0 on the driver keeps 1 KiB of each block for itself."""
+        return self.shared_memory + (1024 if self.capability >= (8, 0) else 0)
+
+
+def capability(text: Any) -> Tuple[int, int]:
+    """(9, 0) from "9.0", "sm_90", "90a", 90 or (9, 0). Raises ValueError for anything else."""
+    if isinstance(text, (tuple, list)) and len(text) == 2:
+        return int(text[0]), int(text[1])
+    digits = str(text).strip().lower().replace("sm_", "").replace("sm", "").rstrip("af")
+    major, dot, minor = digits.partition(".")
+    if not dot:
+        major, minor = digits[:-1], digits[-1:]
+    if not (major.isdigit() and minor.isdigit() and len(minor) == 1):
+        raise ValueError(f"not a compute capability: {text!r}")
+    return int(major), int(minor)
+
+
+def from_request(gpu: Dict[str, Any]) -> Gpu:
+    """The Gpu that a request names.
+
+    `gpu` has "compute_capability" and may have "name", "shared_memory_bytes", "memory_mib" and
+    "multi_processor_count". Without its shared memory the limit of its capability is taken; a capability that
+    is not known either raises ValueError, for a made-up limit would make a verdict of nothing.
+    """
+    cc = capability(gpu["compute_capability"])
+    shared = gpu.get("shared_memory_bytes") or _OPTIN.get(cc)
+    if not shared:
+        raise ValueError(f"how much shared memory a block has on compute capability {cc[0]}.{cc[1]} is not known")
+    return Gpu(
+        name=gpu.get("name") or f"sm_{cc[0]}{cc[1]}",
+        capability=cc,
+        shared_memory=int(shared),
+        memory_mib=gpu.get("memory_mib"),
+        multi_processor_count=gpu.get("multi_processor_count"),
+    )

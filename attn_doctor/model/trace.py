@@ -1,0 +1,157 @@
+"""A dtype trace: which op, at which line, gave q, k or v the dtype with which it reached an attention kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line of source."""
+
+    file: str
+    line: int
+    function: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """What an op was given besides the data that flows through it."""
+
+    dtype: str
+    name: str | None
+    """Of the parameter, buffer or attribute, when it has one."""
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One call on the way from a projection to a kernel."""
+
+    place: Place | None
+    call: str
+    module: str
+    dtype_in: str
+    dtype_out: str
+    changed: bool
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """q, k, v or a mask as the kernel got it."""
+
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    blamed: bool
+    all_along: bool
+    """It has had this dtype since its projection: no single call is to blame."""
+    promotion: int | None
+    path: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A part of a kernel's contract that a call does not keep."""
+
+    words: str
+    effect: str
+    message: str
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionCall:
+    """One attention call, folded over the layers that make it alike."""
+
+    name: str
+    library: str
+    verdict: str
+    """raises, silently mixed, promoted then repaired, or clean"""
+    stand_in: str
+    """What stood in for the kernel, empty when it ran itself."""
+    error: str
+    place: Place | None
+    modules: tuple[str, ...]
+    calls: int
+    head_dim: int | None
+    autocast: str | None
+    operands: tuple[Arrived, ...]
+    broken: tuple[Broken, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """A call that changed the dtype on the way to a broken attention call."""
+
+    id: int
+    place: Place | None
+    call: str
+    ops: tuple[str, ...]
+    module: str
+    kind: str
+    dtype_in: str
+    dtype_out: str
+    operands: tuple[Operand, ...]
+    born: tuple[str, ...]
+    """Where the wide operand comes from, in words."""
+    roles: tuple[str, ...]
+    modules: tuple[str, ...]
+    calls: int
+    latent: bool
+    """It only shows once the first culprit is mended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A call outside attention that raised because its operands' dtypes differ."""
+
+    call: str
+    place: Place | None
+    module: str
+    dtypes: tuple[str, ...]
+    mixed: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelVerdict:
+    """What becomes of one Triton kernel on the GPU that is not there."""
+
+    kernel: str
+    gpu: str
+    outcome: str
+    message: str
+    call_site: str
+    required_bytes: int | None
+    limit_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One traced run."""
+
+    outcome: str
+    """finished, stopped, raised, could not run, watched, under way"""
+    verdict: str | None
+    """The gravest of all attention calls; None when none was seen, which is no clean bill."""
+    words: str
+    """What was run."""
+    rules: str
+    """Whose dtype rules held."""
+    not_simulated: tuple[str, ...]
+    calls: tuple[AttentionCall, ...]
+    promotions: tuple[Promotion, ...]
+    counterfactual: str
+    """How the latent promotions were looked for, in words; empty for a clean run."""
+    failure: Failure | None
+    kernels: tuple[KernelVerdict, ...]
+    error_kind: str
+    error: str
+    """One sentence that also says how far the run came; empty when nothing went wrong."""
+    seconds: float | None

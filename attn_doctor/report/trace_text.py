@@ -1,0 +1,139 @@
+"""The dtype path for a person: q, k and v as three columns of steps from projection to kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from attn_doctor.model.trace import Arrived, AttentionCall, Place, Promotion, Trace
+
+_SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
+_COLOUR = {
+    "raises": "bold red",
+    "silently mixed": "bold red",
+    "promoted then repaired": "yellow",
+    "clean": "green",
+}
+#: Steps that keep the dtype are only shown next to ones that do not.
+_MOST_STEPS = 9
+
+
+def write(trace: Trace, console: Console, *, verbose: bool) -> None:
+    """Writes what was run, under whose rules, and every attention call that is worth a look."""
+    _whole(console, Text(f"traced {trace.words}: {trace.rules}"))
+    if trace.verdict is None and not trace.error:
+        console.print("no attention call was seen: this is no clean bill")
+    for call in trace.calls:
+        _call(call, trace, console, verbose=verbose)
+    if trace.error:
+        _whole(console, Text(trace.error, style="bold"))
+    for words in trace.not_simulated if verbose else ():
+        console.print(Text(f"not simulated: {words}", style="dim"))
+    console.print()
+
+
+def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool) -> None:
+    repeated = f" ×{call.calls}" if call.calls > 1 else ""
+    where = f"  {_at(call.place)}" if call.place else ""
+    console.print()
+    head = Text.assemble((call.verdict, _COLOUR.get(call.verdict, "")), f"  {call.name}{repeated}", (where, "dim"))
+    _whole(console, head)
+    if call.stand_in:
+        console.print(Text(f"  {call.stand_in}", style="dim"))
+    if call.error:
+        console.print(Text(f"  {call.error}"))
+    if call.verdict == "clean" and not verbose:
+        dtypes = ", ".join(f"{one.role} {short(one.dtype)}" for one in call.operands)
+        console.print(Text(f"  {dtypes}"))
+        return
+    _columns([one for one in call.operands if one.path or one.role in "qkv"], call, console)
+    for promotion in _promotions_of(call, trace):
+        _promotion(promotion, console)
+    if trace.counterfactual and call.verdict in ("raises", "silently mixed"):
+        console.print(Text(f"  {trace.counterfactual}"))
+
+
+def _columns(operands: list[Arrived], call: AttentionCall, console: Console) -> None:
+    table = Table(box=None, padding=(0, 3, 0, 0), show_header=True, header_style="bold", pad_edge=False)
+    cells = [_steps(one) for one in operands]
+    for one in operands:
+        table.add_column(f"  {one.role}", no_wrap=True, overflow="ellipsis")
+    for row in range(max((len(cell) for cell in cells), default=0)):
+        table.add_row(*(cell[row] if row < len(cell) else Text("") for cell in cells))
+    table.add_row(
+        *(
+            Text.assemble("  → ", (short(one.dtype), "bold red" if one.blamed else "green"), f" {call.name}")
+            for one in operands
+        )
+    )
+    console.print(table)
+
+
+def _steps(operand: Arrived) -> list[Text]:
+    steps = operand.path
+    if len(steps) > _MOST_STEPS:
+        changing = tuple(step for step in steps if step.changed)
+        steps = (changing if len(changing) <= _MOST_STEPS else changing[-_MOST_STEPS:]) or steps[-_MOST_STEPS:]
+    lines = []
+    for step in steps:
+        line = f"{step.place.line:>5} " if step.place else "      "
+        change = (
+            Text.assemble(short(step.dtype_in), "→", (short(step.dtype_out), _changed(step.dtype_in, step.dtype_out)))
+            if step.changed
+            else Text(short(step.dtype_out), style="dim")
+        )
+        lines.append(Text(f"  {line}{step.call} ") + change)
+    return lines
+
+
+def _changed(before: str, after: str) -> str:
+    return "bold red" if _width(after) > _width(before) else "bold cyan"
+
+
+def _width(dtype: str) -> int:
+    return {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}.get(dtype, 0)
+
+
+def _promotions_of(call: AttentionCall, trace: Trace) -> list[Promotion]:
+    reached = {one.promotion for one in call.operands if one.promotion is not None}
+    broken = call.verdict in ("raises", "silently mixed")
+    return [one for one in trace.promotions if one.id in reached or (one.latent and broken)]
+
+
+def _promotion(promotion: Promotion, console: Console) -> None:
+    later = " (once the first is mended)" if promotion.latent else ""
+    repeated = f", {promotion.calls} times" if promotion.calls > 1 else ""
+    if promotion.place:
+        _whole(console, Text.assemble("  ", (_at(promotion.place), "bold"), f"   {promotion.place.source}"))
+    console.print(
+        Text.assemble(
+            f"      {promotion.call} made {', '.join(promotion.roles) or 'an operand'} {short(promotion.dtype_in)}→",
+            (short(promotion.dtype_out), "bold red"),
+            f": {promotion.kind}{later}{repeated}",
+        )
+    )
+    for born in promotion.born:
+        console.print(Text(f"      from {born}", style="dim"))
+
+
+def _at(place: Place | None) -> str:
+    if place is None:
+        return ""
+    try:
+        shown = Path(place.file).relative_to(Path.cwd())
+    except ValueError:
+        shown = Path(place.file)
+    return f"{shown}:{place.line}"
+
+
+def short(dtype: str) -> str:
+    """`fp16` for float16."""
+    return _SHORT.get(dtype, dtype)
+
+
+def _whole(console: Console, text: Text) -> None:
+    """Without wrapping: paths and source lines are there to be copied."""
+    console.print(text, no_wrap=True, overflow="ignore", crop=False)

@@ -1,0 +1,88 @@
+"""`with attn_doctor.watch(): model(x)`: says on stderr when an attention call inside is broken, and why.
+
+Runs in the program's own process: nothing is redirected or run twice, and nothing is raised.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_INSIDE = "_attn_doctor_inside"
+
+
+class Watching:
+    """Single use, one thread. `results` keeps what was told, in the tracer's own format (trace/1)."""
+
+    def __init__(self, *, enabled: bool = True, all_ranks: bool = False) -> None:
+        self._on = enabled and (all_ranks or _rank() == 0)
+        self._watch: Any = None
+        self.results: list[Mapping[str, Any]] = []
+        self.trouble: str | None = None
+        """Why nothing was watched, or what went wrong while watching; None when all was well."""
+
+    def __enter__(self) -> Watching:
+        if self._on:
+            try:
+                _load_inside()
+                from _attn_doctor_inside.trace.watch import Watch
+
+                self._watch = Watch(self._tell).start()
+                self.trouble = self._watch.trouble
+            except Exception:  # the program must run as if nobody watched
+                self.trouble = traceback.format_exc()
+            if self.trouble:
+                _say(f"attn-doctor: nothing is watched: {self.trouble.strip().splitlines()[-1]}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._watch is not None:
+            self._watch.stop(error)
+            self.trouble = self.trouble or self._watch.trouble
+
+    def _tell(self, answer: Mapping[str, Any]) -> None:
+        self.results.append(answer)
+        # Only now: a program in which nothing is broken never loads a terminal library.
+        from rich.console import Console
+
+        from attn_doctor.report import trace_text
+        from attn_doctor.wire import trace_1
+
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        trace_text.write(trace_1.read(answer), console, verbose=False)
+
+
+def _rank() -> int:
+    # Launchers set it before torch.distributed knows: torchrun, Slurm, Open MPI.
+    for variable in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
+        value = os.environ.get(variable, "")
+        if value.isdigit():
+            return int(value)
+    return 0
+
+
+def _load_inside() -> None:
+    """The scripts of inside/ under the private name that they have everywhere: their folders are called `trace`…"""
+    if _INSIDE in sys.modules:
+        return
+    folder = Path(__file__).resolve().parent / "inside"
+    spec = importlib.util.spec_from_file_location(
+        _INSIDE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[_INSIDE] = package
+    spec.loader.exec_module(package)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")

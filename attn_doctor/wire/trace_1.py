@@ -1,0 +1,163 @@
+"""trace/1: what inside/trace answers (its format is written down there), read into values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attn_doctor.model.trace import (
+    Arrived,
+    AttentionCall,
+    Broken,
+    Failure,
+    KernelVerdict,
+    Operand,
+    Place,
+    Promotion,
+    Step,
+    Trace,
+)
+
+Json = Mapping[str, Any]
+
+
+def read(answer: Json, kernels: Json | None = None) -> Trace:
+    """The trace; `kernels` are the verdicts on its Triton launches, when they were compiled.
+
+    Raises KeyError or TypeError for what is no such answer.
+    """
+    rules = answer["rules"] or {}
+    error = answer["error"] or {}
+    counterfactual = answer["counterfactual"] or {}
+    return Trace(
+        outcome=answer["outcome"],
+        verdict=answer["verdict"],
+        words=(answer["entry"] or {}).get("words", ""),
+        rules=rules.get("words", ""),
+        not_simulated=tuple(rules.get("not_simulated") or ()),
+        calls=tuple(_call(one) for one in answer["attention"]),
+        promotions=tuple(_promotion(one) for one in answer["promotions"]),
+        counterfactual=counterfactual.get("words") or "",
+        failure=_failure(answer["failure"], error),
+        kernels=tuple(_kernel(one) for one in (kernels or {}).get("verdicts", ())),
+        error_kind=error.get("kind") or "",
+        error=error.get("words") or "",
+        seconds=answer["seconds"],
+    )
+
+
+def _place(written: Json | None) -> Place | None:
+    if not written or written.get("file") is None:
+        return None
+    return Place(
+        file=written["file"],
+        line=written["line"],
+        function=written.get("function") or "",
+        source=written.get("source") or "",
+    )
+
+
+def _operand(written: Json) -> Operand:
+    return Operand(dtype=written["dtype"], name=written["name"], kind=written["kind"])
+
+
+def _call(written: Json) -> AttentionCall:
+    return AttentionCall(
+        name=written["name"],
+        library=written["library"],
+        verdict=written["verdict"],
+        stand_in=written["stand_in"] or "",
+        error=(written["error"] or {}).get("message") or "",
+        place=_place(written["at"]),
+        modules=tuple(written["modules"]),
+        calls=written["calls"],
+        head_dim=written["head_dim"],
+        autocast=written["autocast"],
+        operands=tuple(_arrived(role, one) for role, one in written["operands"].items()),
+        broken=tuple(
+            Broken(
+                words=one["words"],
+                effect=one["effect"] or "",
+                message=one["message"] or "",
+                roles=tuple(one["operands"]),
+            )
+            for one in written["contract"]
+            if not one["kept"]
+        ),
+    )
+
+
+def _arrived(role: str, written: Json) -> Arrived:
+    return Arrived(
+        role=role,
+        dtype=written["dtype"],
+        shape=tuple(written["shape"] or ()),
+        blamed=written["blamed"],
+        all_along=written["all_along"],
+        promotion=written["promotion"],
+        path=tuple(
+            Step(
+                place=_place(step),
+                call=step["call"],
+                module=step["module"] or "",
+                dtype_in=step["dtype_in"],
+                dtype_out=step["dtype_out"],
+                changed=step["changed"],
+                operands=tuple(_operand(one) for one in step["operands"]),
+            )
+            for step in written["path"]
+        ),
+    )
+
+
+def _promotion(written: Json) -> Promotion:
+    return Promotion(
+        id=written["id"],
+        place=_place(written),
+        call=written["call"],
+        ops=tuple(written["ops"]),
+        module=written["module"] or "",
+        kind=written["kind"],
+        dtype_in=written["dtype_in"],
+        dtype_out=written["dtype_out"],
+        operands=tuple(_operand(one) for one in written["operands"]),
+        born=tuple(dict.fromkeys(_birth(one) for one in written["born"])),
+        roles=tuple(written["roles"]),
+        modules=tuple(written["modules"]),
+        calls=written["calls"],
+        latent=written["latent"],
+    )
+
+
+def _birth(written: Json) -> str:
+    if written["kind"] == "autocast policy":
+        return f"autocast's own rule for {written['op']}: {written['dtype']}"
+    name = f" {written['name']}" if written["name"] else ""
+    place = _place(written["at"])
+    return f"{written['kind']}{name} ({written['dtype']})" + (f" at {place}" if place else "")
+
+
+def _failure(written: Json | None, error: Json) -> Failure | None:
+    if not written:
+        return None
+    return Failure(
+        call=written["call"],
+        place=_place(written["at"]),
+        module=written["module"] or "",
+        dtypes=tuple(str(one["dtype"]) for one in written["operands"]),
+        mixed=bool(written["mixed"]),
+        message=error.get("message") or "",
+    )
+
+
+def _kernel(written: Json) -> KernelVerdict:
+    limit = written.get("limit")
+    return KernelVerdict(
+        kernel=written["kernel"],
+        gpu=str(written.get("gpu") or ""),
+        outcome=written["outcome"],
+        message=written.get("message") or written.get("text") or "",
+        call_site=written.get("call_site") or "",
+        required_bytes=written.get("required"),
+        limit_bytes=limit if isinstance(limit, int) else None,
+    )
