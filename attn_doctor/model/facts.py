@@ -144,7 +144,8 @@ class FactSet(Mapping[FactName, Fact]):
         found = self._facts.get(wanted)
         if found is not None:
             return found
-        return Fact(name=wanted, state=self._unlooked(wanted), how="nobody looked")
+        listing = self._facts.get(FactName("listed", "", wanted.kind))
+        return Fact(name=wanted, state=self._unlooked(wanted), how=listing.how if listing else "nobody looked")
 
     def _unlooked(self, name: FactName) -> State:
         # The probe that lists a plural kind settles its members: a package that is not in the listing is absent.

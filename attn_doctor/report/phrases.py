@@ -75,6 +75,8 @@ def stack(facts: FactSet) -> str:
     parts = []
     for package in _STACK:
         state = facts.fact(f"package.{package}.version").state
+        if package == "torch" and facts.value("torch.version"):
+            state = facts.fact("torch.version").state  # with its build's tag, which metadata may leave out
         if isinstance(state, Known):
             parts.append(f"{package} {state.value}")
         elif isinstance(state, Unknown) and package in facts.subjects("package"):

@@ -85,7 +85,8 @@ def _steps(operand: Arrived) -> list[Text]:
             if step.changed
             else Text(short(step.dtype_out), style="dim")
         )
-        lines.append(Text(f"  {line}{step.call} ") + change)
+        # The dtype first: in a narrow terminal it is the name that may be cut.
+        lines.append(Text(f"  {line}") + change + Text(f" {step.call.removeprefix('Tensor.')}"))
     return lines
 
 
