@@ -160,7 +160,7 @@ reports = st.builds(
     created=st.just("2026-11-21T00:00:00+00:00"),
     examined=st.builds(Examined, python=_words, version=_words, environment=_words, because=_words, others=st.just(())),
     quick=st.booleans(),
-    assumed=st.lists(_words, max_size=2).map(tuple),
+    assumed=st.lists(_names.map(str), max_size=2).map(tuple),
     diagnosis=st.builds(
         Diagnosis,
         findings=st.lists(findings, max_size=2).map(tuple),

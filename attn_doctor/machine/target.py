@@ -72,14 +72,24 @@ def chosen(option: str | None, *, as_module: bool) -> tuple[Choice, ...]:
     if as_module:
         return (Choice(python=own.python, because="started with python -m attn_doctor"),)
     candidates = []
+    stale = []
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = os.environ.get(variable)
-        if not folder or (variable == "CONDA_PREFIX" and os.environ.get("CONDA_DEFAULT_ENV") == "base"):
+        if not folder or (variable == "CONDA_PREFIX" and _is_conda_base(Path(folder))):
             continue
-        candidates.append(
-            Choice(python=_interpreter(Path(folder), f"{variable}={folder}"), because=f"{variable} is set")
-        )
-    return (*candidates, own)
+        try:
+            python = _interpreter(Path(folder), f"{variable}={folder}")
+        except BadInput:
+            # A shell that outlived its environment: not what the person asked for, so no error of theirs.
+            stale.append(f"{variable}={folder} holds no Python")
+        else:
+            candidates.append(Choice(python=python, because=f"{variable} is set"))
+    because = "; ".join([own.because, *stale])
+    return (*candidates, Choice(python=own.python, because=because))
+
+
+def _is_conda_base(prefix: Path) -> bool:
+    return os.environ.get("CONDA_DEFAULT_ENV") == "base" or (prefix / "condabin").is_dir()
 
 
 def _interpreter(path: Path, about: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attn_doctor.diagnose.words import shown
-from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Unknown
+from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.report import Report
 
@@ -128,11 +128,12 @@ def said(fact: Fact) -> str:
 
 def sure(finding: Finding) -> str:
     """How sure a finding is."""
-    words = (
-        "seen: the trouble itself showed"
-        if finding.certainty == "seen"
-        else "inferred from the facts above; nothing here ran into it"
-    )
+    if any(fact.origin is Origin.ASSUMED for fact in finding.evidence):
+        words = "as sure as what was assumed"
+    elif finding.certainty == "seen":
+        words = "seen: the trouble itself showed"
+    else:
+        words = "inferred from the facts above; nothing here ran into it"
     return words + ("; this recipe is a preview" if finding.status == "preview" else "")
 
 
@@ -172,7 +173,8 @@ def verdict(report: Report) -> tuple[str, ...]:
             + (f"; {len(report.diagnosis.not_asked)} recipes rest on that." if report.diagnosis.not_asked else ".")
         )
     if report.assumed:
-        lines.append(f"Judged as if: {', '.join(report.assumed)}.")
+        given = dict.fromkeys(report.facts.fact(name).how for name in report.assumed)
+        lines.append(f"Judged as if: {', '.join(given)}.")
     return tuple(lines)
 
 
