@@ -17,7 +17,7 @@ from attn_doctor.model.findings import (
     Safety,
     Severity,
 )
-from attn_doctor.model.report import Examined, Report
+from attn_doctor.model.report import Examined, LogRead, Report
 
 VERSIONS = (
     "2.5.1",
@@ -179,4 +179,17 @@ reports = st.builds(
     ),
     exit_status=st.sampled_from((0, 1, 3)),
     facts=st.lists(facts, max_size=5).map(FactSet),
+    logs=st.lists(
+        st.builds(
+            LogRead,
+            name=_words,
+            lines=st.integers(0, 9),
+            failures=st.integers(0, 9),
+            unknown_line=st.one_of(st.none(), st.integers(1, 9)),
+            unknown=_words,
+            note=_words,
+        ),
+        max_size=2,
+    ).map(tuple),
+    looked_for=st.lists(_words, max_size=2).map(tuple),
 )

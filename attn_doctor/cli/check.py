@@ -30,6 +30,13 @@ from attn_doctor.report import exit_status
 
 @guarded
 def check(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- COMMAND ARGS]",
+            help="Run this command instead, and explain it when it fails. Its exit status is passed on.",
+        ),
+    ] = None,
     python: Annotated[
         str | None,
         typer.Option(metavar="PATH", help="Interpreter or environment folder to examine (venv, conda, uv)."),
@@ -80,6 +87,8 @@ def check(
 ) -> int:
     """Examine one environment and this node, and say what is wrong, where, why, and what cures it.
 
+    With `-- COMMAND ARGS`, run the command and explain it when it fails.
+
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 could not examine.
     """
     written = Format.JSON if json_ else format_
@@ -89,6 +98,10 @@ def check(
     named = named_gpu(gpu) if gpu else None
     acceptances = accepted.read(accept_file) if accept_file else ()
     assume(FactSet(), each(assumption))
+    if command:
+        from attn_doctor.cli import run_command
+
+        return run_command.run(command, picked, python=python, gpu=gpu, assumptions=each(assumption), verbose=verbose)
     if output is not None:
         check_output(output)
     with scratch() as folder, progress() as say:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from attn_doctor import __version__
-from attn_doctor.cli import check, recipes, schema, started, trace
+from attn_doctor.cli import check, explain, recipes, schema, started, trace
 
 app = typer.Typer(
     name="attn-doctor",
@@ -37,6 +37,7 @@ def _everything(
 
 
 app.command("check")(check.check)
+app.command("explain")(explain.explain)
 app.command("trace")(trace.trace)
 app.command("schema")(schema.schema)
 app.add_typer(recipes.app, name="recipes")

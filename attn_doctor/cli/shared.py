@@ -76,6 +76,10 @@ def _render(report: Report, form: Format, stream: IO[str], *, verbose: bool, mas
         from attn_doctor.report import markdown
 
         markdown.write(report, stream, verbose=verbose, masked=masked)
+    elif report.command == "explain":
+        from attn_doctor.report import explain_text
+
+        explain_text.write(report, stream, verbose=verbose)
     else:
         from attn_doctor.report import text
 

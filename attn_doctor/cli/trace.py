@@ -91,7 +91,7 @@ def trace(
 ) -> int:
     """Run a model once and show which op, at which line, changed the dtype of q, k or v.
 
-    On a GPU with --rules gpu it runs there for real; else under CUDA's rules without one, and the report says so.
+    On a GPU it runs there for real; without one, or with --gpu, under CUDA's rules. The report says which.
     """
     request = _request(what or [], hf, argument or [])
     picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
@@ -117,6 +117,7 @@ def trace(
     with scratch() as folder, progress() as say:
         target = examine_target(python, as_module=started.as_module, folder=folder, timeout=60.0)
         facts = examine(target, Wanted(quick=True), folder=folder, say=say)
+        request["rules"] = _rules(rules, facts, assumed=named is not None)
         traced = run_trace(target, request, timeout=timeout, folder=folder, say=say)
     check_input(traced.trace, about)
     facts = derive(FactSet([*as_if(facts, named, ()).values(), *facts_of(traced.trace)]))
@@ -145,6 +146,13 @@ def trace(
 
 #: Kinds of facts that only a traced run gives.
 _MET = frozenset({"promotion", "attention", "kernel"})
+
+
+def _rules(asked: str, facts: FactSet, *, assumed: bool) -> str:
+    """A GPU that is there is asked itself, unless another one was named."""
+    here = facts.value("listed.gpu")
+    real = isinstance(here, int) and here > 0 and facts.value("torch.cuda") is not None
+    return "gpu" if asked == "auto" and real and not assumed else asked
 
 
 def _request(what: list[str], hf: Path | None, arguments: list[str]) -> dict[str, Any]:

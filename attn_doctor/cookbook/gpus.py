@@ -66,6 +66,59 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
     )
 
 
+class GpuNames:
+    """Tells the compute capability of GPUs that are named somewhere in a text."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        table = tomllib.loads((file or bundled_folder() / "gpus.toml").read_text())
+        known: list[tuple[str, str | None]] = [
+            (item["pattern"], item.get("compute_capability")) for item in table.get("family", ())
+        ]
+        names = {
+            _spelled(name): item["compute_capability"]
+            for item in table["gpu"]
+            for name in (item["name"], *item.get("aliases", ()))
+            if not name.isdigit()  # "5090" alone is a GPU to --gpu, and a port or a step in a log
+        }
+        known += [(name, names[name]) for name in sorted(names, key=len, reverse=True)]
+        self._known = known
+        # Longest first; a letter or a digit on either side makes it another name, but "2xH100" is no name.
+        names_ = "|".join(f"({pattern})" for pattern, _ in known)
+        self._pattern = re.compile(
+            rf"(?<![a-z0-9.])(?:\d{{1,4}} ?x ?)?(?:{names_})(?: ?(?:ti|super|s|d))?(?![a-z0-9])"
+        )
+        # How much shared memory a block can have, where one compute capability alone has that much.
+        self._limits: dict[int, set[str]] = {}
+        for item in table["architecture"]:
+            self._limits.setdefault(item["shared_memory_bytes"], set()).add(item["compute_capability"])
+
+    def capability(self, text: str) -> str | None:
+        """`12.0` for "2x RTX 5090" or "sm_120"; None when the text names none, several, or an ambiguous one."""
+        plain = " ".join(text.lower().replace("_", " ").replace("nvidia", " ").replace("geforce", " ").split())
+        found: set[str | None] = {
+            f"{match[1]}.{match[2]}" for match in re.finditer(r"\b(?:sm|compute) ?(\d{1,2})(\d)[af]?\b", plain)
+        }
+        if not found:
+            found = {self._known[(match.lastindex or 1) - 1][1] for match in self._pattern.finditer(plain)}
+        return found.pop() if len(found) == 1 else None
+
+    def of_limit(self, shared_memory_bytes: int) -> str | None:
+        """The compute capability whose blocks can have this much shared memory, when it is one."""
+        found = self._limits.get(shared_memory_bytes, set())
+        return next(iter(found)) if len(found) == 1 else None
+
+
+def capability_of_name(text: str) -> str | None:
+    """The compute capability of the GPU that a text names; None when it is ambiguous or not known."""
+    return GpuNames().capability(text)
+
+
+def _spelled(name: str) -> str:
+    words = re.sub(r"[\s_-]+", " ", name.lower())
+    words = re.sub(r"(?<=\d{4})(?=[a-z]{2})", " ", words)  # 2080ti
+    return re.escape(words).replace(r"\ ", "[ -]?")
+
+
 def _capability(text: str) -> str | None:
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", text.lower())
     if match:

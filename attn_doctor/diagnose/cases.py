@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attn_doctor.cookbook.recipe import Case, Recipe
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.diagnose.log.explain import explain_text
 from attn_doctor.model.facts import PLURAL_KINDS, Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
 from attn_doctor.model.vocabulary import TERMS
 
@@ -25,7 +25,7 @@ class CaseResult:
 def run_cases(recipe: Recipe) -> Iterator[CaseResult]:
     """One result for each case, in order."""
     for number, case in enumerate(recipe.cases, start=1):
-        fault = _log_fault(recipe, case.log, case.expect) if case.log is not None else _facts_fault(recipe, case)
+        fault = _log_fault(recipe, case, case.log) if case.log is not None else _facts_fault(recipe, case)
         yield CaseResult(recipe=recipe.id, number=number, fault=fault)
 
 
@@ -69,9 +69,18 @@ def _facts_fault(recipe: Recipe, case: Case) -> str:
     return ""
 
 
-def _log_fault(recipe: Recipe, log: str, expect: str) -> str:
-    matched = any(
-        re.search(one.pattern, log) and not (one.unless and re.search(one.unless, log)) for one in recipe.logs
+def _log_fault(recipe: Recipe, case: Case, log: str) -> str:
+    # What a case about a log leaves out is not known, as it is where only the log is there.
+    facts = FactSet(
+        Fact(name=name.of("0") if name.each else name, state=Known(value), how="the case", origin=Origin.ASSUMED)
+        for name, value in case.facts
     )
-    got = "finds" if matched else "clears"
-    return "" if got == expect else f"expected {expect}, got {got} for the log {log!r}"
+    diagnosis = explain_text(log, [recipe], facts).diagnosis
+    got = "finds" if diagnosis.findings else "clears"
+    if case.expect == "open" and diagnosis.open_questions:
+        got = "open"
+    if got != case.expect:
+        return f"expected {case.expect}, got {got} for the log {log!r}"
+    if case.severity is not None and diagnosis.findings and diagnosis.findings[0].severity is not case.severity:
+        return f"expected {case.severity.value}, got {diagnosis.findings[0].severity.value} for the log {log!r}"
+    return ""

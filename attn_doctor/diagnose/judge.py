@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from packaging.utils import canonicalize_name
 
-from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe
+from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.words import filled, locations, remedy
 from attn_doctor.model.facts import Fact, FactName, FactSet, Unknown
@@ -33,7 +33,7 @@ def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
     judgements = [judgement for recipe in recipes for judgement in _judge(recipe, facts)]
     found = [
         _Found(
-            finding=_finding(one.recipe, facts, one.subject),
+            finding=finding_of(one.recipe, facts, one.subject),
             explains=tuple(filled(entry, facts, one.subject) for entry in one.recipe.explains),
         )
         for one in judgements
@@ -90,11 +90,11 @@ def _judge_one(recipe: Recipe, facts: FactSet, subject: str | None) -> _Judgemen
     verdict = answer_all(recipe.when, facts, subject)
     undecided: tuple[Fact, ...] = ()
     if verdict is Verdict.OPEN:
-        undecided = _asked(recipe.when, facts, subject, Verdict.OPEN)
+        undecided = asked(recipe.when, facts, subject, Verdict.OPEN)
     return _Judgement(recipe=recipe, subject=subject, verdict=verdict, undecided=undecided)
 
 
-def _asked(conditions: Iterable[Condition], facts: FactSet, subject: str | None, verdict: Verdict) -> tuple[Fact, ...]:
+def asked(conditions: Iterable[Condition], facts: FactSet, subject: str | None, verdict: Verdict) -> tuple[Fact, ...]:
     """The facts whose questions were answered so."""
     return tuple(
         dict.fromkeys(
@@ -110,12 +110,12 @@ def _chosen(fact: Fact) -> bool:
     return isinstance(fact.state, Unknown) and not fact.state.asked
 
 
-def _finding(recipe: Recipe, facts: FactSet, subject: str | None) -> Finding:
+def finding_of(recipe: Recipe, facts: FactSet, subject: str | None) -> Finding:
     reached = bool(recipe.reached) and answer_all(recipe.reached, facts, subject) is Verdict.HOLDS
     severity = recipe.severity_when_reached if reached and recipe.severity_when_reached else recipe.severity
-    evidence = _asked(recipe.when, facts, subject, Verdict.HOLDS)
+    evidence = asked(recipe.when, facts, subject, Verdict.HOLDS)
     if reached:
-        evidence = tuple(dict.fromkeys((*evidence, *_asked(recipe.reached, facts, subject, Verdict.HOLDS))))
+        evidence = tuple(dict.fromkeys((*evidence, *asked(recipe.reached, facts, subject, Verdict.HOLDS))))
     return Finding(
         id=recipe.id,
         severity=severity,
@@ -129,9 +129,7 @@ def _finding(recipe: Recipe, facts: FactSet, subject: str | None) -> Finding:
         locations=locations(recipe.where, facts, subject),
         evidence=evidence,
         remedies=tuple(
-            remedy(written, facts, subject)
-            for written in recipe.remedies
-            if answer_all(written.when, facts, subject) is not Verdict.FAILS
+            remedy(written, facts, subject) for written in recipe.remedies if _offered(written, recipe, facts, subject)
         ),
         references=tuple(url for _, url in recipe.references),
         known_problems=filled(recipe.known_problems, facts, subject),
@@ -141,8 +139,26 @@ def _finding(recipe: Recipe, facts: FactSet, subject: str | None) -> Finding:
     )
 
 
+def _offered(written: RecipeRemedy, recipe: Recipe, facts: FactSet, subject: str | None) -> bool:
+    """Whether its conditions do not fail: for the subject, or for one at least where the recipe is not about them."""
+    kind = kind_of(written.when)
+    subjects = (
+        (subject,) if kind in (None, recipe.for_each) and subject is not None else facts.subjects(kind or "") or ("0",)
+    )
+    return any(answer_all(written.when, facts, one) is not Verdict.FAILS for one in subjects)
+
+
+def kind_of(conditions: Iterable[Condition]) -> str | None:
+    """The plural kind that they speak of, one subject at a time."""
+    for condition in conditions:
+        for question in condition.questions if isinstance(condition, AnyOf) else (condition,):
+            if question.fact.each:
+                return question.fact.kind
+    return None
+
+
 #: Kinds whose facts show trouble itself; versions and capabilities only imply it.
-_SHOWING = frozenset({"import", "sample"})
+_SHOWING = frozenset({"import", "sample", "config", "promotion", "attention", "kernel", "trace"})
 
 
 def _shown(evidence: tuple[Fact, ...]) -> bool:

@@ -1,10 +1,11 @@
 """Task `examine`: import torch once, then look at everything else from children forked of that process.
 
 Request: `modules` (import names), `timeout` (seconds for each child), `scratch` (folder), `torch` (is one
-findable), `sample`, `virtual_gpu` (None, or `{"compute_capability": "9.0", "name": "H200"}`), `jobs`
-(children at once). Answers, each as soon as known: started, torch-started, torch, cuda, import-MODULE,
-sample, done. An answer that is not there was not reached: when torch itself crashes or hangs, this process
-does, after torch-started.
+findable), `sample` (the plain attention block), `library_samples` (True: of all modules; or their names),
+`virtual_gpu` (None, or `{"compute_capability": "9.0", "name": "H200"}`), `jobs` (children at once). Answers, each
+as soon as known: started, torch-started, torch, cuda, import-MODULE, sample, samples-LIBRARY, canary, done. An
+answer that is not there was not reached: when torch itself crashes or hangs, this process does, after
+torch-started.
 
 Outcomes of an import, distinct: `imported`, `failed` (it raised), `crashed` (a signal, or the process was
 left by sys.exit or os._exit), `hung`; and `not_examined` with its reason, when no child could look.
@@ -26,6 +27,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from . import answers as _answers
 from . import forked, imports, torch_facts
+from .samples import schedule
 
 
 def main(request: Dict[str, Any], answers: str) -> None:
@@ -53,6 +55,9 @@ class Examination:
         self._outcome: Dict[str, Any] = {}
         self._cells: List[Dict[str, Any]] = []
         self._samples_left = 0
+        self._libraries = schedule.LibrarySamples(
+            request.get("library_samples"), self.modules, self.virtual_gpu, self.timeout, self.scratch, self._write
+        )
 
     def run(self) -> None:
         started = time.monotonic()
@@ -91,7 +96,8 @@ class Examination:
             self._write("cuda", {"is_available": None, "reason": reason, "device_count": None, "devices": []})
             if self.wants_sample:
                 self._write("sample", {"cells": [], "reason": reason})
-            return []
+            self._libraries.without_torch(reason)
+            return self._libraries.cuda({"devices": []})
         if torch_facts.is_cpu_build(torch):
             answer = torch_facts.cpu_build(torch)
             self._write("cuda", answer)
@@ -113,8 +119,10 @@ class Examination:
         def work(tell: Callable[[Any], None]) -> None:
             tell(imports.attempt(module)[0])
 
-        def done(ended: forked.Ended) -> None:
-            self._write("import-" + module, imports.outcome(ended))
+        def done(ended: forked.Ended) -> List[forked.Child]:
+            outcome = imports.outcome(ended)
+            self._write("import-" + module, outcome)
+            return self._libraries.imported(module, outcome)
 
         return forked.Child(name=module, work=work, timeout=self.timeout, done=done)
 
@@ -143,15 +151,17 @@ class Examination:
         return self._samples(answer)
 
     def _samples(self, cuda: Dict[str, Any]) -> List[forked.Child]:
-        """A child for each GPU, and one for CUDA's rules without a GPU or for a GPU that is not there."""
+        """Of the plain block, a child for each GPU, and one for CUDA's rules without a GPU or for one that is not
+        there; and whichever libraries need not wait for their import."""
+        libraries = self._libraries.cuda(cuda)
         if not self.wants_sample:
-            return []
+            return libraries
         devices = [device for device in cuda["devices"] if "error" not in device]
         places: List[Optional[Dict[str, Any]]] = list(devices)
         if not devices or self.virtual_gpu:
             places.append(None)
         self._samples_left = len(places)
-        return [self._sample(place) for place in places]
+        return [self._sample(place) for place in places] + libraries
 
     def _sample(self, device: Optional[Dict[str, Any]]) -> forked.Child:
         from .samples import sdpa_block  # needs torch, which a patient may lack

@@ -59,15 +59,15 @@ def _compiled(launches: Any, request: Dict[str, Any]) -> Any:
     from .trace.rules import ASSUMED_GPU
     from .virtual_gpu import gpus, triton_compile
 
-    scratch = tempfile.mkdtemp(prefix="attn-doctor-trace-", dir=request.get("scratch"))
-    verdicts = triton_compile.compile_launches(
-        launches,
-        [gpus.from_request(request.get("gpu") or ASSUMED_GPU)],
-        scratch=scratch,
-        timeout=float(request.get("kernel_timeout") or 60.0),
-        budget=request.get("kernel_budget"),
-        configurations=request.get("kernel_configurations") or "enough",
-    )
+    with tempfile.TemporaryDirectory(prefix="attn-doctor-trace-", dir=request.get("scratch")) as scratch:
+        verdicts = triton_compile.compile_launches(
+            launches,
+            [gpus.from_request(request.get("gpu") or ASSUMED_GPU)],
+            scratch=scratch,
+            timeout=float(request.get("kernel_timeout") or 60.0),
+            budget=request.get("kernel_budget"),
+            configurations=request.get("kernel_configurations") or "enough",
+        )
     return [verdict.as_dict() for verdict in verdicts]
 
 

@@ -24,6 +24,22 @@ class Examined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogRead:
+    """One log that was looked through."""
+
+    name: str
+    lines: int
+    failures: int = 0
+    """Exceptions in it, known or not."""
+    unknown_line: int | None = None
+    """Line of the last exception that no recipe knows."""
+    unknown: str = ""
+    """That exception's first line."""
+    note: str = ""
+    """What could not be read of it, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One examination."""
 
@@ -42,3 +58,7 @@ class Report:
     """Of `trace` only; reports read back from JSON have it as `trace_answer` alone."""
     trace_answer: Mapping[str, Any] | None = field(default=None, repr=False)
     """The tracer's own answer, format trace/1, passed on as it is."""
+    logs: tuple[LogRead, ...] = ()
+    """Of `explain` only."""
+    looked_for: tuple[str, ...] = ()
+    """Of `explain` only: ids of the recipes whose texts were looked for in the logs."""

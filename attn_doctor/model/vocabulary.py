@@ -224,6 +224,14 @@ TERMS: tuple[Term, ...] = (
         ("kernel.*.limit_bytes", _I, "shared memory a block of that GPU can have", "bytes"),
     ),
     *_terms(
+        "diagnose/log/facts.py",
+        ("log.fp32_operands", _TS, "which of q, k, v the message in a log says is float32"),
+        ("log.owners", _TS, "import names of the packages whose files its frames and paths name, outermost first"),
+        ("log.innermost_owner", _T, "that of the innermost frame, or of the C++ file that complains"),
+        ("log.symbol", _T, "the undefined symbol it names, mangled"),
+        ("log.library", _T, "the shared library that the loader did not find"),
+    ),
+    *_terms(
         "diagnose/derived.py",
         ("gpu.*.bf16_native", _B, "compute capability 8.0 or later: bf16 in hardware, not emulated"),
         ("gpu.*.torch_has_code", _B, "torch carries machine code or PTX that this GPU runs"),

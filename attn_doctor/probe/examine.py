@@ -14,7 +14,16 @@ from typing import Any
 
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
-from attn_doctor.probe import binaries, configs, inside_answers, interpreter, node, packages, torch_files
+from attn_doctor.probe import (
+    binaries,
+    configs,
+    inside_answers,
+    interpreter,
+    node,
+    packages,
+    torch_files,
+    trace_facts,
+)
 from attn_doctor.probe.gpus import GpuQuery
 
 #: Without a persistence daemon the driver wakes each GPU in turn: 16 of them take longer than 10 s.
@@ -67,5 +76,6 @@ def examine(target: Target, wanted: Wanted, *, folder: Path, say: Callable[[str]
         hint = FactSet(facts).text("node.gpu_hint")
         facts += gpus.facts(min(wanted.timeout, _DRIVER_TIMEOUT), hint=hint)
         facts += toolkit.facts(min(wanted.timeout, 10.0))
+        facts += trace_facts.not_traced()
         facts += inside.facts(say) if inside is not None else inside_answers.not_asked()
     return FactSet(facts)

@@ -95,3 +95,12 @@ def _note_call(notes: Notes, number: int, call: AttentionCall, how: str) -> None
     notes.known_or_absent(own + "error", call.error or None, how)
     notes.known_or_absent(own + "stand_in", call.stand_in or None, how)
     notes.known(own + "calls", call.calls, how)
+
+
+def not_traced() -> tuple[Fact, ...]:
+    """The facts that only a traced run gives, where none was asked for."""
+    notes = Notes()
+    names = ("verdict", "rules", "error_kind", "error", "failed_call", "failed_place", "failed_dtypes")
+    for name in (*(f"trace.{name}" for name in names), "listed.promotion", "listed.attention", "listed.kernel"):
+        notes.unknown(name, "attn-doctor trace", "nothing was traced", asked=False)
+    return notes.facts()

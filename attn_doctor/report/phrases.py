@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from attn_doctor.diagnose.words import shown
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
@@ -132,6 +134,8 @@ def sure(finding: Finding) -> str:
         words = "as sure as what was assumed"
     elif finding.certainty == "seen":
         words = "seen: the trouble itself showed"
+    elif any(location.note for location in finding.locations):
+        words = "the log's text fits, and nothing that is known speaks against it"
     else:
         words = "inferred from the facts above; nothing here ran into it"
     return words + ("; this recipe is a preview" if finding.status == "preview" else "")
@@ -162,7 +166,7 @@ def verdict(report: Report) -> tuple[str, ...]:
             "what could not be looked at is not healthy by default."
         )
     listed = report.facts.fact("listed.gpu").state
-    if listed == Known(0) and not report.facts.subjects("gpu"):
+    if report.command == "check" and listed == Known(0) and not report.facts.subjects("gpu"):
         lines.append(
             "No GPU here, so this node was not examined for one: nothing above says that a GPU job would run. "
             "Name the target, for example --gpu h100, to be told what holds there."
@@ -192,3 +196,19 @@ def _reason(fact: Fact) -> str:
     if isinstance(fact.state, Unknown):
         return f"could not look at {fact.name}: {fact.state.reason}"
     return f"{said(fact)}, which cannot be compared with the boundary version"
+
+
+def shortened(subjects: tuple[str, ...]) -> str:
+    """`rank 0-511` for 512 of them; others as they are."""
+    ranks = sorted({int(one.removeprefix("rank ")) for one in subjects if re.fullmatch(r"rank \d+", one)})
+    others = [one for one in subjects if not re.fullmatch(r"rank \d+", one)]
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    words = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    if words:
+        others.insert(0, f"rank{'s' if len(ranks) > 1 else ''} {', '.join(words)}")
+    return ", ".join(others)

@@ -15,6 +15,8 @@ from attn_doctor.report import phrases, trace_text
 _COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 #: More than this many pieces of evidence hide the one that matters; -v shows all.
 _MOST_EVIDENCE = 5
+#: A thousand ranks say the same; -v shows all.
+_MOST_QUOTES, _MOST_PLACES = 1, 4
 #: Mangled symbols come by the hundred.
 _LONGEST_EVIDENCE = 300
 
@@ -38,9 +40,12 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
 
 
 class Writer:
+    """Writes the parts of a report; other reports for people are made of the same ones."""
+
     def __init__(self, console: Console, *, verbose: bool) -> None:
         self._console = console
         self._verbose = verbose
+        self._before: Finding | None = None
 
     def head(self, report: Report) -> None:
         self._whole(Text(phrases.examined(report), style="bold"))
@@ -63,10 +68,13 @@ class Writer:
         )
         self._whole(head)
         self._indented(finding.title)
+        for location in finding.locations[: None if self._verbose else _MOST_QUOTES]:
+            if location.note:  # a log's own words
+                self._row(f"line {location.line}", location.note)
         if finding.subjects and not (
             len(finding.subjects) == 1 and finding.subjects[0].partition(" ")[2] in finding.title
         ):
-            self._row("on", ", ".join(finding.subjects))
+            self._row("on", phrases.shortened(finding.subjects))
         if finding.accepted:
             until = f" until {finding.accepted.expires}" if finding.accepted.expires else ""
             self._row("accepted", f"{finding.accepted.reason}{until}")
@@ -80,11 +88,19 @@ class Writer:
             self._row("", f"and {len(finding.evidence) - len(shown)} more (-v)")
         for symptom in finding.symptoms:
             self._row("so that", symptom.title)
+        before, self._before = self._before, finding
+        if before is not None and _reads_alike(before, finding) and not self._verbose:
+            self._row("", "why and cure as for the one before")
+            self._console.print()
+            return
         self._row("why", finding.why)
-        for number, location in enumerate(finding.locations[1:], start=1):
+        also = finding.locations[1:]
+        for number, location in enumerate(also if self._verbose else also[:_MOST_PLACES], start=1):
             self._row(
                 "also at" if number == 1 else "", f"{location.file}" + (f":{location.line}" if location.line else "")
             )
+        if len(also) > _MOST_PLACES and not self._verbose:
+            self._row("", f"and {len(also) - _MOST_PLACES} more (-v)")
         for number, remedy in enumerate(finding.remedies, start=1):
             self._remedy(number, remedy)
         if not finding.remedies and finding.severity is not Severity.INFO:
@@ -147,3 +163,13 @@ class Writer:
     def _whole(self, text: Text) -> None:
         """Without wrapping: paths and commands are there to be copied."""
         self._console.print(text, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _reads_alike(one: Finding, other: Finding) -> bool:
+    """Whether reason and cure would read the same again; the places they speak of differ."""
+
+    def words(finding: Finding) -> tuple[object, ...]:
+        commands = [action.commands for remedy in finding.remedies for action in remedy.actions]
+        return finding.id, finding.why, finding.known_problems, [remedy.title for remedy in finding.remedies], commands
+
+    return words(one) == words(other)

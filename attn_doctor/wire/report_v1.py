@@ -7,6 +7,7 @@ inside may change freely. `attn-doctor schema` prints its JSON Schema (report_v1
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from attn_doctor.model.findings import (
     Safety,
     Severity,
 )
-from attn_doctor.model.report import Examined, Report
+from attn_doctor.model.report import Examined, LogRead, Report
 
 SCHEMA = "attn-doctor/report/v1"
 _SCHEMA_FILE = Path(__file__).with_name("report_v1.schema.json")
@@ -77,6 +78,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "not_asked": list(diagnosis.not_asked),
         "facts": {str(fact.name): _fact(fact) for fact in report.facts.values()},
         **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
+        **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
+        **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
     }
 
 
@@ -197,6 +200,11 @@ def from_json(written: dict[str, Any]) -> Report:
         exit_status=written["summary"]["exit_status"],
         facts=FactSet(_read_fact(name, fact) for name, fact in written["facts"].items()),
         trace_answer=written.get("trace"),
+        logs=tuple(
+            LogRead(**{key: one[key] for key in ("name", "lines", "failures", "unknown_line", "unknown", "note")})
+            for one in written.get("logs", ())
+        ),
+        looked_for=tuple(written.get("looked_for", ())),
     )
 
 

@@ -1,5 +1,6 @@
 """Samples: tiny forward and backward passes that show by behaviour what a version number only suggests.
 
-A sample module has `run(device, virtual_gpu, tell)`, for a forked child, and `cells(device, ended,
-reason)`, for its parent.
+sdpa_block.py is the plain attention block, whose own dtypes are looked at. catalogue.py lists the samples of
+installed libraries, library_run.py runs them in a forked child under the dtype tracer, verdicts.py says what came
+of each; x_transformers_models.py, transformers_models.py, fla_layers.py and kernel_functions.py build them.
 """

@@ -43,7 +43,8 @@ Answer (`trace.json`), every key always there
                     "dtype mismatch" | "wrong device" | "cannot simulate" | "model raised" | "exit" |
                     "factory raised" | "factory not found" | "factory without inputs" |
                     "factory returned something else" | "nothing to go back from" | "config not found" |
-                    "config not understood" | "script not found" | "library missing" | "no GPU" | "usage".
+                    "config not understood" | "script not found" | "library missing" | "no GPU" | "usage" |
+                    "tracer failed" (a fault of ours).
                     `words` is one sentence that also says how far the run came
     seconds         wall time of the whole answer
 

@@ -202,9 +202,9 @@ def hugging_face(request: Dict[str, Any], device: Optional[str]) -> Entry:
         raise EntryError("library missing", "this interpreter cannot import transformers: {}".format(error)) from error
     trusted = bool(request.get("trust_remote_code"))
     try:
-        config = transformers.AutoConfig.from_pretrained(
-            os.path.dirname(os.path.abspath(path)), trust_remote_code=trusted
-        )
+        # A folder where there is one: code that lies beside the config is found from there.
+        where = os.path.dirname(os.path.abspath(path)) if os.path.basename(path) == "config.json" else path
+        config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=trusted)
     except Exception as error:
         raise EntryError("config not understood", "{}: {}".format(type(error).__name__, error)) from error
     wanted = request.get("dtype") or getattr(config, "dtype", None) or getattr(config, "torch_dtype", None)

@@ -27,7 +27,7 @@ _is_user: Dict[str, bool] = {}
 
 
 def _classify(filename: str) -> bool:
-    if filename.startswith("<frozen") or filename.startswith(_OURS):
+    if filename.startswith(("<frozen", _OURS)):
         return False
     package = os.sep.join(("", "site-packages", ""))
     where = filename.rfind(package)

@@ -66,10 +66,10 @@ class Modules:
             bound = dict(enumerate(args), **kwargs)
         for name, value in bound.items():
             for item in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(item, torch.Tensor) and item.dtype in ops.FLOATS:
-                    if self.recorder.nodes.get(item) is None:
-                        leaf = Leaf("input", str(name), type(module).__name__)
-                        self.recorder.nodes.set(item, Node(item.dtype, item.numel(), None, 0, leaf))
+                floats = isinstance(item, torch.Tensor) and item.dtype in ops.FLOATS
+                if floats and self.recorder.nodes.get(item) is None:
+                    leaf = Leaf("input", str(name), type(module).__name__)
+                    self.recorder.nodes.set(item, Node(item.dtype, item.numel(), None, 0, leaf))
 
     def enter(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         if not self.stack:

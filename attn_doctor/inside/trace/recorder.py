@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import frames, ops
 from .graph import PARAMETER, PROJECTED, Call, Event, Leaf, Node, Nodes
+from .places import GPU, NoPlaces
 
 Heal = Tuple[str, int, str, str]
 """File, line, function and torch function whose results are cast back in a counterfactual run."""
@@ -99,6 +100,7 @@ class Recorder:
         self.at_op: Optional[Callable[..., Any]] = None
         """Asked before each op that it claims (see boundaries/custom_ops.py)."""
         self.claims: Dict[Any, bool] = {}
+        self.places: Any = NoPlaces()
         self.strict: Optional[Callable[[Any, Any], None]] = None
         self.calls: List[Any] = []
         self.depth = 0
@@ -300,9 +302,10 @@ class _Functions(TorchFunctionMode):
         if func is torch.Tensor.backward:
             with self:
                 return _run_backward(self, args, kwargs or {})
-        if kwargs and rec.fix_kwargs is not None:
-            kwargs = rec.fix_kwargs(kwargs)
+        given_kwargs = kwargs
         special = rec.special.get(func)
+        if kwargs and special is None and rec.fix_kwargs is not None:
+            kwargs = rec.fix_kwargs(kwargs)
         before, call, given = rec.func, rec.call, rec.kwargs
         rec.func, rec.call, rec.kwargs = func, None, kwargs
         rec.autocast = _is_autocast_enabled(rec.autocast_device)
@@ -319,6 +322,8 @@ class _Functions(TorchFunctionMode):
             raise
         finally:
             rec.func, rec.call, rec.kwargs = before, call, given
+        if kwargs is not given_kwargs and "device" in kwargs:
+            rec.places.put(out, GPU)
         if rec.heals and not rec.paused:
             out = rec.heal(func, out, sys._getframe(1))
         return out
@@ -331,8 +336,14 @@ class _Ops(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rec = self.recorder
+        places = rec.places if rec.places.active else None
+        if places is not None:
+            places.check(func, args, kwargs)
         if rec.paused:
-            return func(*args, **kwargs) if kwargs else func(*args)
+            out = func(*args, **kwargs) if kwargs else func(*args)
+            if places is not None:
+                places.follow(func, args, kwargs, out)
+            return out
         if rec.strict is not None:
             rec.strict(func, args)
         claimed = rec.claims.get(func)
@@ -343,6 +354,8 @@ class _Ops(TorchDispatchMode):
         else:
             out = func(*args, **kwargs) if kwargs else func(*args)
         rec.record(func, args, kwargs, out, sys._getframe(1))
+        if places is not None:
+            places.follow(func, args, kwargs, out)
         return out
 
 

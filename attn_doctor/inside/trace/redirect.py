@@ -15,6 +15,8 @@ from typing import Any, Callable, Dict, List
 
 import torch
 
+from .places import CPU, GPU, Places
+
 _NOT_TOLD_APART = "tensors on the CPU and on the GPU are not told apart here: where both meet in one op, a GPU raises"
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
@@ -37,6 +39,7 @@ class Redirect:
 
     def __init__(self) -> None:
         self.notes: List[str] = []
+        self.places = Places()
         self._undo = contextlib.ExitStack()
 
     def __enter__(self) -> Redirect:
@@ -46,9 +49,9 @@ class Redirect:
                 if hasattr(cuda, name):
                     _put(undo, cuda, name, value)
             _put(undo, torch, "Generator", _generator(torch.Generator))
-            _put(undo, torch, "set_default_device", _default_device(torch.set_default_device))
+            _put(undo, torch, "set_default_device", self._default_device(torch.set_default_device))
             context = sys.modules.get("torch.utils._device") or __import__("torch.utils._device").utils._device
-            _put(undo, context.DeviceContext, "__init__", _device_context(context.DeviceContext.__init__))
+            _put(undo, context.DeviceContext, "__init__", self._device_context(context.DeviceContext.__init__))
             self._undo = undo.pop_all()
         return self
 
@@ -99,42 +102,95 @@ class Redirect:
     def attach(self, recorder: Any) -> None:
         """Answer for devices in this recording: what it takes for a GPU, and what tensors say of themselves."""
         recorder.fix_kwargs = self._fix_kwargs
+        recorder.places = self.places
         tensor = torch.Tensor
         recorder.special[tensor.cuda] = self._cuda
         recorder.special[tensor.to] = self._to
+        recorder.special[tensor.cpu] = self._cpu
+        recorder.special[tensor.data.__set__] = self._set_data
         recorder.special[tensor.pin_memory] = lambda f, a, k: a[0]
         recorder.special[tensor.is_pinned] = lambda f, a, k: False
-        recorder.special[tensor.is_cuda.__get__] = _says(True)
-        recorder.special[tensor.device.__get__] = _says(torch.device("cuda", 0))
-        recorder.special[tensor.get_device] = _says(0)
+        recorder.special[tensor.is_cuda.__get__] = self._says(True)
+        recorder.special[tensor.device.__get__] = self._says(torch.device("cuda", 0))
+        recorder.special[tensor.get_device] = self._says(0)
 
-    def _moved(self) -> None:
+    def _says(self, answer: Any) -> Any:
+        def getter(func: Any, args: Any, kwargs: Any) -> Any:
+            # Frames above: this one, __torch_function__, whoever asks.
+            if _from_torch(3) or self.places.of(args[0]) == CPU:
+                return func(*args, **kwargs)
+            return answer
+
+        return getter
+
+    def _default_device(self, original: Any) -> Any:
+        def set_default_device(device: Any) -> Any:
+            if device is not None and is_cuda(device):
+                self._abandon()
+                device = "cpu"
+            return original(device)
+
+        return set_default_device
+
+    def _device_context(self, original: Any) -> Any:
+        def __init__(context: Any, device: Any) -> None:
+            if is_cuda(device):
+                self._abandon()
+                device = "cpu"
+            original(context, device)
+
+        return __init__
+
+    def _abandon(self) -> None:
+        """With a default device, a tensor made without one is no longer the CPU's."""
+        self.places.abandoned = True
         if _NOT_TOLD_APART not in self.notes:
             self.notes.append(_NOT_TOLD_APART)
 
     def _fix_kwargs(self, kwargs: Dict[str, Any]) -> Dict[str, Any]:
         device = kwargs.get("device")
-        if (device is not None and is_cuda(device)) or kwargs.get("pin_memory"):
-            kwargs = dict(kwargs)
-            if device is not None and is_cuda(device):
-                kwargs["device"] = torch.device("cpu")
-                self._moved()
+        if device is not None and is_cuda(device):
+            kwargs = dict(kwargs, device=torch.device("cpu"))
             kwargs.pop("pin_memory", None)
+        elif kwargs.get("pin_memory"):
+            kwargs = {name: value for name, value in kwargs.items() if name not in ("pin_memory", "device")}
         return kwargs
 
     def _cuda(self, func: Any, args: Any, kwargs: Any) -> Any:
-        self._moved()
-        memory_format = kwargs.get("memory_format", torch.preserve_format)
-        return args[0].to(torch.device("cpu"), memory_format=memory_format)
+        return self.places.moved(args[0], GPU, args[0])
+
+    def _cpu(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return self.places.moved(args[0], CPU, func(*args, **kwargs)) if self.places.active else func(*args, **kwargs)
+
+    def _set_data(self, func: Any, args: Any, kwargs: Any) -> Any:
+        out = func(*args, **kwargs)
+        place = self.places.of(args[1])
+        if place is not None:
+            self.places.put(args[0], place)
+        return out
 
     def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
         rest = list(args[1:])
         first = rest[0] if rest else None
+        asked = kwargs.get("device")
         # to(device, ...) and to(dtype, ...) share a position; an int can only be a device.
-        if first is not None and not isinstance(first, (torch.dtype, torch.Tensor)) and is_cuda(first):
+        positional = first is not None and not isinstance(first, (torch.dtype, torch.Tensor))
+        if positional:
+            asked = first
+        to_gpu = asked is not None and is_cuda(asked)
+        if to_gpu and positional:
             rest[0] = torch.device("cpu")
-            self._moved()
-        return func(args[0], *rest, **kwargs)
+        elif to_gpu:
+            kwargs = dict(kwargs, device=torch.device("cpu"))
+        out = func(args[0], *rest, **kwargs)
+        if isinstance(first, torch.Tensor):  # to(other)
+            place = self.places.of(first)
+            return self.places.moved(args[0], place, out) if place is not None else out
+        if to_gpu:
+            return self.places.moved(args[0], GPU, out)
+        if asked is not None and torch.device(asked).type == "cpu" and self.places.active:
+            return self.places.moved(args[0], CPU, out)
+        return out
 
 
 class _CUDAGraph:
@@ -148,14 +204,6 @@ class CannotSimulate(RuntimeError):
     """The traced code needs something of a GPU that nothing stands in for."""
 
 
-def _says(answer: Any) -> Any:
-    def getter(func: Any, args: Any, kwargs: Any) -> Any:
-        # Frames above: this one, __torch_function__, whoever asks.
-        return func(*args, **kwargs) if _from_torch(3) else answer
-
-    return getter
-
-
 def _put(undo: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
     undo.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
@@ -167,17 +215,3 @@ def _generator(original: Any) -> Any:
             return original(device="cpu" if is_cuda(device) else device)
 
     return Generator
-
-
-def _default_device(original: Any) -> Any:
-    def set_default_device(device: Any) -> Any:
-        return original("cpu" if device is not None and is_cuda(device) else device)
-
-    return set_default_device
-
-
-def _device_context(original: Any) -> Any:
-    def __init__(self: Any, device: Any) -> None:
-        original(self, "cpu" if is_cuda(device) else device)
-
-    return __init__

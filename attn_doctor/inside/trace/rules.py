@@ -26,7 +26,7 @@ def capability_of(gpu: Dict[str, Any]) -> Tuple[int, int]:
 class Rules:
     """Which rules hold, and in words what they cannot show."""
 
-    def __init__(self, name: str, gpu: Optional[Dict[str, Any]] = None) -> None:
+    def __init__(self, name: str, gpu: Optional[Dict[str, Any]] = None, scratch: Optional[str] = None) -> None:
         self.name = name
         self.gpu = dict(gpu or ASSUMED_GPU)
         self.autocast_source: Optional[str] = None
@@ -34,7 +34,8 @@ class Rules:
         self.redirect: Optional[redirect.Redirect] = None
         self.virtual: Optional[gpus.Gpu] = None
         """The GPU that is stood in for."""
-        self.scratch = ""
+        self._parent = scratch
+        """An existing folder for Triton's caches; None: the system's."""
         self._fake: Any = None
 
     @property
@@ -102,16 +103,16 @@ class Rules:
             return
         from ..virtual_gpu.triton_driver import virtual_driver
 
-        self.scratch = tempfile.mkdtemp(prefix="attn-doctor-trace-")
+        scratch = tempfile.mkdtemp(prefix="attn-doctor-trace-", dir=self._parent)
         try:
             with contextlib.ExitStack() as stack:
                 try:
-                    stack.enter_context(virtual_driver(self.virtual, self.scratch))
+                    stack.enter_context(virtual_driver(self.virtual, scratch))
                 except Exception as error:
                     self.notes.append("Triton could not be given a GPU: {}: {}".format(type(error).__name__, error))
                 yield
         finally:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            shutil.rmtree(scratch, ignore_errors=True)
 
     @contextlib.contextmanager
     def fake_mode(self) -> Iterator[None]:

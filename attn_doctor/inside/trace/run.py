@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Optional
 
 import torch
 
+from ..virtual_gpu import gpus
 from . import counterfactual, entries, frames, redirect, result
 from .boundaries.attention import Conditions, Record, StopTrace
 from .rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
@@ -37,9 +38,15 @@ def pick_rules(request: Dict[str, Any]) -> Rules:
             raise entries.EntryError("no GPU", "a run on a GPU was asked for, and torch sees none")
         return Rules(GPU)
     gpu = dict(gpu, assumed=False) if gpu else dict(ASSUMED_GPU)
+    try:
+        gpus.from_request(gpu)
+    except (KeyError, ValueError) as error:
+        raise entries.EntryError("usage", "this GPU cannot be stood in for: {}".format(error)) from error
+    if asked not in ("auto", "cpu", "fake"):
+        raise entries.EntryError("usage", "there are no rules {!r}".format(asked))
     if asked == "fake" or (asked == "auto" and request.get("kind") == "hf"):
-        return Rules(ON_FAKE, gpu)
-    return Rules(ON_CPU, gpu)
+        return Rules(ON_FAKE, gpu, request.get("scratch"))
+    return Rules(ON_CPU, gpu, request.get("scratch"))
 
 
 Tell = Callable[[Any], None]
@@ -60,13 +67,19 @@ def trace(
         answer.update(_under(rules, request, on_progress, on_launches))
         if _needs_fake(answer) and rules.name == ON_CPU:
             why = answer["error"]["message"]
-            answer = dict(_empty(request), **_under(Rules(ON_FAKE, rules.gpu), request, on_progress, on_launches))
+            answer = dict(
+                _empty(request),
+                **_under(Rules(ON_FAKE, rules.gpu, request.get("scratch")), request, on_progress, on_launches),
+            )
             answer["rules"]["not_simulated"].append(
                 "ran on fake tensors, because this torch's CPU kernels could not run it: " + why
             )
     except entries.EntryError as error:
         answer["error"] = _error(error.kind, error, None)
         answer["outcome"] = "could not run"
+    except Exception as error:
+        # Ours: what the traced code raises is caught where it runs.
+        answer["error"] = _error("tracer failed", error, None)
     answer["seconds"] = round(time.perf_counter() - started, 3)
     return answer
 

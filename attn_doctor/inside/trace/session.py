@@ -63,7 +63,7 @@ class Session:
     def __enter__(self) -> Session:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.rules.hold())
-            self.current = _Switch()
+            self.current = _SWITCH
             if self.rules.simulated:
                 from ..virtual_gpu.triton_record import record
                 from .stand_in import finder
@@ -71,7 +71,6 @@ class Session:
                 self.kernels = stack.enter_context(record(self._launched))
 
                 stack.enter_context(finder.installed(self.current, self.conditions))
-                self.current.stand_ins = True
             stack.enter_context(functions.hooked(self.current))
             self._stack = stack.pop_all()
         return self
@@ -153,11 +152,13 @@ class Session:
 
 
 class _Switch:
-    """Stands for the attention of the recording now running: functions are wrapped once, before any."""
+    """Stands for the attention of the recording now running: functions are wrapped once, before any.
+
+    One for the process: frameworks keep the functions that they imported under an earlier session.
+    """
 
     def __init__(self) -> None:
         self.attention: Optional[Attention] = None
-        self.stand_ins = False
 
     @contextlib.contextmanager
     def to(self, attention: Attention) -> Iterator[None]:
@@ -187,6 +188,7 @@ class _Idle:
 
 
 _IDLE = _Idle()
+_SWITCH = _Switch()
 
 
 def seeded(function: Callable[[], Any]) -> Callable[[], Any]:

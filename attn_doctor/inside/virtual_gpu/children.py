@@ -120,22 +120,20 @@ def _start(job: Callable[[], Dict[str, Any]], index: int, scratch: str, timeout:
 def _be_the_child(job: Callable[[], Dict[str, Any]], answer: str, output: str, timeout: float) -> None:
     status = 1
     try:
-        os.setpgid(0, 0)  # its own group: a compiler's ptxas must die with it
-        _die_with_the_parent()
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an abort would leave a core file in the user's folder
-        seconds = int(timeout * 4) + 60  # of CPU; only what escapes its group, or outlives us, meets this limit
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-        faulthandler.disable()  # it may write to a file of the parent's
-        for number in _SIGNALS:
-            signal.signal(number, signal.SIG_DFL)  # a user's handler would answer in the child's place
-        null, file = (
-            os.open(os.devnull, os.O_RDONLY),
-            os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
-        )
+        null = os.open(os.devnull, os.O_RDONLY)
+        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(null, 0)
         os.dup2(file, 1)
         os.dup2(file, 2)
         sys.stdout = sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="replace")
+        os.setpgid(0, 0)  # its own group: a compiler's ptxas must die with it
+        _die_with_the_parent()
+        _limit(resource.RLIMIT_CORE, 0)  # an abort would leave a core file in the user's folder
+        # Of CPU: only what left its group, or outlives us, meets this limit.
+        _limit(resource.RLIMIT_CPU, int(timeout * 4) + 60)
+        faulthandler.disable()  # it may write to a file of the parent's
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)  # a user's handler would answer in the child's place
         text = json.dumps(job())
         with open(answer + ".part", "w", encoding="utf-8") as part:
             part.write(text)
@@ -150,6 +148,13 @@ def _be_the_child(job: Callable[[], Dict[str, Any]], answer: str, output: str, t
             pass
     finally:
         os._exit(status)  # no atexit, no buffers, no CUDA teardown: they are the parent's
+
+
+def _limit(what: int, most: int) -> None:
+    """Lowers a limit; one that is lower already, as a cluster may have set it, stays."""
+    hard = resource.getrlimit(what)[1]
+    if hard == resource.RLIM_INFINITY or most <= hard:
+        resource.setrlimit(what, (most, hard))
 
 
 def _die_with_the_parent() -> None:

@@ -1,10 +1,10 @@
 """Registers and stack of the kernels in a cubin, read from the ELF file itself.
 
 `cuobjdump --dump-resource-usage` says the same, but not every Triton wheel carries it and no Triton keeps what
-`ptxas -v` said. The register count stands in the upper byte of the `.text.<kernel>` section's sh_info; the stack
-a thread needs (spilled registers, in Triton's kernels) in the EIATTR_FRAME_SIZE records of `.nv.info`.
-Layout: https://docs.nvidia.com/cuda/cuda-binary-utilities/ names the sections; the records' form was read off
-cubins of Triton 2.1 to 3.9 and compared with cuobjdump's answers.
+`ptxas -v` said. Both stand in records of the section `.nv.info`: EIATTR_REGCOUNT, and EIATTR_FRAME_SIZE for the
+stack that a thread needs. Their form was read off cubins of Triton 2.1 to 3.9 for 7.5 to 12.1, and every number was
+compared with cuobjdump's; the register count in the upper byte of .text's sh_info, which other readers use, is 0 from
+9.0 on.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _read(cubin: bytes) -> Optional[Dict[str, Resources]]:
             strings_at = headers[header[6]][4]
             for number in range(header[5] // 24):
                 symbols[number] = text(strings_at + struct.unpack_from("<I", cubin, header[4] + number * 24)[0])
-    registers = {name[len(".text.") :]: header[7] >> 24 for name, header in named if name.startswith(".text.")}
+    registers: Dict[str, int] = {}
     frames: Dict[str, int] = {}
     for name, header in named:
         if name == ".nv.info":
@@ -61,7 +61,6 @@ def _read(cubin: bytes) -> Optional[Dict[str, Resources]]:
                 if attribute == _EIATTR_FRAME_SIZE:
                     frames[symbols.get(symbol, "")] = value
                 elif attribute == _EIATTR_REGCOUNT:
-                    # From sm_100 on sh_info no longer holds the count; where both are, they are equal.
                     registers[symbols.get(symbol, "")] = value
     return {
         kernel: Resources(registers=count, stack_bytes=frames.get(kernel, 0)) for kernel, count in registers.items()

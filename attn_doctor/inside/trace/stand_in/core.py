@@ -25,7 +25,7 @@ def attention(q: Any, k: Any, v: Any, causal: bool = False, scale: Optional[floa
 
 
 def zeros(q: Any, k: Any, v: Any) -> Any:
-    """q's shape and dtype with v's last dimension, differentiable in all three, for kernels of which no more is known."""
+    """q's shape and dtype, v's last dimension, differentiable in all three: for kernels of which no more is known."""
     nothing = sum(t.to(torch.float32).sum() * 0.0 for t in (q, k, v)).nan_to_num(0.0)
     return nothing.to(q.dtype).expand(*q.shape[:-1], v.shape[-1]).clone()
 

@@ -56,8 +56,7 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         self.used.append(name)
         package = any(other.startswith(name + ".") for other in self.modules)
-        spec = importlib.machinery.ModuleSpec(name, _Loader(fill), is_package=package, origin="stand-in")
-        return spec
+        return importlib.machinery.ModuleSpec(name, _Loader(fill), is_package=package, origin="stand-in")
 
     def find_distributions(self, context: Any = None) -> Any:
         wanted = getattr(context, "name", None)

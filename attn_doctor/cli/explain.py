@@ -1,0 +1,168 @@
+"""`attn-doctor explain`: what an error in a log is, why it happens, how sure that is, and what cures it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attn_doctor import __version__
+from attn_doctor.cli import started
+from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.shared import Format, each, examined, names, progress, write_report
+from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook.gpus import named_gpu
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.assume import assume, assume_gpu
+from attn_doctor.diagnose.log.explain import explain as explain_logs
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.errors import BadInput
+from attn_doctor.machine.files import check_output
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.machine.target import examine_target
+from attn_doctor.model.facts import FactSet, Origin
+from attn_doctor.model.findings import Severity
+from attn_doctor.model.report import Examined, LogRead, Report
+from attn_doctor.probe import logs
+from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.report import exit_status
+from attn_doctor.wire import report_v1
+
+#: Nothing was examined: the log may be of any machine.
+NOBODY = Examined(python="", version="", environment="", because="")
+
+
+@guarded
+def explain(
+    named: Annotated[
+        list[str] | None, typer.Argument(metavar="LOG...", help="Log files, folders of them, or - for standard input.")
+    ] = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="The log is of this node: judge by its facts (looks at files only).")
+    ] = False,
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="The log is of this interpreter or environment, on this node: as --here."),
+    ] = None,
+    facts_file: Annotated[
+        Path | None,
+        typer.Option("--facts", metavar="REPORT", help="Judge by the facts of a report: `check --json` of that node."),
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(metavar="NAME|sm_XY", help="Judge as if the log came from this GPU.")
+    ] = None,
+    assumption: Annotated[
+        list[str] | None,
+        typer.Option("--assume", metavar="FACT=VALUE", help="Judge as if this fact were so. Repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Look only for this recipe or library. Repeatable.")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Leave this recipe or library out. Repeatable.")
+    ] = None,
+    recipes: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Another folder of recipes as well. Repeatable.")
+    ] = None,
+    fail_on: Annotated[
+        Severity, typer.Option(help="Exit with 1 when something at least this bad is found.")
+    ] = Severity.ERROR,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 when a question stays open.")] = False,
+    format_: Annotated[Format, typer.Option("--format", help="How the report is written.")] = Format.TEXT,
+    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="All evidence, and what was looked for.")
+    ] = False,
+) -> int:
+    """Explain the errors in logs: what it is, why, how sure, and what cures it.
+
+    Nothing of this machine is looked at unless --here or --python says that the log is from it.
+    Exit status: 0 nothing known at or above --fail-on, 1 something known, 2 wrong usage.
+    """
+    picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
+    if output is not None:
+        check_output(output)
+    base, whose = _base(here or python is not None, python, facts_file)
+    base = as_if_partly(base, gpu, each(assumption))
+    with progress() as say:
+        report = explained(logs.find(named or ()), picked, base, whose, fail_on=fail_on, strict=strict, say=say)
+    write_report(report, Format.JSON if json_ else format_, output=output, verbose=verbose, masked=True)
+    return report.exit_status
+
+
+def explained(
+    found: Iterable[logs.Log],
+    recipes: tuple[Recipe, ...],
+    base: FactSet,
+    whose: Examined,
+    *,
+    fail_on: Severity = Severity.ERROR,
+    strict: bool = False,
+    say: object = None,
+) -> Report:
+    """Looks through the logs and makes the report."""
+    scanner = Scanner(Patterns(recipes))
+    scanned, read = [], []
+    for log in found:
+        if callable(say):
+            say(f"reading {log.name}")
+        one = scanner.scan(log.name, log.chunks())
+        scanned.append(one)
+        line, text = one.last_failure or (None, "")
+        read.append(
+            LogRead(
+                name=log.name, lines=one.lines, failures=one.failures, unknown_line=line, unknown=text, note=log.note
+            )
+        )
+    told = explain_logs(scanned, base)
+    status = exit_status.of(told.diagnosis, fail_on=fail_on, strict=strict)
+    return Report(
+        command="explain",
+        doctor_version=__version__,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        examined=whose,
+        quick=True,
+        assumed=tuple(str(fact.name) for fact in told.facts.values() if fact.origin is Origin.ASSUMED),
+        diagnosis=told.diagnosis,
+        exit_status=int(status),
+        facts=told.facts,
+        logs=tuple(read),
+        looked_for=tuple(recipe.id for recipe in recipes if recipe.logs),
+    )
+
+
+def as_if_partly(base: FactSet, gpu: str | None, assumptions: tuple[str, ...]) -> FactSet:
+    """The facts with what a person assumes. Unlike in `check`, what they leave out is not known rather than absent:
+    a torch that is named says nothing of a triton that is not."""
+    facts = assume(base if gpu is None else assume_gpu(base, named_gpu(gpu)), assumptions)
+    return FactSet(fact for fact in facts.values() if fact.name.kind != "listed" or fact.origin is not Origin.ASSUMED)
+
+
+def _base(here: bool, python: str | None, facts_file: Path | None) -> tuple[FactSet, Examined]:
+    if here and facts_file is not None:
+        raise BadInput(
+            "the log is of this node or of the report's",
+            about=f"--here and --facts {facts_file}",
+            hint="Leave one of them out.",
+        )
+    if facts_file is not None:
+        try:
+            text = facts_file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(
+                f"the report cannot be read: {getattr(error, 'strerror', None) or error}",
+                about=f"--facts {facts_file}",
+                hint="Give a file written by `attn-doctor check --json`.",
+            ) from None
+        report = report_v1.loads(text, about=f"--facts {facts_file}")
+        return report.facts, report.examined
+    if not here:
+        return FactSet(), NOBODY
+    with scratch() as folder, progress() as say:
+        target = examine_target(python, as_module=started.as_module, folder=folder, timeout=60.0)
+        return examine(target, Wanted(quick=True), folder=folder, say=say), examined(target)

@@ -1,0 +1,82 @@
+"""`attn-doctor check -- COMMAND ARGS`: runs a command, and explains at once why it failed. Its exit status is ours."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from attn_doctor.cli import started
+from attn_doctor.cli.explain import NOBODY, as_if_partly, explained
+from attn_doctor.cli.shared import examined
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.errors import AttnDoctorError
+from attn_doctor.machine import passthrough
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.machine.target import examine_target
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.report import Examined
+from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.probe.logs import Log
+
+#: What is kept of the command's output: the end of a run tells why it ended.
+_KEPT = 16 << 20
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
+
+
+def run(
+    command: Sequence[str],
+    recipes: tuple[Recipe, ...],
+    *,
+    python: str | None,
+    gpu: str | None,
+    assumptions: tuple[str, ...],
+    verbose: bool,
+) -> int:
+    """Runs it; returns its exit status, 128 + N for signal N.
+
+    Raises BadInput when the command cannot be started.
+    """
+    passed = passthrough.run(command, keep=_KEPT)
+    if passed.status == 0:
+        return 0
+    base, whose = _here(python or _interpreter(command[0]))
+    log = _Kept(" ".join(command), passed.tail)
+    report = explained([log], recipes, as_if_partly(base, gpu, assumptions), whose)
+    from attn_doctor.report import explain_text
+
+    sys.stderr.write(f"\nattn-doctor: the command ended with status {passed.status}\n")
+    explain_text.write(report, sys.stderr, verbose=verbose)
+    sys.stderr.flush()
+    return passed.status
+
+
+class _Kept(Log):
+    def __init__(self, command: str, tail: bytes) -> None:
+        super().__init__(
+            f"the output of `{command}`" if len(command) < 60 else f"the output of `{command[:57]}…`", None
+        )
+        self._tail = tail
+
+    def chunks(self) -> Iterator[str]:
+        yield self._tail.decode(errors="replace")
+
+
+def _interpreter(program: str) -> str | None:
+    """The interpreter that the command starts with, if it is one."""
+    found = shutil.which(program)
+    return found if found and _PYTHON.match(Path(program).name) else None
+
+
+def _here(python: str | None) -> tuple[FactSet, Examined]:
+    """This node's facts, since the command ran on it; none where it cannot be examined: the text still tells."""
+    try:
+        with scratch() as folder:
+            target = examine_target(python, as_module=started.as_module, folder=folder, timeout=20.0)
+            return examine(target, Wanted(quick=True, timeout=20.0), folder=folder, say=lambda _: None), examined(
+                target
+            )
+    except AttnDoctorError:
+        return FactSet(), NOBODY

@@ -1,0 +1,243 @@
+"""Cuts cleaned lines into units: tracebacks, C++ messages, compiler diagnostics, warnings, plain lines.
+
+Logs that people paste are trimmed: frames without their header, the message above its frames, no indentation. What
+belongs together is therefore told from the lines themselves, and what cannot be told stays a line of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
+
+_HEADER = re.compile(
+    r"\s*(?:\+ )?(?:Exception Group )?Traceback(?: \(most recent call last\))?:?\s*$|.{0,200}Traceback \(most recent call last\):"
+)
+_FRAME = re.compile(
+    r'\s*(?:\| )?(?:File )?"?(?P<file>[^"\n]{1,400}?)"?, line (?P<line>\d+)(?:, in |$)'  # Python's own
+    r"|\s*(?:File|Cell|Input) (?P<cell>[^\s,]{1,400}?):(?P<at>\d+), in "  # IPython's
+    r"|(?P<test>[\w./<>@+-]{1,400}\.py):(?P<row>\d+):? in "  # pytest's and rich's
+)
+_CHAINED = re.compile(
+    r"\s*(?:During handling of the above exception, another exception occurred|"
+    r"The above exception was the direct cause of the following exception):?\s*$"
+)
+_EXCEPTION = re.compile(
+    r"\s*(?:!+ )?(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failed|Mismatch|Exit|Interrupt|OutOfResources|Died|Timeout|Unsupported"
+    r"|Abort|Refused|Warning))\b(?P<colon>\s?(?:\([\w.]+\))?:|\s*$)"
+)
+_ANY_EXCEPTION = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |$)")
+_CARETS = re.compile(r"\s*[\^~]+\s*$|\s*\.\.\.<\d+ lines>\.\.\.|\s*\[Previous line repeated")
+_ARROW = re.compile(r"\s*-+> ?\d+ |\s*\d+ {2,}\S|\s{4}")
+_WARNING = re.compile(r"(?:\S.{0,300}:\d+: )?(?:\w+\.)*\w*Warning: |(?i:warning[:!]|warn: )|\*\*\* ?WARNING")
+_COMPILER = re.compile(
+    r"\S{1,400}[:(]\d+(?:[:,]\d+)?\)?: ?(?:catastrophic |fatal |internal )?(?:error|Error)\b|(?:nvcc|ptxas(?:-\w+)?|cicc|fatbinary|cudafe\+\+) "
+    r"(?:fatal|error|warning)|ptxas(?:-\w+)? |FAILED: |ninja: |collect2: |(?:/\S{0,200}/)?ld: |LLVM ERROR|loc\(|error: |fatal error: "
+    r"|(?:gcc|g\+\+|c\+\+|cc1plus|x86_64\S{0,60}): (?:fatal )?error|#error|CMake Error|clang\S{0,20}: error"
+)
+_MESSAGE = re.compile(
+    r"undefined symbol|cannot open shared object|version `GLIBC|terminate called|^\s*what\(\):|Assertion .{0,400}failed|CUDA [Ee]rror|"
+    r"^Killed\b|Aborted|[Ss]egmentation fault|UNREACHABLE executed|Fatal Python error|FATAL:|^python\S{0,40}: .{0,300}Assertion"
+)
+_GOES_ON = re.compile(
+    r"\s+\S|frame #\d+|Exception raised from |CUDA kernel errors might|For debugging consider|Compile with `TORCH_USE|Device-side assert"
+    r"|Operator wasn|`[\w.@-]+` is not supported|\(Could this error message|Set TORCHDYNAMO|You can suppress|Search for `"
+)
+#: A message that never ends is no message.
+_MOST_LINES = 120
+_MOST_FRAMES = 600
+
+
+def cut(lines: Iterable[Line]) -> list[Unit]:
+    """The units of a stretch of log, those of each origin cut on their own, in order of their first line."""
+    streams: dict[str, list[Line]] = {}
+    for line in lines:
+        streams.setdefault(line.origin, []).append(line)
+    if len(streams) == 2 and "" in streams:
+        # One rank alone interleaves with nobody: lines that lost its prefix, or never had it, belong between its own.
+        (origin,) = (name for name in streams if name)
+        merged = sorted((line for stream in streams.values() for line in stream), key=lambda line: line.number)
+        streams = {origin: merged}
+    units = [unit for origin, stream in streams.items() for unit in _Cutter(stream, origin).units()]
+    return sorted(units, key=lambda unit: (unit.first, unit.last))
+
+
+class _Cutter:
+    def __init__(self, lines: Sequence[Line], origin: str) -> None:
+        self._lines = lines
+        self._origin = origin
+        self._at = 0
+
+    def units(self) -> list[Unit]:
+        made: list[Unit] = []
+        chain = 0
+        linked = False
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            if not line.text:
+                self._at += 1
+            elif _CHAINED.match(line.text):
+                linked = True
+                self._at += 1
+            elif _is_frame(line.text) or _HEADER.match(line.text):
+                unit = self._traceback()
+                chain = chain + 1 if linked else 0
+                linked = False
+                unit = replace(unit, depth=chain)
+                if not unit.exception and made and _belongs(made[-1], unit):
+                    made[-1] = replace(
+                        unit, lines=(*made[-1].lines, *unit.lines), exception=made[-1].exception, message_at=0
+                    )
+                else:
+                    made.append(unit)
+            else:
+                linked = False
+                made.append(self._other())
+        return made
+
+    def _traceback(self) -> Unit:
+        taken: list[Line] = []
+        frames: list[tuple[str, int]] = []
+        header = _HEADER.match(self._lines[self._at].text)
+        if header:
+            indent = _indent(self._lines[self._at].text)
+            taken.append(self._take())
+        else:
+            indent = None
+        after_frame = False
+        while self._at < len(self._lines) and len(taken) < _MOST_FRAMES:
+            text = self._lines[self._at].text
+            if _CHAINED.match(text) or (_HEADER.match(text) and taken):
+                break
+            frame = _FRAME.match(text)
+            if frame:
+                frames.append(
+                    (frame["file"] or frame["cell"] or frame["test"], int(frame["line"] or frame["at"] or frame["row"]))
+                )
+                taken.append(self._take())
+                after_frame = True
+            elif not text:
+                if after_frame and self._next_is_frame(3):
+                    taken.append(self._take())
+                else:
+                    break
+            elif _CARETS.match(text) or (_ARROW.match(text) and (indent is None or _indent(text) > indent)):
+                if not after_frame and indent is None and _EXCEPTION.match(text):
+                    break
+                taken.append(self._take())
+                after_frame = after_frame and bool(_ARROW.match(text))
+            elif _EXCEPTION.match(text):
+                break
+            elif after_frame and not (indent is not None and _indent(text) <= indent and _ANY_EXCEPTION.match(text)):
+                taken.append(self._take())  # the line of source that belongs to the frame, its indentation lost
+                after_frame = False
+            else:
+                break
+        exception, message_at = "", len(taken)
+        if self._at < len(self._lines):
+            text = self._lines[self._at].text
+            found = _EXCEPTION.match(text) or (indent is not None and frames and _ANY_EXCEPTION.match(text.strip()))
+            if found and (indent is None or _indent(text) <= indent + 2):
+                exception = found["name"]
+                taken += self._message()
+        return Unit(
+            kind=UnitKind.TRACEBACK,
+            lines=tuple(taken),
+            origin=self._origin,
+            exception=exception,
+            frames=tuple(frames),
+            message_at=message_at,
+        )
+
+    def _other(self) -> Unit:
+        line = self._lines[self._at]
+        found = _EXCEPTION.match(line.text)
+        warned = _WARNING.match(line.text)
+        if line.level == "W" or warned or (found and found["name"].endswith("Warning")):
+            return Unit(kind=UnitKind.WARNING, lines=tuple(self._indented(8)), origin=self._origin)
+        if found and (found["colon"].strip() or not line.text[0].isspace()):
+            return Unit(
+                kind=UnitKind.MESSAGE, lines=tuple(self._message()), origin=self._origin, exception=found["name"]
+            )
+        if _COMPILER.match(line.text.lstrip()):
+            return Unit(kind=UnitKind.COMPILER, lines=tuple(self._indented(40)), origin=self._origin)
+        if _MESSAGE.search(line.text):
+            return Unit(kind=UnitKind.MESSAGE, lines=tuple(self._message()), origin=self._origin)
+        return Unit(kind=UnitKind.LINE, lines=tuple(self._indented(20)), origin=self._origin)
+
+    def _message(self) -> list[Line]:
+        """The line that begins a message, and what goes on with it."""
+        taken = [self._take()]
+        while self._at < len(self._lines) and len(taken) < _MOST_LINES:
+            line = self._lines[self._at]
+            text = line.text
+            if not text:
+                if not self._goes_on_after_blank():
+                    break
+            elif (
+                line.record
+                or _CHAINED.match(text)
+                or _is_frame(text)
+                or _HEADER.match(text)
+                or _EXCEPTION.match(text)
+                or _WARNING.match(text)
+            ) or (not _GOES_ON.match(text) and len(taken) > 12):
+                break
+            taken.append(self._take())
+        while taken and not taken[-1].text:
+            taken.pop()
+        return taken
+
+    def _goes_on_after_blank(self) -> bool:
+        following = self._lines[self._at + 1] if self._at + 1 < len(self._lines) else None
+        return (
+            following is not None
+            and not following.record
+            and bool(_GOES_ON.match(following.text))
+            and not _is_frame(following.text)
+        )
+
+    def _indented(self, most: int) -> list[Line]:
+        """A line and those behind it that are indented deeper."""
+        first = self._take()
+        taken = [first]
+        own = _indent(first.text)
+        while self._at < len(self._lines) and len(taken) < most:
+            line = self._lines[self._at]
+            if (
+                not line.text
+                or line.record
+                or _indent(line.text) <= own
+                or _is_frame(line.text)
+                or _HEADER.match(line.text)
+            ):
+                break
+            bare = line.text.lstrip()
+            if _EXCEPTION.match(bare) or _COMPILER.match(bare) or _WARNING.match(bare):
+                break
+            taken.append(self._take())
+        return taken
+
+    def _next_is_frame(self, within: int) -> bool:
+        ahead = self._lines[self._at + 1 : self._at + 1 + within]
+        return any(_FRAME.match(line.text) for line in ahead if line.text)
+
+    def _take(self) -> Line:
+        line = self._lines[self._at]
+        self._at += 1
+        return line
+
+
+def _is_frame(text: str) -> bool:
+    return ("line " in text or ".py:" in text or ", in " in text) and _FRAME.match(text) is not None
+
+
+def _belongs(message: Unit, frames: Unit) -> bool:
+    """A message right above frames that have none of their own: it was pasted the other way round."""
+    return message.kind is UnitKind.MESSAGE and bool(message.exception) and 0 < frames.first - message.last <= 2
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

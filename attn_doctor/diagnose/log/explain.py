@@ -1,0 +1,178 @@
+"""Matches of one or many logs -> diagnosis: one finding a cause, the most probable first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from attn_doctor.cookbook.build import TEMPLATE
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.judge import finding_of
+from attn_doctor.diagnose.log.facts import of_match
+from attn_doctor.diagnose.log.join import join
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanned, Scanner
+from attn_doctor.diagnose.log.weigh import Weighed, weigh
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity
+
+#: Places of one cause that are named; a thousand ranks say the same.
+_MOST_LOCATIONS = 40
+_LONGEST_QUOTE = 400
+_PYTHON = FactName.parse("python.executable")
+_ANY_PYTHON = Fact(name=_PYTHON, state=Known("python"), how="not named", origin=Origin.DERIVED)
+_RANK_IN_NAME = re.compile(r"(?:^|[/_.-])(?:rank|RANK|worker|task|proc|local_rank|r)[_=-]?(\d{1,6})(?=[/_.-]|$)")
+_TORCHRUN = re.compile(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What some logs come to."""
+
+    diagnosis: Diagnosis
+    facts: FactSet
+    """What the logs were judged by: all that they agree in, and what was known before."""
+
+
+def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
+    """The diagnosis of logs that were looked through, judged by `base` and by what they tell themselves."""
+    weighed: list[Weighed] = []
+    told: list[list[Fact]] = []
+    for log in logs:
+        clues = list(log.clues.facts(log.name))
+        told.append(clues)
+        facts = join(base, clues)
+        for match in log.matches:
+            own = tuple(of_match(match, log.name))
+            found = weigh(match, join(facts, own) if own else facts, log.name)
+            if found is not None:
+                weighed.append(found)
+    chosen = _chosen(weighed)
+    groups: dict[str, list[Weighed]] = {}
+    for one in sorted(chosen, key=lambda one: one.order):
+        groups.setdefault(one.match.recipe.id, []).append(one)
+    findings = tuple(_finding(group, several=len(logs) > 1) for group in groups.values())
+    return Explained(
+        diagnosis=Diagnosis(
+            findings=findings,
+            open_questions=tuple(
+                OpenQuestion(recipe=finding.id, title=finding.title, undecided=group[0].undecided)
+                for finding, group in zip(findings, groups.values(), strict=True)
+                if group[0].undecided and not group[0].proven
+            ),
+        ),
+        facts=join(base, _agreed(told)),
+    )
+
+
+def explain_text(text: str, recipes: Iterable[Recipe], facts: FactSet) -> Explained:
+    """The diagnosis of one short text."""
+    return explain([Scanner(Patterns(recipes)).scan("the text", [text])], facts)
+
+
+def _agreed(told: Iterable[Iterable[Fact]]) -> list[Fact]:
+    """Facts that no two logs tell differently."""
+    by_name: dict[str, list[Fact]] = {}
+    for facts in told:
+        for fact in facts:
+            by_name.setdefault(str(fact.name), []).append(fact)
+    return [facts[0] for facts in by_name.values() if all(fact.state == facts[0].state for fact in facts)]
+
+
+def _chosen(weighed: list[Weighed]) -> list[Weighed]:
+    """Without what another match explains better."""
+    by_unit: dict[int, list[Weighed]] = {}
+    for one in weighed:
+        by_unit.setdefault(id(one.match.unit), []).append(one)
+    kept: list[Weighed] = []
+    for rivals in by_unit.values():
+        beaten = {id_ for one in rivals for id_ in one.match.pattern.outranks}
+        standing = [one for one in rivals if one.match.recipe.id not in beaten]
+        proven = {one.match.line for one in standing if one.proven}
+        # What is proven of a line leaves no room for what is only possible there.
+        kept += [one for one in standing if one.proven or one.match.line not in proven]
+    if any(not one.match.pattern.wrapper and one.severity is not Severity.INFO for one in kept):
+        kept = [one for one in kept if not one.match.pattern.wrapper]
+    return kept
+
+
+def _finding(group: list[Weighed], *, several: bool) -> Finding:
+    first = group[0]
+    # Commands are for the log's machine, whose interpreter nobody has named.
+    facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
+    finding = finding_of(first.match.recipe, facts, _subject(first))
+    spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
+    return replace(
+        finding,
+        severity=first.severity,
+        title=_title(first.match.recipe, facts, _subject(first), finding.title),
+        what="",  # a recipe's `what` speaks of what was found in a node
+        why=_told_plainly(finding.why),
+        certainty="seen" if first.proven else "inferred",
+        subjects=tuple(dict.fromkeys(name for one in group if (name := _origin(one, several)))),
+        locations=_locations(group),
+        evidence=tuple(
+            dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
+        ),
+        known_problems=_told_plainly(finding.known_problems),
+    )
+
+
+def _telling(fact: Fact) -> bool:
+    return fact.name.attribute in ("fp32_operands", "symbol", "library", "innermost_owner")
+
+
+def _subject(one: Weighed) -> str | None:
+    kind = one.match.recipe.for_each
+    if kind is None:
+        return None
+    return one.subject if one.subject is not None else next(iter(one.facts.subjects(kind)), "0")
+
+
+def _origin(one: Weighed, several: bool) -> str:
+    """`rank 3`: from the line's prefix, else from the name of the file."""
+    if one.match.unit.origin:
+        return one.match.unit.origin
+    found = _TORCHRUN.search(one.log) or _RANK_IN_NAME.search(one.log)
+    if found:
+        return f"rank {found[1]}"
+    return one.log if several else ""
+
+
+def _locations(group: list[Weighed]) -> tuple[Location, ...]:
+    places: dict[tuple[str, int], Location] = {}
+    seen: set[tuple[str, str]] = set()
+    again: list[Location] = []
+    for one in group:
+        key = (one.log, one.match.line)
+        if key in places:
+            continue
+        quoted = one.match.quoted
+        note = quoted if len(quoted) <= _LONGEST_QUOTE else quoted[: _LONGEST_QUOTE - 2] + " …"
+        location = Location(file=one.log, line=one.match.line, note=note)
+        who = (one.log, one.match.unit.origin)
+        if who in seen:
+            again.append(location)
+        else:
+            places[key] = location
+            seen.add(who)
+    return tuple(dict.fromkeys([*places.values(), *again]))[:_MOST_LOCATIONS]
+
+
+def _title(recipe: Recipe, facts: FactSet, subject: str | None, filled: str) -> str:
+    """The title, or the id in words where a log does not tell what the title is made of."""
+    names = [FactName.parse(text) for text in TEMPLATE.findall(recipe.title)]
+    missing = [
+        name for name in names if facts.value(name.of(subject) if name.each and subject is not None else name) is None
+    ]
+    if any(name.attribute not in ("version", "compute_capability", "cuda") for name in missing):
+        return recipe.id.replace("-", " ")
+    return _told_plainly(filled)
+
+
+def _told_plainly(text: str) -> str:
+    """A recipe's text without the places of facts that nobody knows; they read ` ?`."""
+    text = re.sub(r" ?\([^()]{0,80} \?\)", "", text)
+    text = text.replace("compute capability ?", "this compute capability")
+    return re.sub(r" \?(?=[ ,.;:)]|$)", "", text)

@@ -1,0 +1,210 @@
+"""What a log tells of the machine it was written on, and what one message tells of itself, as facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attn_doctor.cookbook.gpus import GpuNames
+from attn_doctor.diagnose.log.match import Match
+from attn_doctor.diagnose.log.owners import owner
+from attn_doctor.diagnose.log.unit import Line, Unit
+from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
+from attn_doctor.model.vocabulary import Kind, term_of, value_fault
+
+#: Texts that a large log is looked through for on account of the facts in their lines.
+TELLING = (
+    "ompute capability", "CUDA capability", "has capability", "ardware limit", "GeForce", "Tesla ", "Quadro ", "PyTorch version",
+    "torch version", "Driver Version", "(you have ",
+)  # fmt: skip
+
+_WORTH = re.compile(
+    r"apability|ardware limit|NVIDIA|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton|lash.?[Aa]tt|ormers|ython|CUDA ="
+)
+#: A capability that is asked for is none that is there.
+_CAPABILITY = re.compile(
+    r"\b(?:has|have|with|is|of)? ?(?:CUDA|[Cc]ompute) [Cc]apability:? ?(?:sm_?(?P<sm>\d{1,2})(?P<minor>\d)[af]?\b|(?P<dotted>\d{1,2}\.\d)\b)"
+    r"|[Yy]our GPU has capability \((?P<a>\d{1,2}), ?(?P<b>\d)\)"
+    r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"
+)
+_ASKED = re.compile(
+    r"(?:at least|least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$"
+)
+_NAMES = re.compile(r"NVIDIA|GeForce|Tesla|Quadro|\bRTX \d|\bRTX PRO|\d ?x ?RTX")
+_LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
+_VERSION = r"(?P<version>\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:(?:\.?(?:post|dev|rc|a|b)\d{1,10})*)(?:\+[\w.]{1,40})?)"
+_PACKAGE = re.compile(
+    r"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|Pytorch|[Tt]riton|flash[-_ ]attn|FlashAttention|[xX]formers|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft"
+    r"|trl|vllm|[Pp]ython|xFormers)(?:[ _][Vv]ersion|-version)? ?(?:==|[:=])? ?v?" + _VERSION + r"(?![\w.-])"
+)
+_HAVE = re.compile(
+    r"PyTorch \S+ with CUDA \S+ \(you have "
+    + _VERSION
+    + r"\)|built for: ?PyTorch.{0,60}\(you have "
+    + _VERSION.replace("version", "other")
+    + r"\)"
+)
+_DRIVER = re.compile(r"[Dd]river [Vv]ersion:? ?(?P<version>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
+#: In such lines versions are asked for or offered, not found.
+_WANTED = re.compile(
+    r"requir|need|>=|<=|~=|!=|[<>]|at least|support|built for|built with|compiled|upgrade|install|expected|download|incompatible|mismatch|deprecat"
+    r"|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
+    re.IGNORECASE,
+)
+_DISTRIBUTIONS = {
+    "pytorch": "torch",
+    "flash_attn": "flash-attn",
+    "flash attn": "flash-attn",
+    "flashattention": "flash-attn",
+}
+
+_SDPA = re.compile(
+    r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
+)
+_ROLE = re.compile(
+    r"\b(?P<role>[qkv]|query|key|value|r|w)(?:\.dtype)?(?: dtype)?[:=] ?(?:torch\.)?(?P<dtype>float32|float16|bfloat16|half|float)\b"
+)
+_FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
+_SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>[\w@.$]+)")
+_LIBRARY = re.compile(r"(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object")
+_CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
+_BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
+
+
+class Clues:
+    """Gathers what the lines of a log tell of the machine and its packages. What they tell in two ways is not told."""
+
+    _names: GpuNames | None = None
+
+    def __init__(self) -> None:
+        self._told: dict[str, dict[str, int]] = {}
+
+    def see(self, line: Line) -> None:
+        """Takes in one line."""
+        text = line.text
+        if not _WORTH.search(text):
+            return
+        text = text[:2000]
+        for found in _CAPABILITY.finditer(text):
+            if not _ASKED.search(text[: found.start() + 4]):
+                self._tell("gpu.0.compute_capability", _dotted(found), line.number)
+        limit = _LIMIT.search(text)
+        if limit:
+            self._tell("gpu.0.shared_memory_bytes", limit["limit"], line.number)
+            of_limit = self.names().of_limit(int(limit["limit"]))
+            if of_limit:
+                self._tell("gpu.0.compute_capability", of_limit, line.number)
+        elif _NAMES.search(text):
+            named = self.names().capability(text)
+            if named and not _ASKED.search(text.partition(" GPU")[0][-60:]):
+                self._tell("gpu.0.compute_capability", named, line.number)
+        driver = _DRIVER.search(text)
+        if driver:
+            self._tell("driver.version", driver["version"], line.number)
+        have = _HAVE.search(text)
+        if have:
+            self._package("torch", have["version"] or have["other"], line.number)
+        elif not _WANTED.search(text):
+            for found in _PACKAGE.finditer(text):
+                self._package(found["name"].lower(), found["version"], line.number)
+
+    def _package(self, name: str, version: str, line: int) -> None:
+        name = _DISTRIBUTIONS.get(name, name)
+        if name == "python":
+            self._tell("python.version", version, line)
+            return
+        self._tell(f"package.{name}.version", version, line)
+
+    def _tell(self, name: str, value: str, line: int) -> None:
+        self._told.setdefault(name, {}).setdefault(value, line)
+
+    @classmethod
+    def names(cls) -> GpuNames:
+        """The table of GPUs, read when the first name is met."""
+        if cls._names is None:
+            cls._names = GpuNames()
+        return cls._names
+
+    def facts(self, log: str) -> Iterator[Fact]:
+        """What was told in one way only."""
+        for name, values in self._told.items():
+            if len(values) == 1:
+                ((value, line),) = values.items()
+                made = fact(FactName.parse(name), value, log, line)
+                if made is not None:
+                    yield made
+
+
+def of_match(match: Match, log: str) -> Iterator[Fact]:
+    """What the pattern extracts, and what the unit tells of itself."""
+    groups = dict(match.told)
+    for group, name in match.pattern.extracts:
+        if group in groups:
+            made = fact(name, groups[group], log, match.line)
+            if made is not None:
+                yield made
+    yield from of_unit(match.unit, log)
+
+
+def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
+    """The `log.*` facts of one unit."""
+    text = unit.text
+    roles = fp32_operands(text)
+    if roles:
+        yield _log_fact("fp32_operands", roles, log, unit.first)
+    owners = _owners(unit, text)
+    if owners:
+        yield _log_fact("owners", tuple(dict.fromkeys(owners)), log, unit.first)
+        yield _log_fact("innermost_owner", owners[-1], log, unit.first)
+    symbol = _SYMBOL.search(text)
+    if symbol:
+        yield _log_fact("symbol", symbol["symbol"], log, unit.first)
+    library = _LIBRARY.search(text)
+    if library:
+        yield _log_fact("library", library["library"], log, unit.first)
+
+
+def fp32_operands(text: str) -> tuple[str, ...]:
+    """Which of q, k and v a message says is float32, when it names the dtype of all that differ."""
+    found = _SDPA.search(text)
+    if found:
+        dtypes = {role: found[role] for role in "qkv"}
+    else:
+        dtypes = {match["role"][0]: match["dtype"] for match in _ROLE.finditer(text) if match["role"][0] in "qkv"}
+        if len(dtypes) < 2:
+            return ()
+    return tuple(role for role in "qkv" if role in dtypes and _FLOAT.match(dtypes[role].rstrip(".,")))
+
+
+def _owners(unit: Unit, text: str) -> list[str]:
+    message = "\n".join(line.text for line in unit.lines[unit.message_at :])
+    paths = [path for path, _ in unit.frames]
+    paths += [found["path"] for found in _BINARY.finditer(message)]
+    paths += [found["path"] for found in _CXX_FILE.finditer(message)]
+    return [name for name in map(owner, paths) if name]
+
+
+def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:
+    """A fact that a log tells; None where the text is no value of it."""
+    term = term_of(name)
+    made: Value = value
+    if term is not None and term.kind is Kind.INTEGER:
+        if not value.isdigit():
+            return None
+        made = int(value)
+    if term is None or value_fault(term.kind, made):
+        return None
+    return Fact(name=name, state=Known(made), how=f"line {line} of {log}", origin=Origin.DERIVED)
+
+
+def _log_fact(attribute: str, value: Value, log: str, line: int) -> Fact:
+    return Fact(
+        name=FactName("log", "", attribute), state=Known(value), how=f"line {line} of {log}", origin=Origin.DERIVED
+    )
+
+
+def _dotted(found: re.Match[str]) -> str:
+    for name in ("dotted", "banner"):
+        if found[name]:
+            return found[name]
+    return f"{found['sm']}.{found['minor']}" if found["sm"] else f"{found['a']}.{found['b']}"

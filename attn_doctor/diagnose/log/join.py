@@ -1,0 +1,84 @@
+"""Joins what a log tells with what is known of a node, or assumed. Somebody's assumption stands above the log, the log
+above a node: a log of another machine is judged by that machine's facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.log.facts import Clues
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin
+
+_LISTED_GPUS = FactName("listed", "", "gpu")
+
+
+def join(base: FactSet, told: Iterable[Fact]) -> FactSet:
+    """The facts to judge a log's texts by."""
+    facts = base
+    if facts.value(_LISTED_GPUS) == 0 and facts.fact(_LISTED_GPUS).origin is Origin.PROBED:
+        # A login node without a GPU is not where the log was written.
+        facts = FactSet(fact for fact in facts.values() if fact.name != _LISTED_GPUS)
+    for one in told:
+        facts = _with(facts, one)
+    return derive(facts.with_facts(_implied(facts)))
+
+
+def _with(facts: FactSet, told: Fact) -> FactSet:
+    if told.name.kind == "gpu":
+        return _with_gpu(facts, told)
+    had = facts.fact(told.name)
+    if had.origin is Origin.ASSUMED and isinstance(had.state, (Known, Absent)):
+        return facts
+    if isinstance(had.state, Known) and had.state != told.state:
+        told = replace(told, how=f"{told.how}; this node has {had.state.value}")
+    return facts.with_facts([told])
+
+
+def _with_gpu(facts: FactSet, told: Fact) -> FactSet:
+    same = [facts.fact(told.name.of(subject)) for subject in facts.subjects("gpu")]
+    if any(one.origin is Origin.ASSUMED for one in facts.values() if one.name.kind == "gpu") and any(
+        isinstance(one.state, Known) for one in same
+    ):
+        return facts
+    known = [one.state.value for one in same if isinstance(one.state, Known) and one.origin is Origin.PROBED]
+    if isinstance(told.state, Known) and told.state.value in known:
+        return facts  # one of this node's GPUs
+    if known:
+        here = ", ".join(dict.fromkeys(map(str, known)))
+        told = replace(told, how=f"{told.how}; this node has {here}: the log was written on another one")
+        facts = facts.without("gpu")
+        facts = FactSet(fact for fact in facts.values() if fact.name != _LISTED_GPUS)
+    return facts.with_facts([told])
+
+
+def _implied(facts: FactSet) -> Iterator[Fact]:
+    """What a GPU's name and a torch's version say of more than themselves."""
+    for subject in facts.subjects("gpu"):
+        name, capability = FactName("gpu", subject, "name"), FactName("gpu", subject, "compute_capability")
+        text = facts.text(name)
+        if text and not isinstance(facts.fact(capability).state, Known):
+            found = Clues.names().capability(text)
+            if found:
+                yield _from(capability, found, f"the name {text!r}")
+    version = facts.text("torch.version") or facts.text("package.torch.version")
+    if version:
+        for spelled in ("torch.version", "package.torch.version"):
+            if not isinstance(facts.fact(spelled).state, Known):
+                yield _from(FactName.parse(spelled), version, f"torch's version {version}")
+        cuda = re.search(r"\+cu(\d{2})(\d)\b", version)
+        if not isinstance(facts.fact("torch.cuda").state, Known):
+            if cuda:
+                yield _from(FactName.parse("torch.cuda"), f"{cuda[1]}.{cuda[2]}", f"torch's version {version}")
+            elif version.endswith("+cpu"):
+                yield Fact(
+                    name=FactName.parse("torch.cuda"),
+                    state=Absent("torch's version ends with +cpu"),
+                    how=f"torch's version {version}",
+                    origin=Origin.DERIVED,
+                )
+
+
+def _from(name: FactName, value: str, how: str) -> Fact:
+    return Fact(name=name, state=Known(value), how=how, origin=Origin.DERIVED)

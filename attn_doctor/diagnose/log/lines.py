@@ -1,0 +1,125 @@
+"""Chunks of text -> numbered lines. A terminal's hard line breaks are undone, endless lines cut in pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from attn_doctor.diagnose.log.clean import ANSI
+
+#: (line of the log, text)
+Raw = tuple[int, str]
+
+#: A line of the log that is longer than this is looked at in pieces, so that one endless line stays bounded.
+PIECE = 4096
+_OVERLAP = 256
+_CHUNK = 2 << 20
+_WIDTHS = range(70, 321)
+_NEW_RECORD = re.compile(r'\s*(?:\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stretch of whole lines."""
+
+    numbers: Sequence[int]
+    lines: list[str]
+
+
+def blocks(chunks: Iterable[str]) -> Iterator[Block]:
+    """The log in stretches of a few megabytes at most, in order. `chunks` may end anywhere."""
+    number, carry = 1, ""
+    for chunk in _sized(chunks):
+        text = carry + chunk
+        end = text.rfind("\n")
+        if end < 0 and len(text) < _CHUNK:
+            carry = text
+            continue
+        if end < 0:
+            # One line that does not end: what was read of it is looked at; its rest has the same number.
+            yield _block([text], number)
+            carry = ""
+            continue
+        carry = text[end + 1 :]
+        lines = text[:end].split("\n")
+        yield _block(lines, number)
+        number += len(lines)
+    if carry:
+        yield _block([carry], number)
+
+
+def _block(lines: list[str], first: int) -> Block:
+    lengths = list(map(len, lines))
+    if max(lengths) <= PIECE and not any(mark in line for mark in ("\x1b", "\r", "\\n") for line in lines):
+        width = broken_at(lines, lengths)
+        if not width:
+            return Block(range(first, first + len(lines)), lines)
+    numbers, texts = [], []
+    for number, text in _mended(lines, first):
+        numbers.append(number)
+        texts.append(text)
+    return Block(numbers, texts)
+
+
+def _sized(chunks: Iterable[str]) -> Iterator[str]:
+    for chunk in chunks:
+        for at in range(0, len(chunk), _CHUNK):
+            yield chunk[at : at + _CHUNK]
+
+
+def _mended(lines: list[str], first: int) -> Iterator[Raw]:
+    lines = [ANSI.sub("", line) if "\x1b" in line else line for line in lines]
+    width = broken_at(lines, [len(line) - line.endswith("\r") for line in lines])
+    held: Raw | None = None
+    for number, line in enumerate(lines, start=first):
+        line = line.removesuffix("\r")
+        if len(line) > PIECE or "\r" in line or "\\n" in line:
+            if held:
+                yield held
+                held = None
+            yield from ((number, piece) for piece in _pieces(line))
+            continue
+        if width:
+            if held and not _NEW_RECORD.match(line):
+                joined = (held[0], held[1] + line)
+                if len(line) == width and len(joined[1]) < PIECE:
+                    held = joined
+                else:
+                    yield joined
+                    held = None
+                continue
+            if held:
+                yield held
+                held = None
+            if len(line) == width:
+                held = (number, line)
+                continue
+        yield number, line
+    if held:
+        yield held
+
+
+def broken_at(lines: list[str], lengths: list[int]) -> int:
+    """The width at which a terminal or a scheduler broke lines, 0 when none shows.
+
+    That is the length of the longest lines, none longer, when several have it, or one that is a usual width.
+    """
+    longest = max(lengths, default=0)
+    if longest not in _WIDTHS:
+        return 0
+    followed = sum(not _NEW_RECORD.match(lines[at + 1]) for at, length in enumerate(lengths[:-1]) if length == longest)
+    usual = longest % 10 == 0 or longest in (72, 79, 119, 132)
+    return longest if followed >= (1 if usual else 3) else 0
+
+
+def _pieces(line: str) -> Iterator[str]:
+    # A traceback inside a string (JSON error files, repr of an exception) spells its line ends.
+    if "\\n" in line and ("Traceback (most" in line or "Error" in line):
+        line = line.replace("\\n", "\r").replace('\\"', '"')
+    for part in line.split("\r"):
+        if part or not line:
+            for at in range(0, max(len(part), 1), PIECE - _OVERLAP):
+                yield part[at : at + PIECE]
+                if at + PIECE >= len(part):
+                    break

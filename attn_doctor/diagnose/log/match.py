@@ -1,0 +1,133 @@
+"""Holds units against the [[log]] patterns of the recipes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from attn_doctor.cookbook.literals import required
+from attn_doctor.cookbook.recipe import LogPattern, Recipe
+from attn_doctor.diagnose.log.unit import Unit
+
+#: A line shorter than this was not broken to fit a width.
+_WIDE = 60
+#: Lines that one message is broken into, at most.
+_MOST_BROKEN = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A pattern found in a unit."""
+
+    recipe: Recipe
+    pattern: LogPattern
+    unit: Unit
+    line: int
+    """Line of the log where it was found."""
+    quoted: str
+    """That line, cleaned."""
+    length: int
+    """Characters that matched: a longer match is a more telling one."""
+    told: tuple[tuple[str, str], ...] = ()
+    """Named groups of the pattern, as they were found."""
+
+
+class Known:
+    """One pattern of one recipe, compiled when it is first needed."""
+
+    def __init__(self, recipe: Recipe, pattern: LogPattern) -> None:
+        self.recipe = recipe
+        self.pattern = pattern
+        self.literals = required(pattern.pattern)
+
+    @cached_property
+    def searched(self) -> re.Pattern[str]:
+        """What is searched in a unit's text."""
+        return re.compile(self.pattern.pattern, re.MULTILINE)
+
+    @cached_property
+    def _unless(self) -> re.Pattern[str] | None:
+        return re.compile(self.pattern.unless, re.MULTILINE) if self.pattern.unless else None
+
+    @cached_property
+    def _nearby(self) -> re.Pattern[str] | None:
+        return re.compile(self.pattern.nearby, re.MULTILINE) if self.pattern.nearby else None
+
+    @cached_property
+    def _unless_nearby(self) -> re.Pattern[str] | None:
+        return re.compile(self.pattern.unless_nearby, re.MULTILINE) if self.pattern.unless_nearby else None
+
+    def may_stand_in(self, text: str) -> bool:
+        """Whether a literal of it does; patterns without one always may."""
+        return not self.literals or any(literal in text for literal in self.literals)
+
+    def match(self, unit: Unit, text: str, around: Callable[[], str]) -> Match | None:
+        """Where it is found in the unit; `around` makes the text close by."""
+        found = self.searched.search(text)
+        if found is None or (self._unless and self._unless.search(text)):
+            return None
+        if self._nearby and not self._nearby.search(around()):
+            return None
+        if self._unless_nearby and self._unless_nearby.search(around()):
+            return None
+        row = text.count("\n", 0, found.start())
+        line = unit.lines[min(row, len(unit.lines) - 1)]
+        return Match(
+            recipe=self.recipe,
+            pattern=self.pattern,
+            unit=unit,
+            line=line.number,
+            quoted=line.text.strip(),
+            length=found.end() - found.start(),
+            told=tuple((name, value) for name, value in found.groupdict().items() if value),
+        )
+
+
+class Patterns:
+    """Every pattern of some recipes."""
+
+    def __init__(self, recipes: Iterable[Recipe]) -> None:
+        self._known = tuple(Known(recipe, pattern) for recipe in recipes for pattern in recipe.logs)
+
+    @property
+    def literals(self) -> Iterator[str]:
+        """What a log is looked through for."""
+        for known in self._known:
+            yield from known.literals
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def match(self, unit: Unit, around: Callable[[], str]) -> list[Match]:
+        """The first match of each recipe that has one in this unit."""
+        text = unit.text
+        flat = " ".join(text.split())
+        unbroken = _unbroken(unit)
+        found: dict[str, Match] = {}
+        for known in self._known:
+            if known.recipe.id in found or (known.pattern.kinds and unit.kind.value not in known.pattern.kinds):
+                continue
+            if not known.may_stand_in(flat):
+                continue
+            match = known.match(unit, text, around)
+            if match is None and unbroken is not None and known.searched.search(text) is None:
+                match = known.match(unit, unbroken, around)
+                if match is not None:
+                    first = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
+                    match = replace(match, line=first.number, quoted=first.text.strip())
+            if match is not None:
+                found[known.recipe.id] = match
+        return list(found.values())
+
+
+def _unbroken(unit: Unit) -> str | None:
+    """The message with its lines joined, where it looks as if it had been broken between words to fit a width."""
+    lines = unit.lines[unit.message_at : unit.message_at + _MOST_BROKEN]
+    if len(lines) < 2 or all(len(line.text) < _WIDE for line in lines[:-1]):
+        return None
+    text = lines[0].text
+    for before, line in zip(lines, lines[1:], strict=False):
+        text += (" " + line.text.strip()) if len(before.text) >= _WIDE else "\n" + line.text
+    return text

@@ -1,0 +1,43 @@
+"""Whose a file is that a frame or a C++ message names."""
+
+from __future__ import annotations
+
+import re
+
+#: Folders that are a package's own wherever they lie: trimmed paths and source checkouts show no site-packages.
+_PACKAGES = frozenset(
+    {
+        "torch", "triton", "flash_attn", "flash_attn_interface", "xformers", "transformers", "vllm", "vllm_flash_attn",
+        "peft", "accelerate", "deepspeed", "fla", "mamba_ssm", "causal_conv1d", "sageattention", "bitsandbytes",
+        "diffusers", "unsloth", "unsloth_zoo", "trl", "llamafactory", "llmtuner", "transformer_engine", "megatron", "apex",
+        "x_transformers", "torchvision", "torchaudio", "flashinfer", "cutlass", "sglang", "verl", "axolotl", "lightning",
+        "pytorch_lightning", "exllamav2", "auto_gptq", "awq", "timm", "kernels", "ninja", "setuptools", "pip",
+    }
+)  # fmt: skip
+_INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
+_EGG = re.compile(r"\.egg/(?P<name>\w+)")
+_EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
+
+
+def owner(path: str) -> str:
+    """The import name of the package that the file belongs to; empty when the path does not tell.
+
+    `remote-code` is a model's own code that transformers loads, `hub-kernel` a compiled kernel of the Hugging Face hub.
+    """
+    if "transformers_modules/" in path:
+        return "remote-code"
+    if path.startswith("/build/source/"):
+        return "hub-kernel"  # the path in the image that the hub's kernels are built in
+    found = _EGG.search(path) or _INSTALLED.search(path)
+    if found:
+        name = found["name"]
+        extension = _EXTENSION.match(name)
+        return extension["name"] if extension else name.partition(".")[0].partition("-")[0]
+    parts = re.split(r"[/\\]", path)
+    for part in parts:
+        if part in _PACKAGES:
+            return part
+    if "flash-attention" in parts:
+        return "flash_attn"
+    extension = _EXTENSION.match(parts[-1])
+    return extension["name"] if extension and not extension["name"].startswith("lib") else ""

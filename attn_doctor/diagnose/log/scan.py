@@ -1,0 +1,153 @@
+"""Looks through one log: prefilter, windows of lines around what it hits, units, matches. Memory stays bounded."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from attn_doctor.diagnose.log.clean import clean
+from attn_doctor.diagnose.log.cut import cut
+from attn_doctor.diagnose.log.facts import TELLING, Clues
+from attn_doctor.diagnose.log.lines import blocks
+from attn_doctor.diagnose.log.match import Match, Patterns
+from attn_doctor.diagnose.log.prefilter import Prefilter
+from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
+
+#: Lines that are looked at before and after a hit: a deep traceback of several interleaved ranks fits.
+_BEFORE, _AFTER = 260, 210
+#: `nearby` reaches this far.
+_NEARBY = 200
+#: From this occurrence of a line on (digits aside), only the lines next to it are looked at, then it is only counted.
+_WHOLE, _MOST = 6, 700
+_NEXT = 40
+#: A log up to this many lines is looked at as a whole.
+_SMALL = 3000
+#: What shows that something failed, whether or not a recipe knows it.
+_FAILURES = ("Traceback (most recent call last)", "Error: ")
+_DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
+
+
+@dataclass(slots=True, kw_only=True)
+class Scanned:
+    """What one log holds."""
+
+    name: str
+    matches: list[Match] = field(default_factory=list)
+    clues: Clues = field(default_factory=Clues)
+    lines: int = 0
+    failures: int = 0
+    """Tracebacks and error messages, known or not."""
+    last_failure: tuple[int, str] | None = None
+    """Line and text of the last exception that no recipe matches."""
+    repeated: Counter[str] = field(default_factory=Counter)
+    """Further occurrences that were counted and not looked at, by the id of the recipe that matched the first."""
+
+
+class Scanner:
+    """Looks through logs for the patterns of some recipes."""
+
+    def __init__(self, patterns: Patterns) -> None:
+        self._patterns = patterns
+        self._prefilter = Prefilter([*patterns.literals, *_FAILURES, *TELLING])
+
+    def scan(self, name: str, chunks: Iterable[str]) -> Scanned:
+        """One log; `chunks` are its text in pieces of any size."""
+        return _Scan(name, self._patterns, self._prefilter).run(chunks)
+
+
+class _Scan:
+    def __init__(self, name: str, patterns: Patterns, prefilter: Prefilter) -> None:
+        self._found = Scanned(name=name)
+        self._patterns = patterns
+        self._prefilter = prefilter
+        self._shapes: Counter[str] = Counter()
+        self._done = 0
+        """Index, counted over the whole log, of the first line that was not looked at yet."""
+
+    def run(self, chunks: Iterable[str]) -> Scanned:
+        numbers: list[int] = []
+        lines: list[str] = []
+        offset = 0  # index of lines[0] in the whole log
+        ahead = 0  # lines at the end of `lines` whose hits are still to come
+        for block in blocks(chunks):
+            numbers += block.numbers
+            lines += block.lines
+            ahead += len(block.lines)
+            if len(lines) <= _SMALL:
+                continue
+            ahead = self._look(numbers, lines, offset, len(lines) - ahead, last=False)
+            kept = min(len(lines), ahead + _BEFORE)
+            offset += len(lines) - kept
+            numbers, lines = numbers[-kept:], lines[-kept:]
+        self._look(numbers, lines, offset, len(lines) - ahead, last=True)
+        self._found.lines = numbers[-1] if numbers else 0
+        return self._found
+
+    def _look(self, numbers: list[int], lines: list[str], offset: int, first: int, *, last: bool) -> int:
+        """Looks at hits from `first` on; returns how many lines at the end are left for the next time."""
+        until = len(lines) if last else max(first, len(lines) - _AFTER)
+        if offset == 0 and last and len(lines) <= _SMALL:
+            self._window(numbers, lines, 0, len(lines))
+            return 0
+        text = "\n".join(lines[first:until])
+        starts = [0, *accumulate(len(line) + 1 for line in lines[first:until])]
+        windows: list[tuple[int, int]] = []
+        row = -1
+        for at in self._prefilter.hits(text):
+            if row >= 0 and at < starts[row + 1]:
+                continue  # a second hit in the same line
+            row = bisect_right(starts, at) - 1
+            window = self._wanted(lines, first + row)
+            if window is None:
+                continue
+            if windows and window[0] <= windows[-1][1]:
+                windows[-1] = (windows[-1][0], max(windows[-1][1], window[1]))
+            else:
+                windows.append(window)
+        for begin, end in windows:
+            begin = max(begin, self._done - offset, 0)
+            end = min(end, len(lines))
+            if begin < end:
+                self._window(numbers, lines, begin, end)
+                self._done = offset + end
+        return len(lines) - until
+
+    def _wanted(self, lines: list[str], row: int) -> tuple[int, int] | None:
+        """The lines to look at around a hit; fewer, then none, for what keeps coming."""
+        shape = _DIGITS.sub("0", lines[row][:400])
+        if len(self._shapes) > 20_000 and shape not in self._shapes:
+            shape = ""  # a log without a repeated line: from here on they share one budget
+        self._shapes[shape] += 1
+        count = self._shapes[shape]
+        if count <= _WHOLE:
+            return max(0, row - _BEFORE), row + _AFTER
+        if count <= _MOST:
+            return max(0, row - _NEXT), row + _NEXT
+        return None
+
+    def _window(self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int) -> None:
+        cleaned = [clean(numbers[i], lines[i]) for i in range(begin, end)]
+        found = self._found
+        for line in cleaned:
+            found.clues.see(line)
+        where = {id(line): at for at, line in enumerate(cleaned)}
+        for unit in cut(cleaned):
+
+            def around(unit: Unit = unit) -> str:
+                return _around(cleaned, where[id(unit.lines[0])], where[id(unit.lines[-1])])
+
+            matched = self._patterns.match(unit, around)
+            found.matches += matched
+            if unit.exception and unit.kind is not UnitKind.WARNING:
+                found.failures += 1
+                if not matched:
+                    message = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
+                    found.last_failure = (message.number, message.text.strip())
+
+
+def _around(lines: Sequence[Line], first: int, last: int) -> str:
+    return "\n".join(line.text for line in lines[max(0, first - _NEARBY) : last + _NEARBY])

@@ -1,0 +1,191 @@
+"""When each library's samples start, and what becomes of those whose child died: one forked child a library.
+
+A library waits until it is known what its bare import does and whether there is a GPU. Its answer,
+`samples-LIBRARY.json` (`{"samples": [entry]}`, verdicts.py), stands there from the beginning and says until then
+that nothing was looked at; `canary.json` is virtual_gpu/canary.py's.
+
+Not here: forking (forked.py), running (library_run.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, List, Optional
+
+# Relative: in the patient this package bears another name.
+from .. import forked, imports  # noqa: TID252
+from . import catalogue, verdicts
+
+_NOT_REACHED = "the examination ended before it came to it"
+
+# A stand-in would take the place of what cannot be imported, and hide that.
+_STOOD_IN_FOR = ("flash_attn", "xformers")
+
+_MOST_RESTARTS = 3
+
+Write = Callable[[str, Any], None]
+
+
+class LibrarySamples:
+    """The samples of one examination. Each method gives back the children that can start now."""
+
+    def __init__(
+        self,
+        asked: Any,
+        modules: Iterable[str],
+        virtual_gpu: Optional[Dict[str, Any]],
+        timeout: float,
+        scratch: str,
+        write: Write,
+    ) -> None:
+        """`asked`: True for every library among `modules`, or a list of modules; None and False for none."""
+        self.modules = list(modules)
+        names = self.modules if asked is True else list(asked or ())
+        wanted = {catalogue.library_of(name) for name in names}
+        self.libraries = [library for library in catalogue.LIBRARIES if library in wanted]
+        self.virtual_gpu = virtual_gpu
+        self.timeout = timeout
+        self.scratch = scratch
+        self._write = write
+        self._cuda: Optional[Dict[str, Any]] = None
+        self._imports: Dict[str, Dict[str, Any]] = {}
+        self._started: List[str] = []
+        self._found: Dict[str, List[Dict[str, Any]]] = {library: [] for library in self.libraries}
+        self._restarts: Dict[str, int] = {}
+        has_flash_attn = any(catalogue.library_of(name) == "flash_attn" for name in self.modules)
+        self.samples = {
+            library: catalogue.samples_of(library, has_flash_attn)
+            for library in self.libraries
+            if library != catalogue.CANARY
+        }
+        for library in self.libraries:
+            self._give_up(library, _NOT_REACHED)
+
+    def cuda(self, answer: Dict[str, Any]) -> List[forked.Child]:
+        """What torch says of the GPUs is known."""
+        self._cuda = answer
+        return self._ready()
+
+    def imported(self, module: str, outcome: Dict[str, Any]) -> List[forked.Child]:
+        """How the bare import of `module` ended is known."""
+        self._imports[module] = outcome
+        return self._ready()
+
+    def without_torch(self, reason: str) -> None:
+        """Every sample but the canary needs torch."""
+        for library in self.samples:
+            self._started.append(library)
+            self._give_up(library, reason)
+
+    def _ready(self) -> List[forked.Child]:
+        if self._cuda is None:
+            return []
+        children = []
+        for library in self.libraries:
+            waits_for = [m for m in self.modules if catalogue.library_of(m) == library]
+            if library in self._started or any(m not in self._imports for m in waits_for):
+                continue
+            self._started.append(library)
+            reason = self._hindrance(library, waits_for)
+            if reason is not None:
+                self._give_up(library, reason)
+            elif library == catalogue.CANARY:
+                children.append(self._canary())
+            else:
+                children.append(self._child(library, self.samples[library]))
+        return children
+
+    def _device(self) -> Optional[Dict[str, Any]]:
+        """The GPU to run on: the first that works, unless another was named that is not there."""
+        devices = [one for one in (self._cuda or {}).get("devices") or () if "error" not in one]
+        return devices[0] if devices and not self.virtual_gpu else None
+
+    def _hindrance(self, library: str, modules: List[str]) -> Optional[str]:
+        device = self._device()
+        if device is not None and "gcnArchName" in device:
+            return "its samples judge by CUDA's rules, and this GPU is AMD's"
+        for module in modules:
+            outcome = self._imports[module]
+            kind = outcome["outcome"]
+            if kind == "imported":
+                continue
+            # Some libraries want a GPU while they are imported: where none is, they get one that answers.
+            wants_a_gpu = kind == "failed" and not outcome.get("missing_module")
+            if device is None and wants_a_gpu and library not in _STOOD_IN_FOR and library != catalogue.CANARY:
+                continue
+            return "import {} {}".format(module, imports.in_words(outcome) if kind != "failed" else "fails")
+        return None
+
+    def _give_up(self, library: str, reason: str) -> None:
+        if library == catalogue.CANARY:
+            self._write("canary", {"outcome": "could_not_look", "message": reason})
+        else:
+            self._finish(library, "not_examined", reason)
+
+    def _finish(self, library: str, outcome: str, reason: str) -> None:
+        found = verdicts.missing(self.samples[library], self._found[library], outcome, reason)
+        self._write("samples-" + library, {"samples": found})
+
+    def _canary(self) -> forked.Child:
+        device = self._device()
+        gpu = self.virtual_gpu or (device and {k: device.get(k) for k in ("name", "compute_capability")})
+
+        def work(tell: Callable[[Any], None]) -> None:
+            from ..virtual_gpu import canary  # noqa: TID252
+
+            tell(canary.look({"scratch": self.scratch, "gpu": gpu or None, "timeout": self.timeout}))
+
+        def done(ended: forked.Ended) -> None:
+            told = imports.outcome(ended)
+            if told["outcome"] == "told":
+                self._write("canary", told["value"])
+            else:
+                self._give_up(catalogue.CANARY, imports.in_words(told))
+
+        return forked.Child("canary", imports.telling_errors(work), self.timeout + 5.0, done)
+
+    def _child(self, library: str, samples: List[catalogue.Sample]) -> forked.Child:
+        def work(tell: Callable[[Any], None]) -> None:
+            from . import library_run
+
+            library_run.run(library, samples, self._device(), self.virtual_gpu, self.timeout, self.scratch, tell)
+
+        def done(ended: forked.Ended) -> Optional[List[forked.Child]]:
+            return self._ended(library, samples, ended)
+
+        limit = self.timeout * len(samples) + 5.0
+        return forked.Child(library + " samples", imports.telling_errors(work), limit, done)
+
+    def _ended(
+        self, library: str, samples: List[catalogue.Sample], ended: forked.Ended
+    ) -> Optional[List[forked.Child]]:
+        told = [line["value"] for line in ended.told if "value" in line]
+        found = self._found[library]
+        found.extend(line["sample"] for line in told if "sample" in line)
+        known = {one["name"] for one in found}
+        ending = imports.ending(ended)
+        if ending is None:
+            reason = next((line["stopped"] for line in told if "stopped" in line), _NOT_REACHED)
+            self._finish(library, "not_examined", reason)
+            return None
+        outcome, reason = _ending(ended, ending, self.timeout)
+        last = [line["started"] for line in told if "started" in line][-1:]
+        reached = [sample for sample in samples if sample.name in last and sample.name not in known]
+        for sample in reached:
+            found.append(verdicts.blank(sample, outcome, reason))
+            known.add(sample.name)
+        rest = [sample for sample in samples if sample.name not in known]
+        self._restarts[library] = self._restarts.get(library, 0) + 1
+        self._finish(library, "not_examined", "not tried again after: " + reason)
+        if not reached or not rest or self._restarts[library] >= _MOST_RESTARTS:
+            return None
+        return [self._child(library, rest)]
+
+
+def _ending(ended: forked.Ended, ending: Dict[str, Any], timeout: float) -> Any:
+    """(outcome, words) of a child that did not end well; an alarm is a hang."""
+    if ending.get("signal_name") == "SIGALRM" or ending["outcome"] == "hung":
+        frames = ended.frames or forked.frames(ended.stderr, None)
+        where = " in {file}:{line}".format(**frames[0]) if frames else ""
+        return "hung", "no end within {:g} s{}".format(timeout, where)
+    outcome = ending["outcome"] if ending["outcome"] == "crashed" else "not_examined"
+    return outcome, imports.in_words(ending)

@@ -1,0 +1,112 @@
+"""Which tensors would be on the GPU and which on the CPU, where in truth all are on the CPU.
+
+Only what is certain is kept: a tensor that was asked to be on a GPU, one that a factory function made without a
+device, and what ops compute from those. Any other tensor is nowhere in particular and meets everybody. Nothing is
+kept before the program first asks for a GPU, nor once it has set a default device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+import torch
+
+from . import ops
+from .graph import Nodes
+
+GPU, CPU = 1, 2
+
+_CROSSING = frozenset(
+    "aten::" + name
+    for name in [
+        "copy_",
+        "_to_copy",
+        "index",
+        "index_put",
+        "index_put_",
+        "_index_put_impl_",
+        "lift_fresh",
+        "set_",
+        "to",
+    ]
+)
+"""Ops that take tensors of two devices on a real GPU as well."""
+
+
+def _tensors(values: Any) -> List[torch.Tensor]:
+    found: List[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif type(value) in (list, tuple):
+            found.extend(item for item in value if isinstance(item, torch.Tensor))
+    return found
+
+
+class Places:
+    """The places of one session's tensors."""
+
+    def __init__(self) -> None:
+        self._places = Nodes()
+        self.used = False
+        self.abandoned = False
+
+    @property
+    def active(self) -> bool:
+        return self.used and not self.abandoned
+
+    def of(self, tensor: torch.Tensor) -> Optional[int]:
+        return self._places.by_id.get(id(tensor)) if self.active else None
+
+    def put(self, value: Any, place: int) -> None:
+        """`value`, a tensor or several, is now there."""
+        if place == GPU:
+            self.used = True
+        if self.active:
+            for tensor in _tensors((value,)):
+                self._places.set(tensor, place)
+
+    def moved(self, tensor: torch.Tensor, place: int, out: torch.Tensor) -> torch.Tensor:
+        """What a move gives: a tensor of its own, as between devices, unless `tensor` is there already."""
+        if out is tensor and self.of(tensor) != place and not self.abandoned:
+            out = tensor.clone()
+        self.put(out, place)
+        return out
+
+    def check(self, op: Any, args: Any, kwargs: Any) -> None:
+        """Raise what a GPU would, if tensors of both places meet in `op`."""
+        if ops.kind_of(op).name in _CROSSING:
+            return
+        known = self._places.by_id
+        seen = 0
+        for tensor in _tensors(args) + (_tensors(kwargs.values()) if kwargs else []):
+            place = known.get(id(tensor), 0)
+            # A CPU tensor without dimensions counts as a number.
+            if place == GPU or tensor.dim():
+                seen |= place
+        if seen == GPU | CPU:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! "
+                "(in {})".format(ops.op_name(op))
+            )
+
+    def follow(self, op: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """What `op` computed is where its operands are."""
+        known = self._places.by_id
+        inputs = _tensors(args) + (_tensors(kwargs.values()) if kwargs else [])
+        places = {known.get(id(tensor), 0) for tensor in inputs}
+        if GPU in places:
+            place = GPU
+        elif places <= {CPU}:
+            place = CPU
+        else:
+            return
+        for tensor in _tensors(out if isinstance(out, (list, tuple)) else (out,)):
+            if id(tensor) not in known:
+                self._places.set(tensor, place)
+
+
+class NoPlaces:
+    """For recordings on a real GPU, which knows better."""
+
+    active = False

@@ -1,0 +1,127 @@
+"""Runs somebody's command as if we were not there: what it prints goes through at once, what it is sent reaches it, and
+the last of what it printed is kept.
+
+Where we write to a terminal the command does too, through a terminal of its own: behind a plain pipe it would leave
+out its colours and its progress bars, and print everything late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import termios
+import tty
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import IO
+
+from attn_doctor.errors import BadInput
+
+_CHUNK = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """How the command ended."""
+
+    status: int
+    """Its exit status, 128 + the number of the signal that ended it, as a shell says it."""
+    tail: bytes
+    """The last of standard output and standard error, in the order in which they came."""
+
+
+def run(command: Sequence[str], *, keep: int) -> Passed:
+    """Runs the command to its end; keeps the last `keep` bytes of what it prints.
+
+    Raises BadInput when it cannot be started.
+    """
+    kept: deque[bytes] = deque()
+    size = 0
+    with contextlib.ExitStack() as stack:
+        ours = (sys.stdout, sys.stderr)
+        ends = [stack.enter_context(_end(stream)) for stream in ours]
+        try:
+            process = subprocess.Popen(list(command), stdout=ends[0][1], stderr=ends[1][1])
+        except OSError as error:
+            raise BadInput(
+                f"the command cannot be started: {error.strerror}",
+                about=f"-- {' '.join(command)}",
+                hint="Is it there, and executable?",
+            ) from None
+        finally:
+            for _, theirs in ends:
+                os.close(theirs)
+        stack.enter_context(_forwarded(process))
+        with selectors.DefaultSelector() as selector:
+            for (read, _), stream in zip(ends, ours, strict=True):
+                selector.register(read, selectors.EVENT_READ, stream)
+            while selector.get_map():
+                # What it left running in the background may hold the pipes open for ever.
+                ready = selector.select(timeout=None if process.poll() is None else 0.3)
+                if not ready and process.poll() is not None:
+                    break
+                for key, _ in ready:
+                    data = _read(key.fd)
+                    if not data:
+                        selector.unregister(key.fd)
+                        continue
+                    _pass(key.data, data)
+                    kept.append(data)
+                    size += len(data)
+                    while size - len(kept[0]) >= keep:
+                        size -= len(kept.popleft())
+        code = process.wait()
+    return Passed(status=code if code >= 0 else 128 - code, tail=b"".join(kept))
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _CHUNK)
+    except OSError:  # a terminal whose other end is gone says EIO, not the end of the file
+        return b""
+
+
+def _pass(stream: IO[str], data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):  # `| head` has read enough; the command runs on
+        stream.buffer.write(data)  # type: ignore[attr-defined]
+        stream.flush()
+
+
+@contextlib.contextmanager
+def _end(stream: IO[str]) -> Iterator[tuple[int, int]]:
+    """(the end that we read, the end that the command writes); the caller closes the second."""
+    if stream.isatty():
+        read, write = os.openpty()
+        with contextlib.suppress(OSError, termios.error):
+            fcntl.ioctl(write, termios.TIOCSWINSZ, fcntl.ioctl(stream.fileno(), termios.TIOCGWINSZ, b"\0" * 8))
+            tty.setraw(write)  # line ends as the command writes them; our own terminal translates them
+    else:
+        read, write = os.pipe()
+    try:
+        yield read, write
+    finally:
+        os.close(read)
+
+
+@contextlib.contextmanager
+def _forwarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Signals that end us go to the command first; its end is ours. The terminal sends Ctrl-C to both."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN if sys.stdin.isatty() else forward)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

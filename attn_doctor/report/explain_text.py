@@ -1,0 +1,97 @@
+"""What `explain` tells a person: the cause first, the log's own words, and what was not known."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text
+
+from attn_doctor.model.facts import Origin
+from attn_doctor.model.findings import OpenQuestion
+from attn_doctor.model.report import Report
+from attn_doctor.report import phrases
+from attn_doctor.report.text import Writer
+
+#: Facts that a question can be answered with, in words that a person can type.
+_EXAMPLES = {"compute_capability": "7.5", "version": "2.3.0"}
+_MOST_LOGS = 3
+
+
+def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
+    """Writes the whole explanation."""
+    console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 110)
+    console.print(Text(_head(report), style="bold"), no_wrap=True, overflow="ignore", crop=False)
+    console.print(_judged_by(report))
+    for log in report.logs:
+        if log.note:
+            console.print(f"{log.name}: {log.note}")
+    console.print()
+    out = Writer(console, verbose=verbose)
+    for finding in report.diagnosis.findings:
+        out.finding(finding)
+    for question in report.diagnosis.open_questions:
+        console.print(Text(_asked(question), style="magenta"))
+    if report.diagnosis.open_questions:
+        console.print()
+    if verbose:
+        console.print(f"looked for the texts of {len(report.looked_for)} recipes: {', '.join(report.looked_for)}")
+        console.print()
+    for line in _verdict(report):
+        console.print(line)
+
+
+def _head(report: Report) -> str:
+    shown = [f"{log.name} ({log.lines} line{'s' if log.lines != 1 else ''})" for log in report.logs[:_MOST_LOGS]]
+    more = len(report.logs) - len(shown)
+    return f"attn-doctor {report.doctor_version} read {', '.join(shown)}" + (f" and {more} more logs" if more else "")
+
+
+def _judged_by(report: Report) -> str:
+    assumed = [str(fact.name) for fact in report.facts.values() if fact.origin is Origin.ASSUMED]
+    words = []
+    if report.examined.python:
+        words.append(f"the facts of {report.examined.python} ({report.examined.because})")
+    elif report.examined.because:
+        words.append(report.examined.because)
+    if assumed:
+        words.append(f"what was assumed ({', '.join(assumed)})")
+    return f"judged by the text itself{', ' if words else ''}{' and '.join(words)}" + (
+        "" if words else "; no machine was looked at (--here looks at this node)"
+    )
+
+
+def _asked(question: OpenQuestion) -> str:
+    facts = list(dict.fromkeys(str(fact.name) for fact in question.undecided))
+    fact = next((name for name in facts if name.startswith("gpu.")), facts[0])
+    spelled = fact.replace("gpu.0.", "gpu.")
+    example = _EXAMPLES.get(spelled.rpartition(".")[2], "VALUE")
+    return (
+        f"open: whether it is {question.recipe} depends on {', '.join(name.replace('gpu.0.', 'gpu.') for name in facts)}. "
+        f"Say it with --assume {spelled}={example}, or run this on that node with --here."
+    )
+
+
+def _verdict(report: Report) -> list[str]:
+    findings = report.diagnosis.findings
+    unknown = [log for log in report.logs if log.unknown]
+    failures = sum(log.failures for log in report.logs)
+    lines = []
+    if findings:
+        places = {(finding.locations[0].file, finding.locations[0].line) for finding in findings if finding.locations}
+        if len(places) == 1 and len(findings) > 1:
+            lines.append(f"One message, {len(findings)} possible causes, the most probable first.")
+        else:
+            lines.append(phrases.counted(report) + ".")
+    else:
+        lines.append(
+            "nothing known about this here. That is no clean bill: only attention-stack troubles are looked for."
+        )
+    if unknown and (not findings or failures):
+        log = unknown[-1]
+        lines.append(f"not known here: {log.name}:{log.unknown_line}: {log.unknown[:200]}")
+    if not findings and not failures:
+        lines.append("No exception is in the log.")
+    return lines

@@ -1,0 +1,158 @@
+"""`attn-doctor trace` as a person uses it, on a machine without a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from attn_doctor.wire import report_v1
+
+torch = pytest.importorskip("torch")
+
+MODEL = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from flash_attn import flash_attn_func
+
+
+class Attention(nn.Module):
+    def __init__(self, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.scale = nn.Parameter(torch.full((1, heads, 1), 4.0).log())
+        self.qkv = nn.Linear(64, 192)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, self.heads, -1).unbind(2)
+        q = F.normalize(q, dim=-1)
+        q = q * self.scale.exp()
+        k = F.normalize(k, dim=-1)
+        if MENDED:
+            q, k = q.to(v.dtype), k.to(v.dtype)
+        return flash_attn_func(q, k, v).flatten(2)
+
+
+MENDED = False
+
+
+def broken(layers=2):
+    return nn.Sequential(*(Attention() for _ in range(int(layers)))).cuda(), torch.randn(2, 8, 64, device="cuda")
+
+
+def mended():
+    global MENDED
+    MENDED = True
+    return broken()
+
+
+def raising():
+    raise RuntimeError("no such weights")
+"""
+
+
+def trace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "attn_doctor", "trace", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("model")
+    (made / "model.py").write_text(MODEL)
+    return made
+
+
+def line(text: str) -> int:
+    return next(number for number, one in enumerate(MODEL.splitlines(), start=1) if text in one)
+
+
+def test_the_lines_that_promoted_are_named(folder: Path) -> None:
+    """Both promoters of q are named with their lines, the normalisation of k too; v is not blamed."""
+    ended = trace(folder, "model.py:broken", "--autocast", "fp16", "--json")
+    report = json.loads(ended.stdout)
+    jsonschema.validate(report, json.loads(report_v1.json_schema()))
+    places = {(found["id"], found["locations"][0]["line"]) for found in report["findings"]}
+
+    assert ended.returncode == 1
+    assert places == {
+        ("fp32-promoted-before-kernel", line("q = F.normalize")),
+        ("fp32-promoted-before-kernel", line("q = q * self.scale")),
+        ("fp32-promoted-before-kernel", line("k = F.normalize")),
+    }
+    assert all("v" not in report["facts"][f"promotion.{i}.roles"]["value"] for i in range(3))
+
+
+def test_a_person_sees_the_path(folder: Path) -> None:
+    """Three columns of steps, the guilty line quoted, the parameter named."""
+    said = trace(folder, "model.py:broken", "--autocast", "fp16").stdout
+
+    assert "q = q * self.scale.exp()" in said
+    assert "scale (float32)" in said
+    assert "fp16→fp32 F.normalize" in said
+    assert said.count("why and cure as for the one before") == 2
+
+
+def test_the_mended_model_is_clean(folder: Path) -> None:
+    """With both cast back there is nothing to find."""
+    ended = trace(folder, "model.py:mended", "--autocast", "fp16")
+
+    assert (ended.returncode, "clean  flash_attn_func" in ended.stdout) == (0, True)
+
+
+def test_arguments_reach_the_factory(folder: Path) -> None:
+    """--arg hands values on."""
+    report = json.loads(trace(folder, "model.py:mended", "--autocast", "fp16", "--json").stdout)
+    assert report["trace"]["attention"][0]["calls"] == 2
+    ended = trace(folder, "model.py:broken", "--arg", "layers=5", "--autocast", "fp16", "--json")
+
+    assert json.loads(ended.stdout)["trace"]["entry"]["kwargs"] == {"layers": "5"}
+
+
+def test_a_program_of_ones_own(folder: Path) -> None:
+    """`-- script.py ARGS` traces until the first broken call; the script's own output stays out of the report."""
+    (folder / "train.py").write_text(
+        "import sys, torch, model\nprint('noise', sys.argv[1])\nnet, x = model.broken()\n"
+        "with torch.autocast('cuda', torch.float16):\n    net(x)\n"
+    )
+    ended = trace(folder, "--json", "--", "train.py", "--steps")
+
+    assert ended.returncode == 1
+    assert "fp32-promoted-before-kernel" in {found["id"] for found in json.loads(ended.stdout)["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ([], 2),
+        (["nowhere.py:build"], 2),
+        (["model.py:nothing"], 2),
+        (["no_such_module:build"], 2),
+        (["gone.py"], 2),
+        (["model.py:broken", "--dtype", "int8"], 2),
+        (["model.py:broken", "--gpu", "h1000"], 2),
+        (["model.py:broken", "--rules", "none"], 2),
+        (["model.py:broken", "and:more"], 2),
+        (["--hf", "nowhere/config.json"], 2),
+        (["model.py:raising"], 3),
+    ],
+)
+def test_what_cannot_be_traced(folder: Path, arguments: list[str], status: int) -> None:
+    """One clear message and the right status, never a traceback of ours."""
+    ended = trace(folder, *arguments)
+
+    assert ended.returncode == status, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (ended.stderr or ended.stdout).strip()
