@@ -29,11 +29,4 @@ def layer(name: str) -> Tuple[Any, Tuple[torch.Tensor]]:
     taken = inspect.signature(found.__init__).parameters
     wanted = {"mode": "chunk", "hidden_size": WIDTH, "layer_idx": 0, **options}
     wanted = {key: value for key, value in wanted.items() if key in taken}
-    try:
-        made = found(**wanted)
-    except ImportError:
-        # Releases before 0.2.2 take their short convolution from causal-conv1d, which may be missing.
-        if "use_short_conv" not in taken:
-            raise
-        made = found(**wanted, use_short_conv=False)
-    return made, (torch.randn(2, LENGTH, WIDTH),)
+    return found(**wanted), (torch.randn(2, LENGTH, WIDTH),)
