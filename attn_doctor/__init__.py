@@ -1,7 +1,7 @@
 """attn-doctor: examines the attention stack of a training node.
 
-Public are the command line, `watch`, the report format `attn-doctor/report/v1`, the recipe format and the exit statuses.
-The other Python modules are not: they may change in any release.
+Public are the command line, `watch`, the report format `attn-doctor/report/v1`, the recipe format and the exit
+statuses. The other Python modules are not: they may change in any release.
 """
 
 from __future__ import annotations

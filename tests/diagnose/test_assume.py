@@ -52,7 +52,8 @@ def test_assume_speaks_of_every_gpu() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "=", "gpu.compute_capability", "gpu.compute_capabilty=7.5", "gpu.compute_capability=new", "node.cpus=many",
+    ["", "x", "=", "gpu.compute_capability", "gpu.compute_capabilty=7.5", "gpu.compute_capability=new",
+     "node.cpus=many",
      "torch.cxx11_abi=maybe", ".=1", "a.=1", ".a=1", "gpu..name=1"],
 )  # fmt: skip
 def test_what_is_no_assumption(text: str) -> None:
@@ -64,7 +65,8 @@ def test_what_is_no_assumption(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "capability"),
     [("h200", "9.0"), ("H100", "9.0"), ("NVIDIA A100", "8.0"), ("rtx4090", "8.9"), ("GeForce RTX 5090", "12.0"),
-     ("t4", "7.5"), ("Tesla V100", "7.0"), ("b200", "10.0"), ("l40s", "8.9"), ("sm_90", "9.0"), ("sm_120", "12.0"), ("8.6", "8.6")],
+     ("t4", "7.5"), ("Tesla V100", "7.0"), ("b200", "10.0"),
+     ("l40s", "8.9"), ("sm_90", "9.0"), ("sm_120", "12.0"), ("8.6", "8.6")],
 )  # fmt: skip
 def test_named_gpus(name: str, capability: str) -> None:
     """GPUs by name however it is spelled, and by capability."""

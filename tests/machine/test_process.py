@@ -36,7 +36,10 @@ def test_ended_by_a_signal(tmp_path: Path) -> None:
 
 def test_a_hang_takes_its_children_along(tmp_path: Path) -> None:
     """At the timeout the whole process group goes."""
-    code = f"import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); time.sleep(600)"
+    code = (
+        "import subprocess, sys, time; sleeper = [sys.executable, '-c', 'import time; time.sleep(600)'];"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(subprocess.Popen(sleeper).pid)); time.sleep(600)"
+    )
     running = Running([sys.executable, "-c", code], folder=tmp_path, name="child")
     deadline = time.monotonic() + 20
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
