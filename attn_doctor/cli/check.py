@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,11 +22,11 @@ from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.machine.files import check_output
 from attn_doctor.machine.scratch import scratch
-from attn_doctor.machine.target import examine_target
+from attn_doctor.machine.target import TargetQuestion
 from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
-from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.probe.examine import NodeQuestions, Wanted, examine
 from attn_doctor.report import exit_status
 
 
@@ -92,31 +94,32 @@ def check(
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 could not examine.
     """
     written = Format.JSON if json_ else format_
-    # Everything a person gave is looked at before anything is started.
-    shelf_ = shelf.shelf(each(recipes))
-    picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf_)
-    named = named_gpu(gpu) if gpu else None
-    acceptances = accepted.read(accept_file) if accept_file else ()
-    assume(FactSet(), each(assumption))
-    if command:
-        from attn_doctor.cli import run_command
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(scratch())
+        # Processes that only look are started first: what the person gave is read while they work.
+        early = None if command else stack.enter_context(_early(python, folder))
+        picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
+        named = named_gpu(gpu) if gpu is not None else None
+        acceptances = accepted.read(accept_file) if accept_file else ()
+        assume(FactSet(), each(assumption))
+        if command or early is None:
+            from attn_doctor.cli import run_command
 
-        return run_command.run(command, picked, python=python, gpu=gpu, assumptions=each(assumption), verbose=verbose)
-    if output is not None:
-        check_output(output)
-    with scratch() as folder, progress() as say:
-        target = examine_target(python, as_module=started.as_module, folder=folder, timeout=timeout)
-        facts = examine(
-            target,
-            Wanted(
-                quick=quick,
-                timeout=timeout,
-                configs=each(config),
-                virtual_gpu=None if named is None else asdict(named),
-            ),
-            folder=folder,
-            say=say,
+            return run_command.run(
+                command or [], picked, python=python, gpu=gpu, assumptions=each(assumption), verbose=verbose
+            )
+        if output is not None:
+            check_output(output)
+        say = stack.enter_context(progress())
+        question, asked = early
+        target = question.answer(timeout)
+        wanted = Wanted(
+            quick=quick,
+            timeout=timeout,
+            configs=each(config),
+            virtual_gpu=None if named is None else asdict(named),
         )
+        facts = examine(target, wanted, folder=folder, say=say, asked=asked)
     facts = as_if(facts, named, each(assumption))
     diagnosis = accept(judge(facts, picked), acceptances, today=datetime.now(timezone.utc).date())
     status = exit_status.of(diagnosis, fail_on=fail_on, strict=strict)
@@ -133,3 +136,16 @@ def check(
     )
     write_report(report, written, output=output, verbose=verbose, masked=not show_names)
     return status
+
+
+@contextlib.contextmanager
+def _early(python: str | None, folder: Path) -> Iterator[tuple[TargetQuestion, NodeQuestions]]:
+    question = TargetQuestion(python, as_module=started.as_module, folder=folder)
+    try:
+        asked = NodeQuestions(folder=folder)
+        try:
+            yield question, asked
+        finally:
+            asked.end()
+    finally:
+        question.end()

@@ -75,9 +75,7 @@ def explain(
     format_: Annotated[Format, typer.Option("--format", help="How the report is written.")] = Format.TEXT,
     json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there.")] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="All evidence, and what was looked for.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All evidence, and what was looked for.")] = False,
 ) -> int:
     """Explain the errors in logs: what it is, why, how sure, and what cures it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import platform
@@ -34,18 +35,39 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
             tell(error)
             status = error.exit_status
         except BrokenPipeError:
-            # `| head` has read enough; the report is no poorer for it. What Python flushes at its end must not
-            # complain again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            close_stdout()
             status = Status.HEALTHY
+        except OSError as error:
+            status = no_room(error)
         except KeyboardInterrupt:
             print("attn-doctor: interrupted", file=sys.stderr)  # noqa: T201
             status = Status.INTERRUPTED
         except Exception:  # whatever escapes is a bug of ours
-            status = _our_bug()
+            status = our_bug()
         raise SystemExit(int(status))
 
     return run
+
+
+def close_stdout() -> None:
+    """Nobody reads it any more; what Python flushes at its end must not complain again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def no_room(error: OSError) -> int:
+    """A full or read-only file system is nobody's bug; any other OSError that escapes is ours."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+        return our_bug()
+    tell(
+        AttnDoctorError(
+            f"nothing more can be written: {error.strerror}",
+            about=str(error.filename or "standard output, or the private temporary folder"),
+            hint="Make room there, or set TMPDIR to a folder that has some.",
+        )
+    )
+    with contextlib.suppress(OSError, ValueError):
+        close_stdout()
+    return AttnDoctorError.exit_status
 
 
 def tell(error: AttnDoctorError) -> None:
@@ -61,7 +83,8 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(int(Status.TERMINATED))
 
 
-def _our_bug() -> int:
+def our_bug() -> int:
+    """Writes the log of the exception under way and says where it is."""
     text = (
         f"attn-doctor {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
         f"arguments: {sys.argv[1:]}\n\n{traceback.format_exc()}"

@@ -1,24 +1,26 @@
-"""The command `attn-doctor`."""
+"""The command line: which command is wanted, and no other one is loaded."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Annotated
 
 import typer
 
 from attn_doctor import __version__
-from attn_doctor.cli import check, explain, recipes, schema, started, trace
+from attn_doctor.cli import guard, started
 
-app = typer.Typer(
-    name="attn-doctor",
-    help="Examines the attention stack of a node: what is wrong, where, why, and what cures it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+#: In the order of the help. `name: module, function`, or None for a group of commands called `app`.
+COMMANDS: dict[str, tuple[str, str | None]] = {
+    "check": ("check", "check"),
+    "explain": ("explain", "explain"),
+    "trace": ("trace", "trace"),
+    "fix": ("fix", "fix"),
+    "undo": ("undo", "undo"),
+    "recipes": ("recipes", None),
+    "schema": ("schema", "schema"),
+}
 
 
 def _version(wanted: bool) -> None:
@@ -27,7 +29,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _everything(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -36,22 +37,45 @@ def _everything(
     pass
 
 
-app.command("check")(check.check)
-app.command("explain")(explain.explain)
-app.command("trace")(trace.trace)
-app.command("schema")(schema.schema)
-app.add_typer(recipes.app, name="recipes")
+def build(arguments: list[str]) -> typer.Typer:
+    """The command line for these arguments.
+
+    Only the module of the command that is wanted is imported: all of them cost as much as a whole `check --quick`.
+    """
+    app = typer.Typer(
+        name="attn-doctor",
+        help="Examines the attention stack of a node: what is wrong, where, why, and what cures it.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_everything)
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    for name, (module, function) in COMMANDS.items():
+        if wanted in COMMANDS and name != wanted:
+            continue
+        loaded = importlib.import_module(f"attn_doctor.cli.{module}")
+        if function is None:
+            app.add_typer(loaded.app, name=name)
+        else:
+            app.command(name)(getattr(loaded, function))
+    return app
 
 
 def main(*, as_module: bool = False) -> int:
-    """Runs the command line; the exit status is documented in docs/exit-status.md."""
+    """Runs the command line; gives the exit status."""
     started.as_module = as_module
     try:
-        app()
+        build(sys.argv[1:])()
+        sys.stdout.flush()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BrokenPipeError:
+        guard.close_stdout()
+    except OSError as error:
+        return guard.no_room(error)
+    except Exception:  # before a command's own guard stood: while it was loaded
+        return guard.our_bug()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, TypeVar
 
+from attn_doctor.cli import guard
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
@@ -61,7 +62,12 @@ def names(values: list[str] | None) -> tuple[str, ...]:
 def write_report(report: Report, form: Format, *, output: Path | None, verbose: bool, masked: bool) -> None:
     """Writes the report where the person wants it."""
     if output is None:
-        _render(report, form, sys.stdout, verbose=verbose, masked=masked)
+        try:
+            _render(report, form, sys.stdout, verbose=verbose, masked=masked)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # `| head` has read enough; the verdict, and with it the exit status, is no other for it.
+            guard.close_stdout()
         return
     text = io.StringIO()
     _render(report, form, text, verbose=verbose, masked=masked)

@@ -95,7 +95,7 @@ def trace(
     """
     request = _request(what or [], hf, argument or [])
     picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
-    named = named_gpu(gpu) if gpu else None
+    named = named_gpu(gpu) if gpu is not None else None
     if rules not in _RULES:
         raise BadInput(f"there are no rules {rules!r}", about=f"--rules {rules}", hint="auto, gpu, cpu or fake.")
     if output is not None:

@@ -50,7 +50,9 @@ def read(file: Path) -> tuple[Acceptance, ...]:
 
 def _entry(entry: Any, number: int, about: str) -> Acceptance:
     where = f"{about}, [[accept]] number {number}"
-    if not isinstance(entry, dict) or set(entry) - _KEYS:
+    if not isinstance(entry, dict):
+        raise BadInput("an entry is no table", about=where, hint=_HINT)
+    if set(entry) - _KEYS:
         raise BadInput(f"unknown keys: {', '.join(sorted(set(entry) - _KEYS))}", about=where, hint=_HINT)
     for key in ("id", "reason"):
         if not isinstance(entry.get(key), str) or not entry[key].strip():

@@ -84,9 +84,7 @@ class GpuNames:
         self._known = known
         # Longest first; a letter or a digit on either side makes it another name, but "2xH100" is no name.
         names_ = "|".join(f"({pattern})" for pattern, _ in known)
-        self._pattern = re.compile(
-            rf"(?<![a-z0-9.])(?:\d{{1,4}} ?x ?)?(?:{names_})(?: ?(?:ti|super|s|d))?(?![a-z0-9])"
-        )
+        self._pattern = re.compile(rf"(?<![a-z0-9.])(?:\d{{1,4}} ?x ?)?(?:{names_})(?: ?(?:ti|super|s|d))?(?![a-z0-9])")
         # How much shared memory a block can have, where one compute capability alone has that much.
         self._limits: dict[int, set[str]] = {}
         for item in table["architecture"]:

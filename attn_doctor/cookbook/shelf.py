@@ -6,6 +6,7 @@ A recipe can install packages, so it is code: where each came from and its SHA-2
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.cookbook.build import build
+from attn_doctor.cookbook.compiled import COMPILED
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.errors import BadInput, BrokenRecipe
 
@@ -34,7 +36,24 @@ def bundled_folder() -> Path:
 
 def bundled() -> tuple[Recipe, ...]:
     """Every recipe of the bundled shelf, by id."""
-    return _read_folder(bundled_folder(), named=False)
+    folder = bundled_folder()
+    compiled = folder / COMPILED
+    if not compiled.is_file():
+        return _read_folder(folder, named=False)
+    return tuple(
+        build(
+            one["table"],
+            library=one["library"],
+            origin=_bundled_origin(one["library"], one["table"]["id"]),
+            file=folder / one["library"] / one["table"]["id"] / "recipe.toml",
+            sha256=one["sha256"],
+        )
+        for one in json.loads(compiled.read_bytes())
+    )
+
+
+def _bundled_origin(library: str, id_: str) -> str:
+    return f"bundled {library}/{id_}"
 
 
 def named(folder: Path) -> tuple[Recipe, ...]:
@@ -69,7 +88,11 @@ def shelf(folders: Iterable[Path] = ()) -> tuple[Recipe, ...]:
 
 def _read_folder(folder: Path, *, named: bool) -> tuple[Recipe, ...]:
     return tuple(
-        _read(file, origin=str(file) if named else f"bundled {file.relative_to(folder).parent}", check=named)
+        _read(
+            file,
+            origin=str(file) if named else _bundled_origin(file.parent.parent.name, file.parent.name),
+            check=named,
+        )
         for file in sorted(folder.glob("*/*/recipe.toml"))
     )
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.diagnose.conditions import capability
@@ -142,6 +143,24 @@ def _of_extensions(facts: FactSet) -> Iterator[Fact]:
             got = _from(facts, own + mine, other)
             yield _derived(own + name, Known(bool(differs(*got))) if isinstance(got, tuple) else got, own + mine, other)
         yield from _gpu_code(facts, own, gpus)
+        yield from _settled_by_import(facts, module, own)
+
+
+def _settled_by_import(facts: FactSet, module: str, own: str) -> Iterator[Fact]:
+    """What the files could not tell, the loader has told: a package that was imported misses no symbol."""
+    top = canonicalize_name(str(facts.value(own + "package") or module.partition(".")[0]))
+    imported = next(
+        (
+            name
+            for name in facts.subjects("import")
+            if top in (canonicalize_name(name), canonicalize_name(name.partition(".")[0]))
+            and facts.value(f"import.{name}.outcome") == "imported"
+        ),
+        None,
+    )
+    for attribute in ("missing_symbols", "missing_other_symbols"):
+        if imported is not None and isinstance(facts.fact(own + attribute).state, Unknown):
+            yield _derived(own + attribute, Absent(f"{imported} was imported"), f"import.{imported}.outcome")
 
 
 def _gpu_code(facts: FactSet, own: str, gpus: dict[str, str]) -> Iterator[Fact]:

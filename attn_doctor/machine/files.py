@@ -15,6 +15,9 @@ def check_output(file: Path) -> None:
     hint = "Name a file in a folder that can be written."
     if file.is_dir():
         raise BadInput("that is a folder, not a file", about=f"--output {file}", hint=hint)
+    file = file.resolve()
+    if file.exists() and not file.is_file():
+        return
     if not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
         raise BadInput("the folder is not there or cannot be written", about=f"--output {file}", hint=hint)
 
@@ -24,6 +27,10 @@ def replace_file(file: Path, text: str) -> None:
 
     Raises BadInput where it cannot be written.
     """
+    file = file.resolve()  # a link stays a link
+    if file.exists() and not file.is_file():
+        _write_into(file, text)  # a pipe or a device is written to, never replaced
+        return
     try:
         # Beside the target: os.replace cannot cross file systems, and /tmp often is another one.
         handle, part = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)
@@ -40,6 +47,14 @@ def replace_file(file: Path, text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             Path(part).unlink()
+        raise _not_written(file, error) from None
+
+
+def _write_into(file: Path, text: str) -> None:
+    try:
+        with file.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
+    except OSError as error:
         raise _not_written(file, error) from None
 
 

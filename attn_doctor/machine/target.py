@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput, TargetUnusable
-from attn_doctor.machine.process import Running
+from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.scratch import patient_environment
 
 INSIDE = Path(__file__).resolve().parent.parent / "inside"
@@ -110,14 +110,39 @@ def _interpreter(path: Path, about: str) -> Path:
     return path
 
 
-def examine_target(option: str | None, *, as_module: bool, folder: Path, timeout: float) -> Target:
-    """Chooses the interpreter and asks it about itself.
+class TargetQuestion:
+    """Chooses the interpreter and asks it about itself; `answer` once. Meanwhile other things can be read.
 
-    Raises BadInput for a named one that is not there, TargetUnusable for one that does not answer.
+    Raises BadInput for a named one that is not there, TargetUnusable for one that does not start.
     """
-    choices = chosen(option, as_module=as_module)
-    first, rest = choices[0], choices[1:]
-    told = _ask(first, folder=folder, timeout=timeout)
+
+    def __init__(self, option: str | None, *, as_module: bool, folder: Path) -> None:
+        self._choices = chosen(option, as_module=as_module)
+        # The real HOME: version-manager shims find their Python below it. The real one is sys.executable afterwards.
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        self._running, self._answers = _start_inside(
+            self._choices[0].python, "interpreter", {}, folder=folder, environment=environment
+        )
+
+    def end(self) -> None:
+        """Ends the question early."""
+        self._running.end()
+
+    def answer(self, timeout: float) -> Target:
+        """The target.
+
+        Raises TargetUnusable for an interpreter that does not answer.
+        """
+        first, rest = self._choices[0], self._choices[1:]
+        return _target(first, rest, _told(first, self._running.wait(timeout), self._answers))
+
+
+def examine_target(option: str | None, *, as_module: bool, folder: Path, timeout: float) -> Target:
+    """The same in one step."""
+    return TargetQuestion(option, as_module=as_module, folder=folder).answer(timeout)
+
+
+def _target(first: Choice, rest: tuple[Choice, ...], told: dict[str, Any]) -> Target:
     own = Path(told["executable"] or first.python)
     others = tuple(
         str(choice.python)
@@ -146,11 +171,7 @@ def _holds_torch(python: Path) -> bool:
     return any(python.parent.parent.glob("lib/python3*/site-packages/torch/version.py"))
 
 
-def _ask(choice: Choice, *, folder: Path, timeout: float) -> dict[str, Any]:
-    # The real HOME: version-manager shims find their Python below it. The real one is sys.executable afterwards.
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    running, answers = _start_inside(choice.python, "interpreter", {}, folder=folder, environment=environment)
-    completed = running.wait(timeout)
+def _told(choice: Choice, completed: Completed, answers: Path) -> dict[str, Any]:
     try:
         told = json.loads((answers / "interpreter.json").read_text())
         if not isinstance(told, dict) or not isinstance(told.get("sys_path"), list):

@@ -163,6 +163,19 @@ TERMS: tuple[Term, ...] = (
         ("sample.*.seconds", _N, "how long it took", "s"),
     ),
     *_terms(
+        "probe/library_samples.py",
+        ("sample.*.library", _T, "import name of the library whose sample it is; absent for the plain attention block"),
+        ("sample.*.verdict", _T, "gravest of its attention calls: raises, silently mixed, promoted then repaired, clean"),
+        ("sample.*.where", _T, "file:line at which it ended early"),
+        ("sample.*.stand_in", _T, "what stood in for the library's kernel"),
+        ("promotion.*.sample", _T, "the sample in which it was seen; absent in a traced run"),
+        ("attention.*.sample", _T, "the sample in which it was seen; absent in a traced run"),
+        ("triton.canary", _T, "a kernel that stores a transposed bf16 tile: compiled, refused, aborted, hung"),
+        ("triton.canary_gpu", _C, "compute capability it was compiled for"),
+        ("triton.canary_message", _T, "what the compiler says to it"),
+        ("triton.bf16_becomes_i16", _B, "it is refused as Triton 2.1 to 2.3 refuse it: bf16 handled as i16"),
+    ),
+    *_terms(
         "probe/configs.py",
         ("listed.config", _I, "configuration files named with --config"),
         ("config.*.framework", _T, "whose configuration it is"),
@@ -225,7 +238,7 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "diagnose/log/facts.py",
-        ("log.fp32_operands", _TS, "which of q, k, v the message in a log says is float32"),
+        ("log.fp32_operands", _TS, "which of q, k, v a log's message says is float32; empty when none is"),
         ("log.owners", _TS, "import names of the packages whose files its frames and paths name, outermost first"),
         ("log.innermost_owner", _T, "that of the innermost frame, or of the C++ file that complains"),
         ("log.symbol", _T, "the undefined symbol it names, mangled"),

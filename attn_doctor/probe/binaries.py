@@ -103,13 +103,17 @@ def _note_extension(notes: Notes, module: str, file: Path, package: str, view: e
     notes.known_or_absent(own + "package", package or None, how)
     notes.known(own + "needed_libraries", tuple(library.name for library in found.needed), how)
     notes.known_or_absent(own + "missing_libraries", tuple(one.name for one in found.missing_libraries), how)
-    if found.unreadable_libraries:
-        reason = "; ".join(str(one) for one in found.unreadable_libraries)
-        notes.unknown(own + "missing_symbols", how, reason)
-        notes.unknown(own + "missing_other_symbols", how, reason)
-    else:
-        notes.known_or_absent(own + "missing_symbols", found.missing_torch_symbols, how, "none")
-        notes.known_or_absent(own + "missing_other_symbols", found.missing_other_symbols, how, "none")
+    doubt = "; ".join(str(one) for one in found.unreadable_libraries)
+    if not doubt and found.unjudged_symbols:
+        doubt = f"nothing found exports {', '.join(found.unjudged_symbols[:3])}, and whose it is the files do not tell"
+    for name, missing in (
+        ("missing_symbols", found.missing_torch_symbols),
+        ("missing_other_symbols", found.missing_other_symbols),
+    ):
+        if doubt and not missing:
+            notes.unknown(own + name, how, doubt)
+        else:
+            notes.known_or_absent(own + name, missing, how, "none")
     notes.known(own + "needs_cuda_torch", found.needs_cuda_torch, how)
     abi = found.cxx11_abi
     notes.known_or_absent(
@@ -155,7 +159,8 @@ def _files(inventory: Inventory) -> Iterator[tuple[Path, Path, str]]:
         if _NOT_EXTENSIONS.match(dist.name):
             continue
         for name in dist.files:
-            if name.endswith(".so") and ".libs/" not in name and ".." not in name:
+            # The format allows absolute paths and `..`: what lies elsewhere is no module of this folder.
+            if Path(name).suffix == ".so" and ".libs/" not in name and ".." not in name and not name.startswith("/"):
                 yield dist.folder / name, dist.folder, dist.name
         if dist.editable_at is not None:
             for file in sorted({*dist.editable_at.glob("*.so"), *dist.editable_at.glob("*/*.so")}):

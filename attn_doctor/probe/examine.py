@@ -42,15 +42,38 @@ class Wanted:
     virtual_gpu: Mapping[str, Any] | None = None
 
 
-def examine(target: Target, wanted: Wanted, *, folder: Path, say: Callable[[str], None] = lambda _: None) -> FactSet:
-    """Every fact of the target and its node. `folder` is private to this examination."""
-    environment = dict(os.environ)
+class NodeQuestions:
+    """What is asked of the node by processes, the driver and nvcc: started first, waited for last."""
+
+    def __init__(self, *, folder: Path) -> None:
+        self.environment = dict(os.environ)
+        self.gpus = GpuQuery(self.environment, folder=folder)
+        self.toolkit = node.start_nvcc(self.environment, folder=folder)
+
+    def end(self) -> None:
+        """Ends what still runs."""
+        self.gpus.end()
+        self.toolkit.end()
+
+
+def examine(
+    target: Target,
+    wanted: Wanted,
+    *,
+    folder: Path,
+    say: Callable[[str], None] = lambda _: None,
+    asked: NodeQuestions | None = None,
+) -> FactSet:
+    """Every fact of the target and its node. `folder` is private to this examination.
+
+    Raises BadInput for a configuration that cannot be read.
+    """
     with contextlib.ExitStack() as stack:
-        say("asking the driver")
-        gpus = GpuQuery(environment, folder=folder)
-        stack.callback(gpus.end)
-        toolkit = node.start_nvcc(environment, folder=folder)
-        stack.callback(toolkit.end)
+        if asked is None:
+            asked = NodeQuestions(folder=folder)
+        stack.callback(asked.end)
+        environment = asked.environment
+        config_facts = configs.probe(wanted.configs)
         say("reading metadata")
         inventory = packages.take_inventory(target.search_path)
         inside = None
@@ -72,10 +95,10 @@ def examine(target: Target, wanted: Wanted, *, folder: Path, say: Callable[[str]
         ]
         say("reading binaries")
         facts += binaries.probe(inventory, target, environment)
-        facts += configs.probe(wanted.configs)
+        facts += config_facts
         hint = FactSet(facts).text("node.gpu_hint")
-        facts += gpus.facts(min(wanted.timeout, _DRIVER_TIMEOUT), hint=hint)
-        facts += toolkit.facts(min(wanted.timeout, 10.0))
+        facts += asked.gpus.facts(min(wanted.timeout, _DRIVER_TIMEOUT), hint=hint)
+        facts += asked.toolkit.facts(min(wanted.timeout, 10.0))
         facts += trace_facts.not_traced()
         facts += inside.facts(say) if inside is not None else inside_answers.not_asked()
     return FactSet(facts)

@@ -72,12 +72,13 @@ class GpuQuery:
             name="nvidia-smi",
             environment=self._environment,
         ).wait(timeout)
-        if completed.ok:
-            self._note(notes, _of_smi(completed), how)
+        answer = _of_smi(completed)
+        if completed.ok and (answer["gpus"] or not completed.stdout.strip()):
+            self._note(notes, answer, how)
             return
         last = (completed.stdout + completed.stderr).strip().splitlines()[-1:]
         reason = f"nvidia-smi {completed.ended()}" + (f": {last[0][:200]}" if last else "") + f" ({said})"
-        if completed.status is not None and nvml["outcome"] == "no library" and hint is None:
+        if completed.status not in (None, 0) and nvml["outcome"] == "no library" and hint is None:
             _no_gpu(notes, how, reason)  # a leftover nvidia-smi on a node that has no GPU
         else:
             _driver_silent(notes, how, reason)

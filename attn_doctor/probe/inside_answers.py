@@ -16,10 +16,15 @@ from typing import Any
 from attn_doctor.machine.process import Completed, Running, signal_name
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact
+from attn_doctor.probe import library_samples
 from attn_doctor.probe.noting import Notes
 
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 _NOT_ASKED = "not asked for (--quick)"
+_NO_SAMPLES = "not asked for (--no-samples)"
+
+#: No library has more samples: each may take its whole time limit.
+_MOST_SAMPLES = 8
 
 
 class Examination:
@@ -34,10 +39,14 @@ class Examination:
         timeout: float,
         virtual_gpu: Mapping[str, Any] | None,
         folder: Path,
+        samples: bool = True,
     ) -> None:
+        """`samples`: also run the samples of the libraries among `modules`."""
         self._modules = modules
         self._torch = torch
         self._timeout = timeout
+        self._wants_samples = samples
+        self._libraries = library_samples.libraries_of(modules) if samples else ()
         # Children that hang overlap: two at least, though they share one core.
         self._jobs = max(2, min(len(os.sched_getaffinity(0)), 4))
         scratch = folder / "examine-scratch"
@@ -51,6 +60,7 @@ class Examination:
                 "scratch": str(scratch),
                 "torch": torch,
                 "sample": torch,
+                "library_samples": list(self._libraries),
                 "virtual_gpu": dict(virtual_gpu) if virtual_gpu else None,
                 "jobs": self._jobs,
             },
@@ -70,12 +80,19 @@ class Examination:
             self._note_import(notes, module, completed)
         imported = len(self._modules) + self._torch
         notes.known("listed.import", imported, "modules of the attention stack on the interpreter's sys.path")
-        self._note_samples(notes, completed)
-        return notes.facts()
+        samples, count = self._library_samples(completed)
+        self._note_samples(notes, completed, count)
+        return (*notes.facts(), *samples)
+
+    def _library_samples(self, completed: Completed) -> tuple[tuple[Fact, ...], int]:
+        if not self._wants_samples:
+            return library_samples.not_asked(_NO_SAMPLES), 0
+        return library_samples.facts(self._libraries, self._answer, completed.ended())
 
     def _wait(self, say: Callable[[str], None]) -> Completed:
         started = time.monotonic()
-        rounds = 2 + -(-(len(self._modules) + 2) // self._jobs)
+        samples = len(self._libraries) * _MOST_SAMPLES
+        rounds = 2 + -(-(len(self._modules) + samples + 2) // self._jobs)
         torch_limit = self._timeout + 2.0
         limit = self._timeout * rounds + 10.0
         while self._running.alive():
@@ -87,6 +104,8 @@ class Examination:
                 "importing torch"
                 if self._torch and self._answer("torch") is None
                 else f"{done} of {len(self._modules)} imports"
+                if done < len(self._modules)
+                else "samples of the libraries"
             )
             say(f"examining from inside: {what}")
             time.sleep(0.01 if waited < 5 else 0.1)
@@ -170,10 +189,11 @@ class Examination:
             answer = {"outcome": "not_examined", "reason": reason}
         _note_outcome(notes, module, answer, how)
 
-    def _note_samples(self, notes: Notes, completed: Completed) -> None:
+    def _note_samples(self, notes: Notes, completed: Completed, libraries: int) -> None:
+        """`libraries`: how many library samples there are besides the cells of the plain block."""
         how = "sample attention block, forward and backward"
         if not self._torch:
-            notes.known("listed.sample", 0, how)
+            notes.known("listed.sample", libraries, how)
             return
         answer = self._answer("sample")
         if answer is None:
@@ -183,7 +203,7 @@ class Examination:
             notes.unknown("listed.sample", how, f"not run: {answer['reason']}")
             return
         cells = answer["cells"]
-        notes.known("listed.sample", len(cells), how)
+        notes.known("listed.sample", len(cells) + libraries, how)
         for cell in cells:
             own = f"sample.sdpa-{cell['device']}-{cell['dtype']}-{cell['mode']}."
             if cell["outcome"] == "not_examined":
@@ -216,7 +236,7 @@ def not_asked() -> tuple[Fact, ...]:
         "torch.device_count",
     ):
         notes.unknown(name, "nothing was imported or run", _NOT_ASKED, asked=False)
-    return notes.facts()
+    return (*notes.facts(), *library_samples.not_asked(_NOT_ASKED))
 
 
 def _note_outcome(notes: Notes, module: str, answer: Mapping[str, Any], how: str) -> None:

@@ -23,8 +23,10 @@ _MOST_FILES = 5000
 _MOST_BYTES = 8 << 30
 #: What lies beside logs in run folders.
 _NO_LOGS = frozenset(
-    {".pt", ".pth", ".bin", ".safetensors", ".npz", ".npy", ".ckpt", ".png", ".jpg", ".pdf", ".so", ".pyc", ".arrow", ".parquet",
-     ".tar", ".zip", ".whl", ".db", ".py", ".sh", ".yaml", ".yml", ".toml", ".distcp", ".lock", ".pkl"}
+    {
+        ".pt", ".pth", ".bin", ".safetensors", ".npz", ".npy", ".ckpt", ".png", ".jpg", ".pdf", ".so", ".pyc", ".arrow", ".parquet",
+        ".tar", ".zip", ".whl", ".db", ".py", ".sh", ".yaml", ".yml", ".toml", ".distcp", ".lock", ".pkl",
+    }
 )  # fmt: skip
 _HINT = "Name log files, folders of them, or - for standard input."
 
@@ -61,8 +63,10 @@ class Log:
         while True:
             try:
                 raw = stream.read(_CHUNK)
-            except (OSError, EOFError, ValueError, *_broken()) as error:
-                self.note = f"could not be read to its end: {error or type(error).__name__}"
+            except Exception as error:
+                if not isinstance(error, (OSError, EOFError, ValueError, *_broken())):
+                    raise
+                self.note = f"could not be read to its end: {str(error) or type(error).__name__}"
                 return
             if not raw:
                 break
@@ -112,7 +116,7 @@ def _zstd(handle: Any, name: str) -> Any:
 
         return zstd.ZstdFile(handle)
     try:
-        import zstandard
+        import zstandard  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise BadInput(
             "the log is packed with zstd, which this Python cannot read",

@@ -180,7 +180,8 @@ def _distribution(info: Path, folder: Path) -> Distribution | None:
     editable = (
         bool((direct.get("dir_info") or {}).get("editable")) if isinstance(direct.get("dir_info"), dict) else False
     )
-    path = Path(unquote(urlsplit(url).path)) if editable and url.startswith("file:") else None
+    folder_named, source = _place(url)
+    path = folder_named if editable else None
     return Distribution(
         name=name,
         version=version,
@@ -189,7 +190,7 @@ def _distribution(info: Path, folder: Path) -> Distribution | None:
         error=error,
         requires=tuple(str(item) for item in headers.get_all("Requires-Dist") or ()) if headers else (),
         editable_at=path,
-        source=_without_secrets(url) or None,
+        source=source or None,
         wheel_tags=tuple(re.findall(r"^Tag:\s*(\S+)", _read(info / "WHEEL"), re.MULTILINE)),
         files=_recorded(info),
     )
@@ -215,8 +216,13 @@ def _metadata(info: Path) -> tuple[bytes, str]:
 def _recorded(info: Path) -> tuple[str, ...]:
     if info.is_file():
         return ()
-    lines = _read(info / "RECORD").splitlines()
-    if not lines and info.name.endswith(".egg-info"):
+    try:
+        raw = (info / "RECORD").read_bytes()
+    except OSError:
+        raw = b""
+    # torch lists 15,000 files: only libraries are wanted, so the others never become strings.
+    lines = [line.decode(errors="replace") for line in raw.splitlines() if b".so" in line]
+    if not raw and info.name.endswith(".egg-info"):
         # relative to the egg-info folder
         return tuple(
             str(Path(line).relative_to("..")) if line.startswith("../") else line
@@ -235,15 +241,19 @@ def _read(file: Path) -> str:
 def _json(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _without_secrets(url: str) -> str:
-    """The URL without user and password, which private indices carry."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else url
+def _place(url: str) -> tuple[Path | None, str]:
+    """The folder of a file URL, and the URL without user and password, which private indices carry."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None, ""
+    folder = Path(unquote(parts.path)) if parts.scheme == "file" and parts.path else None
+    return folder, parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _is_version(text: str) -> bool:

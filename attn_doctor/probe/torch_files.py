@@ -24,7 +24,7 @@ def probe(modules: Mapping[str, Path]) -> tuple[Fact, ...]:
     file = folder / "version.py"
     try:
         said = _assigned(file.read_text(errors="replace"))
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, MemoryError, RecursionError) as error:
         for name in _ATTRIBUTES:
             notes.unknown(f"torch.{name}", str(file), f"torch/version.py cannot be read: {error}")
         return notes.facts()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import IO
 
-from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.model.facts import Origin
 from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
+from attn_doctor.report.console import ReportConsole
 from attn_doctor.report.text import Writer
 
 #: Facts that a question can be answered with, in words that a person can type.
@@ -20,9 +20,7 @@ _MOST_LOGS = 3
 
 def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     """Writes the whole explanation."""
-    console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False)
-    if not console.is_terminal:
-        console.width = max(console.width, 110)
+    console = ReportConsole(stream)
     console.print(Text(_head(report), style="bold"), no_wrap=True, overflow="ignore", crop=False)
     console.print(_judged_by(report))
     for log in report.logs:
@@ -64,12 +62,15 @@ def _judged_by(report: Report) -> str:
 
 
 def _asked(question: OpenQuestion) -> str:
+    if not question.undecided:
+        return f"open: the text alone does not prove {question.recipe}; what would is in its `mind` and `why` above."
     facts = list(dict.fromkeys(str(fact.name) for fact in question.undecided))
     fact = next((name for name in facts if name.startswith("gpu.")), facts[0])
     spelled = fact.replace("gpu.0.", "gpu.")
     example = _EXAMPLES.get(spelled.rpartition(".")[2], "VALUE")
+    depends = ", ".join(name.replace("gpu.0.", "gpu.") for name in facts)
     return (
-        f"open: whether it is {question.recipe} depends on {', '.join(name.replace('gpu.0.', 'gpu.') for name in facts)}. "
+        f"open: whether it is {question.recipe} depends on {depends}. "
         f"Say it with --assume {spelled}={example}, or run this on that node with --here."
     )
 

@@ -94,19 +94,28 @@ def samples(facts: FactSet) -> tuple[str, ...]:
     lines: dict[str, list[str]] = {}
     for cell in facts.subjects("sample"):
         own = f"sample.{cell}."
-        outcome = facts.value(own + "outcome")
-        handed, kernel = facts.value(own + "handed_dtypes"), facts.value(own + "kernel_dtypes")
-        dtype, _, mode = cell.rpartition("-")
-        words = f"{_SHORT.get(dtype.rpartition('-')[2], dtype)} {mode}: "
-        if outcome == "ran" and isinstance(kernel, tuple):
-            came, went = _short(kernel), _short(handed) if isinstance(handed, tuple) else _short(kernel)
-            words += went if went == came else f"{went} cast back to {came} at the kernel"
-        elif outcome == "ran":
-            words += "ran"
+        rules = str(facts.value(own + "rules") or "not run")
+        if cell.startswith("sdpa-"):
+            lines.setdefault(f"sample attention, q k v ({rules})", []).append(_cell(cell, own, facts))
         else:
-            words += f"{outcome or 'not run'}: {facts.value(own + 'error') or 'no reason given'}"
-        lines.setdefault(str(facts.value(own + "rules") or "rules not known"), []).append(words)
-    return tuple(f"sample attention, q k v ({rules}): {'; '.join(words)}" for rules, words in lines.items())
+            verdict = facts.value(own + "verdict") or facts.value(own + "outcome")
+            state = facts.fact(own + "outcome").state
+            words = f"not run ({state.reason})" if isinstance(state, Unknown) else str(verdict)
+            lines.setdefault(f"library samples ({rules})", []).append(f"{cell} {words}")
+    return tuple(f"{title}: {'; '.join(words)}" for title, words in lines.items())
+
+
+def _cell(cell: str, own: str, facts: FactSet) -> str:
+    outcome = facts.value(own + "outcome")
+    handed, kernel = facts.value(own + "handed_dtypes"), facts.value(own + "kernel_dtypes")
+    dtype, _, mode = cell.rpartition("-")
+    words = f"{_SHORT.get(dtype.rpartition('-')[2], dtype)} {mode}: "
+    if outcome == "ran" and isinstance(kernel, tuple):
+        came, went = _short(kernel), _short(handed) if isinstance(handed, tuple) else _short(kernel)
+        return words + (went if went == came else f"{went} cast back to {came} at the kernel")
+    if outcome == "ran":
+        return words + "ran"
+    return words + f"{outcome or 'not run'}: {facts.value(own + 'error') or 'no reason given'}"
 
 
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}

@@ -11,6 +11,7 @@ from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases, trace_text
+from attn_doctor.report.console import ReportConsole
 
 _COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 #: More than this many pieces of evidence hide the one that matters; -v shows all.
@@ -23,9 +24,7 @@ _LONGEST_EVIDENCE = 300
 
 def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     """Writes the whole report."""
-    console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False)
-    if not console.is_terminal:
-        console.width = max(console.width, 110)
+    console = ReportConsole(stream)
     out = Writer(console, verbose=verbose)
     out.head(report)
     if report.trace is not None:

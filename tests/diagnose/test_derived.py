@@ -123,3 +123,16 @@ def test_gpu_code_of_an_extension() -> None:
 
     assert _state(box, "extension.x.gpus_without_code") == Known(("12.0",))
     assert _state(box, "extension.x.lacks_gpu_code") == Known(True)
+
+
+def test_a_successful_import_settles_what_the_files_leave_open() -> None:
+    """Symbols whose owner no file tells are no open question once the loader has found them."""
+    one = facts(
+        extension__x___C__missing_symbols=Unknown("whose?"),
+        extension__x___C__package="x",
+        import__x__ops__outcome="imported",
+    )
+
+    assert isinstance(_state(one, "extension.x._C.missing_symbols"), Absent)
+    failed = one.with_facts(facts(import__x__ops__outcome="failed").values())
+    assert _state(failed, "extension.x._C.missing_symbols") == Unknown("whose?")

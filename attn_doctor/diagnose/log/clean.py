@@ -50,6 +50,8 @@ _PREFIXES = {
     "|": (r"\|(?P<letter>[DIWEF])\|", r"\| (?=\S| )"),
     "DIWECF": (rf"{_LEVEL}", rf"(?P<glog>[IWEF])(?:\d{{3,4}}|\d{{8}}) [\d:.]{{8,20}} (?: *\d+ )?{_PLACE}:\d+\] ?"),
     "JFMASOND": (rf"(?P<time>[A-Z][a-z]{{2}} [ \d]\d {_CLOCK}(?: \S{{1,60}} [\w.@/-]{{1,60}}(?:\[\d+\])?:)? ?)",),
+    # logging's usual format: time - name - level - message
+    "-": (r"- (?:[\w.]{1,60} - (?=DEBUG|INFO|WARN|ERROR|CRIT|FATAL))?",),
     "E": (r"E {3,7}(?=\S)",),
     ">": (r">> ", r"> (?=Traceback|  File|[A-Z]\w*Error)"),
     "#": (r"# ?(?=Traceback|  File|[A-Z]\w*Error)",),

@@ -13,7 +13,8 @@ from dataclasses import replace
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 
 _HEADER = re.compile(
-    r"\s*(?:\+ )?(?:Exception Group )?Traceback(?: \(most recent call last\))?:?\s*$|.{0,200}Traceback \(most recent call last\):"
+    r"\s*(?:\+ )?(?:Exception Group )?Traceback(?: \(most recent call last\))?:?\s*$"
+    r"|.{0,200}Traceback \(most recent call last\):"
 )
 _FRAME = re.compile(
     r'\s*(?:\| )?(?:File )?"?(?P<file>[^"\n]{1,400}?)"?, line (?P<line>\d+)(?:, in |$)'  # Python's own
@@ -25,25 +26,28 @@ _CHAINED = re.compile(
     r"The above exception was the direct cause of the following exception):?\s*$"
 )
 _EXCEPTION = re.compile(
-    r"\s*(?:!+ )?(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failed|Mismatch|Exit|Interrupt|OutOfResources|Died|Timeout|Unsupported"
-    r"|Abort|Refused|Warning))\b(?P<colon>\s?(?:\([\w.]+\))?:|\s*$)"
+    r"\s*(?:!+ )?(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
+    r"(?:Error|Exception|Failed|Mismatch|Exit|Interrupt|OutOfResources|Died|Timeout|Unsupported|Abort|Refused|Warning))\b"
+    r"(?P<colon>\s?(?:\([\w.]+\))?:|\s*$)"
 )
 _ANY_EXCEPTION = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |$)")
 _CARETS = re.compile(r"\s*[\^~]+\s*$|\s*\.\.\.<\d+ lines>\.\.\.|\s*\[Previous line repeated")
 _ARROW = re.compile(r"\s*-+> ?\d+ |\s*\d+ {2,}\S|\s{4}")
 _WARNING = re.compile(r"(?:\S.{0,300}:\d+: )?(?:\w+\.)*\w*Warning: |(?i:warning[:!]|warn: )|\*\*\* ?WARNING")
 _COMPILER = re.compile(
-    r"\S{1,400}[:(]\d+(?:[:,]\d+)?\)?: ?(?:catastrophic |fatal |internal )?(?:error|Error)\b|(?:nvcc|ptxas(?:-\w+)?|cicc|fatbinary|cudafe\+\+) "
-    r"(?:fatal|error|warning)|ptxas(?:-\w+)? |FAILED: |ninja: |collect2: |(?:/\S{0,200}/)?ld: |LLVM ERROR|loc\(|error: |fatal error: "
-    r"|(?:gcc|g\+\+|c\+\+|cc1plus|x86_64\S{0,60}): (?:fatal )?error|#error|CMake Error|clang\S{0,20}: error"
+    r"\S{1,400}[:(]\d+(?:[:,]\d+)?\)?: ?(?:catastrophic |fatal |internal )?(?:error|Error)\b"
+    r"|(?:nvcc|ptxas(?:-\w+)?|cicc|fatbinary|cudafe\+\+) (?:fatal|error|warning)|ptxas(?:-\w+)? |FAILED: |ninja: "
+    r"|collect2: |(?:/\S{0,200}/)?ld: |LLVM ERROR|loc\(|error: |fatal error: |#error|CMake Error|clang\S{0,20}: error"
+    r"|(?:gcc|g\+\+|c\+\+|cc1plus|x86_64\S{0,60}): (?:fatal )?error"
 )
 _MESSAGE = re.compile(
-    r"undefined symbol|cannot open shared object|version `GLIBC|terminate called|^\s*what\(\):|Assertion .{0,400}failed|CUDA [Ee]rror|"
-    r"^Killed\b|Aborted|[Ss]egmentation fault|UNREACHABLE executed|Fatal Python error|FATAL:|^python\S{0,40}: .{0,300}Assertion"
+    r"undefined symbol|cannot open shared object|version `GLIBC|terminate called|^\s*what\(\):|CUDA [Ee]rror|^Killed\b"
+    r"|Aborted|Assertion .{0,400}failed|[Ss]egmentation fault|UNREACHABLE executed|Fatal Python error|FATAL:"
 )
 _GOES_ON = re.compile(
-    r"\s+\S|frame #\d+|Exception raised from |CUDA kernel errors might|For debugging consider|Compile with `TORCH_USE|Device-side assert"
-    r"|Operator wasn|`[\w.@-]+` is not supported|\(Could this error message|Set TORCHDYNAMO|You can suppress|Search for `"
+    r"\s+\S|frame #\d+|Exception raised from |CUDA kernel errors might|For debugging consider|Compile with `TORCH_USE"
+    r"|Device-side assert|Operator wasn|`[\w.@-]+` is not supported|\(Could this error message|Set TORCHDYNAMO"
+    r"|You can suppress|Search for `"
 )
 #: A message that never ends is no message.
 _MOST_LINES = 120
@@ -163,7 +167,7 @@ class _Cutter:
             )
         if _COMPILER.match(line.text.lstrip()):
             return Unit(kind=UnitKind.COMPILER, lines=tuple(self._indented(40)), origin=self._origin)
-        if _MESSAGE.search(line.text):
+        if _MESSAGE.search(line.text.lstrip()):
             return Unit(kind=UnitKind.MESSAGE, lines=tuple(self._message()), origin=self._origin)
         return Unit(kind=UnitKind.LINE, lines=tuple(self._indented(20)), origin=self._origin)
 
@@ -176,19 +180,20 @@ class _Cutter:
             if not text:
                 if not self._goes_on_after_blank():
                     break
-            elif (
-                line.record
-                or _CHAINED.match(text)
-                or _is_frame(text)
-                or _HEADER.match(text)
-                or _EXCEPTION.match(text)
-                or _WARNING.match(text)
-            ) or (not _GOES_ON.match(text) and len(taken) > 12):
+            elif self._begins_anew(line, taken[-1]) or (not _GOES_ON.match(text) and len(taken) > 12):
                 break
             taken.append(self._take())
         while taken and not taken[-1].text:
             taken.pop()
         return taken
+
+    @staticmethod
+    def _begins_anew(line: Line, before: Line) -> bool:
+        text = line.text
+        if line.record or _CHAINED.match(text) or _is_frame(text) or _HEADER.match(text) or _WARNING.match(text):
+            return True
+        # "backend='inductor' raised:" quotes the exception on its next line.
+        return _EXCEPTION.match(text) is not None and not before.text.endswith(":")
 
     def _goes_on_after_blank(self) -> bool:
         following = self._lines[self._at + 1] if self._at + 1 < len(self._lines) else None

@@ -59,7 +59,7 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
             open_questions=tuple(
                 OpenQuestion(recipe=finding.id, title=finding.title, undecided=group[0].undecided)
                 for finding, group in zip(findings, groups.values(), strict=True)
-                if group[0].undecided and not group[0].proven
+                if not group[0].proven and (group[0].undecided or _has_rival(group[0], groups.values()))
             ),
         ),
         facts=join(base, _agreed(told)),
@@ -158,6 +158,15 @@ def _locations(group: list[Weighed]) -> tuple[Location, ...]:
             places[key] = location
             seen.add(who)
     return tuple(dict.fromkeys([*places.values(), *again]))[:_MOST_LOCATIONS]
+
+
+def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
+    """Whether the same line may mean another trouble."""
+    return any(
+        (other.log, other.match.line) == (one.log, one.match.line) and other.match.recipe.id != one.match.recipe.id
+        for group in groups
+        for other in group[:1]
+    )
 
 
 def _title(recipe: Recipe, facts: FactSet, subject: str | None, filled: str) -> str:

@@ -14,55 +14,48 @@ from attn_doctor.model.vocabulary import Kind, term_of, value_fault
 
 #: Texts that a large log is looked through for on account of the facts in their lines.
 TELLING = (
-    "ompute capability", "CUDA capability", "has capability", "ardware limit", "GeForce", "Tesla ", "Quadro ", "PyTorch version",
-    "torch version", "Driver Version", "(you have ",
+    "ompute capability", "CUDA capability", "has capability", "ardware limit", "GeForce", "Tesla ", "Quadro ",
+    "PyTorch version", "torch version", "Driver Version", "(you have ",
 )  # fmt: skip
 
 _WORTH = re.compile(
-    r"apability|ardware limit|NVIDIA|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton|lash.?[Aa]tt|ormers|ython|CUDA ="
+    r"apability|ardware limit|NVIDIA|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton|lash.?[Aa]tt"
+    r"|ormers|ython|CUDA ="
+)
+_CAPABILITY = re.compile(
+    r"(?:CUDA|[Cc]ompute) [Cc]apability:? ?(?:sm_?(?P<sm>\d{1,2})(?P<minor>\d)[af]?\b|(?P<dotted>\d{1,2}\.\d)\b)"
+    r"|[Yy]our GPU has capability \((?P<a>\d{1,2}), ?(?P<b>\d)\)"
+    r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
 #: A capability that is asked for is none that is there.
-_CAPABILITY = re.compile(
-    r"\b(?:has|have|with|is|of)? ?(?:CUDA|[Cc]ompute) [Cc]apability:? ?(?:sm_?(?P<sm>\d{1,2})(?P<minor>\d)[af]?\b|(?P<dotted>\d{1,2}\.\d)\b)"
-    r"|[Yy]our GPU has capability \((?P<a>\d{1,2}), ?(?P<b>\d)\)"
-    r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"
-)
-_ASKED = re.compile(
-    r"(?:at least|least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$"
-)
+_ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
 _NAMES = re.compile(r"NVIDIA|GeForce|Tesla|Quadro|\bRTX \d|\bRTX PRO|\d ?x ?RTX")
 _LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
-_VERSION = r"(?P<version>\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:(?:\.?(?:post|dev|rc|a|b)\d{1,10})*)(?:\+[\w.]{1,40})?)"
+_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{1,40})?"
 _PACKAGE = re.compile(
-    r"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|Pytorch|[Tt]riton|flash[-_ ]attn|FlashAttention|[xX]formers|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft"
-    r"|trl|vllm|[Pp]ython|xFormers)(?:[ _][Vv]ersion|-version)? ?(?:==|[:=])? ?v?" + _VERSION + r"(?![\w.-])"
+    r"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|Pytorch|[Tt]riton|flash[-_ ]attn|FlashAttention|x[Ff]ormers|Xformers"
+    r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|[Pp]ython)"
+    rf"(?:[ _][Vv]ersion|-version)? ?(?:==|[:=])? ?v?(?P<version>{_VERSION})(?![\w.-])"
 )
-_HAVE = re.compile(
-    r"PyTorch \S+ with CUDA \S+ \(you have "
-    + _VERSION
-    + r"\)|built for: ?PyTorch.{0,60}\(you have "
-    + _VERSION.replace("version", "other")
-    + r"\)"
-)
+#: xformers' own: what it was built for, and what is there.
+_HAVE = re.compile(rf"PyTorch \S{{1,60}} with CUDA \S{{1,20}} \(you have (?P<version>{_VERSION})\)")
 _DRIVER = re.compile(r"[Dd]river [Vv]ersion:? ?(?P<version>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
 #: In such lines versions are asked for or offered, not found.
 _WANTED = re.compile(
-    r"requir|need|>=|<=|~=|!=|[<>]|at least|support|built for|built with|compiled|upgrade|install|expected|download|incompatible|mismatch|deprecat"
-    r"|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
+    r"requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
+    r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
     re.IGNORECASE,
 )
 _DISTRIBUTIONS = {
-    "pytorch": "torch",
-    "flash_attn": "flash-attn",
-    "flash attn": "flash-attn",
-    "flashattention": "flash-attn",
-}
+    "pytorch": "torch", "flash_attn": "flash-attn", "flash attn": "flash-attn", "flashattention": "flash-attn",
+}  # fmt: skip
 
 _SDPA = re.compile(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
 )
 _ROLE = re.compile(
-    r"\b(?P<role>[qkv]|query|key|value|r|w)(?:\.dtype)?(?: dtype)?[:=] ?(?:torch\.)?(?P<dtype>float32|float16|bfloat16|half|float)\b"
+    r"\b(?P<role>[qkv]|query|key|value)(?:[._ ]dtype *)?[:=] ?(?:torch\.)?"
+    r"(?P<dtype>float32|float16|bfloat16|half|float)\b"
 )
 _FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
 _SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>[\w@.$]+)")
@@ -103,7 +96,7 @@ class Clues:
             self._tell("driver.version", driver["version"], line.number)
         have = _HAVE.search(text)
         if have:
-            self._package("torch", have["version"] or have["other"], line.number)
+            self._package("torch", have["version"], line.number)
         elif not _WANTED.search(text):
             for found in _PACKAGE.finditer(text):
                 self._package(found["name"].lower(), found["version"], line.number)
@@ -150,7 +143,7 @@ def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
     """The `log.*` facts of one unit."""
     text = unit.text
     roles = fp32_operands(text)
-    if roles:
+    if roles is not None:
         yield _log_fact("fp32_operands", roles, log, unit.first)
     owners = _owners(unit, text)
     if owners:
@@ -164,15 +157,15 @@ def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
         yield _log_fact("library", library["library"], log, unit.first)
 
 
-def fp32_operands(text: str) -> tuple[str, ...]:
-    """Which of q, k and v a message says is float32, when it names the dtype of all that differ."""
+def fp32_operands(text: str) -> tuple[str, ...] | None:
+    """Which of q, k and v a message says is float32; None where it does not name the dtypes of two of them at least."""
     found = _SDPA.search(text)
     if found:
         dtypes = {role: found[role] for role in "qkv"}
     else:
-        dtypes = {match["role"][0]: match["dtype"] for match in _ROLE.finditer(text) if match["role"][0] in "qkv"}
+        dtypes = {match["role"][0]: match["dtype"] for match in _ROLE.finditer(text)}
         if len(dtypes) < 2:
-            return ()
+            return None
     return tuple(role for role in "qkv" if role in dtypes and _FLOAT.match(dtypes[role].rstrip(".,")))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,8 @@ from attn_doctor.diagnose.log.clean import ANSI
 Raw = tuple[int, str]
 
 #: A line of the log that is longer than this is looked at in pieces, so that one endless line stays bounded.
-PIECE = 4096
-_OVERLAP = 256
+PIECE = 2048
+_OVERLAP = 300
 _CHUNK = 2 << 20
 _WIDTHS = range(70, 321)
 _NEW_RECORD = re.compile(r'\s*(?:\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
@@ -38,20 +39,21 @@ def blocks(chunks: Iterable[str]) -> Iterator[Block]:
             continue
         if end < 0:
             # One line that does not end: what was read of it is looked at; its rest has the same number.
-            yield _block([text], number)
+            yield _block(text, number)
             carry = ""
             continue
         carry = text[end + 1 :]
-        lines = text[:end].split("\n")
-        yield _block(lines, number)
-        number += len(lines)
+        block = _block(text[:end], number)
+        yield block
+        number = block.numbers[-1] + 1
     if carry:
-        yield _block([carry], number)
+        yield _block(carry, number)
 
 
-def _block(lines: list[str], first: int) -> Block:
+def _block(text: str, first: int) -> Block:
+    lines = text.split("\n")
     lengths = list(map(len, lines))
-    if max(lengths) <= PIECE and not any(mark in line for mark in ("\x1b", "\r", "\\n") for line in lines):
+    if max(lengths) <= PIECE and not any(mark in text for mark in ("\x1b", "\r", "\\n")):
         width = broken_at(lines, lengths)
         if not width:
             return Block(range(first, first + len(lines)), lines)
@@ -108,7 +110,15 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
     longest = max(lengths, default=0)
     if longest not in _WIDTHS:
         return 0
-    followed = sum(not _NEW_RECORD.match(lines[at + 1]) for at, length in enumerate(lengths[:-1]) if length == longest)
+    counts = Counter(lengths)
+    # Lines that end where their writer wanted thin out towards the longest; broken ones pile up at it.
+    if counts[longest] <= 2 * max(counts[longest - less] for less in range(1, 9)):
+        return 0
+    followed = sum(
+        not _NEW_RECORD.match(lines[at + 1]) for at, length in enumerate(lengths[:-1]) if length == longest
+    )
+    if 2 * followed < counts[longest]:
+        return 0
     usual = longest % 10 == 0 or longest in (72, 79, 119, 132)
     return longest if followed >= (1 if usual else 3) else 0
 

@@ -6,10 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import TypeAlias
 
 from attn_doctor.cookbook.literals import required
 from attn_doctor.cookbook.recipe import LogPattern, Recipe
+from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Unit
+
+#: Whether a pattern is found in the lines around a unit.
+Nearby: TypeAlias = Callable[[re.Pattern[str]], bool]
 
 #: A line shorter than this was not broken to fit a width.
 _WIDE = 60
@@ -63,14 +69,14 @@ class Known:
         """Whether a literal of it does; patterns without one always may."""
         return not self.literals or any(literal in text for literal in self.literals)
 
-    def match(self, unit: Unit, text: str, around: Callable[[], str]) -> Match | None:
-        """Where it is found in the unit; `around` makes the text close by."""
+    def match(self, unit: Unit, text: str, around: Nearby) -> Match | None:
+        """Where it is found in the unit; `around` looks in the text close by."""
         found = self.searched.search(text)
         if found is None or (self._unless and self._unless.search(text)):
             return None
-        if self._nearby and not self._nearby.search(around()):
+        if self._nearby and not around(self._nearby):
             return None
-        if self._unless_nearby and self._unless_nearby.search(around()):
+        if self._unless_nearby and around(self._unless_nearby):
             return None
         row = text.count("\n", 0, found.start())
         line = unit.lines[min(row, len(unit.lines) - 1)]
@@ -90,6 +96,7 @@ class Patterns:
 
     def __init__(self, recipes: Iterable[Recipe]) -> None:
         self._known = tuple(Known(recipe, pattern) for recipe in recipes for pattern in recipe.logs)
+        self._prefilter = Prefilter(self.literals)
 
     @property
     def literals(self) -> Iterator[str]:
@@ -100,9 +107,11 @@ class Patterns:
     def __len__(self) -> int:
         return len(self._known)
 
-    def match(self, unit: Unit, around: Callable[[], str]) -> list[Match]:
+    def match(self, unit: Unit, around: Nearby) -> list[Match]:
         """The first match of each recipe that has one in this unit."""
         text = unit.text
+        if not self._prefilter.hit(text):
+            return []
         flat = " ".join(text.split())
         unbroken = _unbroken(unit)
         found: dict[str, Match] = {}
@@ -128,6 +137,6 @@ def _unbroken(unit: Unit) -> str | None:
     if len(lines) < 2 or all(len(line.text) < _WIDE for line in lines[:-1]):
         return None
     text = lines[0].text
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         text += (" " + line.text.strip()) if len(before.text) >= _WIDE else "\n" + line.text
     return text

@@ -9,8 +9,9 @@ _PACKAGES = frozenset(
     {
         "torch", "triton", "flash_attn", "flash_attn_interface", "xformers", "transformers", "vllm", "vllm_flash_attn",
         "peft", "accelerate", "deepspeed", "fla", "mamba_ssm", "causal_conv1d", "sageattention", "bitsandbytes",
-        "diffusers", "unsloth", "unsloth_zoo", "trl", "llamafactory", "llmtuner", "transformer_engine", "megatron", "apex",
-        "x_transformers", "torchvision", "torchaudio", "flashinfer", "cutlass", "sglang", "verl", "axolotl", "lightning",
+        "diffusers", "unsloth", "unsloth_zoo", "trl", "llamafactory", "llmtuner", "transformer_engine", "megatron",
+        "apex", "x_transformers", "torchvision", "torchaudio", "flashinfer", "cutlass", "sglang", "verl", "axolotl",
+        "lightning",
         "pytorch_lightning", "exllamav2", "auto_gptq", "awq", "timm", "kernels", "ninja", "setuptools", "pip",
     }
 )  # fmt: skip

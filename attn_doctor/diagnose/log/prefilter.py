@@ -42,6 +42,10 @@ class Prefilter:
             return iter(())
         return (found.start() for found in self._pattern.finditer(text))
 
+    def hit(self, text: str) -> bool:
+        """Whether one of them may stand in it."""
+        return next(self.hits(text), None) is not None
+
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         starts = _starts(self._literals)

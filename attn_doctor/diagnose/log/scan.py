@@ -19,11 +19,10 @@ from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 
 #: Lines that are looked at before and after a hit: a deep traceback of several interleaved ranks fits.
 _BEFORE, _AFTER = 260, 210
-#: `nearby` reaches this far.
-_NEARBY = 200
-#: From this occurrence of a line on (digits aside), only the lines next to it are looked at, then it is only counted.
-_WHOLE, _MOST = 6, 700
-_NEXT = 40
+#: `nearby` reaches this far, and up to a step further.
+_NEARBY, _STEP = 200, 50
+#: (occurrences of a line, digits aside; lines looked at before and after it): what keeps coming says less each time.
+_LESS = ((6, _BEFORE, _AFTER), (64, 40, 20), (700, 4, 4))
 #: A log up to this many lines is looked at as a whole.
 _SMALL = 3000
 #: What shows that something failed, whether or not a recipe knows it.
@@ -123,10 +122,9 @@ class _Scan:
             shape = ""  # a log without a repeated line: from here on they share one budget
         self._shapes[shape] += 1
         count = self._shapes[shape]
-        if count <= _WHOLE:
-            return max(0, row - _BEFORE), row + _AFTER
-        if count <= _MOST:
-            return max(0, row - _NEXT), row + _NEXT
+        for most, before, after in _LESS:
+            if count <= most:
+                return max(0, row - before), row + after
         return None
 
     def _window(self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int) -> None:
@@ -135,10 +133,11 @@ class _Scan:
         for line in cleaned:
             found.clues.see(line)
         where = {id(line): at for at, line in enumerate(cleaned)}
+        close = _Close(cleaned)
         for unit in cut(cleaned):
 
-            def around(unit: Unit = unit) -> str:
-                return _around(cleaned, where[id(unit.lines[0])], where[id(unit.lines[-1])])
+            def around(pattern: re.Pattern[str], unit: Unit = unit) -> bool:
+                return close.holds(pattern, where[id(unit.lines[0])], where[id(unit.lines[-1])])
 
             matched = self._patterns.match(unit, around)
             found.matches += matched
@@ -149,5 +148,17 @@ class _Scan:
                     found.last_failure = (message.number, message.text.strip())
 
 
-def _around(lines: Sequence[Line], first: int, last: int) -> str:
-    return "\n".join(line.text for line in lines[max(0, first - _NEARBY) : last + _NEARBY])
+class _Close:
+    """Looks for patterns in the lines around a place. Neighbours share an answer: places are rounded to `_STEP`."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+        self._answers: dict[tuple[str, int, int], bool] = {}
+
+    def holds(self, pattern: re.Pattern[str], first: int, last: int) -> bool:
+        key = (pattern.pattern, first // _STEP, last // _STEP)
+        if key not in self._answers:
+            begin, end = max(0, key[1] * _STEP - _NEARBY), (key[2] + 1) * _STEP + _NEARBY
+            text = "\n".join(line.text for line in self._lines[begin:end])
+            self._answers[key] = pattern.search(text) is not None
+        return self._answers[key]

@@ -50,8 +50,12 @@ class Unit:
 
     @property
     def text(self) -> str:
-        """What patterns are searched in."""
-        return "\n".join(line.text for line in self.lines)
+        """What patterns are searched in: indented as against its first line, since pip indents all that it quotes."""
+        first = self.lines[0].text
+        indent = len(first) - len(first.lstrip())
+        if not indent:
+            return "\n".join(line.text for line in self.lines)
+        return "\n".join(line.text[min(indent, len(line.text) - len(line.text.lstrip())) :] for line in self.lines)
 
     @property
     def first(self) -> int:

@@ -25,6 +25,8 @@ class Sample:
     backward: bool = False
     words: str = ""
     """What it is, for a person."""
+    group: str = ""
+    """On a real GPU each group has a child of its own: compiling its kernels takes long."""
 
 
 def _x_transformers() -> List[Sample]:
@@ -73,6 +75,7 @@ def _fla() -> List[Sample]:
             autocast=half,
             backward=True,
             words="flash-linear-attention, {}, under autocast to {}".format(layer, half),
+            group=layer,
         )
         for layer in ("rwkv7", "gla", "gated-deltanet", "gsa")
         for half in ("bfloat16", "float16")

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
+from ..torch_facts import last_line  # noqa: TID252 - in the patient this package bears another name
 from . import verdicts
 from .catalogue import Sample
 
@@ -43,13 +44,16 @@ def run(
     faulthandler.register(signal.SIGALRM, file=2, all_threads=False, chain=True)
     if device is not None:
         torch.cuda.set_device(device["index"])
-    with _first_configuration() if device is not None else contextlib.nullcontext():
+    with _first_configuration() if device is not None else _one_place():
         for sample in samples:
             tell({"started": sample.name})
             signal.setitimer(signal.ITIMER_REAL, timeout)
             entry = _one(sample, device, virtual_gpu)
+            lost = device is not None and _lost(entry)
             signal.setitimer(signal.ITIMER_REAL, 0)
             tell({"sample": entry})
+            if lost:
+                os._exit(72)  # whatever runs in this process after an error on the GPU fails for the same
             if entry["outcome"] == "not_examined" and library not in sys.modules:
                 # It cannot be imported: to try so again for each sample costs seconds and tells nothing more.
                 tell({"stopped": entry["error"]})
@@ -57,7 +61,7 @@ def run(
 
 
 def _one(sample: Sample, device: Optional[Dict[str, Any]], virtual_gpu: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-    from ..trace import run as tracer  # noqa: TID252 - in the patient this package bears another name
+    from ..trace import run as tracer  # noqa: TID252
 
     request = {
         "kind": "factory",
@@ -78,6 +82,17 @@ def _one(sample: Sample, device: Optional[Dict[str, Any]], virtual_gpu: Optional
     return verdicts.entry(sample, answer, device is None, where)
 
 
+def _lost(entry: Dict[str, Any]) -> bool:
+    """Wait for the GPU: an error of a kernel belongs to the sample that started it."""
+    try:
+        torch.cuda.synchronize()
+    except Exception as error:
+        if entry["outcome"] == "ran":
+            entry.update(outcome="raised", error=last_line(error))
+        return True
+    return False
+
+
 def _prepare(scratch: str) -> None:
     """Nothing is downloaded, and nothing is written but in `scratch`."""
     for name, value in {
@@ -95,6 +110,23 @@ def _prepare(scratch: str) -> None:
 
 
 @contextlib.contextmanager
+def _one_place() -> Iterator[None]:
+    """The tracer does not tell CPU and GPU tensors apart: a sample mixes none.
+
+    Where it does, a layer that makes a tensor on the device of its own parameters, before it was ever moved to a GPU,
+    is taken to mix them (RWKV7 of flash-linear-attention 0.2.2), and so are gradients that autograd makes itself.
+    """
+    from ..trace.places import Places  # noqa: TID252
+
+    before = Places.active
+    Places.active = property(lambda self: False)  # type: ignore[misc,assignment]
+    try:
+        yield
+    finally:
+        Places.active = before  # type: ignore[misc]
+
+
+@contextlib.contextmanager
 def _first_configuration() -> Iterator[None]:
     """Autotuned kernels take the first configuration that compiles: trying them all takes minutes on a cold cache."""
     try:
@@ -109,7 +141,7 @@ def _first_configuration() -> Iterator[None]:
         configurations = self.configs
         trouble: Optional[Exception] = None
         try:
-            for configuration in configurations:
+            for configuration in _pruned(self, args, kwargs):
                 self.configs = [configuration]
                 try:
                     return original(self, *args, **kwargs)
@@ -127,3 +159,11 @@ def _first_configuration() -> Iterator[None]:
         yield
     finally:
         tuner.run = original
+
+
+def _pruned(tuner: Any, args: Any, kwargs: Any) -> List[Any]:
+    """The configurations that the tuner itself would try for these arguments."""
+    if len(tuner.configs) < 2:
+        return list(tuner.configs)
+    tuner.nargs = dict(zip(tuner.arg_names, args))
+    return list(tuner.prune_configs(kwargs)) or list(tuner.configs)

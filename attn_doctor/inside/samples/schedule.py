@@ -17,8 +17,8 @@ from . import catalogue, verdicts
 
 _NOT_REACHED = "the examination ended before it came to it"
 
-# A stand-in would take the place of what cannot be imported, and hide that.
-_STOOD_IN_FOR = ("flash_attn", "xformers")
+# Not flash_attn and xformers: a stand-in would take the place of what cannot be imported, and hide that.
+_ASK_FOR_A_GPU = ("fla", "x_transformers", "transformers")
 
 _MOST_RESTARTS = 3
 
@@ -79,40 +79,53 @@ class LibrarySamples:
     def _ready(self) -> List[forked.Child]:
         if self._cuda is None:
             return []
-        children = []
+        children: List[forked.Child] = []
         for library in self.libraries:
-            waits_for = [m for m in self.modules if catalogue.library_of(m) == library]
+            waits_for = self._modules_of(library)
+            if library == "transformers":
+                waits_for += self._modules_of("flash_attn")
             if library in self._started or any(m not in self._imports for m in waits_for):
                 continue
             self._started.append(library)
-            reason = self._hindrance(library, waits_for)
+            reason = self._hindrance(self._modules_of(library))
             if reason is not None:
                 self._give_up(library, reason)
             elif library == catalogue.CANARY:
                 children.append(self._canary())
             else:
-                children.append(self._child(library, self.samples[library]))
+                children.extend(self._children(library))
         return children
+
+    def _modules_of(self, library: str) -> List[str]:
+        return [module for module in self.modules if catalogue.library_of(module) == library]
+
+    def _children(self, library: str) -> List[forked.Child]:
+        if library == "transformers":
+            works = any(self._imports[m]["outcome"] == "imported" for m in self._modules_of("flash_attn"))
+            self.samples[library] = catalogue.samples_of(library, works)
+        samples = self.samples[library]
+        if self._device() is None:
+            return [self._child(library, samples)]
+        groups = dict.fromkeys(sample.group for sample in samples)
+        return [self._child(library, [one for one in samples if one.group == group]) for group in groups]
 
     def _device(self) -> Optional[Dict[str, Any]]:
         """The GPU to run on: the first that works, unless another was named that is not there."""
         devices = [one for one in (self._cuda or {}).get("devices") or () if "error" not in one]
         return devices[0] if devices and not self.virtual_gpu else None
 
-    def _hindrance(self, library: str, modules: List[str]) -> Optional[str]:
+    def _hindrance(self, modules: List[str]) -> Optional[str]:
         device = self._device()
         if device is not None and "gcnArchName" in device:
             return "its samples judge by CUDA's rules, and this GPU is AMD's"
         for module in modules:
             outcome = self._imports[module]
             kind = outcome["outcome"]
-            if kind == "imported":
+            # Some libraries want a GPU while they are imported: where none is, their sample gets one that answers.
+            wants_a_gpu = kind == "failed" and not outcome.get("missing_module") and device is None
+            if kind == "imported" or (wants_a_gpu and catalogue.library_of(module) in _ASK_FOR_A_GPU):
                 continue
-            # Some libraries want a GPU while they are imported: where none is, they get one that answers.
-            wants_a_gpu = kind == "failed" and not outcome.get("missing_module")
-            if device is None and wants_a_gpu and library not in _STOOD_IN_FOR and library != catalogue.CANARY:
-                continue
-            return "import {} {}".format(module, imports.in_words(outcome) if kind != "failed" else "fails")
+            return "import {}: {}".format(module, imports.in_words(outcome))
         return None
 
     def _give_up(self, library: str, reason: str) -> None:
@@ -159,26 +172,24 @@ class LibrarySamples:
         self, library: str, samples: List[catalogue.Sample], ended: forked.Ended
     ) -> Optional[List[forked.Child]]:
         told = [line["value"] for line in ended.told if "value" in line]
-        found = self._found[library]
-        found.extend(line["sample"] for line in told if "sample" in line)
-        known = {one["name"] for one in found}
+        found = [line["sample"] for line in told if "sample" in line]
+        rest = [sample for sample in samples if sample.name not in {one["name"] for one in found}]
+        reason = next((line["stopped"] for line in told if "stopped" in line), _NOT_REACHED)
+        again: List[catalogue.Sample] = []
         ending = imports.ending(ended)
-        if ending is None:
-            reason = next((line["stopped"] for line in told if "stopped" in line), _NOT_REACHED)
-            self._finish(library, "not_examined", reason)
-            return None
-        outcome, reason = _ending(ended, ending, self.timeout)
-        last = [line["started"] for line in told if "started" in line][-1:]
-        reached = [sample for sample in samples if sample.name in last and sample.name not in known]
-        for sample in reached:
-            found.append(verdicts.blank(sample, outcome, reason))
-            known.add(sample.name)
-        rest = [sample for sample in samples if sample.name not in known]
-        self._restarts[library] = self._restarts.get(library, 0) + 1
-        self._finish(library, "not_examined", "not tried again after: " + reason)
-        if not reached or not rest or self._restarts[library] >= _MOST_RESTARTS:
-            return None
-        return [self._child(library, rest)]
+        if ending is not None:
+            outcome, reason = _ending(ended, ending, self.timeout)
+            last = [line["started"] for line in told if "started" in line][-1:]
+            # One that the child never came to did not crash: it is tried in another child.
+            found += [verdicts.blank(sample, outcome, reason) for sample in rest if sample.name in last]
+            rest = [sample for sample in rest if sample.name not in last]
+            self._restarts[library] = self._restarts.get(library, 0) + 1
+            if found and self._restarts[library] <= _MOST_RESTARTS:
+                again, rest = rest, []
+            reason = "not tried again after: " + reason
+        self._found[library] += found + [verdicts.blank(sample, "not_examined", reason) for sample in rest]
+        self._finish(library, "not_examined", _NOT_REACHED)
+        return [self._child(library, again)] if again else None
 
 
 def _ending(ended: forked.Ended, ending: Dict[str, Any], timeout: float) -> Any:
@@ -186,6 +197,9 @@ def _ending(ended: forked.Ended, ending: Dict[str, Any], timeout: float) -> Any:
     if ending.get("signal_name") == "SIGALRM" or ending["outcome"] == "hung":
         frames = ended.frames or forked.frames(ended.stderr, None)
         where = " in {file}:{line}".format(**frames[0]) if frames else ""
-        return "hung", "no end within {:g} s{}".format(timeout, where)
+        words = "no end within {:g} s{}".format(timeout, where)
+        if any("/triton/" in frame["file"] and "compile" in frame["file"] for frame in frames):
+            return "not_examined", "its kernels were still being compiled: " + words
+        return "hung", words
     outcome = ending["outcome"] if ending["outcome"] == "crashed" else "not_examined"
     return outcome, imports.in_words(ending)

@@ -13,7 +13,7 @@ from .catalogue import Sample
 
 BROKEN = ("raises", "silently mixed")
 
-_OTHER_API = ("TypeError", "AttributeError", "ImportError", "ModuleNotFoundError", "NotImplementedError")
+_OTHER_API = ("TypeError", "AttributeError", "NameError", "ImportError", "ModuleNotFoundError", "NotImplementedError")
 
 
 def blank(sample: Sample, outcome: str, reason: str) -> Dict[str, Any]:
@@ -40,7 +40,7 @@ def entry(sample: Sample, answer: Dict[str, Any], simulated: bool, device: str) 
     found = blank(sample, outcome, error)
     verdict = answer["verdict"]
     # A run that ended early was clean as far as it came, which is no clean bill.
-    if outcome == "ran" or verdict in BROKEN:
+    if outcome == "ran" or (verdict in BROKEN and not _doubtful(outcome, answer)):
         found["verdict"] = verdict
         found["verdict_reason"] = "no attention call was seen" if verdict is None else None
     rules = answer["rules"] or {}
@@ -49,12 +49,17 @@ def entry(sample: Sample, answer: Dict[str, Any], simulated: bool, device: str) 
         rules=rules.get("words"),
         seconds=answer["seconds"],
         stand_in=next((call["stand_in"] for call in answer["attention"] if call["stand_in"]), None),
-        trace=_shortened(answer, sample),
+        trace=None if _doubtful(outcome, answer) else _shortened(answer, sample),
     )
     place = (answer["error"] or {}).get("at")
     if place:
         found["where"] = "{}:{}".format(place["file"], place["line"])
     return found
+
+
+def _doubtful(outcome: str, answer: Dict[str, Any]) -> bool:
+    """An attention call raised, but for something else than its operands: those are no trouble that was seen."""
+    return outcome == "not_examined" and (answer["error"] or {}).get("kind") == "attention call raised"
 
 
 def _outcome(answer: Dict[str, Any], simulated: bool) -> Tuple[str, Optional[str]]:
@@ -65,13 +70,16 @@ def _outcome(answer: Dict[str, Any], simulated: bool) -> Tuple[str, Optional[str
     last = "{}: {}".format(error["type"], message.splitlines()[0]) if message else error["type"]
     if answer["outcome"] == "could not run":
         return "not_examined", "the sample could not be made: {}".format(last)
+    if "out of memory" in message:
+        return "not_examined", "somebody else's work fills the GPU: {}".format(last)
     if kind == "dtype mismatch":
         return "raised", last
     if kind == "attention call raised":
         own = [call for call in answer["attention"] if call["error"]]
         predicted = any(call["error"]["predicted"] for call in own)
         broken = any(not clause["kept"] for call in own for clause in call["contract"])
-        if predicted or broken:
+        said = error["type"] not in _OTHER_API or "dtype" in message
+        if predicted or (broken and said):
             return "raised", last
     if error["type"] in _OTHER_API:
         return "not_examined", "this release takes something else than the sample gives: {}".format(last)

@@ -1,8 +1,9 @@
-"""Compiled extensions, examined as files: would they load beside this torch, and which GPUs have they code for?
+"""Compiled extensions, examined as files: would they load beside this torch, and on which GPUs would they run?
 
     with LoaderView(torch_lib=..., interpreter=..., site_packages=..., environment=...) as view:
         result = examine(path, view)        # Extension | Unreadable
         code = gpu_code(path)               # GpuCode | Unreadable
+        others = shadowed_libraries(view)   # tuple of ShadowedLibrary
         libstdcxx = offered_glibcxx(view)   # Libstdcxx | Unreadable
     abi = torch_abi(torch_lib)              # StringAbi | Unreadable | None
 
@@ -12,9 +13,11 @@ little-endian Linux; anything else is Unreadable.
 
 from .examine import CudaLibrary, Extension, NeededLibrary, examine
 from .gpu_code import GpuCode, gpu_code
-from .loader import LoaderView, MissingLibrary
+from .loader import LoaderView
 from .mangled import StringAbi
+from .process import MissingLibrary
 from .search import Found
+from .shadowing import ShadowedLibrary, shadowed_libraries
 from .torch_abi import torch_abi
 from .unreadable import Reason, Unreadable
 from .versions import Libstdcxx, MissingVersion, VersionNeed, offered_glibcxx
@@ -30,11 +33,13 @@ __all__ = [
     "MissingVersion",
     "NeededLibrary",
     "Reason",
+    "ShadowedLibrary",
     "StringAbi",
     "Unreadable",
     "VersionNeed",
     "examine",
     "gpu_code",
     "offered_glibcxx",
+    "shadowed_libraries",
     "torch_abi",
 ]

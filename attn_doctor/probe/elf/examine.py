@@ -9,20 +9,19 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .judgement import Judgement, judge
-from .loader import Loaded, LoaderView, MissingLibrary, Scope
+from .judgement import judge
+from .loader import LoaderView
 from .mangled import StringAbi
+from .process import Loaded, MissingLibrary, Scope
 from .search import Found
 from .unreadable import CannotRead, Unreadable
 from .versions import MissingVersion, VersionNeed, missing_versions, newest_needed
 
 #: CUDA libraries by name and major version; auditwheel puts a hash between (`libcudart.41118559.so.12`).
 _CUDA_LIBRARY = re.compile(
-    r"(lib(?:cudart|cublasLt|cublas|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|nvrtc|nvJitLink|nvjpeg|cupti|nccl))"
+    r"(lib(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|nvrtc|nvJitLink|nvjpeg|nccl))"
     r"(\.[0-9a-f]{8})?\.so\.([0-9]+)"
 )
-_CUDA_TORCH = re.compile(r"lib(c10_cuda|torch_cuda(_\w+)?)\.so$")
-_HIP_TORCH = re.compile(r"lib(c10_hip|torch_hip)\.so$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +104,16 @@ class Extension:
 
 
 def examine(extension: Path, view: LoaderView) -> Extension | Unreadable:
-    """Examines one extension as the interpreter of `view` would load it after `import torch`. Never raises."""
+    """Examines one extension as the interpreter of `view` would load it after `import torch`.
+
+    Never raises: what cannot be read is the answer.
+    """
     try:
         loaded, scope = view.load(extension)
-        return _examine(loaded, scope, view)
+        try:
+            return _examine(loaded, scope, view)
+        finally:
+            view.release(scope)
     except CannotRead as problem:
         return problem.about(extension)
 
@@ -117,16 +122,17 @@ def _examine(loaded: Loaded, scope: Scope, view: LoaderView) -> Extension:
     elf = loaded.elf
     brought = [loaded]
     broken: list[Path] = []
-    judgement = judge(loaded, scope, view)
+    judgement = judge(loaded, loaded, scope, view)
     for library in scope.libraries[len(view.base.libraries) + 1 :]:
         if not view.is_private(library):
             continue
+        path = Path(library.elf.path)
         try:
-            if _is_broken(judge(library, scope, view)) or missing_versions([library], scope):
-                broken.append(Path(library.elf.path))
+            if _is_broken(library, loaded, scope, view):
+                broken.append(path)
             library.symbols.wanted_versions()
         except CannotRead as problem:
-            scope.unreadable.append(problem.about(Path(library.elf.path)))
+            scope.unreadable.append(problem.about(path))
             continue
         brought.append(library)
     cuda = (_CUDA_LIBRARY.fullmatch(name) for name in elf.needed)
@@ -144,8 +150,8 @@ def _examine(loaded: Loaded, scope: Scope, view: LoaderView) -> Extension:
         unjudged_symbols=judgement.unjudged,
         missing_versions=missing_versions([loaded], scope),
         broken_dependencies=tuple(broken),
-        needs_cuda_torch=_lacks_flavour(scope, view, _CUDA_TORCH),
-        needs_hip_torch=_lacks_flavour(scope, view, _HIP_TORCH),
+        needs_cuda_torch=_lacks_flavour(scope, view, "cuda"),
+        needs_hip_torch=_lacks_flavour(scope, view, "hip"),
         cxx11_abi=judgement.string_abi,
         cuda_libraries=tuple(
             CudaLibrary(name=match[1], major=int(match[3]), bundled=bool(match[2])) for match in cuda if match
@@ -156,8 +162,15 @@ def _examine(loaded: Loaded, scope: Scope, view: LoaderView) -> Extension:
     )
 
 
-def _is_broken(judgement: Judgement) -> bool:
-    return bool(judgement.torch or judgement.other or judgement.python)
+def _is_broken(library: Loaded, extension: Loaded, scope: Scope, view: LoaderView) -> bool:
+    """Whether a library that the extension brings lacks something. The first scope it is met in decides."""
+    path = library.elf.path
+    if path not in view.broken:
+        judgement = judge(library, extension, scope, view)
+        view.broken[path] = bool(
+            judgement.torch or judgement.other or judgement.python or missing_versions([library], scope)
+        )
+    return view.broken[path]
 
 
 def _needed(name: str, scope: Scope) -> NeededLibrary:
@@ -169,8 +182,9 @@ def _needed(name: str, scope: Scope) -> NeededLibrary:
     )
 
 
-def _lacks_flavour(scope: Scope, view: LoaderView, libraries: re.Pattern[str]) -> bool:
-    """Whether a library of another build of torch is missing, and this torch, which is there, lacks the file."""
-    return view.torch_has_file("libc10.so") and any(
-        libraries.match(missing.name) and not view.torch_has_file(missing.name) for missing in scope.missing
-    )
+def _lacks_flavour(scope: Scope, view: LoaderView, flavour: str) -> bool:
+    """Whether torch is there, but not that build of it whose libraries are missing."""
+    # Both files: libtorch_cuda_cpp.so of old CUDA builds is missing from new ones, which are CUDA builds all the same.
+    absent = not any(view.torch_has_file(f"lib{part}_{flavour}.so") for part in ("c10", "torch"))
+    wanted = re.compile(rf"lib(?:c10|torch)_{flavour}(?:_\w+)?\.so")
+    return view.torch_has_file("libc10.so") and absent and any(wanted.fullmatch(each.name) for each in scope.missing)

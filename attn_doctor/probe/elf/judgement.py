@@ -6,13 +6,14 @@ Only what can be judged is called missing: a symbol that may live in a library w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
-from .loader import Loaded, LoaderView, Scope
+from .loader import LoaderView
 from .mangled import StringAbi, string_abi
 from .owners import family, is_a_family, is_pythons, is_surely_torchs, is_torchs, may_be_gpu_part, stem
+from .process import Loaded, Scope
 from .symbols import Wanted, gnu_hash
 from .unreadable import CannotRead, Unreadable
 
@@ -22,8 +23,7 @@ _TORCH_GPU = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(NamedTuple):
     """Undefined symbols of one library that nothing exports, by whose they are."""
 
     torch: tuple[str, ...]
@@ -34,12 +34,15 @@ class Judgement:
     string_abi: StringAbi | None
 
 
-def judge(library: Loaded, scope: Scope, view: LoaderView) -> Judgement:
-    """Raises CannotRead when the library itself cannot be read; what it depends on may be unreadable."""
+def judge(library: Loaded, extension: Loaded, scope: Scope, view: LoaderView) -> Judgement:
+    """Judges what a library needs that is loaded for an extension, or is that extension itself.
+
+    Raises CannotRead when the library itself cannot be read; what it depends on may be unreadable.
+    """
     wanted = library.symbols.wanted()
-    finder = _Finder(scope, view)
+    finder = _Finder(scope.searched_for(extension), view)
     nowhere = [each for each in wanted if not finder.finds(each)]
-    court = _Court(scope, view, uncertain=bool(finder.unreadable or scope.unreadable))
+    court = _Court(finder.libraries, scope, view, uncertain=bool(finder.unreadable or scope.unreadable))
     piles: dict[Whose, list[bytes]] = {whose: [] for whose in Whose}
     for each in nowhere:
         piles[court.whose(each)].append(each.name)
@@ -66,12 +69,13 @@ class Whose(Enum):
 class _Court:
     """Decides whose a missing symbol is."""
 
-    def __init__(self, scope: Scope, view: LoaderView, *, uncertain: bool) -> None:
+    def __init__(self, searched: list[Loaded], scope: Scope, view: LoaderView, *, uncertain: bool) -> None:
         self._scope = scope
         self._view = view
         self._uncertain = uncertain
         self._missing = {stem(each.name) for each in scope.missing}
-        self._present = {stem(name) for name in scope.by_name}
+        self._present = {stem(each.elf.soname) for each in searched}
+        self._strangers = any(each not in _TORCH_GPU and not is_a_family(each) for each in self._missing)
         self._torch_is_there = all(name in view.base.by_name for name in _TORCH_CORE)
 
     def whose(self, wanted: Wanted) -> Whose:
@@ -89,7 +93,8 @@ class _Court:
             offered = provider.symbols.offered_versions()
         except CannotRead:
             return Whose.UNJUDGED
-        # CUDA libraries keep one version name (libnvJitLink.so.12) and add symbols to it: no help from it there.
+        # CUDA libraries keep one version name (libnvJitLink.so.12) and add symbols to it: no help from it
+        # there.
         return Whose.OTHER if wanted.version.decode("ascii", "replace") in offered else Whose.EXPLAINED
 
     def _of_torch(self, name: bytes) -> Whose:
@@ -97,14 +102,16 @@ class _Court:
             return Whose.UNJUDGED
         if self._missing & _TORCH_GPU and may_be_gpu_part(name):
             return Whose.EXPLAINED
-        strangers = any(stem(each) not in _TORCH_GPU and not is_a_family(each) for each in self._missing)
-        if strangers and not is_surely_torchs(name):
+        if self._strangers and not is_surely_torchs(name):
             return Whose.UNJUDGED
-        # Exported by a library of torch's that nobody links: works if something loads it globally.
-        return Whose.UNJUDGED if self._view.torch_exports_unloaded(name) else Whose.TORCH
+        # Exported by a library of torch's that the extension does not link: it works when somebody loads that
+        # one with RTLD_GLOBAL.
+        return Whose.UNJUDGED if self._view.torch_exports(name) else Whose.TORCH
 
     def _of_others(self, name: bytes) -> Whose:
         library = family(name)
+        if library is None and self._strangers:
+            return Whose.EXPLAINED  # libsox.so is missing, and sox_open_read with it
         if library is None or self._uncertain:
             return Whose.UNJUDGED
         if library in self._missing:
@@ -113,31 +120,29 @@ class _Court:
 
 
 class _Finder:
-    """Looks names up in a scope; remembers across extensions what the base scope has."""
+    """Looks names up where the loader would; remembers across extensions what libraries of the base have."""
 
-    def __init__(self, scope: Scope, view: LoaderView) -> None:
-        self._scope = scope
+    def __init__(self, libraries: list[Loaded], view: LoaderView) -> None:
+        self.libraries = libraries
         self._view = view
-        count = len(view.base.libraries)
-        self._base = scope.libraries[:count]
-        self._own = scope.libraries[count:]
+        self._base = [each for each in libraries if view.base.by_identity.get(each.elf.identity) is each]
+        self._own = [each for each in libraries if view.base.by_identity.get(each.elf.identity) is not each]
+        self._by_soname = {each.elf.soname: each for each in self._base}
+        self._known = view.found.setdefault(tuple(map(id, self._base)), {})
         self.unreadable: dict[str, Unreadable] = dict(view.damaged)
 
     def finds(self, wanted: Wanted) -> bool:
         hashed = gnu_hash(wanted.name)
         key = wanted.name, wanted.version
-        in_base = self._view.found_in_base.get(key)
+        in_base = self._known.get(key)
         if in_base is None:
-            in_base = self._in_source(wanted, hashed) or any(
+            # The library that the version names comes first: it is nearly always the one.
+            source = self._by_soname.get(wanted.source) if wanted.source else None
+            in_base = (source is not None and self._exports(source, wanted, hashed)) or any(
                 self._exports(each, wanted, hashed) for each in self._base
             )
-            self._view.found_in_base[key] = in_base
+            self._known[key] = in_base
         return in_base or any(self._exports(each, wanted, hashed) for each in self._own)
-
-    def _in_source(self, wanted: Wanted, hashed: int) -> bool:
-        """The library that the version names, if torch has loaded it: nearly always the one."""
-        source = self._view.base.by_name.get(wanted.source) if wanted.source else None
-        return source is not None and self._exports(source, wanted, hashed)
 
     def _exports(self, library: Loaded, wanted: Wanted, hashed: int) -> bool:
         path = library.elf.path

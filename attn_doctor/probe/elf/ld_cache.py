@@ -24,7 +24,8 @@ _FLAGS: Mapping[int, int] = {62: 0x0300, 183: 0x0A00, 21: 0x0500, 243: 0x1000}
 def read_ld_cache(path: Path, machine: int) -> dict[str, tuple[str, ...]]:
     """Library name -> the files of that name for this ELF machine, best first.
 
-    Empty when there is no cache, or when it is damaged: the loader, too, then goes on with its default folders.
+    Empty when there is no cache, or when it is damaged: the loader, too, then goes on with its default
+    folders.
     """
     try:
         with path.open("rb") as file:

@@ -1,6 +1,7 @@
 """The dynamic loader, played on paper: which libraries a process has, and which an extension would get.
 
-A `LoaderView` is one interpreter after `import torch`. It opens each library once and judges nothing (judgement.py).
+A `LoaderView` is one interpreter after `import torch`. It opens each library once and judges nothing
+(judgement.py).
 
 What `import torch` loads, and how it falls back on the CUDA libraries of the nvidia-* wheels, is
 torch/__init__.py's `_load_global_deps` and `_preload_cuda_deps` (2.13).
@@ -12,10 +13,10 @@ import glob
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from .process import Loaded, MissingLibrary, Scope
 from .reader import MACHINES, ElfFile
 from .search import Found, SearchPath
 from .symbols import Symbols, gnu_hash
@@ -50,57 +51,6 @@ _PASSED_OVER = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingLibrary:
-    """A needed library that the loader would not find."""
-
-    name: str
-    needed_by: Path
-    lies_at: Path | None
-    """A file of that name in an nvidia-* wheel: installed, but not where the loader looks."""
-
-
-class Loaded:
-    """A library in the process, with the one that asked for it first."""
-
-    __slots__ = ("elf", "found", "parent", "symbols")
-
-    def __init__(self, elf: ElfFile, symbols: Symbols, found: Found, parent: Loaded | None) -> None:
-        self.elf = elf
-        self.symbols = symbols
-        self.found = found
-        self.parent = parent
-
-    def chain(self) -> tuple[ElfFile, ...]:
-        """This file, the one that loaded it, and so on up to the executable."""
-        files = [self.elf]
-        parent = self.parent
-        while parent is not None:
-            files.append(parent.elf)
-            parent = parent.parent
-        return tuple(files)
-
-
-class Scope:
-    """What a process has loaded, by every name the loader knows it under."""
-
-    __slots__ = ("by_identity", "by_name", "libraries", "missing", "unreadable")
-
-    def __init__(self, base: Scope | None = None) -> None:
-        self.libraries: list[Loaded] = list(base.libraries) if base else []
-        self.by_name: dict[str, Loaded] = dict(base.by_name) if base else {}
-        self.by_identity: dict[tuple[int, int], Loaded] = dict(base.by_identity) if base else {}
-        self.missing: list[MissingLibrary] = []
-        self.unreadable: list[Unreadable] = []
-
-    def add(self, library: Loaded) -> None:
-        """Takes a library in."""
-        self.libraries.append(library)
-        self.by_identity.setdefault(library.elf.identity, library)
-        if library.elf.soname:
-            self.by_name.setdefault(library.elf.soname, library)
-
-
 class LoaderView:
     """One interpreter, as the loader sees it after `import torch`. Close it, or use it in `with`."""
 
@@ -126,11 +76,13 @@ class LoaderView:
         self.site_packages = tuple(str(folder) for folder in site_packages)
         self._opened: dict[str, tuple[ElfFile, Symbols] | CannotRead] = {}
         self.base = Scope()
-        self.found_in_base: dict[tuple[bytes, bytes], bool] = {}
-        """Symbol and version -> whether a library of `base` exports it; kept across extensions."""
+        self.found: dict[tuple[int, ...], dict[tuple[bytes, bytes], bool]] = {}
+        """Some libraries of `base` -> symbol and version -> whether one exports it; kept across extensions."""
         self.damaged: dict[str, Unreadable] = {}
         """Libraries of `base` that broke off during a look-up."""
-        self._unloaded: list[Symbols] | None = None
+        self.broken: dict[str, bool] = {}
+        """Libraries that extensions bring -> whether they lack symbols or versions."""
+        self._torchs: list[Symbols] | None = None
         environment = environment or {}
         self._executable = self._start(interpreter) if interpreter else None
         if self._executable is not None:
@@ -139,11 +91,15 @@ class LoaderView:
             self.machine = self._machine_without_interpreter()
         self._search = SearchPath(environment, root, self.machine)
         if self._executable:
-            for name in environment.get("LD_PRELOAD", "").replace(":", " ").split():
-                self._take(name, self._executable, self.base)
             self._follow([self._executable], self.base)
+            self.base.share(self._executable)
+            for name in environment.get("LD_PRELOAD", "").replace(":", " ").split():
+                preloaded = self._take(name, self._executable, self.base)
+                if preloaded is not None:
+                    self._follow([preloaded], self.base)
+                    self.base.share(preloaded)
         self._import_torch()
-        self.python_exported = any(_exports(each.symbols, _IN_EVERY_PYTHON) for each in self.base.libraries)
+        self.python_exported = any(_exports(each.symbols, _IN_EVERY_PYTHON) for each in self.base.for_all)
 
     def close(self) -> None:
         """Closes every library."""
@@ -174,22 +130,32 @@ class LoaderView:
         self._follow([extension], scope)
         return extension, scope
 
+    def release(self, scope: Scope) -> None:
+        """Closes what an extension brought; a few hundred of them would use up the process's open files."""
+        for library in scope.libraries[len(self.base.libraries) :]:
+            if library.elf.identity not in self.base.by_identity:
+                self._opened.pop(library.elf.path, None)
+                library.elf.close()
+
     def find(self, name: str) -> Loaded | None:
         """A library by the interpreter's own search, or None. Loads nothing."""
         return self._take(name, self._executable, Scope(self.base)) if self._executable else None
 
-    def torch_exports_unloaded(self, name: bytes) -> bool:
-        """Whether a library in torch's folder exports it that `import torch` does not load."""
-        if self._unloaded is None:
-            self._unloaded = []
+    def wheel_libraries(self) -> list[Path]:
+        """The libraries in the nvidia-* wheels of all site-packages, the first of each name."""
+        paths = [Path(path) for site in self.site_packages for path in _glob(site, "nvidia/*/lib/*.so*")]
+        return list({path.name: path for path in reversed(paths)}.values())
+
+    def torch_exports(self, name: bytes) -> bool:
+        """Whether some library in torch's folder exports it, loaded or not."""
+        if self._torchs is None:
+            self._torchs = []
             for path in _glob(str(self.torch_lib), "*.so") if self.torch_lib else ():
                 try:
-                    elf, symbols = self._open(path)
+                    self._torchs.append(self._open(path)[1])
                 except CannotRead:
                     continue
-                if elf.identity not in self.base.by_identity:
-                    self._unloaded.append(symbols)
-        return any(_exports(symbols, name) for symbols in self._unloaded)
+        return any(_exports(symbols, name) for symbols in self._torchs)
 
     def torch_has_file(self, name: str) -> bool:
         """Whether torch's lib folder holds this file."""
@@ -207,8 +173,8 @@ class LoaderView:
 
     def _start(self, interpreter: Path) -> Loaded | None:
         try:
-            # The kernel resolves links before the loader sees the executable: a venv's python has its base's $ORIGIN.
-            # Path.resolve raises on a circle of links before Python 3.13.
+            # The kernel resolves links before the loader sees the executable: a venv's python has its base's
+            # $ORIGIN. Path.resolve raises on a circle of links before Python 3.13.
             elf, symbols = self._open(os.path.realpath(interpreter))
         except CannotRead as problem:
             self.base.unreadable.append(problem.about(interpreter))
@@ -220,7 +186,7 @@ class LoaderView:
     def _machine_without_interpreter(self) -> int:
         try:
             if self.torch_lib is not None:
-                return self._open(f"{self.torch_lib}/libc10.so")[0].machine
+                return int(self._open(f"{self.torch_lib}/libc10.so")[0].machine)
         except CannotRead:
             pass
         return next((number for number, name in MACHINES.items() if name == platform.machine()), 0)
@@ -230,14 +196,15 @@ class LoaderView:
             return
         first = f"{self.torch_lib}/libtorch_global_deps.so"
         trial = Scope(self.base)
-        self._take_file(first, trial)
+        self._take_file(first, trial, for_all=True)
         if trial.missing:
-            # Nothing of it stays loaded; torch then loads the wheels' libraries by their paths, and tries again.
+            # Nothing of it stays loaded; torch then loads the wheels' libraries by their paths, and tries
+            # again.
             self._preload()
-            self._take_file(first, self.base)
+            self._take_file(first, self.base, for_all=True)
         else:
             trial.missing = self.base.missing
-            trial.unreadable += self.base.unreadable
+            trial.unreadable = self.base.unreadable + trial.unreadable
             self.base = trial
             if any(name.startswith("libcudart.so") for name in self.base.by_name):
                 self._preload()
@@ -255,8 +222,8 @@ class LoaderView:
                     self._take_file(found[0], self.base)
                     break
 
-    def _take_file(self, path: str, scope: Scope) -> None:
-        """What dlopen() of a path does."""
+    def _take_file(self, path: str, scope: Scope, *, for_all: bool = False) -> None:
+        """What dlopen() of a path does; `for_all` is RTLD_GLOBAL."""
         try:
             elf, symbols = self._open(path)
             self._check_machine(elf)
@@ -267,19 +234,24 @@ class LoaderView:
             library = Loaded(elf, symbols, Found.LOADED, self._executable)
             scope.add(library)
             self._follow([library], scope)
+            if for_all:
+                scope.share(library)
 
     def _follow(self, waiting: list[Loaded], scope: Scope) -> None:
         """Loads what they need, and what that needs, breadth first as the loader does."""
         while waiting:
             asking = waiting.pop(0)
             for name in asking.elf.needed:
-                if name not in scope.by_name:
-                    taken = self._take(name, asking, scope)
-                    if taken is not None:
-                        waiting.append(taken)
+                known = scope.by_name.get(name)
+                if known is None and all(name != each.name for each in scope.missing):
+                    known = self._take(name, asking, scope)
+                    if known is not None and known.parent is asking:
+                        waiting.append(known)
+                if known is not None:
+                    asking.needs.append(known)
 
     def _take(self, name: str, asking: Loaded, scope: Scope) -> Loaded | None:
-        """Finds one needed library; None when it was there under another name, or is not to be found."""
+        """Finds one needed library, which may be there under another name; None when it is not to be found."""
         for path, found in self._candidates(name, asking):
             try:
                 elf, symbols = self._open(path)
@@ -292,14 +264,12 @@ class LoaderView:
             known = scope.by_identity.get(elf.identity)
             if known is not None:
                 scope.by_name[name] = known
-                return None
+                return known
             library = Loaded(elf, symbols, found, asking)
             scope.add(library)
             scope.by_name[name] = library
             return library
-        scope.missing.append(
-            MissingLibrary(name=name, needed_by=Path(asking.elf.path), lies_at=self._in_a_wheel(name))
-        )
+        scope.missing.append(MissingLibrary(name=name, needed_by=Path(asking.elf.path), lies_at=self._in_a_wheel(name)))
         return None
 
     def _candidates(self, name: str, asking: Loaded) -> list[tuple[str, Found]]:

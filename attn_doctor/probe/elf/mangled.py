@@ -1,7 +1,8 @@
-"""Reads as much of an Itanium-mangled C++ name as it takes to tell whose it is and which std::string it was built with.
+"""Reads an Itanium-mangled C++ name as far as it takes to tell whose it is, and which std::string it uses.
 
-No demangler: the owner is the first name of the qualified name, and std::string shows as `NSt7__cxx1112basic_string…`
-(the new ABI, since GCC 5) or as the abbreviation `Ss` (the old one). A name that cannot be followed is no evidence.
+No demangler: the owner is the first name of the qualified name, and std::string shows as
+`NSt7__cxx1112basic_string…` (the new ABI, since GCC 5) or as the abbreviation `Ss` (the old one). A name that
+cannot be followed is no evidence.
 
 Grammar: https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling
 Dual ABI: https://gcc.gnu.org/onlinedocs/libstdc++/manual/using_dual_abi.html
@@ -20,7 +21,8 @@ class StringAbi(str, Enum):
     OLD = "old"
 
 
-#: vtables, type infos, guards and thunks stand before the name proper; so does Z for what is local to a function.
+#: vtables, type infos, guards and thunks stand before the name proper; so does Z for what is local to a
+#: function.
 _HEAD = re.compile(rb"_Z(?:T[VTISWHFJC]|T[hv][n0-9_]+|Tc(?:[hv][n0-9_]+){2}|G[VR])?Z?")
 _NUMBER = re.compile(rb"[0-9]+")
 _LITERAL = re.compile(rb"L[a-z]n?[0-9]+E")
@@ -32,7 +34,7 @@ _NEW_STRING = (b"NSt7__cxx1112basic_string", b"B5cxx11")
 
 
 def qualified_name(symbol: bytes) -> tuple[bytes, ...]:
-    """The parts of the name in front of template and function arguments: `at`, `cuda`, `getCurrentCUDABlasHandle`.
+    """The parts of the name in front of template and function arguments: `at`, `cuda`, `warp_size`.
 
     Empty for a name that is not mangled; cut short where it holds an operator or template arguments.
     """

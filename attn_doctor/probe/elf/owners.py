@@ -1,6 +1,7 @@
 """Whose is an undefined symbol: Python's, torch's, a CUDA library's, or nobody's that we know.
 
-By name alone; where the symbol really is, the look-up says. The families are those that attention packages link.
+By name alone; where the symbol really is, the look-up says. The families are those that attention packages
+link.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ _PYTHON = re.compile(rb"_?Py[A-Z_]")
 _TORCH_NAMESPACES = frozenset({b"at", b"c10", b"c10d", b"caffe2", b"torch", b"c10_cuda"})
 #: What `torch` holds itself; other projects build in that namespace, too (torch::executor).
 _IN_TORCH = frozenset(
-    b"CppFunction Library aot_inductor autograd class_ csrc cuda data detail distributed dynamo impl inductor jit "
-    b"lazy monitor nn optim profiler python serialize stable throughput_benchmark utils".split()
+    b"CppFunction Library aot_inductor autograd class_ csrc cuda data detail distributed dynamo impl "
+    b"inductor jit lazy monitor nn optim profiler python serialize stable utils".split()
 )
 #: Plain C names: the stable ABI (`torch_call_dispatcher`), AOTInductor's shims; and the Python binding's own.
 _TORCH_C = re.compile(rb"aoti_torch_|torch_|AOTInductor|aoti_|_?THP[A-Z]|THPVariable")
-#: Of other namespaces' templates (pybind11's caster of at::Tensor) those on torch's types are torch's to export.
+#: Of other namespaces' templates (pybind11's caster of at::Tensor) those on torch's types are torch's to
+#: export.
 _ON_TORCH_TYPES = re.compile(rb"N(?:2at|3c10|5torch)[0-9]")
 _LENDERS = frozenset({b"std", b"pybind11"})
 
 #: A name of this kind can only be in a CUDA (or HIP) build of torch, or changes its library between versions.
 _GPU_PART = re.compile(rb"cuda|cudnn|cublas|cusparse|cusolver|nccl|nvrtc|nvshmem|hip|miopen|rocblas|THC", re.IGNORECASE)
 
-#: First match wins. Library names without version: `libcudart.so.12`, and auditwheel's `libcudart.41118559.so.12`.
+#: First match wins. Library names without version: `libcudart.so.12`, and auditwheel's
+#: `libcudart.41118559.so.12`.
 _FAMILIES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
     (re.compile(pattern), library)
     for pattern, library in (

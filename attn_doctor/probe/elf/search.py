@@ -1,9 +1,9 @@
-"""Where the dynamic loader would look for a library, in its order. Lists places; opens nothing but ld.so.cache.
+"""Where the dynamic loader would look for a library, in its order. Opens nothing but ld.so.cache.
 
-The order of glibc's `_dl_map_object` (elf/dl-load.c; ld.so(8) tells it in words): RPATH of the library that asks, of
-those that loaded it and of the executable, all void when the one that asks has a RUNPATH; LD_LIBRARY_PATH; RUNPATH of
-the one that asks; ld.so.cache; the default folders. `glibc-hwcaps` subfolders are left out: what lies there
-are faster builds of the same library.
+The order of glibc's `_dl_map_object` (elf/dl-load.c; ld.so(8) tells it in words): RPATH of the library that
+asks, of those that loaded it and of the executable, all void when the one that asks has a RUNPATH;
+LD_LIBRARY_PATH; RUNPATH of the one that asks; ld.so.cache; the default folders. `glibc-hwcaps` subfolders are
+left out: what lies there are faster builds of the same library.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ class Found(str, Enum):
     CACHE = "ld.so.cache"
     DEFAULT = "default folder"
     BESIDE = "beside the extension"
-    """Not by the loader: it lies in the extension's own package, which is taken to load it first, as torchaudio does."""
+    """Not by the loader: it lies in the same folder, where its package will load it first."""
 
 
 class SearchPath:
-    """The folders of one process: environment, cache and defaults. `root` is put before absolute system paths."""
+    """The folders of one process: environment, cache and defaults. `root` is put before system paths."""
 
     __slots__ = ("_cache", "_defaults", "_machine", "_root", "library_path")
 
     def __init__(self, environment: Mapping[str, str], root: Path, machine: int) -> None:
         self._root = str(root).rstrip("/")
         self._machine = machine
-        # Colon or semicolon, and an empty part means the working folder (ld.so(8)); nobody wants that one examined.
+        # Colon or semicolon, and an empty part means the working folder (ld.so(8)); nobody wants that one
+        # examined.
         listed = environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
         self.library_path = tuple(folder for folder in listed if folder)
         self._cache: dict[str, tuple[str, ...]] | None = None
@@ -48,7 +49,7 @@ class SearchPath:
         )
 
     def candidates(self, name: str, chain: tuple[ElfFile, ...]) -> Iterator[tuple[str, Found]]:
-        """Paths to try for a library, in order. `chain`: the one that asks, who loaded it, ..., the executable."""
+        """Paths to try for a library, in order. `chain`: who asks, who loaded that, ..., the executable."""
         asking = chain[0]
         if not asking.runpath:
             for elf in chain:

@@ -1,15 +1,16 @@
 """What a library imports and exports: `.gnu.hash` and DT_HASH look-ups, symbol versions.
 
-A look-up touches a few words of the file. Listing is for the undefined symbols of one extension only: those lie ahead of
-the hashed ones, while listing all 75,000 names of libtorch_cpu.so would cost seconds.
+A look-up touches a few words of the file. Listing is for the undefined symbols of one extension only: those
+lie ahead of the hashed ones, while listing all 75,000 names of libtorch_cpu.so would cost seconds.
 
-The hash function and the tables: https://flapenguin.me/elf-dt-gnu-hash and the LSB's chapter on symbol versioning.
+The hash function and the tables: https://flapenguin.me/elf-dt-gnu-hash and the LSB's chapter on symbol
+versioning.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .reader import ElfFile, Tag
 from .unreadable import CannotRead
@@ -25,13 +26,12 @@ _BASE = 1
 
 _ANY = (b"", "", False)
 
-_LONGEST_CHAIN = 1 << 16
+_LONGEST_CHAIN = 1 << 12
 _MOST_VERSIONS = 1 << 14
 _MOST_UNDEFINED = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """A symbol that a library needs from another one."""
 
     name: bytes
@@ -41,8 +41,7 @@ class Wanted:
     """The library that is to have the version; empty without one."""
 
 
-@dataclass(frozen=True, slots=True)
-class VersionWanted:
+class VersionWanted(NamedTuple):
     """A symbol version that a library needs: the loader refuses to go on without it."""
 
     version: str
@@ -79,6 +78,7 @@ class Symbols:
         "_elf",
         "_first_hashed",
         "_names",
+        "_needs",
         "_sysv",
         "_table",
         "_version_names",
@@ -90,6 +90,7 @@ class Symbols:
         self._bloom: tuple[int, ...] = ()
         self._buckets: tuple[int, ...] = ()
         self._bloom_shift = self._chains = self._first_hashed = self._sysv = 0
+        self._needs: dict[int, tuple[bytes, str, bool]] | None = None
         self._version_names: dict[int, bytes] | None = None
         dynamic = elf.dynamic
         if Tag.SYMTAB not in dynamic or Tag.STRTAB not in dynamic:
@@ -119,11 +120,12 @@ class Symbols:
     # Exports
 
     def exports(self, name: bytes, hashed: int, version: bytes = b"") -> bool:
-        """Whether the library exports this name, in this version if one is given. `hashed` is its gnu_hash."""
+        """Whether the library exports this name, in this version if one is given. `hashed`: its gnu_hash."""
         if self._table < 0:
             return False
         if self._buckets:
-            # Inlined, and first: it turns away nearly all names that the library lacks without touching the file.
+            # Inlined, and first: it turns away nearly all names that the library lacks without touching the
+            # file.
             word = self._bloom[(hashed >> 6) % len(self._bloom)]
             if not (word >> (hashed & 63)) & (word >> ((hashed >> self._bloom_shift) & 63)) & 1:
                 return False
@@ -178,12 +180,18 @@ class Symbols:
         return named == version or (not named and not index_of_version & _HIDDEN)
 
     def _version_index(self, symbol: int) -> int:
-        (index,) = struct.unpack("<H", self._elf.exactly(self._versions + symbol * 2, 2, "the symbol versions"))
-        return int(index)
+        record = self._elf.exactly(self._versions + symbol * 2, 2, "the symbol versions")
+        return int.from_bytes(record, "little")
+
+    @property
+    def versioned(self) -> bool:
+        """Whether the library has a version table at all."""
+        return self._versions >= 0
 
     def offered_versions(self) -> frozenset[str]:
         """Names of the versions that the library defines (GLIBC_2.34); empty when it has no versions."""
-        return frozenset(name.decode("ascii", "backslashreplace") for name in self._version_definitions().values())
+        versions = self._version_definitions().values()
+        return frozenset(name.decode("ascii", "backslashreplace") for name in versions)
 
     def _version_definitions(self) -> dict[int, bytes]:
         if self._version_names is None:
@@ -205,6 +213,11 @@ class Symbols:
 
     def _version_needs(self) -> dict[int, tuple[bytes, str, bool]]:
         """Version index -> (version, library, weak)."""
+        if self._needs is None:
+            self._needs = self._read_version_needs()
+        return self._needs
+
+    def _read_version_needs(self) -> dict[int, tuple[bytes, str, bool]]:
         found: dict[int, tuple[bytes, str, bool]] = {}
         dynamic = self._elf.dynamic
         if Tag.VERNEED not in dynamic or self._names < 0:

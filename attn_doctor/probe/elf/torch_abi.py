@@ -20,7 +20,7 @@ _TELLING = (
 
 
 def torch_abi(torch_lib: Path) -> StringAbi | Unreadable | None:
-    """The ABI of the torch whose lib folder this is; None when libc10.so exports none of the telling symbols."""
+    """The ABI of the torch whose lib folder this is; None when its libc10.so exports no telling symbol."""
     path = torch_lib / "libc10.so"
     try:
         with ElfFile(str(path)) as elf:

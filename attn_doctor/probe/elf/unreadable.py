@@ -33,7 +33,7 @@ class Unreadable:
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason.value}: {self.detail}" if self.detail else f"{self.path}: {self.reason.value}"
+        return ": ".join(part for part in (str(self.path), self.reason.value, self.detail) if part)
 
 
 class CannotRead(Exception):

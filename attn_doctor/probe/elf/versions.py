@@ -1,4 +1,4 @@
-"""Symbol versions: the newest GLIBC and GLIBCXX that a library needs, and the newest that libstdc++ offers."""
+"""Symbol versions: the newest GLIBC and GLIBCXX that a library needs, and what libstdc++ offers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .loader import Loaded, LoaderView, Scope
+from .loader import LoaderView
+from .process import Loaded, Scope
 from .unreadable import CannotRead, Reason, Unreadable
 
 
@@ -34,7 +35,7 @@ class MissingVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Libstdcxx:
-    """The libstdc++.so.6 that an extension would get, and the newest it offers. Digits only; empty when none."""
+    """The libstdc++.so.6 that an extension would get, and the newest versions it offers, digits only."""
 
     path: Path
     glibcxx: str
@@ -66,8 +67,9 @@ def missing_versions(libraries: Iterable[Loaded], scope: Scope) -> tuple[Missing
             if provider is None or wanted.weak:
                 continue
             offered = provider.symbols.offered_versions()
-            # A library without any versions gets a warning from the loader, and is taken.
-            if offered and wanted.version not in offered:
+            # Without definitions the loader warns and goes on; without even a version table it aborts the process
+            # at the first look-up ("Inconsistency detected by ld.so: ... check_match", seen with glibc 2.36).
+            if wanted.version not in offered and (offered or not provider.symbols.versioned):
                 found.append(
                     MissingVersion(
                         version=wanted.version,
@@ -108,4 +110,5 @@ def _order(version: str, prefix: str) -> tuple[int, ...]:
     if digits == version:
         return ()
     parts = digits.split(".")
-    return tuple(int(part) for part in parts) if all(part.isdecimal() and len(part) < 9 for part in parts) else ()
+    numbers = all(part.isascii() and part.isdecimal() and len(part) < 9 for part in parts)
+    return tuple(int(part) for part in parts) if numbers else ()

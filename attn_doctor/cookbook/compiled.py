@@ -1,0 +1,52 @@
+"""The shelf as one JSON file, made when the wheel is built (hatchling calls `initialize`).
+
+A hundred TOML files take longer to parse than all the rest of `check --quick` takes; a checkout has no such file
+and parses them. Imports nothing of ours: hatchling loads this file by its path, in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+else:
+    try:
+        from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+    except ImportError:  # at run time, where only the name of the file is wanted
+        BuildHookInterface = object
+
+COMPILED = "shelf.json"
+
+
+def compile_shelf(folder: Path) -> str:
+    """Every recipe below the folder, as JSON text: library, SHA-256 of the file, and its table."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    found = []
+    for file in sorted(folder.glob("*/*/recipe.toml")):
+        raw = file.read_bytes()
+        table = tomllib.loads(raw.decode())
+        found.append({"library": file.parent.parent.name, "sha256": hashlib.sha256(raw).hexdigest(), "table": table})
+    return json.dumps(found, default=str, separators=(",", ":"))
+
+
+class ShelfHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-ignore]
+    """Puts the compiled shelf into the wheel."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called by hatchling before a wheel is built; an editable install reads the checkout itself."""
+        if version == "editable":
+            return
+        made = Path(self.directory) / COMPILED
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(compile_shelf(Path(self.root) / "recipes"))
+        build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{COMPILED}"

@@ -1,0 +1,197 @@
+"""What every test may use: the command line as a person runs it, and throwaway environments to examine.
+
+`doctor(...)` runs `python -m attn_doctor ...` in a process of its own, with nothing of this shell's environment
+that would change the answer. `environment()` makes a fresh virtual environment without pip, to plant packages in;
+`environment(torch=True)` also sees the site-packages of the Python that runs the tests, torch among them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import textwrap
+import venv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import attn_doctor
+
+#: `-m attn_doctor` finds the package here, installed or not.
+CHECKOUT = Path(attn_doctor.__file__).resolve().parent.parent
+
+#: Variables that change what the doctor examines, finds or writes.
+_LEFT_OUT = (
+    "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD",
+    "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURMD_NODENAME", "NO_COLOR", "FORCE_COLOR",
+    "COLUMNS", "TMPDIR", "TRITON_CACHE_DIR", "HF_HOME",
+)  # fmt: skip
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="the Python that runs the tests has no torch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How one call of the command line ended."""
+
+    arguments: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+    @functools.cached_property
+    def report(self) -> dict[str, Any]:
+        """The JSON report on standard output."""
+        value: dict[str, Any] = json.loads(self.stdout)
+        return value
+
+    @property
+    def findings(self) -> dict[str, dict[str, Any]]:
+        """Findings by id, symptoms that hang under another one too."""
+        found: dict[str, dict[str, Any]] = {}
+        waiting = list(self.report["findings"])
+        while waiting:
+            finding = waiting.pop(0)
+            found.setdefault(finding["id"], finding)
+            waiting += finding["symptoms"]
+        return found
+
+    def fact(self, name: str) -> Any:
+        """A known fact's value; otherwise its state in parentheses, with the reason: `(absent) no torch`."""
+        fact = self.report["facts"][name]
+        return fact["value"] if fact["state"] == "known" else f"({fact['state']}) {fact['reason']}"
+
+
+def clean_environment(**changes: str | None) -> dict[str, str]:
+    """This process's variables without those that would change an answer; None takes one out."""
+    kept = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
+    kept.update({name: value for name, value in changes.items() if value is not None})
+    return {name: value for name, value in kept.items() if changes.get(name, "") is not None}
+
+
+def command(*arguments: object) -> list[str]:
+    """The command line as a list, for tests that start it themselves (cwd must be CHECKOUT)."""
+    return [sys.executable, "-m", "attn_doctor", *(str(argument) for argument in arguments)]
+
+
+class Doctor:
+    """Runs the command line; `check` also holds its report against the schema."""
+
+    def __init__(self, schema: Callable[[], Any]) -> None:
+        self._schema = schema
+
+    def __call__(
+        self,
+        *arguments: object,
+        env: Mapping[str, str | None] | None = None,
+        limit: float = 120.0,
+        before: Callable[[], None] | None = None,
+    ) -> Run:
+        """`env` changes variables (None removes one); over `limit` seconds is a failure; `before` runs in the child."""
+        line = command(*arguments)
+        done = subprocess.run(
+            line,
+            capture_output=True,
+            timeout=limit,
+            cwd=CHECKOUT,
+            env=clean_environment(**dict(env or {})),
+            stdin=subprocess.DEVNULL,
+            preexec_fn=before,
+        )
+        return Run(
+            arguments=tuple(line[3:]),
+            status=done.returncode,
+            stdout=done.stdout.decode(errors="replace"),
+            stderr=done.stderr.decode(errors="replace"),
+        )
+
+    def check(self, environment: Environment, *arguments: object, **options: Any) -> Run:
+        """`check --json` of an environment: a whole and valid report, whatever is wrong with the environment."""
+        run = self("check", "--json", "--python", environment.python, *arguments, **options)
+        assert run.stderr == ""
+        self._schema().validate(run.report)
+        assert run.report["summary"]["exit_status"] == run.status
+        # Two environments may share their base Python: the report must be about the one that was named.
+        assert Path(run.report["target"]["python"]).parent == environment.python.parent
+        return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """A virtual environment to plant things in."""
+
+    folder: Path
+    python: Path
+    site: Path
+    """Its site-packages."""
+
+    def module(self, name: str, source: str = "") -> Path:
+        """A package of that import name; gives its __init__.py."""
+        file = self.site.joinpath(*name.split("."), "__init__.py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(source))
+        return file
+
+    def metadata(self, name: str, version: str = "1.0", *more: str) -> Path:
+        """A dist-info folder; `more` are further lines of METADATA."""
+        info = self.site / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir(exist_ok=True)
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *more]
+        (info / "METADATA").write_text("\n".join(lines) + "\n")
+        (info / "RECORD").write_text(f"{info.name}/METADATA,,\n")
+        return info
+
+    def package(self, name: str, version: str, source: str = "", *, imports: str | None = None) -> Path:
+        """Both: a distribution and the package that it brings."""
+        self.metadata(name, version)
+        return self.module(imports or name.replace("-", "_"), source)
+
+
+def make_environment(folder: Path, *, torch: bool = False) -> Environment:
+    """Makes one in `folder`."""
+    venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
+    site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    if torch:
+        # No copy and no install of gigabytes; what is planted in `site` still comes first.
+        (site / "the_tests_own.pth").write_text(sysconfig.get_paths()["platlib"] + "\n")
+    return Environment(folder=folder, python=folder / "bin" / "python", site=site)
+
+
+@pytest.fixture(scope="session")
+def doctor() -> Doctor:
+    """The command line."""
+
+    @functools.cache
+    def schema() -> Any:
+        done = subprocess.run(
+            command("schema"), capture_output=True, check=True, cwd=CHECKOUT, env=clean_environment(), timeout=60
+        )
+        loaded = json.loads(done.stdout)
+        kind = jsonschema.validators.validator_for(loaded)
+        kind.check_schema(loaded)
+        return kind(loaded)
+
+    return Doctor(schema)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Callable[..., Environment]:
+    """Makes fresh environments below tmp_path: `environment()`, `environment(torch=True)`."""
+    made = 0
+
+    def make(*, torch: bool = False) -> Environment:
+        nonlocal made
+        made += 1
+        return make_environment(tmp_path / f"environment-{made}", torch=torch)
+
+    return make

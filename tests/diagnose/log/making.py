@@ -1,0 +1,29 @@
+"""Small recipes for tests of the engine alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.cookbook.build import build
+from attn_doctor.cookbook.recipe import Recipe
+
+
+def made(id_: str, *logs: dict[str, Any], **more: Any) -> Recipe:
+    """A recipe with these [[log]] tables."""
+    table = {
+        "format": 1,
+        "id": id_,
+        "title": id_,
+        "severity": "warning",
+        "checked": "2026-11-21",
+        "status": "stable",
+        "since": "0.1.0",
+        "what": "a test",
+        "why": "a test",
+        "reference": [],
+        "log": list(logs),
+        "case": [],
+        **more,
+    }
+    return build(table, library="tests", origin="a test", file=Path("none"), sha256="0")

@@ -1,0 +1,255 @@
+"""From matches to a diagnosis: what wins, what facts decide, what is left open."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.assume import assume
+from attn_doctor.diagnose.log.explain import explain, explain_text
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
+from attn_doctor.model.findings import Diagnosis, Severity
+from tests.diagnose.log.making import made
+
+TOO_OLD = made(
+    "gpu-too-old",
+    {"pattern": "only supports Ampere"},
+    when=[{"fact": "gpu.compute_capability", "below": "8.0", "for_each": "gpu"}],
+    rank=30,
+)
+TOO_NEW = made(
+    "package-too-old",
+    {"pattern": "only supports Ampere"},
+    when=[{"fact": "gpu.compute_capability", "at_least": "10.0", "for_each": "gpu"}],
+    rank=40,
+)
+BOTH = (TOO_OLD, TOO_NEW)
+TEXT = "RuntimeError: it only supports Ampere GPUs"
+
+
+def said(text: str, *recipes: object, facts: FactSet | None = None) -> Diagnosis:
+    return explain_text(text, recipes, facts or FactSet()).diagnosis  # type: ignore[arg-type]
+
+
+def ids(diagnosis: Diagnosis) -> list[str]:
+    return [finding.id for finding in diagnosis.findings]
+
+
+def node(**values: str | int) -> FactSet:
+    return FactSet(
+        Fact(name=FactName.parse(name.replace("__", ".")), state=Known(value), how="probed", origin=Origin.PROBED)
+        for name, value in values.items()
+    )
+
+
+def test_opposite_causes_are_both_offered_with_the_question() -> None:
+    """Without a fact, one text means either."""
+    diagnosis = said(TEXT, *BOTH)
+
+    assert ids(diagnosis) == ["gpu-too-old", "package-too-old"]
+    assert {finding.certainty for finding in diagnosis.findings} == {"inferred"}
+    assert {str(fact.name) for question in diagnosis.open_questions for fact in question.undecided} == {
+        "gpu.0.compute_capability"
+    }
+
+
+@pytest.mark.parametrize(("gpu", "cause"), [("7.5", "gpu-too-old"), ("12.0", "package-too-old")])
+def test_facts_decide(gpu: str, cause: str) -> None:
+    """The GPU tells which of the two it is; on one that is neither, it is neither."""
+    diagnosis = said(TEXT, *BOTH, facts=assume(FactSet(), [f"gpu.compute_capability={gpu}"]))
+
+    assert ids(diagnosis) == [cause]
+    assert diagnosis.findings[0].certainty == "seen"
+    assert diagnosis.open_questions == ()
+    assert ids(said(TEXT, *BOTH, facts=assume(FactSet(), ["gpu.compute_capability=9.0"]))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("Your Tesla T4 GPU has compute capability 7.5.", "gpu-too-old"),
+        (
+            "NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch",
+            "package-too-old",
+        ),
+        ("GPU 0: NVIDIA GeForce RTX 5090 (UUID: GPU-1)", "package-too-old"),
+        ("requires device with capability <= (9, 0) but your GPU has capability (12, 0) (too new)", "package-too-old"),
+    ],
+)
+def test_the_log_tells_its_gpu(line: str, cause: str) -> None:
+    """What another line of the log says of the GPU decides, and is quoted."""
+    diagnosis = said(f"{line}\n{TEXT}", *BOTH)
+
+    assert ids(diagnosis) == [cause]
+    assert "line 1" in diagnosis.findings[0].evidence[0].how
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "this needs compute capability of at least 8.0",
+        "NVIDIA RTX 5000",
+        "Feature '.bf16' requires .target sm_80",
+        "a GPU",
+    ],
+)
+def test_what_does_not_tell_the_gpu(line: str) -> None:
+    """A capability that is asked for, and a name of several GPUs, decide nothing."""
+    assert ids(said(f"{line}\n{TEXT}", *BOTH)) == ["gpu-too-old", "package-too-old"]
+
+
+def test_a_log_of_another_machine() -> None:
+    """What the log says of its GPU stands above this node's, and says so; what a person assumes stands above both."""
+    log = f"Your GPU has compute capability 7.5.\n{TEXT}"
+    here = node(listed__gpu=1, gpu__0__compute_capability="12.0")
+    (finding,) = said(log, *BOTH, facts=here).findings
+
+    assert finding.id == "gpu-too-old"
+    assert "this node has 12.0" in finding.evidence[0].how
+    assert ids(said(log, *BOTH, facts=assume(FactSet(), ["gpu.compute_capability=12.0"]))) == ["package-too-old"]
+
+
+def test_a_node_without_a_gpu_did_not_write_the_log() -> None:
+    """A login node refutes nothing about GPUs."""
+    assert ids(said(TEXT, *BOTH, facts=node(listed__gpu=0))) == ["gpu-too-old", "package-too-old"]
+
+
+def test_text_that_proves_itself() -> None:
+    """`confirms`: no fact speaks against it."""
+    recipe = made(
+        "sure", {"pattern": "only supports Ampere", "confirms": True}, when=[{"fact": "torch.version", "below": "2.0"}]
+    )
+
+    assert ids(said(TEXT, recipe, facts=node(torch__version="2.8.0"))) == ["sure"]
+
+
+def test_conditions_of_a_text_alone() -> None:
+    """`when` of a pattern stands in place of the recipe's."""
+    log = {"pattern": "broken", "when": [{"fact": "log.fp32_operands", "equals": "k"}]}
+    recipe = made("k-only", log, when=[{"fact": "torch.version", "below": "1.0"}])
+    text = "RuntimeError: broken query.dtype: c10::Half key.dtype: float and value.dtype: c10::Half instead."
+
+    assert ids(said(text, recipe)) == ["k-only"]
+    assert ids(said(text.replace("float", "c10::Half"), recipe)) == []
+    assert ids(said("RuntimeError: broken", recipe)) == ["k-only"]
+
+
+def test_wrappers_lose() -> None:
+    """An outer line is only worth saying where nothing else explains the log."""
+    inner = made("inner", {"pattern": "the cause", "confirms": True})
+    outer = made("outer", {"pattern": "it failed", "wrapper": True, "confirms": True}, rank=1)
+    log = "error: it failed\nValueError: the cause\nsubprocess: it failed"
+
+    assert ids(said(log, inner, outer)) == ["inner"]
+    assert ids(said("error: it failed", inner, outer)) == ["outer"]
+
+
+def test_the_innermost_exception_comes_first() -> None:
+    """Of a chain, what was raised first, whatever the ranks."""
+    inner = made("inner", {"pattern": "the cause", "confirms": True}, rank=90)
+    outer = made("outer", {"pattern": "the result", "confirms": True}, rank=10)
+    log = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: the cause\n\n'
+        "During handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "b.py", line 1, in f\nRuntimeError: the result'
+    )
+    assert ids(said(log, inner, outer)) == ["inner", "outer"]
+
+
+def test_outranked_in_the_same_unit_only() -> None:
+    """`outranks` speaks of one message, not of the whole log."""
+    special = made("special", {"pattern": "message of xformers", "outranks": ["general"], "confirms": True})
+    general = made("general", {"pattern": "message", "confirms": True}, {"pattern": "messages"})
+
+    assert ids(said("ValueError: message of xformers", special, general)) == ["special"]
+    assert ids(said("ValueError: message of xformers\nValueError: messages", special, general)) == [
+        "special",
+        "general",
+    ]
+
+
+def test_unless_and_nearby() -> None:
+    """What stands in the same unit, and what stands close by."""
+    recipe = made("r", {"pattern": "needle", "unless": "harmless", "nearby": "compiling", "unless_nearby": "rocm"})
+
+    assert ids(said("compiling\nValueError: needle", recipe)) == ["r"]
+    assert ids(said("ValueError: needle", recipe)) == []
+    assert ids(said("compiling\nValueError: needle harmless", recipe)) == []
+    assert ids(said("compiling for rocm\nValueError: needle", recipe)) == []
+    assert ids(said("compiling\n" + "step\n" * 5000 + "ValueError: needle", recipe)) == []
+
+
+def test_kinds_of_units() -> None:
+    """A text may mean something as an exception, and nothing as a warning."""
+    recipe = made("r", {"pattern": "needle", "kind": ["traceback", "message"]})
+
+    assert ids(said("ValueError: needle", recipe)) == ["r"]
+    assert ids(said("WARNING: needle", recipe)) == []
+
+
+def test_severities() -> None:
+    """An exception shows that the trouble was reached; a warning shows what the recipe says; info stays info."""
+    recipe = made("r", {"pattern": "needle"})
+
+    assert said("ValueError: needle", recipe).findings[0].severity is Severity.ERROR
+    assert said("x.py:3: UserWarning: needle", recipe).findings[0].severity is Severity.WARNING
+    assert (
+        said("ValueError: needle", made("r", {"pattern": "needle"}, severity="info")).findings[0].severity
+        is Severity.INFO
+    )
+    told = made("r", {"pattern": "needle", "severity": "info"})
+    assert said("ValueError: needle", told).findings[0].severity is Severity.INFO
+
+
+def test_extracted_facts_decide() -> None:
+    """What a pattern takes out of the text is a fact like others."""
+    recipe = made(
+        "driver",
+        {"pattern": r"driver (?P<found>\d+\.\d+) is here", "extracts": {"found": "driver.version"}},
+        when=[{"fact": "driver.version", "below": "550"}],
+    )
+    assert ids(said("ValueError: driver 535.10 is here", recipe)) == ["driver"]
+    assert ids(said("ValueError: driver 580.10 is here", recipe)) == []
+
+
+def test_many_logs_one_finding() -> None:
+    """512 ranks that say the same are one finding that names them, by prefix or by file name."""
+    recipe = made("r", {"pattern": "needle", "confirms": True})
+    scanner = Scanner(Patterns([recipe]))
+    logs = [scanner.scan(f"logs/rank_{rank}.log", ["step 1\nValueError: needle\n"]) for rank in range(512)]
+    (finding,) = explain(logs, FactSet()).diagnosis.findings
+
+    assert finding.subjects == tuple(f"rank {rank}" for rank in range(512))
+    assert finding.locations[0].file == "logs/rank_0.log"
+    assert (finding.locations[0].line, finding.locations[0].note) == (2, "ValueError: needle")
+
+
+def test_logs_that_disagree() -> None:
+    """Each log is judged by its own GPU; what they do not agree in is no fact of the whole."""
+    scanner = Scanner(Patterns(BOTH))
+    old = scanner.scan("a", [f"Your GPU has compute capability 7.5.\n{TEXT}\n"])
+    new = scanner.scan("b", [f"Your GPU has compute capability 12.0.\n{TEXT}\n"])
+    told = explain([old, new], FactSet())
+
+    assert {finding.id: finding.locations[0].file for finding in told.diagnosis.findings} == {
+        "gpu-too-old": "a",
+        "package-too-old": "b",
+    }
+    assert told.facts.value("gpu.0.compute_capability") is None
+
+
+def test_an_unknown_failure_is_told() -> None:
+    """The last exception that no recipe knows is named with its line."""
+    scanned = Scanner(Patterns([TOO_OLD])).scan("a", ["step\nKeyError: 'text'\n"])
+
+    assert scanned.last_failure == (2, "KeyError: 'text'")
+    assert scanned.failures == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n\n\n", "\x00" * 5000, "\ufffd\x1b[", "│" * 300, "a" * 100_000, "[" * 5000, "(pid=" * 2000]
+)
+def test_garbage(text: str) -> None:
+    """Anything gets an answer."""
+    assert ids(said(text, *BOTH)) == []

@@ -1,0 +1,64 @@
+"""Chunks become numbered lines, however they are cut."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_doctor.diagnose.log.lines import PIECE, blocks
+
+
+def read(*chunks: str) -> list[tuple[int, str]]:
+    return [(number, line) for block in blocks(chunks) for number, line in zip(block.numbers, block.lines, strict=True)]
+
+
+@given(lines=st.lists(st.text("ab \t", max_size=20), min_size=1), cuts=st.lists(st.integers(0, 300), max_size=5))
+def test_chunks_end_anywhere(lines: list[str], cuts: list[int]) -> None:
+    """Where the text is cut makes no difference."""
+    text = "\n".join(lines)
+    places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
+    chunks = [text[a:b] for a, b in zip(places, places[1:], strict=False)]
+
+    assert read(*chunks) == read(text)
+
+
+def test_numbers_are_those_of_the_file() -> None:
+    """Carriage returns, colours and endless lines do not shift them."""
+    text = f"one\r\n10%\r20%\rdone\n\x1b[31mthree\x1b[0m\n{'x' * (3 * PIECE)}\nfive"
+
+    assert read(text)[0] == (1, "one")
+    assert (2, "done") in read(text)
+    assert (3, "three") in read(text)
+    assert read(text)[-1] == (5, "five")
+    assert all(len(line) <= PIECE for _, line in read(text))
+
+
+def test_a_line_of_many_megabytes() -> None:
+    """It is looked at in pieces that overlap, all of one number."""
+    lines = read(*["y" * 1_000_000] * 9, "needle", "\nlast")
+
+    assert {number for number, line in lines if "y" in line} == {1}
+    assert any("needle" in line for _, line in lines)
+    assert lines[-1] == (2, "last")
+
+
+def test_broken_lines_are_joined() -> None:
+    """Lines that were broken at a terminal's width are whole again, and have the number of their first part."""
+    long = "RuntimeError: " + "word " * 60
+    broken = [long[at : at + 100] for at in range(0, len(long), 100)]
+
+    assert (2, long) in read("\n".join(["step", *broken, "step"]))
+
+
+def test_lines_of_one_length_are_not_joined() -> None:
+    """A table's lines are no broken line."""
+    rows = [f"[2026-11-21 10:00:{second:02}] {'x' * 70}" for second in range(50)]
+
+    assert [line for _, line in read("\n".join(rows))] == rows
+
+
+def test_a_traceback_inside_a_string() -> None:
+    """Error files of launchers hold tracebacks as JSON."""
+    lines = read('{"message": "Traceback (most recent call last):\\n  File \\"a.py\\", line 1\\nRuntimeError: x"}')
+
+    assert [line for _, line in lines][1] == '  File "a.py", line 1'

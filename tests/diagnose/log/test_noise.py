@@ -1,0 +1,103 @@
+"""Whatever a launcher, a container or a terminal puts around a message, it is found: tried on every recipe's own texts."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook.recipe import Case, Recipe
+from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.model.facts import Fact, FactSet, Known, Origin
+
+RECIPES = shelf.bundled()
+FOUND = [
+    (recipe, case)
+    for recipe in RECIPES
+    for case in recipe.cases
+    if case.log is not None and case.expect in ("finds", "open")
+]
+
+
+def each(prefix: str) -> Callable[[str], str]:
+    return lambda log: "\n".join(prefix + line for line in log.split("\n"))
+
+
+def interleaved(log: str) -> str:
+    """Four ranks say it at the same time, each its own number of lines ahead."""
+    rng = random.Random(log)
+    waiting = {rank: log.split("\n") for rank in range(4)}
+    lines = []
+    while waiting:
+        rank = rng.choice(list(waiting))
+        lines.append(f"[rank{rank}]: {waiting[rank].pop(0)}")
+        if not waiting[rank]:
+            del waiting[rank]
+    return "\n".join(lines)
+
+
+def broken(width: int) -> Callable[[str], str]:
+    """As a terminal or a scheduler breaks lines: in the middle of words."""
+    return lambda log: "\n".join(
+        "\n".join(line[at : at + width] for at in range(0, max(len(line), 1), width)) for line in log.split("\n")
+    )
+
+
+def boxed(log: str) -> str:
+    """As rich draws it."""
+    return "\n".join(f"│ {line:<100} │" for line in log.split("\n"))
+
+
+NOISE: dict[str, Callable[[str], str]] = {
+    "rank": each("[rank3]: "),
+    "default": each("[default0]:"),
+    "srun": each("12: "),
+    "mpi": each("[1,7]<stderr>:"),
+    "ray": each("(TrainerActor pid=4711, ip=10.0.0.7) "),
+    "vllm": each("(EngineCore_DP0 pid=99) ERROR 05-01 12:00:00 [core.py:396] "),
+    "docker": each("trainer-1  | "),
+    "kubernetes": each("2026-11-21T10:00:00.123456789Z stderr F "),
+    "logging": each("2026-11-21 10:00:00,123 - "),
+    "journal": each("Nov 21 10:00:00 node12 train[77]: "),
+    "colours": lambda log: "\n".join(f"\x1b[31m{line[:7]}\x1b[0m\x1b[1;33m{line[7:]}\x1b[0m" for line in log.split("\n")),
+    "crlf": lambda log: log.replace("\n", "\r\n"),
+    "indented": lambda log: textwrap.indent(log, " " * 6),
+    "boxed": boxed,
+    "interleaved": interleaved,
+    "wrapped": broken(200),
+    "progress": lambda log: "  5%|▌         | 5/100 [00:01<00:19,  4.99it/s]\r  6%|▌         | 6/100 [00:01<00:19,  4.99it/s]" + log,
+    "both": lambda log: each("[rank3]: ")(each("[2026-11-21 10:00:00,123] ")(log)).replace("\n", "\r\n"),
+    "among others": lambda log: "step 1 loss 0.3\n" * 5000 + log + "\n" + "step 2 loss 0.2\n" * 5000,
+}  # fmt: skip
+
+
+def given(case: Case) -> FactSet:
+    return FactSet(
+        Fact(name=name.of("0") if name.each else name, state=Known(value), how="the case", origin=Origin.ASSUMED)
+        for name, value in case.facts
+    )
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_noise_hides_nothing(noise: str) -> None:
+    """The texts of all recipes are found in any dress."""
+    dress = NOISE[noise]
+    hidden = [
+        (recipe.id, case.log)
+        for recipe, case in FOUND
+        if case.log is not None and not explain_text(dress(case.log), [recipe], given(case)).diagnosis.findings
+    ]
+
+    assert len(FOUND) > 100
+    assert hidden == []
+
+
+def test_ranks_are_told_apart() -> None:
+    """Interleaved ranks are put back in order, and each is named."""
+    log = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nRuntimeError: FlashAttention only support fp16 and bf16 data type'
+    (finding, *_) = explain_text(interleaved(log), RECIPES, FactSet()).diagnosis.findings
+
+    assert sorted(finding.subjects) == ["rank 0", "rank 1", "rank 2", "rank 3"]

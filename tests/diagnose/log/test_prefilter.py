@@ -1,0 +1,68 @@
+"""The prefilter never misses, and pattern literals are what patterns hold."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook.literals import SHORTEST, required
+from attn_doctor.diagnose.log.prefilter import Prefilter
+
+WORDS = st.text("abcEFx _:.'", min_size=SHORTEST, max_size=12).map(str.strip).filter(lambda text: len(text) >= SHORTEST)
+
+
+@given(literals=st.lists(WORDS, min_size=1, max_size=8), before=st.text("abEx ", max_size=9), data=st.data())
+def test_never_misses(literals: list[str], before: str, data: st.DataObject) -> None:
+    """Whatever stands around a literal, it is hit."""
+    literal = data.draw(st.sampled_from(literals))
+
+    assert Prefilter(literals).hit(before + literal + before)
+
+
+@given(literals=st.lists(WORDS, min_size=1, max_size=5), text=st.text("012 \n", max_size=40))
+def test_passes_over_the_rest(literals: list[str], text: str) -> None:
+    """Text without any of their characters is not hit."""
+    assert not Prefilter(literals).hit(text)
+
+
+def test_a_blank_stands_for_a_line_end() -> None:
+    """Words may have come apart."""
+    assert Prefilter(["Ampere GPUs or newer"]).hit("only supports Ampere GPUs\n   or newer.")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literals"),
+    [
+        ("FlashAttention only", {"FlashAttention only"}),
+        (r"undefined symbol: \S*SetDevice", {"undefined symbol:"}),
+        ("(?:alpha|beta gamma)x", {"alpha", "beta gamma"}),
+        ("(?:alpha)?beta", {"beta"}),
+        (r"ab\d+cd", set()),
+        ("(?:alpha|x)", set()),
+        ("(?i)alpha", set()),
+        ("(?:word)+", {"word"}),
+        ("(?:word)*", set()),
+        ("needle(?=s)", {"needle"}),
+    ],
+)
+def test_required(pattern: str, literals: set[str]) -> None:
+    """Only what every match holds."""
+    assert required(pattern) == literals
+
+
+def test_required_of_the_shelf() -> None:
+    """Every text that a recipe's pattern matches in its own cases holds one of its literals."""
+    tried = 0
+    for recipe in shelf.bundled():
+        for known in recipe.logs:
+            for case in recipe.cases:
+                found = re.search(known.pattern, case.log or "", re.MULTILINE)
+                if found:
+                    tried += 1
+                    flat = " ".join(found[0].split())
+                    assert any(literal in flat for literal in required(known.pattern)), known.pattern
+    assert tried > 100

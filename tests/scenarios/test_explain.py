@@ -1,0 +1,273 @@
+"""`attn-doctor explain` and `check -- COMMAND`, end to end, with texts that real libraries really raise where a CPU can."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from attn_doctor.wire import report_v1
+from tests.conftest import CHECKOUT, Doctor, clean_environment, command, needs_torch
+
+AMPERE = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n"
+
+
+def explain(doctor: Doctor, text: str, *options: object, tmp_path: Path) -> dict[str, Any]:
+    """The report on a text, held against the schema."""
+    file = tmp_path / "a.log"
+    file.write_text(text)
+    run = doctor("explain", "--json", file, *options)
+    assert run.status in (0, 1), run.stderr
+    report: dict[str, Any] = json.loads(run.stdout)
+    jsonschema.validate(report, json.loads(report_v1.json_schema()))
+    assert report["summary"]["exit_status"] == run.status
+    return report
+
+
+def causes(report: dict[str, Any]) -> list[str]:
+    return [finding["id"] for finding in report["findings"]]
+
+
+def test_one_text_with_opposite_causes(doctor: Doctor, tmp_path: Path) -> None:
+    """The GPU decides; without it both are offered, with the question."""
+    both = explain(doctor, AMPERE, tmp_path=tmp_path)
+
+    assert {"gpu-before-ampere", "flash-attn-too-old-for-gpu"} <= set(causes(both))
+    assert any("compute_capability" in fact["fact"] for one in both["open_questions"] for fact in one["undecided"])
+    assert causes(explain(doctor, AMPERE, "--gpu", "t4", tmp_path=tmp_path))[0] == "gpu-before-ampere"
+    blackwell = causes(explain(doctor, AMPERE, "--assume", "gpu.name=2x RTX 5090", tmp_path=tmp_path))
+    assert blackwell[0] == "flash-attn-too-old-for-gpu"
+    assert "gpu-before-ampere" not in blackwell
+
+
+def test_by_the_facts_of_another_node(doctor: Doctor, tmp_path: Path) -> None:
+    """`--facts` takes a report of the node that wrote the log."""
+    node = explain(doctor, "", "--gpu", "t4", tmp_path=tmp_path)
+    file = tmp_path / "node.json"
+    file.write_text(json.dumps(node))
+
+    assert causes(explain(doctor, AMPERE, "--facts", file, tmp_path=tmp_path))[0] == "gpu-before-ampere"
+
+
+def test_what_is_said(doctor: Doctor, tmp_path: Path) -> None:
+    """For a person: the cause, the log's own line with its number, a cure, and how sure."""
+    file = tmp_path / "train.log"
+    file.write_text(f"step 1\n{AMPERE}")
+    run = doctor("explain", file, "--gpu", "t4")
+
+    assert run.status == 1
+    assert f"[error] gpu-before-ampere  {file}:2" in run.stdout
+    assert "line 2" in run.stdout
+    assert "FlashAttention only supports Ampere GPUs or newer." in run.stdout
+    assert "cure" in run.stdout
+    assert "?" not in run.stdout.replace("?,", "")
+
+
+def test_nothing_known(doctor: Doctor, tmp_path: Path) -> None:
+    """What is not ours gets no guess, exit status 0, and no clean bill; -v lists what was looked for."""
+    file = tmp_path / "train.log"
+    file.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 50.00 MiB.\n")
+    run = doctor("explain", "-v", file)
+
+    assert run.status == 0
+    assert "nothing known" in run.stdout
+    assert "no clean bill" in run.stdout
+    assert "CUDA out of memory" in run.stdout
+    assert "gpu-before-ampere" in run.stdout
+
+
+def test_ranks_of_a_folder(doctor: Doctor, tmp_path: Path) -> None:
+    """The same cause in packed and plain per-rank logs is one finding that names the ranks."""
+    for rank in range(40):
+        (tmp_path / f"rank{rank}.log").write_text(f"step 1\n{AMPERE}")
+    (tmp_path / "rank40.log.gz").write_bytes(gzip.compress(AMPERE.encode()))
+    run = doctor("explain", "--gpu", "t4", tmp_path)
+
+    assert run.status == 1
+    assert run.stdout.count("[error]") == 1
+    assert "ranks 0-40" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "status"),
+    [
+        ("", (), 0),
+        ("ok\n", (), 0),
+        (AMPERE, (), 1),
+        (AMPERE, ("--skip", "flash-attn", "--skip", "extension"), 0),
+        (AMPERE, ("--only", "triton"), 0),
+        (AMPERE, ("--assume", "gpu.nonsense=3"), 2),
+        (AMPERE, ("--gpu", "voodoo2"), 2),
+        (AMPERE, ("--facts", "/nowhere"), 2),
+        (AMPERE, ("--here", "--facts", "/nowhere"), 2),
+    ],
+)
+def test_exit_status(doctor: Doctor, tmp_path: Path, text: str, arguments: tuple[str, ...], status: int) -> None:
+    """1 something known, 0 nothing, 2 for what a person got wrong."""
+    file = tmp_path / "a.log"
+    file.write_text(text)
+
+    assert doctor("explain", file, *arguments).status == status
+
+
+def test_named_files_that_are_not_there(doctor: Doctor) -> None:
+    """2, in words."""
+    run = doctor("explain", "/nowhere.log")
+
+    assert run.status == 2
+    assert "/nowhere.log" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00" * 100_000,
+        os.urandom(300_000),
+        b"x" * 3_000_000,
+        b"\xff\xfe" + b"\x00\xd8" * 500,
+        b"\x1f\x8b" + b"junk" * 9,
+    ],
+    ids=["empty", "nulls", "random", "one line", "broken utf-16", "broken gzip"],
+)
+def test_garbage(doctor: Doctor, tmp_path: Path, content: bytes) -> None:
+    """An answer, and no traceback."""
+    file = tmp_path / "a.log"
+    file.write_bytes(content)
+    run = doctor("explain", file)
+
+    assert run.status == 0, run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_standard_input() -> None:
+    """`… | attn-doctor explain -`."""
+    run = subprocess.run(
+        command("explain", "--json", "--gpu", "t4", "-"),
+        input=AMPERE, capture_output=True, text=True, cwd=CHECKOUT, env=clean_environment(), timeout=60,
+    )  # fmt: skip
+
+    assert causes(json.loads(run.stdout))[0] == "gpu-before-ampere"
+
+
+PROVOKED = {
+    "attn-mask-dtype": """
+        import torch
+        q = torch.zeros(1, 1, 4, 8, dtype=torch.bfloat16)
+        torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=torch.zeros(4, 4, dtype=torch.float16))
+    """,
+    "fp32-promoted-before-kernel": """
+        import torch
+        v = torch.zeros(1, 1, 4, 8, dtype=torch.bfloat16)
+        q = k = v * torch.ones(8)
+        torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    """,
+    "linear-dtype-mismatch": """
+        import torch
+        torch.nn.functional.linear(torch.zeros(2, 4), torch.zeros(3, 4, dtype=torch.bfloat16))
+    """,
+    "fsdp-mixed-parameter-dtype": """
+        raise ValueError("Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32")
+    """,
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("cause", PROVOKED)
+def test_errors_that_torch_really_raises(doctor: Doctor, tmp_path: Path, cause: str) -> None:
+    """The text of this torch, not one that was copied."""
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROVOKED[cause])], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 1
+
+    assert causes(explain(doctor, run.stderr, tmp_path=tmp_path))[0] == cause
+
+
+def test_errors_that_the_loader_really_raises(doctor: Doctor, tmp_path: Path) -> None:
+    """A library that is not there, in the loader's own words."""
+    run = subprocess.run(
+        [sys.executable, "-c", "import ctypes; ctypes.CDLL('libcudart.so.12')"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if run.returncode == 0:
+        pytest.skip("this machine has libcudart.so.12")
+    text = run.stderr.replace("OSError", "ImportError")
+
+    assert causes(explain(doctor, text, tmp_path=tmp_path))[0] == "cuda-runtime-major-mismatch"
+
+
+def check(*arguments: object, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command("check", "--", *arguments),
+        capture_output=True, text=True, cwd=CHECKOUT, env=clean_environment(), timeout=120, stdin=stdin,
+    )  # fmt: skip
+
+
+FAILS = "import sys; print('out'); print('err', file=sys.stderr, flush=True); raise RuntimeError('FlashAttention only supports Ampere GPUs or newer.')"
+
+
+def test_check_runs_a_command_and_explains_its_failure() -> None:
+    """Its output goes through as it is, the explanation goes to standard error, its exit status is ours."""
+    run = check(sys.executable, "-c", FAILS)
+
+    assert run.returncode == 1
+    assert run.stdout == "out\n"
+    assert run.stderr.startswith("err\n")
+    assert "gpu-before-ampere" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -SEGV $$", 139)]
+)
+def test_check_passes_the_status_through(script: str, status: int) -> None:
+    """Signals are 128 + N, as a shell says it; success says nothing more."""
+    run = check("bash", "-c", f"echo hello; {script}")
+
+    assert run.returncode == status
+    assert run.stdout == "hello\n"
+    assert bool(run.stderr) is (status != 0)
+
+
+def test_check_of_a_command_that_is_not_there() -> None:
+    """2, in words."""
+    run = check("/nowhere/train")
+
+    assert run.returncode == 2
+    assert "/nowhere/train" in run.stderr
+
+
+def test_check_does_not_wait_for_what_was_left_running() -> None:
+    """A child in the background that holds the pipes does not hold us."""
+    started = time.monotonic()
+    run = check("bash", "-c", "sleep 30 & echo hello")
+
+    assert (run.returncode, run.stdout) == (0, "hello\n")
+    assert time.monotonic() - started < 25
+
+
+def test_check_hands_a_signal_on() -> None:
+    """scancel ends the job, and the job says how it ended."""
+    process = subprocess.Popen(
+        command("check", "--", "bash", "-c", "trap 'echo saved; exit 9' TERM; echo ready; while true; do sleep 0.1; done"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT, env=clean_environment(),
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+
+    assert (out, process.returncode) == ("saved\n", 9)

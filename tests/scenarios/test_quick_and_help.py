@@ -1,0 +1,186 @@
+"""What only prints or reads files imports nothing heavy, in any process that it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Doctor, Environment, Run, needs_torch
+
+Make = Callable[..., Environment]
+
+#: Notes every import of something heavy in every process with this on its path: the doctor's, the patient's, forked.
+WATCH = """
+import os, sys
+
+HEAVY = {"torch", "triton", "flash_attn", "x_transformers", "pydantic", "click", "rich", "attn_doctor.cookbook.schema"}
+
+def who():
+    frame = sys._getframe()
+    while frame is not None:
+        if "/typer/" in frame.f_code.co_filename:
+            return "typer"
+        frame = frame.f_back
+    return "doctor" if "attn_doctor" in sys.modules else "patient"
+
+class Watch:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in HEAVY:
+            with open(os.environ["WATCH_FILE"], "a") as file:
+                file.write(who() + " " + name + "\\n")
+
+sys.meta_path.insert(0, Watch)
+"""
+#: rich writes the text report. Typer 0.29 turns every option's value into its type through pydantic (70 ms), older
+#: ones do not; what is asked here is whether attn-doctor does.
+LIGHT = {"doctor rich", "typer rich", "typer pydantic"}
+
+
+class Watched:
+    """The command line with the watch in every process; `imported` is what the last call noted."""
+
+    def __init__(self, doctor: Doctor, folder: Path) -> None:
+        self._doctor = doctor
+        self._file = folder / "imported"
+        self._path = folder / "watch"
+        self._path.mkdir()
+        (self._path / "sitecustomize.py").write_text(WATCH)
+        self.imported: set[str] = set()
+
+    def __call__(self, *arguments: object) -> Run:
+        self._file.write_text("")
+        run = self._doctor(*arguments, env={"PYTHONPATH": str(self._path), "WATCH_FILE": str(self._file)})
+        self.imported = set(self._file.read_text().splitlines())
+        return run
+
+
+@pytest.fixture
+def watched(doctor: Doctor, tmp_path: Path) -> Watched:
+    return Watched(doctor, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        ("check", "--help"),
+        ("recipes", "--help"),
+        ("recipes", "list"),
+        ("recipes", "show", "torch-cpu-build"),
+        ("recipes", "facts"),
+        ("schema",),
+    ],
+    ids=" ".join,
+)
+def test_what_only_prints_imports_nothing_heavy(watched: Watched, arguments: tuple[str, ...]) -> None:
+    """Help, version, recipes and schema come without torch, Triton, pydantic and click."""
+    run = watched(*arguments)
+
+    assert run.status == 0
+    assert run.stderr == ""
+    assert run.stdout.strip()
+    assert watched.imported <= LIGHT
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--format", "markdown"), ("--gpu", "h100")], ids=" ".join)
+def test_quick_imports_none_of_it_in_any_process(watched: Watched, environment: Make, options: tuple[str, ...]) -> None:
+    """--quick examines torch and the packages around it without importing one of them anywhere."""
+    env = environment(torch=True)
+    env.package("flash-attn", "2.8.3", "raise SystemExit('imported')")
+    env.package("x-transformers", "1.30.1", "raise SystemExit('imported')")
+
+    run = watched("check", "--quick", "--python", env.python, *options)
+
+    assert "x-transformers-rotary-fp32" in run.stdout
+    assert watched.imported <= LIGHT
+    if "--json" in options:
+        assert "doctor rich" not in watched.imported
+
+
+@needs_torch
+def test_the_watch_sees_what_a_full_check_imports(watched: Watched, environment: Make) -> None:
+    """Without --quick the patient imports torch and its packages; the doctor still does not."""
+    env = environment(torch=True)
+    env.package("x-transformers", "1.30.1")
+
+    watched("check", "--python", env.python)
+
+    assert {"patient torch", "patient x_transformers"} <= watched.imported
+    assert not {one for one in watched.imported if not one.startswith("patient ")} - LIGHT
+
+
+def test_the_checker_of_recipes_is_imported_by_who_needs_it(watched: Watched) -> None:
+    """The format's checker, and pydantic with it, is for `recipes test` and for recipes of one's own."""
+    run = watched("recipes", "test", "torch-cpu-build")
+
+    assert run.status == 0
+    assert "attn_doctor.cookbook.schema" in {one.split()[1] for one in watched.imported}
+
+
+def test_help_names_every_option_and_status(doctor: Doctor) -> None:
+    """`check --help` tells what the exit statuses mean."""
+    words = " ".join(doctor("check", "--help").stdout.split())
+
+    for option in ("--python", "--quick", "--config", "--gpu", "--assume", "--only", "--skip", "--recipes", "--accept",
+                   "--fail-on", "--strict", "--timeout", "--format", "--json", "--output", "--verbose"):  # fmt: skip
+        assert option in words
+    assert "Exit status: 0" in words
+
+
+def test_no_arguments_is_help(doctor: Doctor) -> None:
+    """Typing the bare command explains itself, with the status of wrong usage."""
+    run = doctor()
+
+    assert "Usage" in run.stdout + run.stderr
+    assert run.status == 2
+
+
+class TestTheReport:
+    """What a person, a machine and an issue tracker get of one and the same examination."""
+
+    @pytest.fixture
+    def sick(self, environment: Make) -> Environment:
+        env = environment()
+        env.package("x-transformers", "1.30.1", "__version__ = '1.30.1'")
+        env.package("flash-attn", "2.8.3", "raise ImportError('x.so: undefined symbol: _ZN3c10')")
+        return env
+
+    def test_names_the_interpreter_first(self, doctor: Doctor, sick: Environment) -> None:
+        """The first line says who was examined, in which version, and why that one."""
+        first = doctor("check", "--quick", "--python", sick.folder).stdout.splitlines()[0]
+
+        assert str(sick.python) in first
+        assert "venv" in first
+        assert "--python" in first
+
+    @pytest.mark.parametrize("options", [(), ("-v",)], ids=["short", "verbose"])
+    def test_is_plain_where_nobody_watches(self, doctor: Doctor, sick: Environment, options: tuple[str, ...]) -> None:
+        """No escape codes in a pipe, nor with NO_COLOR."""
+        run = doctor("check", "--python", sick.python, *options, env={"NO_COLOR": "1", "TERM": "xterm-256color"})
+
+        assert "\x1b" not in run.stdout
+        assert "x-transformers-rotary-fp32" in run.stdout
+        assert ("python.executable is" in run.stdout) == bool(options)
+
+    def test_comes_in_order_of_severity(self, doctor: Doctor, sick: Environment) -> None:
+        """Errors stand before warnings, and the exit status is theirs."""
+        run = doctor.check(sick)
+        severities = [finding["severity"] for finding in run.report["findings"]]
+
+        assert severities == sorted(severities, key=["error", "warning", "info"].index)
+        assert run.status == 1
+
+    def test_masks_names_in_markdown(self, doctor: Doctor, sick: Environment) -> None:
+        """A pasted report names neither home nor host, unless asked."""
+        changes = {"HOME": str(sick.folder), "SLURMD_NODENAME": "node-of-somebody"}
+        masked = doctor("check", "--quick", "--format", "markdown", "--python", sick.python, env=changes)
+        plain = doctor("check", "--quick", "--format", "markdown", "--show-names", "--python", sick.python, env=changes)
+
+        assert str(sick.folder) not in masked.stdout
+        assert "node-of-somebody" not in masked.stdout
+        assert str(sick.folder) in plain.stdout
+        assert "node-of-somebody" in plain.stdout
