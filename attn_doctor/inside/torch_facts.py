@@ -129,10 +129,13 @@ def _device(torch: Any, index: int) -> Dict[str, Any]:
     device["name"] = properties.name
     device["compute_capability"] = "{}.{}".format(properties.major, properties.minor)
     device["total_memory"] = properties.total_memory
-    for name in ("shared_memory_per_block_optin", "multi_processor_count", "gcnArchName"):
+    for name in ("shared_memory_per_block_optin", "multi_processor_count"):
         value = getattr(properties, name, None)
         if value is not None:
             device[name] = value
+    # CUDA builds have it too, and fill in the GPU's name (seen on torch 2.11).
+    if getattr(torch.version, "hip", None) is not None and hasattr(properties, "gcnArchName"):
+        device["gcnArchName"] = properties.gcnArchName
     uuid = getattr(properties, "uuid", None)
     if uuid is not None:
         device["uuid"] = str(uuid)

@@ -197,7 +197,7 @@ def _ending(ended: forked.Ended, ending: Dict[str, Any], timeout: float) -> Any:
     if ending.get("signal_name") == "SIGALRM" or ending["outcome"] == "hung":
         frames = ended.frames or forked.frames(ended.stderr, None)
         where = " in {file}:{line}".format(**frames[0]) if frames else ""
-        words = "no end within {:g} s{}".format(timeout, where)
+        words = "no end within {:g} s{}".format(ended.seconds if ended.hung else timeout, where)
         if any("/triton/" in frame["file"] and "compile" in frame["file"] for frame in frames):
             return "not_examined", "its kernels were still being compiled: " + words
         return "hung", words

@@ -108,9 +108,11 @@ def test_an_error_right_before_a_warning_is_its_own_unit() -> None:
 
 def test_pip_quotes_indented() -> None:
     """A traceback inside pip's tree is a traceback, its text without the tree's indentation."""
-    unit = units(
-        '      ╰─> [22 lines of output]\n      Traceback (most recent call last):\n        File "setup.py", line 1, in <module>\n      OSError: no CUDA'
-    )[-1]
+    tree = "      ╰─> [22 lines of output]"
+    quoted = (
+        '      Traceback (most recent call last):\n        File "setup.py", line 1, in <module>\n      OSError: no CUDA'
+    )
+    unit = units(f"{tree}\n{quoted}")[-1]
 
     assert unit.exception == "OSError"
     assert unit.text.startswith("Traceback")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ def test_chunks_end_anywhere(lines: list[str], cuts: list[int]) -> None:
     """Where the text is cut makes no difference."""
     text = "\n".join(lines)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
-    chunks = [text[a:b] for a, b in zip(places, places[1:], strict=False)]
+    chunks = [text[a:b] for a, b in pairwise(places)]
 
     assert read(*chunks) == read(text)
 

@@ -1,4 +1,4 @@
-"""Whatever a launcher, a container or a terminal puts around a message, it is found: tried on every recipe's own texts."""
+"""Whatever a launcher, a container or a terminal puts around a message, it is found: tried on all recipes' texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.recipe import Case, Recipe
+from attn_doctor.cookbook.recipe import Case
 from attn_doctor.diagnose.log.explain import explain_text
 from attn_doctor.model.facts import Fact, FactSet, Known, Origin
 
@@ -51,6 +51,13 @@ def boxed(log: str) -> str:
     return "\n".join(f"│ {line:<100} │" for line in log.split("\n"))
 
 
+def coloured(log: str) -> str:
+    """Colours that begin inside words."""
+    return "\n".join(f"\x1b[31m{line[:7]}\x1b[0m\x1b[1;33m{line[7:]}\x1b[0m" for line in log.split("\n"))
+
+
+BAR = "  5%|▌         | 5/100 [00:01<00:19,  4.99it/s]"
+
 NOISE: dict[str, Callable[[str], str]] = {
     "rank": each("[rank3]: "),
     "default": each("[default0]:"),
@@ -62,13 +69,13 @@ NOISE: dict[str, Callable[[str], str]] = {
     "kubernetes": each("2026-11-21T10:00:00.123456789Z stderr F "),
     "logging": each("2026-11-21 10:00:00,123 - "),
     "journal": each("Nov 21 10:00:00 node12 train[77]: "),
-    "colours": lambda log: "\n".join(f"\x1b[31m{line[:7]}\x1b[0m\x1b[1;33m{line[7:]}\x1b[0m" for line in log.split("\n")),
+    "colours": coloured,
     "crlf": lambda log: log.replace("\n", "\r\n"),
     "indented": lambda log: textwrap.indent(log, " " * 6),
     "boxed": boxed,
     "interleaved": interleaved,
     "wrapped": broken(200),
-    "progress": lambda log: "  5%|▌         | 5/100 [00:01<00:19,  4.99it/s]\r  6%|▌         | 6/100 [00:01<00:19,  4.99it/s]" + log,
+    "progress": lambda log: f"{BAR}\r{BAR}{log}",
     "both": lambda log: each("[rank3]: ")(each("[2026-11-21 10:00:00,123] ")(log)).replace("\n", "\r\n"),
     "among others": lambda log: "step 1 loss 0.3\n" * 5000 + log + "\n" + "step 2 loss 0.2\n" * 5000,
 }  # fmt: skip
@@ -97,7 +104,8 @@ def test_noise_hides_nothing(noise: str) -> None:
 
 def test_ranks_are_told_apart() -> None:
     """Interleaved ranks are put back in order, and each is named."""
-    log = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nRuntimeError: FlashAttention only support fp16 and bf16 data type'
+    message = "RuntimeError: FlashAttention only support fp16 and bf16 data type"
+    log = f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n{message}'
     (finding, *_) = explain_text(interleaved(log), RECIPES, FactSet()).diagnosis.findings
 
     assert sorted(finding.subjects) == ["rank 0", "rank 1", "rank 2", "rank 3"]

@@ -20,12 +20,14 @@ LIMIT = 60.0
 
 #: What the engine itself looks for, over and over, and then not quite.
 NEARLY = (
-    'File "', 'File "a", line ', ", line 1, in ", "a.py:1: in ", "Cell In", "Traceback (most recent call last)", "Error", "aError",
-    "A.b", "a.", "^~", "...<1 lines>", "[Previous line", "a:1: ", "Warning", "UserWarning:", "a(1): error", "ptxas-", "clang", "/ld",
-    "undefined symbol", "Assertion ", "x86_64-", "frame #1", "`a` is not", "1%|", "| 1 [", "[rank1]: ", "(pid=1) ", "1: ",
-    "2026-11-21 10:00:00 ", "[2026-11-21 ", "INFO ", "I1121 ", "a-1  | ", "- ", "│ ", "C:\\a\\", "a\\b", "\\", "c10::", "struct ",
-    "compute capability ", "NVIDIA RTX ", "torch 2.3.", "flash_attn-", "q: torch.float", "query.dtype: ", "libcuda.so.1", "/a/b.so",
-    "a/b.cu:1", "version ", "1.2.", "Hardware limit: ", "\x1b[", "\x1b]", "\\n", "é", "（",
+    'File "', 'File "a", line ', ", line 1, in ", "a.py:1: in ", "Cell In", "Traceback (most recent call last)",
+    "Error", "aError", "A.b", "a.", "^~", "...<1 lines>", "[Previous line", "a:1: ", "Warning", "UserWarning:",
+    "a(1): error",
+    "ptxas-", "clang", "/ld", "undefined symbol", "Assertion ", "x86_64-", "frame #1", "`a` is not", "1%|", "| 1 [",
+    "[rank1]: ", "(pid=1) ", "1: ", "2026-11-21 10:00:00 ", "[2026-11-21 ", "INFO ", "I1121 ", "a-1  | ", "- ", "│ ",
+    "C:\\a\\", "a\\b", "\\", "c10::", "struct ", "compute capability ", "NVIDIA RTX ", "torch 2.3.", "flash_attn-",
+    "q: torch.float", "query.dtype: ", "libcuda.so.1", "/a/b.so", "a/b.cu:1", "version ", "1.2.", "Hardware limit: ",
+    "\x1b[", "\x1b]", "\\n", "é", "（",
 )  # fmt: skip
 
 
