@@ -213,8 +213,13 @@ def _explains(cause: _Found, symptom: Finding) -> bool:
 
 
 def _same(subject: str, called: str) -> bool:
-    """`flash_attn` is `import flash_attn`; a distribution is each module below the name it is imported as."""
+    """`flash_attn` is `import flash_attn`; a distribution is each module below the name it is imported as.
+
+    `x-transformers-*` is every subject that begins so: all samples of a library.
+    """
     kind, _, own = called.partition(" ")
+    if subject.endswith("*"):
+        return own.startswith(subject[:-1])
     return own == subject or (
         kind == "import" and canonicalize_name(own.partition(".")[0]) == canonicalize_name(subject)
     )

@@ -86,7 +86,8 @@ class Writer:
         if len(finding.evidence) > len(shown):
             self._row("", f"and {len(finding.evidence) - len(shown)} more (-v)")
         for symptom in finding.symptoms:
-            self._row("so that", symptom.title)
+            places = [f"{one.file}:{one.line}" if one.line else one.file for one in symptom.locations]
+            self._row("so that", symptom.title, f"  [{', '.join(places)}]" if places else "")
         before, self._before = self._before, finding
         if before is not None and _reads_alike(before, finding) and not self._verbose:
             self._row("", "why and cure as for the one before")

@@ -114,9 +114,7 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
     # Lines that end where their writer wanted thin out towards the longest; broken ones pile up at it.
     if counts[longest] <= 2 * max(counts[longest - less] for less in range(1, 9)):
         return 0
-    followed = sum(
-        not _NEW_RECORD.match(lines[at + 1]) for at, length in enumerate(lengths[:-1]) if length == longest
-    )
+    followed = sum(not _NEW_RECORD.match(lines[at + 1]) for at, length in enumerate(lengths[:-1]) if length == longest)
     if 2 * followed < counts[longest]:
         return 0
     usual = longest % 10 == 0 or longest in (72, 79, 119, 132)
