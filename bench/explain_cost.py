@@ -39,11 +39,12 @@ def training(rng: random.Random) -> Iterator[str]:
     while True:
         step += 1
         rank = rng.randrange(8)
-        yield f"[2026-11-21 10:{step // 60 % 60:02}:{step % 60:02},{rng.randrange(999):03}] [INFO] [trainer.py:1715:log] step={step} loss={rng.random():.5f} lr=1.0e-05"
-        yield f"[rank{rank}]: {{'loss': {rng.random():.4f}, 'grad_norm': {rng.random():.4f}, 'epoch': {step / 1e5:.3f}}}"
+        clock = f"10:{step // 60 % 60:02}:{step % 60:02},{rng.randrange(999):03}"
+        yield f"[2026-11-21 {clock}] [INFO] [trainer.py:1715:log] step={step} loss={rng.random():.5f} lr=1.0e-05"
+        yield f"[rank{rank}]: {{'loss': {rng.random():.4f}, 'grad_norm': {rng.random():.4f}, 'epoch': {step / 1e5}}}"
         yield f" {step % 100}%|{'█' * (step % 10)}{' ' * (10 - step % 10)}| {step}/100000 [{step}:12<99:59, 1.21s/it]"
         if step % 500 == 0:
-            yield "/env/lib/python3.11/site-packages/torch/utils/checkpoint.py:87: UserWarning: None of the inputs have requires_grad=True"
+            yield "/env/site-packages/torch/utils/checkpoint.py:87: UserWarning: None of the inputs have requires_grad"
             yield "  warnings.warn("
 
 
@@ -73,7 +74,7 @@ def warnings(rng: random.Random) -> Iterator[str]:
     while True:
         for _ in range(200):
             yield next(lines)
-        yield "You are attempting to use Flash Attention 2 without specifying a torch dtype. This might lead to unexpected behaviour"
+        yield "You are attempting to use Flash Attention 2 without specifying a torch dtype."
 
 
 def explain(file: Path) -> tuple[float, float, int]:

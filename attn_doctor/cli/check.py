@@ -44,6 +44,9 @@ def check(
         typer.Option(metavar="PATH", help="Interpreter or environment folder to examine (venv, conda, uv)."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Look at files only: nothing is imported or run.")] = False,
+    samples: Annotated[
+        bool, typer.Option("--samples/--no-samples", help="Run tiny samples of the installed libraries.")
+    ] = True,
     config: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="A training configuration to examine as well (LLaMA-Factory). Repeatable."),
@@ -115,6 +118,7 @@ def check(
         target = question.answer(timeout)
         wanted = Wanted(
             quick=quick,
+            samples=samples,
             timeout=timeout,
             configs=each(config),
             virtual_gpu=None if named is None else asdict(named),

@@ -82,9 +82,11 @@ def facts() -> int:
 
 
 def _find(id_: str, recipes: tuple[Recipe, ...]) -> Recipe:
-    for recipe in recipes:
-        if id_ in (recipe.id, *recipe.aliases):
-            return recipe
+    # An alias may be another recipe's id: finer causes list their parent.
+    for known in (lambda recipe: recipe.id == id_, lambda recipe: id_ in recipe.aliases):
+        for recipe in recipes:
+            if known(recipe):
+                return recipe
     raise BadInput(f"there is no recipe {id_!r}", about="", hint="`attn-doctor recipes list` prints them all.")
 
 

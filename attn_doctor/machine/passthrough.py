@@ -25,6 +25,8 @@ from typing import IO
 from attn_doctor.errors import BadInput
 
 _CHUNK = 65_536
+#: Seconds after which it is asked whether the command has ended, where it says nothing.
+_LOOK_AGAIN = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +65,10 @@ def run(command: Sequence[str], *, keep: int) -> Passed:
             for (read, _), stream in zip(ends, ours, strict=True):
                 selector.register(read, selectors.EVENT_READ, stream)
             while selector.get_map():
-                # What it left running in the background may hold the pipes open for ever.
-                ready = selector.select(timeout=None if process.poll() is None else 0.3)
-                if not ready and process.poll() is not None:
-                    break
+                ended = process.poll() is not None
+                ready = selector.select(timeout=_LOOK_AGAIN)
+                if not ready and ended:
+                    break  # what it left running in the background may hold the pipes open for ever
                 for key, _ in ready:
                     data = _read(key.fd)
                     if not data:

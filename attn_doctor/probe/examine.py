@@ -40,6 +40,8 @@ class Wanted:
     """Seconds for each child."""
     configs: tuple[Path, ...] = ()
     virtual_gpu: Mapping[str, Any] | None = None
+    samples: bool = True
+    """The samples of the installed libraries as well."""
 
 
 class NodeQuestions:
@@ -85,6 +87,7 @@ def examine(
                 timeout=wanted.timeout,
                 virtual_gpu=wanted.virtual_gpu,
                 folder=folder,
+                samples=wanted.samples,
             )
             stack.callback(inside.end)
         facts = [

@@ -55,7 +55,7 @@ def facts(libraries: tuple[str, ...], read: Read, ended: str) -> tuple[tuple[Fac
                 reasons.setdefault(str(entry["error"])[:_MOST_WORDS], []).append(entry["name"])
             found += _sample(notes, library, entry)
     not_run = tuple(f"not run: {', '.join(names)}: {reason}" for reason, names in reasons.items())
-    _list(notes, found, with_samples, not_run)
+    _list(notes, found, with_samples, not_run, asked=not all(_has_a_finding(reason) for reason in reasons))
     if _CANARY in libraries:
         _canary(notes, read("canary") or {"outcome": "could_not_look", "message": f"the examination {ended}"})
     return (*notes.facts(), *found), count
@@ -83,7 +83,8 @@ def _sample(notes: Notes, library: str, entry: Mapping[str, Any]) -> list[Fact]:
     if ran:
         notes.known(own + "outcome", entry["outcome"], how)
     else:
-        notes.unknown(own + "outcome", how, f"not run: {str(entry['error'])[:_MOST_WORDS]}")
+        reason = str(entry["error"])[:_MOST_WORDS]
+        notes.unknown(own + "outcome", how, f"not run: {reason}", asked=not _has_a_finding(reason))
     notes.known(own + "library", library, how)
     notes.absent(own + "finite", how, "dtypes are looked at, not values")
     if entry.get("verdict"):
@@ -91,7 +92,8 @@ def _sample(notes: Notes, library: str, entry: Mapping[str, Any]) -> list[Fact]:
     elif entry["outcome"] == "ran":
         notes.absent(own + "verdict", how, "no attention call was seen")
     else:
-        notes.unknown(own + "verdict", how, f"it did not come to its end: {entry['error']}")
+        asked = ran or not _has_a_finding(str(entry["error"]))
+        notes.unknown(own + "verdict", how, f"it did not come to its end: {entry['error']}", asked=asked)
     for attribute in ("device", "rules", "stand_in", "where", "seconds"):
         notes.known_or_absent(own + attribute, entry.get(attribute), how)
     notes.known_or_absent(own + "error", entry["error"] if ran else None, how)
@@ -123,13 +125,20 @@ def _of_trace(sample: str, trace: Trace) -> list[Fact]:
     return found
 
 
-def _list(notes: Notes, found: list[Fact], libraries: tuple[str, ...], not_run: tuple[str, ...]) -> None:
+def _has_a_finding(reason: str) -> bool:
+    """A library that cannot be imported is told as that; its samples leave no question open beside it."""
+    return reason.startswith("import ")
+
+
+def _list(
+    notes: Notes, found: list[Fact], libraries: tuple[str, ...], not_run: tuple[str, ...], *, asked: bool
+) -> None:
     """How many promotions and attention calls there are, and whether a call outside attention failed."""
     how = f"samples of {', '.join(libraries)}" if libraries else "no library with samples is installed"
     failed = {str(fact.name) for fact in found}
     for listed, kind in zip(_LISTED, _KINDS, strict=True):
         if not_run:
-            notes.unknown(listed, how, "; ".join(_first(not_run)))
+            notes.unknown(listed, how, "; ".join(_first(not_run)), asked=asked)
         else:
             subjects = {fact.name.subject for fact in found if fact.name.kind == kind}
             notes.known(listed, len(subjects), how)
@@ -137,7 +146,7 @@ def _list(notes: Notes, found: list[Fact], libraries: tuple[str, ...], not_run: 
         if name in failed:
             continue
         if not_run:
-            notes.unknown(name, how, "; ".join(_first(not_run)))
+            notes.unknown(name, how, "; ".join(_first(not_run)), asked=asked)
         else:
             notes.absent(name, how, "no sample failed over the dtypes of a call outside attention")
 

@@ -24,8 +24,8 @@ _MOST_BYTES = 8 << 30
 #: What lies beside logs in run folders.
 _NO_LOGS = frozenset(
     {
-        ".pt", ".pth", ".bin", ".safetensors", ".npz", ".npy", ".ckpt", ".png", ".jpg", ".pdf", ".so", ".pyc", ".arrow", ".parquet",
-        ".tar", ".zip", ".whl", ".db", ".py", ".sh", ".yaml", ".yml", ".toml", ".distcp", ".lock", ".pkl",
+        ".pt", ".pth", ".bin", ".safetensors", ".npz", ".npy", ".ckpt", ".png", ".jpg", ".pdf", ".so", ".pyc", ".arrow",
+        ".parquet", ".tar", ".zip", ".whl", ".db", ".py", ".sh", ".yaml", ".yml", ".toml", ".distcp", ".lock", ".pkl",
     }
 )  # fmt: skip
 _HINT = "Name log files, folders of them, or - for standard input."

@@ -16,8 +16,10 @@ from attn_doctor.report import phrases
 def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> None:
     """Writes the whole report."""
     lines = [f"**{phrases.counted(report)}**", "", f"- {phrases.examined(report)}"]
-    lines += [f"- {line}" for line in (phrases.node(report.facts), *phrases.gpus(report.facts))]
-    lines += [f"- {phrases.stack(report.facts)}", *(f"- {line}" for line in phrases.samples(report.facts)), ""]
+    if report.examined.python:
+        lines += [f"- {line}" for line in (phrases.node(report.facts), *phrases.gpus(report.facts))]
+        lines += [f"- {phrases.stack(report.facts)}", *(f"- {line}" for line in phrases.samples(report.facts))]
+    lines.append("")
     for finding in report.diagnosis.findings:
         lines += _finding(finding)
     if report.diagnosis.open_questions:
@@ -67,6 +69,7 @@ def _finding(finding: Finding) -> list[str]:
     place = finding.locations[0] if finding.locations else None
     where = f" `{place.file}{f':{place.line}' if place.line else ''}`" if place else ""
     lines = [f"### [{finding.severity.value}] {finding.id}{where}", "", finding.title, ""]
+    lines += [f"> {one.note}" for one in finding.locations[:1] if one.note] + [""]
     lines += [f"- because {phrases.said(fact)} (`{fact.how}`)" for fact in finding.evidence]
     lines += [f"- so that {symptom.title}" for symptom in finding.symptoms]
     lines += ["", finding.why, ""]

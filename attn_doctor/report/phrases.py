@@ -21,6 +21,9 @@ _STACK = (
 def examined(report: Report) -> str:
     """The first line of every report."""
     one = report.examined
+    if report.logs and not one.python:
+        read = ", ".join(log.name for log in report.logs[:3])
+        return f"attn-doctor {report.doctor_version} read {read}; no machine was looked at"
     return (
         f"attn-doctor {report.doctor_version} examined {one.python} "
         f"(Python {one.version}, {one.environment}; {one.because})"
@@ -167,7 +170,8 @@ def counted(report: Report) -> str:
 
 def verdict(report: Report) -> tuple[str, ...]:
     """The last lines: what it all comes to, and what it does not cover."""
-    lines = [counted(report) + "."]
+    ended_early = report.trace is not None and report.trace.error and not report.diagnosis.findings
+    lines = ["No verdict: the run ended early." if ended_early else counted(report) + "."]
     questions = len(report.diagnosis.open_questions)
     if questions:
         lines.append(

@@ -73,6 +73,17 @@ def test_what_is_said(doctor: Doctor, tmp_path: Path) -> None:
     assert "?" not in run.stdout.replace("?,", "")
 
 
+def test_for_an_issue(doctor: Doctor, tmp_path: Path) -> None:
+    """Markdown quotes the log, and says nothing of a machine that nobody looked at."""
+    file = tmp_path / "train.log"
+    file.write_text(AMPERE)
+    run = doctor("explain", "--format", "markdown", "--gpu", "t4", file)
+
+    assert "> RuntimeError: FlashAttention only supports Ampere" in run.stdout
+    assert "no machine was looked at" in run.stdout
+    assert "unknown system" not in run.stdout
+
+
 def test_nothing_known(doctor: Doctor, tmp_path: Path) -> None:
     """What is not ours gets no guess, exit status 0, and no clean bill; -v lists what was looked for."""
     file = tmp_path / "train.log"

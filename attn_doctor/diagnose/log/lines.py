@@ -16,8 +16,10 @@ Raw = tuple[int, str]
 PIECE = 2048
 _OVERLAP = 300
 _CHUNK = 2 << 20
+#: Lines at the end of a stretch that wait for the next one.
+_KEPT = 6
 _WIDTHS = range(70, 321)
-_NEW_RECORD = re.compile(r'\s*(?:\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
+_NEW_RECORD = re.compile(r'\s*(?:[│┃|╭╰]|\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ def blocks(chunks: Iterable[str]) -> Iterator[Block]:
     number, carry = 1, ""
     for chunk in _sized(chunks):
         text = carry + chunk
-        end = text.rfind("\n")
+        end = _end(text)
         if end < 0 and len(text) < _CHUNK:
             carry = text
             continue
@@ -48,6 +50,17 @@ def blocks(chunks: Iterable[str]) -> Iterator[Block]:
         number = block.numbers[-1] + 1
     if carry:
         yield _block(carry, number)
+
+
+def _end(text: str) -> int:
+    """Where the last whole lines end but for a few: what was broken at a width must not come apart here."""
+    end = text.rfind("\n")
+    for _ in range(_KEPT):
+        before = text.rfind("\n", 0, max(end, 0))
+        if before < 0:
+            return end if len(text) >= _CHUNK else -1
+        end = before
+    return end
 
 
 def _block(text: str, first: int) -> Block:

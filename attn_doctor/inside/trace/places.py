@@ -43,6 +43,11 @@ def _tensors(values: Any) -> List[torch.Tensor]:
     return found
 
 
+def _in_backward() -> bool:
+    # What autograd makes for itself has no place: it would be where the gradient is, and nothing here says where.
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
 class Places:
     """The places of one session's tensors."""
 
@@ -75,7 +80,7 @@ class Places:
 
     def check(self, op: Any, args: Any, kwargs: Any) -> None:
         """Raise what a GPU would, if tensors of both places meet in `op`."""
-        if ops.kind_of(op).name in _CROSSING:
+        if ops.kind_of(op).name in _CROSSING or _in_backward():
             return
         known = self._places.by_id
         seen = 0
@@ -92,6 +97,8 @@ class Places:
 
     def follow(self, op: Any, args: Any, kwargs: Any, out: Any) -> None:
         """What `op` computed is where its operands are."""
+        if _in_backward():
+            return
         known = self._places.by_id
         inputs = _tensors(args) + (_tensors(kwargs.values()) if kwargs else [])
         places = {known.get(id(tensor), 0) for tensor in inputs}

@@ -40,6 +40,8 @@ class Redirect:
     def __init__(self) -> None:
         self.notes: List[str] = []
         self.places = Places()
+        self.building = False
+        """While a factory builds: a tensor that nobody moved is where it says it is."""
         self._undo = contextlib.ExitStack()
 
     def __enter__(self) -> Redirect:
@@ -117,7 +119,8 @@ class Redirect:
     def _says(self, answer: Any) -> Any:
         def getter(func: Any, args: Any, kwargs: Any) -> Any:
             # Frames above: this one, __torch_function__, whoever asks.
-            if _from_torch(3) or self.places.of(args[0]) == CPU:
+            place = self.places.of(args[0])
+            if _from_torch(3) or place == CPU or (self.building and place != GPU):
                 return func(*args, **kwargs)
             return answer
 

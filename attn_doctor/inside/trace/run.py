@@ -5,9 +5,10 @@ Never raises for what the traced code does: that is part of the answer.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 import torch
 
@@ -155,7 +156,7 @@ def _under(rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches:
 def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:
     kind = request.get("kind")
     device = "cuda" if not session.rules.simulated else None
-    with session.preparing():
+    with session.preparing(), _building(session):
         if kind == "factory":
             return entries.factory(request, device)
         if kind == "hf":
@@ -163,6 +164,19 @@ def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:
     if kind == "script":
         return entries.script(request)
     raise entries.EntryError("usage", "unknown kind of target: {!r}".format(kind))
+
+
+@contextlib.contextmanager
+def _building(session: Session) -> Iterator[None]:
+    redirected = session.rules.redirect
+    if redirected is None:
+        yield
+        return
+    redirected.building = True
+    try:
+        yield
+    finally:
+        redirected.building = False
 
 
 def _again(entry: entries.Entry, recording: Recording, run: Any, request: Dict[str, Any]) -> Any:
@@ -254,6 +268,7 @@ def _kind_of(error: BaseException, own: Optional[Record], failed: Any) -> str:
         return "cannot simulate"
     if (
         "not implemented for" in text
+        or "Jiterator is only supported on CUDA" in text
         or "not compiled with CUDA" in text
         or "Found no NVIDIA driver" in text
         or ("not linked with support for cuda" in text)

@@ -52,6 +52,14 @@ def test_broken_lines_are_joined() -> None:
     assert (2, long) in read("\n".join(["step", *broken, "step"]))
 
 
+def test_broken_lines_at_the_end_of_a_chunk() -> None:
+    """Where the text is read in pieces, a broken line stays whole."""
+    long = "RuntimeError: " + "word " * 60
+    broken = "\n".join(long[at : at + 100] for at in range(0, len(long), 100))
+
+    assert [line for _, line in read(*broken)] == [long]
+
+
 def test_lines_of_one_length_are_not_joined() -> None:
     """A table's lines are no broken line."""
     rows = [f"[2026-11-21 10:00:{second:02}] {'x' * 70}" for second in range(50)]

@@ -168,9 +168,9 @@ def hooked(attention: Attention) -> Iterator[None]:
     already = [m for name, m in list(sys.modules.items()) if m is not None and _pattern_for(name)]
     for module in already:
         if not getattr(module, "_attn_doctor_stand_in", False):
-            before = len(undo)
             wrap(module)
-            _rename(undo[before:], undo)
+    # Once for all of them: each look walks every module there is.
+    _rename(list(undo), undo)
     finder = _Finder(wrap)
     sys.meta_path.insert(0, finder)
     try:

@@ -1,0 +1,59 @@
+"""Writes the parts of docs/ that the code knows: `python docs/generate.py`. tests/test_house.py holds them against it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from attn_doctor.cli.main import COMMANDS  # noqa: E402
+from attn_doctor.cookbook import shelf  # noqa: E402
+
+
+def commands() -> str:
+    """docs/commands.md: what every --help prints."""
+    parts = [
+        "# Commands\n\nWhat each command prints with `--help`. The exit statuses are in [exit-status.md](exit-status.md).\n"
+    ]
+    for command in ("", *COMMANDS):
+        said = subprocess.run(
+            [sys.executable, "-m", "attn_doctor", *command.split(), "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"},
+        ).stdout.replace("python -m attn_doctor", "attn-doctor")
+        parts.append(f"## {f'attn-doctor {command}'.strip()}\n\n```text\n{said.rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def table() -> str:
+    """The shelf as a table."""
+    rows = ["| id | library | severity | trouble |", "| --- | --- | --- | --- |"]
+    for recipe in shelf.bundled():
+        severity = recipe.severity.value
+        if recipe.severity_when_reached:
+            severity += f", {recipe.severity_when_reached.value} when reached"
+        title = recipe.title.replace("|", "\\|") + (" (preview)" if recipe.status == "preview" else "")
+        rows.append(f"| `{recipe.id}` | {recipe.library} | {severity} | {title} |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Writes both files."""
+    (ROOT / "docs" / "commands.md").write_text(commands())
+    recipes = ROOT / "docs" / "recipes.md"
+    text = recipes.read_text()
+    recipes.write_text(
+        re.sub(r"\| id \| library \|.*?\n(?!\|)", lambda _: table() + "\n", text, count=1, flags=re.DOTALL)
+    )
+
+
+if __name__ == "__main__":
+    main()
