@@ -63,6 +63,19 @@ def user_frame(frame: Any) -> Any:
     return None
 
 
+def caller(depth: int) -> Any:
+    """The frame `depth` above the caller's own, or the outermost there is.
+
+    On a GPU autograd runs in a thread of its own, where a dispatched op has next to no Python frames above it.
+    """
+    frame = sys._getframe(1)
+    for _ in range(depth):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return frame
+
+
 def site_of(frame: Any) -> Optional[Site]:
     found = user_frame(frame)
     if found is None:

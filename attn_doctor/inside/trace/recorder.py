@@ -318,14 +318,14 @@ class _Functions(TorchFunctionMode):
                 out = func(*args)
         except Exception as error:
             if not rec.paused:
-                rec.note_failure(func, args, kwargs, error, sys._getframe(1))
+                rec.note_failure(func, args, kwargs, error, frames.caller(1))
             raise
         finally:
             rec.func, rec.call, rec.kwargs = before, call, given
         if kwargs is not given_kwargs and "device" in kwargs:
             rec.places.put(out, GPU)
         if rec.heals and not rec.paused:
-            out = rec.heal(func, out, sys._getframe(1))
+            out = rec.heal(func, out, frames.caller(1))
         return out
 
 
@@ -353,7 +353,7 @@ class _Ops(TorchDispatchMode):
             out = rec.at_op(func, args, kwargs or {})
         else:
             out = func(*args, **kwargs) if kwargs else func(*args)
-        rec.record(func, args, kwargs, out, sys._getframe(1))
+        rec.record(func, args, kwargs, out, frames.caller(1))
         if places is not None:
             places.follow(func, args, kwargs, out)
         return out

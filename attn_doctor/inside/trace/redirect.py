@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List
 
 import torch
 
+from . import frames
 from .places import CPU, GPU, Places
 
 _NOT_TOLD_APART = "tensors on the CPU and on the GPU are not told apart here: where both meet in one op, a GPU raises"
@@ -23,7 +24,7 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 def _from_torch(depth: int) -> bool:
     """Whether torch itself is asking: it must have the truth, or it would start a CUDA context."""
-    return sys._getframe(depth).f_code.co_filename.startswith(_TORCH)
+    return frames.caller(depth).f_code.co_filename.startswith(_TORCH)
 
 
 def is_cuda(device: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
@@ -89,7 +88,7 @@ class Session:
         except Exception as error:
             if type(error).__name__ not in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
                 raise
-            site = frames.site_of(sys._getframe(2))
+            site = frames.site_of(frames.caller(2))
             note = "a condition on a value, which fake tensors lack, was taken for False at {}:{}".format(
                 *(site or ("?", "?"))[:2]
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -124,7 +123,7 @@ class Attention:
         if self.depth:
             self.mention(name, tensors)
             return run()
-        record = self.opened(name, library, tensors, frame or sys._getframe(1))
+        record = self.opened(name, library, tensors, frame or frames.caller(1))
         record.stand_in = stand_in
         record.clauses = contract(record.operands, record.autocast)
         refusal = self._refusal(record)

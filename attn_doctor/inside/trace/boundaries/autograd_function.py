@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from typing import Any, Dict, Iterator, Optional
 
 import torch
@@ -37,7 +36,7 @@ def hooked(attention: Attention) -> Iterator[None]:
         run = functools.partial(original.__func__, cls, *args, **kwargs)
         if rec.paused:
             return run()
-        frame = sys._getframe(1)
+        frame = frames.caller(1)
         name = cls.__name__ + ".apply"
         signature = signature_of(cls)
         if signature is not None:

@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from .. import contracts
+from .. import contracts, frames
 from .attention import Attention
 from .roles import Signature
 
@@ -141,7 +141,7 @@ def _wrapped(function: Any, module: str, attention: Attention) -> Any:
             tensors_of(signature, name, args, kwargs),
             contract_for(module, attention, kwargs),
             functools.partial(function, *args, **kwargs),
-            frame=sys._getframe(1),
+            frame=frames.caller(1),
         )
 
     attend._attn_doctor_original = function

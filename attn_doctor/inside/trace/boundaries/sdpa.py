@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from typing import Any, Dict, Iterator, Optional
 
 import torch
 
-from .. import contracts
+from .. import contracts, frames
 from .attention import Attention
 from .roles import Signature, roles_of
 
@@ -40,13 +39,13 @@ def hooked(attention: Attention) -> Iterator[None]:
         )
 
     def special(func: Any, args: Any, kwargs: Any) -> Any:
-        return attend(args, kwargs, sys._getframe(2))
+        return attend(args, kwargs, frames.caller(2))
 
     @functools.wraps(original)
     def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Any:
         if attention.depth or rec.paused:
             return original(*args, **kwargs)
-        return attend(args, kwargs, sys._getframe(1))
+        return attend(args, kwargs, frames.caller(1))
 
     rec.special[original] = special
     rec.at_op = _Ops(attention)
@@ -83,7 +82,7 @@ class _Ops:
             tensors,
             contracts.undeclared,
             functools.partial(op, *args, **kwargs),
-            frame=sys._getframe(2),
+            frame=frames.caller(2),
         )
 
     @staticmethod

@@ -7,7 +7,6 @@ no op, so the tensors it fills are linked to those it reads.
 from __future__ import annotations
 
 import contextlib
-import sys
 from typing import Any, Dict, Iterator, List
 
 import torch
@@ -48,7 +47,7 @@ class Launches:
         entry = {
             "kernel": kernel,
             "dtypes": {name: ops.short(t.dtype) for name, t in tensors.items()},
-            "at": frames.described(frames.site_of(frame or sys._getframe(1))),
+            "at": frames.described(frames.site_of(frame or frames.caller(1))),
             "module": rec.module,
         }
         if len(self.seen) < 256 and all(e["kernel"] != kernel or e["dtypes"] != entry["dtypes"] for e in self.seen):
@@ -61,7 +60,7 @@ class Launches:
             made = node.event is not None and ops.kind_of(node.event.op).name in _ALLOCATIONS
             (writes if made and not node.flags & PROJECTED else reads).append(tensor)
         if reads and writes:
-            rec.link(writes, reads, kernel, frames.site_of(frame or sys._getframe(1)))
+            rec.link(writes, reads, kernel, frames.site_of(frame or frames.caller(1)))
 
 
 @contextlib.contextmanager
@@ -81,7 +80,7 @@ def hooked(launches: Launches) -> Iterator[None]:
         names = list(getattr(self, "arg_names", ()))
         bound = dict(zip(names, args))
         bound.update({k: v for k, v in kwargs.items() if k in names})
-        launches.note(getattr(self.fn, "__name__", "kernel"), bound, sys._getframe(1))
+        launches.note(getattr(self.fn, "__name__", "kernel"), bound, frames.caller(1))
         return launch(self, *args, **kwargs)
 
     jit.JITFunction.run = run
