@@ -1,4 +1,4 @@
-"""Writes the parts of docs/ that the code knows: `python docs/generate.py`. tests/test_house.py holds them against it."""
+"""Writes the parts of docs/ that the code knows: `python docs/generate.py`. The tests hold them against it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from attn_doctor.cookbook import shelf  # noqa: E402
 
 def commands() -> str:
     """docs/commands.md: what every --help prints."""
-    parts = [
-        "# Commands\n\nWhat each command prints with `--help`. The exit statuses are in [exit-status.md](exit-status.md).\n"
-    ]
+    statuses = "The exit statuses are in [exit-status.md](exit-status.md)."
+    parts = [f"# Commands\n\nWhat each command prints with `--help`. {statuses}\n"]
     for command in ("", *COMMANDS):
         said = subprocess.run(
             [sys.executable, "-m", "attn_doctor", *command.split(), "--help"],

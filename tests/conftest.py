@@ -157,13 +157,32 @@ class Environment:
         return self.module(imports or name.replace("-", "_"), source)
 
 
+_EXAMINED = (
+    "__pycache__",
+    "x_transformers",
+    "transformers",
+    "fla",
+    "flash",
+    "xformers",
+    "triton",
+    "deepspeed",
+    "bitsandbytes",
+)
+
+
 def make_environment(folder: Path, *, torch: bool = False) -> Environment:
     """Makes one in `folder`."""
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
     site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     if torch:
-        # No copy and no install of gigabytes; what is planted in `site` still comes first.
-        (site / "the_tests_own.pth").write_text(sysconfig.get_paths()["platlib"] + "\n")
+        # No copy and no install of gigabytes; what is planted in `site` still comes first. Links to each package and
+        # not the whole folder: the Python that runs the tests may hold libraries that `check` would examine as well.
+        alone = folder / "torch-alone"
+        alone.mkdir()
+        for entry in Path(sysconfig.get_paths()["platlib"]).iterdir():
+            if entry.suffix != ".pth" and not entry.name.lower().startswith(_EXAMINED):
+                (alone / entry.name).symlink_to(entry)
+        (site / "the_tests_own.pth").write_text(f"{alone}\n")
     return Environment(folder=folder, python=folder / "bin" / "python", site=site)
 
 

@@ -165,7 +165,7 @@ TERMS: tuple[Term, ...] = (
     *_terms(
         "probe/library_samples.py",
         ("sample.*.library", _T, "import name of the library whose sample it is; absent for the plain attention block"),
-        ("sample.*.verdict", _T, "gravest of its attention calls: raises, silently mixed, promoted then repaired, clean"),
+        ("sample.*.verdict", _T, "gravest of its attention calls, in the words of trace.verdict"),
         ("sample.*.where", _T, "file:line at which it ended early"),
         ("sample.*.stand_in", _T, "what stood in for the library's kernel"),
         ("promotion.*.sample", _T, "the sample in which it was seen; absent in a traced run"),
