@@ -16,6 +16,8 @@ COMMANDS: dict[str, tuple[str, str | None]] = {
     "check": ("check", "check"),
     "explain": ("explain", "explain"),
     "trace": ("trace", "trace"),
+    "fix": ("fix", "fix"),
+    "undo": ("undo", "undo"),
     "recipes": ("recipes", None),
     "schema": ("schema", "schema"),
 }

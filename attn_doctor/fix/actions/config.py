@@ -1,0 +1,98 @@
+"""`set-config`: one key of a training configuration gets another value; every other byte stays.
+
+LLaMA-Factory's YAML and JSON files, its saved web-UI arguments, and shell scripts that call it. Formats are told
+apart as probe/configs.py does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any
+
+from attn_doctor.fix.actions import json_spans, shell_spans, yaml_spans
+from attn_doctor.fix.edits import file_edit
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.plans import FileEdit, Splice
+
+Spans = Callable[[str, str, str], tuple[list[tuple[int, int, str]], list[str]]]
+_SHELL = (".sh", ".bash", ".txt", ".slurm", ".sbatch")
+_BOM = b"\xef\xbb\xbf"
+_HALF = ("bf16", "fp16", "pure_bf16")
+
+
+def planned(file: str, content: bytes, settings: dict[str, str]) -> FileEdit | None:
+    """The edit that gives the keys these values; None where they have them already.
+
+    Raises Refused where a program should not do it.
+    """
+    # Marks of parsers count characters without the byte order mark; splices count bytes with it.
+    skipped = len(_BOM) if content.startswith(_BOM) else 0
+    try:
+        text = content[skipped:].decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused("the file is not UTF-8 text") from None
+    spans, loaded = _format(file, text)
+    wanted = _for_web_ui(text, loaded, settings)
+    splices: list[Splice] = []
+    warnings: list[str] = []
+    for key, value in wanted.items():
+        found, said = spans(text, key, value)
+        warnings += said
+        for start, end, new in found:
+            if text[start:end] != new:
+                at = skipped + len(text[:start].encode())
+                splices.append(Splice(start=at, end=at + len(text[start:end].encode()), text=new))
+    if not splices:
+        return None
+    edit = file_edit(file, content, tuple(splices), warnings=tuple(warnings))
+    _check(text, _after(content, splices, skipped), loaded, wanted)
+    return edit
+
+
+def _after(content: bytes, splices: list[Splice], skipped: int) -> str:
+    from attn_doctor.fix.edits import spliced
+
+    return spliced(content, splices)[skipped:].decode()
+
+
+def _check(before: str, after: str, loaded: Callable[[str], Any], wanted: dict[str, str]) -> None:
+    """Parsed again, only the wanted keys may differ: what the parser's marks say is not taken on trust."""
+    others = [[pair for pair in loaded(text) if pair[0] not in wanted] for text in (before, after)]
+    if others[0] != others[1]:
+        raise Refused("the edit would change more than the one key")
+    now = dict(loaded(after))
+    for key, value in wanted.items():
+        got = now.get(key)
+        words = got[1] if isinstance(got, tuple) else got
+        if words not in (value, json.dumps(value)):
+            raise Refused(f"the edit would not make {key} {value}")
+
+
+def _format(file: str, text: str) -> tuple[Spans, Callable[[str], Any]]:
+    suffix = PurePath(file).suffix
+    if suffix == ".json":
+        return json_spans.splices, json_spans.loaded
+    if suffix in _SHELL or text.startswith("#!"):
+        return shell_spans.splices, shell_spans.loaded
+    return yaml_spans.splices, yaml_spans.loaded
+
+
+def _for_web_ui(text: str, loaded: Callable[[str], Any], settings: dict[str, str]) -> dict[str, str]:
+    """The web UI's own names for the same settings.
+
+    https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/webui/runner.py
+    """
+    keys = [key for key, _ in loaded(text)]
+    if not any(key.startswith("top.") for key in keys):
+        return settings
+    found = {}
+    for key, value in settings.items():
+        if key == "flash_attn" and value == "auto" and "top.booster" in keys:
+            found["top.booster"] = "auto"
+        elif key in _HALF and value == "true" and "train.compute_type" in keys:
+            found["train.compute_type"] = key
+        else:
+            raise Refused(f"the web UI's saved arguments have no place for {key}: {value}")
+    return found

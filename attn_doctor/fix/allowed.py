@@ -1,0 +1,68 @@
+"""Which files a plan may touch: the named configurations, the project they or a traced call are in, the target."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.plans import Install, Plan
+
+#: What marks the root of somebody's project.
+_ROOT_MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
+
+
+def project_of(file: Path) -> Path:
+    """The project that a file is in: the nearest folder above it with a mark of one, else its own folder.
+
+    Never a home directory or the root: a stray .git there does not make everything below it one project.
+    """
+    home = Path.home()
+    for folder in file.parents:
+        if folder in (home, Path(folder.anchor)):
+            break
+        if any((folder / mark).exists() for mark in _ROOT_MARKS):
+            return folder
+    return file.parent
+
+
+def check_plan(plan: Plan, *, prefix: Path, here: Path) -> None:
+    """Holds a plan that comes from a file against what it may speak of: this target, and the projects of its own
+    configurations or of the current folder. Raises Refused.
+    """
+    if plan.prefix != os.path.realpath(prefix):
+        raise Refused(f"the plan is for the environment {plan.prefix}, and its interpreter is of {prefix}")
+    known = {str(project_of(Path(one))) for one in (*plan.configs, str(here.resolve() / "file"))}
+    foreign = [one for one in plan.projects if one not in known]
+    if any(isinstance(step.change, Install) and not step.change.stash for step in plan.steps):
+        raise Refused("the plan replaces packages without copying them aside: they could not be put back")
+    if foreign:
+        raise Refused(f"the plan speaks of a project that is not the current one: {foreign[0]}")
+
+
+def check_file(file: str, *, configs: Iterable[str], roots: Iterable[str]) -> Path:
+    """The file, when it is one of the configurations or lies below one of the roots.
+
+    Links are resolved first: a plan names the file itself, so that a link which is bent afterwards leads nowhere.
+    Raises Refused.
+    """
+    path = Path(file)
+    if not path.is_absolute() or ".." in path.parts or "\0" in file:
+        raise Refused(f"{file!r} is no plain absolute path")
+    real = Path(os.path.realpath(path))
+    if real != path:
+        raise Refused(f"{file} is reached through a link; it is {real}")
+    # Configurations were resolved when they were named; the roots as well.
+    if file not in set(configs) and not any(path.is_relative_to(root) and root for root in roots):
+        raise Refused(f"{file} is neither a named configuration nor inside the project or the environment")
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return path
+    except OSError as error:
+        raise Refused(f"{file} cannot be looked at: {error.strerror}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise Refused(f"{file} is no regular file")
+    return path

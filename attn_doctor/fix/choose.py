@@ -1,0 +1,122 @@
+"""Which remedy each finding gets, and why some get none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.conditions import answer_all
+from attn_doctor.diagnose.judge import kind_of
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Severity, Verdict
+from attn_doctor.model.plans import Left
+
+#: What a program can do; `advise` is for people.
+DOABLE = frozenset({"install-packages", "set-config", "edit-source"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a person allows and asks for."""
+
+    unsafe: bool = False
+    only: tuple[str, ...] = ()
+    """Ids, aliases or libraries; everything but notes when empty."""
+    remedies: tuple[tuple[str, str], ...] = ()
+    """(finding, remedy) that a person chose over the order of preference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A finding with the remedy that the plan takes."""
+
+    finding: Finding
+    remedy: Remedy
+
+
+def choose(
+    diagnosis: Diagnosis, facts: FactSet, recipes: Iterable[Recipe], policy: Policy
+) -> tuple[tuple[Chosen, ...], tuple[Left, ...]]:
+    """For each finding the first remedy whose conditions hold and which the policy allows, or why there is none."""
+    shelf = {recipe.id: recipe for recipe in recipes}
+    chosen = []
+    left = []
+    for finding in diagnosis.findings:
+        if not _wanted(finding, policy):
+            continue
+        got = _one(finding, facts, shelf.get(finding.id), policy)
+        if isinstance(got, Chosen):
+            chosen.append(got)
+        else:
+            left.append(got)
+    return tuple(chosen), tuple(left)
+
+
+def _wanted(finding: Finding, policy: Policy) -> bool:
+    if finding.accepted is not None:
+        return False
+    if policy.only:
+        return any(name in policy.only for name in (finding.id, finding.library, *finding.aliases))
+    return finding.severity is not Severity.INFO
+
+
+def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy) -> Chosen | Left:
+    asked = dict(policy.remedies).get(finding.id)
+    doable = [
+        remedy
+        for remedy in finding.remedies
+        if any(action.kind in DOABLE for action in remedy.actions) and remedy.safety is not Safety.DISPLAY_ONLY
+    ]
+    if asked is not None:
+        doable = [remedy for remedy in doable if remedy.id == asked]
+    holding = [remedy for remedy in doable if recipe is not None and _holds(remedy, recipe, finding, facts)]
+    for remedy in holding:
+        if remedy.safety is Safety.SAFE or policy.unsafe:
+            return Chosen(finding=finding, remedy=remedy)
+    if holding:
+        words = f"its cure is unsafe: {holding[0].title}"
+        if holding[0].why_this_safety:
+            words += f" ({holding[0].why_this_safety})"
+        return left(finding, words, needs_unsafe=True)
+    if doable:
+        return left(finding, "whether its cure fits this node could not be told")
+    return left(finding, "no program should do it" if finding.remedies else "no cure is known for this node")
+
+
+def _holds(remedy: Remedy, recipe: Recipe, finding: Finding, facts: FactSet) -> bool:
+    """Whether its conditions hold. Offering one whose conditions are open is for people to judge, not for us."""
+    written = next((one for one in recipe.remedies if one.id == remedy.id), None)
+    if written is None:
+        return False
+    kind = kind_of(written.when)
+    if kind is None:
+        return answer_all(written.when, facts, None) is Verdict.HOLDS
+    if kind == recipe.for_each:
+        return all(answer_all(written.when, facts, one) is Verdict.HOLDS for one in subjects(finding))
+    return any(answer_all(written.when, facts, one) is Verdict.HOLDS for one in facts.subjects(kind))
+
+
+def subjects(finding: Finding) -> tuple[str, ...]:
+    """Its subjects without their kind: `train.yaml` of `config train.yaml`."""
+    return tuple(one.partition(" ")[2] for one in finding.subjects)
+
+
+def left(finding: Finding, reason: str, *, needs_unsafe: bool = False) -> Left:
+    """The finding as one that stays, with what a person can do about it."""
+    by_hand = []
+    for remedy in finding.remedies:
+        by_hand.append(remedy.title)
+        for action in remedy.actions:
+            text = dict(action.arguments).get("text")
+            if isinstance(text, str) and text:
+                by_hand.append(f"  {text}")
+            by_hand += [f"  $ {command}" for command in action.commands if action.kind != "set-config"]
+    return Left(
+        finding=finding.id,
+        severity=finding.severity.value,
+        title=finding.title,
+        reason=reason,
+        needs_unsafe=needs_unsafe,
+        by_hand=() if needs_unsafe else tuple(by_hand),
+    )

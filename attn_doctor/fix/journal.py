@@ -1,0 +1,177 @@
+"""The journal of a run: what was there before each change, on disk before the change is made.
+
+    <home>/.attn-doctor/lock
+    <home>/.attn-doctor/runs/<run>/plan.json, journal.jsonl, step-N.json, kept/...
+
+A home is the target's prefix, or the project of the files where no package changes. A line that was not written
+whole is as if it was never begun: the change it announces has not been made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.errors import AttnDoctorError
+from attn_doctor.machine.atomic import put, sync_folder
+from attn_doctor.machine.lock import locked
+
+FOLDER = ".attn-doctor"
+
+
+class JournalUnusable(AttnDoctorError):
+    """No journal can be written or read: nothing is changed without one."""
+
+
+def boundary(name: str) -> None:
+    """Called between any two steps that reach the disk, for tests that end the process there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of `fix`."""
+
+    home: Path
+    id: str
+
+    @property
+    def folder(self) -> Path:
+        """Where everything about it lies."""
+        return self.home / FOLDER / "runs" / self.id
+
+    def note(self, at: str, **more: Any) -> None:
+        """Adds an entry and waits until it is on disk.
+
+        Raises OSError.
+        """
+        boundary(f"before {at}")
+        line = json.dumps({"at": at, "time": _now(), **more}) + "\n"
+        handle = os.open(self.folder / "journal.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+        try:
+            size = os.fstat(handle).st_size
+            # A crash may have cut the last line short: what follows it must not be read as its end.
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                line = "\n" + line
+            written = os.write(handle, line.encode())
+            if written != len(line.encode()):
+                raise OSError(28, os.strerror(28))
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        sync_folder(self.folder)
+        boundary(f"after {at}")
+
+    def entries(self) -> tuple[dict[str, Any], ...]:
+        """Every whole entry in order."""
+        try:
+            text = (self.folder / "journal.jsonl").read_bytes().decode(errors="replace")
+        except FileNotFoundError:
+            return ()
+        found = []
+        for line in text.split("\n")[:-1]:
+            with contextlib.suppress(ValueError):
+                entry = json.loads(line)
+                if isinstance(entry, dict) and "at" in entry:
+                    found.append(entry)
+        return tuple(found)
+
+    def write(self, name: str, value: Any) -> None:
+        """A JSON file of the run, whole and on disk.
+
+        Raises OSError.
+        """
+        file = self.folder / name
+        put(file, (json.dumps(value) + "\n").encode(), part=self.folder / f"{name}.part", mode=0o644)
+
+    def read(self, name: str) -> Any:
+        """A JSON file of the run.
+
+        Raises JournalUnusable.
+        """
+        try:
+            return json.loads((self.folder / name).read_bytes())
+        except (OSError, ValueError) as error:
+            raise JournalUnusable(f"the journal cannot be read: {error}", about=str(self.folder / name)) from None
+
+    @property
+    def state(self) -> str:
+        """applied, undone, or interrupted; empty when nothing was begun."""
+        reached = [entry["at"] for entry in self.entries()]
+        if not reached:
+            return "undone"  # the folder was made, and nothing was changed
+        for at, state in (("undone", "undone"), ("undoing", "interrupted"), ("verified", "applied")):
+            if at in reached:
+                return state
+        return "interrupted"
+
+
+def home_of(prefix: Path, projects: tuple[str, ...], *, installs: bool) -> Path:
+    """Where the journal of a run lies: with the environment when that changes, else with the first project."""
+    return prefix if installs or not projects else Path(projects[0])
+
+
+def begin(home: Path, plan_text: str, summary: str) -> Run:
+    """A new run with its plan on disk. The caller holds the lock.
+
+    Raises JournalUnusable where none can be written.
+    """
+    run = Run(home=home, id=f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(2)}")
+    try:
+        run.folder.mkdir(parents=True)
+        (run.folder / "kept").mkdir()
+        put(run.folder / "plan.json", plan_text.encode(), part=run.folder / "plan.part", mode=0o644)
+        sync_folder(run.folder.parent)
+        run.note("begun", summary=summary, pid=os.getpid())
+    except OSError as error:
+        raise _unusable(home, error) from None
+    return run
+
+
+def runs(home: Path) -> tuple[Run, ...]:
+    """Every run of a home, the oldest first."""
+    try:
+        names = sorted(entry.name for entry in (home / FOLDER / "runs").iterdir() if entry.is_dir())
+    except OSError:
+        return ()
+    return tuple(Run(home=home, id=name) for name in names)
+
+
+@contextlib.contextmanager
+def held(homes: tuple[Path, ...], *, wait: float = 0.0) -> Iterator[None]:
+    """Holds the lock of every home, in one order for everybody.
+
+    Raises Held, or JournalUnusable where a home cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        for home in sorted(set(homes)):
+            folder = home / FOLDER
+            try:
+                if folder.is_symlink():
+                    raise JournalUnusable("the journal's folder is a link", about=str(folder), hint="Remove the link.")
+                folder.mkdir(exist_ok=True)
+                ignore = folder / ".gitignore"
+                if not ignore.exists():
+                    ignore.write_text("*\n")  # a journal is no part of anybody's project
+                stack.enter_context(locked(folder, wait=wait))
+            except OSError as error:
+                raise _unusable(home, error) from None
+        yield
+
+
+def _unusable(home: Path, error: OSError) -> JournalUnusable:
+    return JournalUnusable(
+        f"no journal can be written: {error.strerror}",
+        about=str(home / FOLDER),
+        hint="Nothing was changed: without a journal nothing could be put back.",
+    )
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,0 +1,35 @@
+"""Takes up a run that was cut off: a step that was not finished is put back and made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attn_doctor.fix.journal import JournalUnusable, Run, runs
+from attn_doctor.fix.undo import undo, undo_step
+from attn_doctor.model.plans import Plan
+from attn_doctor.wire import plan_v1
+
+
+def interrupted(home: Path) -> Run | None:
+    """The last run of a home that neither ended well nor was put back. The caller holds the lock."""
+    return next((run for run in reversed(runs(home)) if run.state == "interrupted"), None)
+
+
+def resumed_steps(run: Run) -> tuple[Plan | None, frozenset[int]]:
+    """The plan and the steps that are done; None once a run that was being undone is undone.
+
+    Raises JournalUnusable, ChangedSince, UndoFailed.
+    """
+    entries = run.entries()
+    if any(entry["at"] == "undoing" for entry in entries):
+        undo(run)
+        return None, frozenset()
+    try:
+        text = (run.folder / "plan.json").read_text()
+    except OSError as error:
+        raise JournalUnusable(f"the run's plan cannot be read: {error.strerror}", about=str(run.folder)) from None
+    done = {entry["step"] for entry in entries if entry["at"] == "changed"}
+    begun = {entry["step"] for entry in entries if entry["at"] == "changing"} - done
+    for number in begun:
+        undo_step(run, number)
+    return plan_v1.loads(text, about=str(run.folder / "plan.json")), frozenset(done)

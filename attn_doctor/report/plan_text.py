@@ -1,0 +1,72 @@
+"""A plan for people: each change, the finding it cures, how safe it is and how it is taken back."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from attn_doctor.model.findings import Safety
+from attn_doctor.model.plans import FileEdit, Install, Left, Plan, Step
+
+_STYLE = {Safety.SAFE: "green", Safety.UNSAFE: "yellow", Safety.DISPLAY_ONLY: "dim"}
+
+
+def write(plan: Plan, console: Console, *, verbose: bool) -> None:
+    """Prints the whole plan."""
+    for number, step in enumerate(plan.steps, start=1):
+        _step(number, step, console, verbose=verbose)
+    for one in plan.left:
+        _left(one, console)
+    if not plan.steps:
+        _row(console, "", "Nothing to change.")
+
+
+def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:
+    change = step.change
+    what = f"edit {change.file}" if isinstance(change, FileEdit) else f"install with {change.installer}"
+    console.print(Text(f"[step {number}] {what}", style="bold"), soft_wrap=True)
+    for cured in step.cures:
+        on = f" ({', '.join(cured.subjects)})" if cured.subjects else ""
+        _row(console, "cures", f"[{cured.severity}] {cured.finding}{on}: {cured.title}")
+        if verbose:
+            _row(console, "recipe", cured.origin)
+    if isinstance(change, FileEdit):
+        for line in change.diff.splitlines():
+            style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
+            console.print(Text(f"    {line}", style=style), soft_wrap=True)
+    else:
+        _packages(change, console)
+    for warning in change.warnings:
+        _row(console, "mind", warning)
+    why = f": {step.why_this_safety}" if step.why_this_safety else ""
+    _row(console, "safety", f"{step.safety.value}{why}", _STYLE[step.safety])
+    why = f": {step.why_this_reversal}" if step.why_this_reversal else ""
+    _row(console, "undo", f"{step.reversal.value}{why}")
+    console.print()
+
+
+def _packages(change: Install, console: Console) -> None:
+    for one in change.changes:
+        words = f"{one.name} {one.before} -> {one.after}" if one.before else f"{one.name} {one.after} (new)"
+        console.print(Text(f"    {words}" + (f"   {one.source}" if one.source else "")), soft_wrap=True)
+    if change.no_deps:
+        _row(console, "", "dependencies stay as they are")
+    if change.stash:
+        _row(console, "aside", f"{_size(change.stash_bytes)} are copied aside first")
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB" if count < 2**30 else f"{count / 2**30:.1f} GiB"
+
+
+def _left(one: Left, console: Console) -> None:
+    console.print(Text(f"[left] {one.finding}", style="bold"), soft_wrap=True)
+    _row(console, "", one.title)
+    _row(console, "because", one.reason + (" --unsafe-fixes plans it." if one.needs_unsafe else ""))
+    for number, line in enumerate(one.by_hand):
+        _row(console, "by hand" if number == 0 else "", line)
+    console.print()
+
+
+def _row(console: Console, label: str, text: str, style: str = "") -> None:
+    console.print(Text(f"  {label:8} ", style="dim") + Text(text, style=style), soft_wrap=True)

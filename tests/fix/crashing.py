@@ -1,0 +1,253 @@
+"""A project and an environment to mend, a run that can be ended at any boundary, and what is there afterwards.
+
+The installer here is a stand-in that changes files as pip does: old ones away, new ones in, the record last.
+Used by the tests and by bench/fix_crash.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.fix import apply, carry_out, journal, kept, undo
+from attn_doctor.fix.actions import config, packages
+from attn_doctor.fix.resume import interrupted, resumed_steps
+from attn_doctor.machine.target import Target
+from attn_doctor.model.findings import Diagnosis, Finding, Safety, Severity
+from attn_doctor.model.plans import Cured, Install, PackageChange, Plan, Reversal, Step
+from attn_doctor.wire import plan_v1
+
+_CONFIGS = {
+    "a.yaml": b"stage: sft\r\nflash_attn: 'fa2'  # x\r\nx: 1",
+    "b.json": b'{"stage": "sft", "flash_attn": "fa2"}\n',
+    "run.sh": b"#!/bin/sh\nllamafactory-cli train --flash_attn fa2\n",
+}
+_OLD = {
+    "kernels/__init__.py": b"version = 1\n",
+    "kernels/gone.py": b"old = 1\n",
+    "kernels/data.bin": bytes(range(256)) * 64,
+}
+_NEW = {
+    "kernels/__init__.py": b"version = 2\n",
+    "kernels/data.bin": b"\0" * 20000,
+    "kernels/sub/fresh.py": b"new = 1\n",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeInstaller:
+    """Has the methods of installers.Installer that a run needs."""
+
+    target: Target
+    fails: bool = False
+    kind: str = "uv"
+
+    def fetch(self, pins: tuple[str, ...], into: Path, *, no_cache: bool) -> tuple[str, ...]:
+        into.mkdir(exist_ok=True)
+        return (*_NEW, "kernels-2.0.dist-info/METADATA", "kernels-2.0.dist-info/RECORD", "bin/kernels-tool")
+
+    def install(self, pins: tuple[str, ...], fetched: Path, *, reinstall: bool) -> None:
+        site, scripts = Path(self.target.told["purelib"]), self.target.python.parent
+        aside = site / "~ernels"
+        aside.mkdir(exist_ok=True)
+        for name in (*_OLD, "kernels-1.0.dist-info/METADATA", "kernels-1.0.dist-info/RECORD"):
+            (site / name).replace(aside / name.replace("/", "_"))
+            journal.boundary("old one away")
+        (site / "kernels-1.0.dist-info").rmdir()
+        if self.fails:
+            from attn_doctor.fix.refusal import Refused
+
+            raise Refused("ERROR: no space left on device")
+        for name, content in {**_NEW, "kernels-2.0.dist-info/METADATA": _metadata("2.0")}.items():
+            (site / name).parent.mkdir(exist_ok=True)
+            (site / name).write_bytes(content)
+            journal.boundary("new one in")
+        (scripts / "kernels-tool").write_bytes(b"#!new\n")
+        _record(site, "2.0", (*_NEW, "kernels-2.0.dist-info/METADATA"), tool=True)
+        for file in aside.iterdir():
+            file.unlink()
+        aside.rmdir()
+
+
+def _metadata(version: str) -> bytes:
+    return f"Metadata-Version: 2.1\nName: kernels\nVersion: {version}\n\n".encode()
+
+
+def _record(site: Path, version: str, names: tuple[str, ...], *, tool: bool = False) -> None:
+    own = f"kernels-{version}.dist-info/RECORD"
+    lines = [*names, own, *(["../../../bin/kernels-tool"] if tool else [])]
+    (site / own).write_text("".join(f"{name},,\n" for name in lines))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """Everything in one folder."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> Scene:
+        """A project with three configurations, an environment with one package and a bystander."""
+        scene = cls(folder=folder)
+        scene.project.mkdir(parents=True)
+        for name, content in _CONFIGS.items():
+            (scene.project / name).write_bytes(content)
+        (scene.project / "run.sh").chmod(0o754)
+        site = scene.site
+        (site / "kernels").mkdir(parents=True)
+        (site / "bystander").mkdir()
+        (site / "bystander/__init__.py").write_bytes(b"here = 1\n")
+        for name, content in _OLD.items():
+            (site / name).write_bytes(content)
+        (site / "kernels/data.bin").chmod(0o640)
+        (site / "kernels-1.0.dist-info").mkdir()
+        (site / "kernels-1.0.dist-info/METADATA").write_bytes(_metadata("1.0"))
+        _record(site, "1.0", (*_OLD, "kernels-1.0.dist-info/METADATA"))
+        (scene.prefix / "bin").mkdir()
+        (scene.prefix / "bin/python").write_bytes(b"")
+        return scene
+
+    @property
+    def project(self) -> Path:
+        return self.folder / "project"
+
+    @property
+    def prefix(self) -> Path:
+        return self.folder / "environment"
+
+    @property
+    def site(self) -> Path:
+        return self.prefix / "lib/python3/site-packages"
+
+    @property
+    def target(self) -> Target:
+        told: dict[str, Any] = {"purelib": str(self.site), "platlib": str(self.site), "prefix": str(self.prefix)}
+        return Target(python=self.prefix / "bin/python", because="test", environment_kind="venv", told=told)
+
+    def plan(self, *, install: bool = True) -> Plan:
+        """Three edits and an installation between them."""
+        steps = []
+        for name in _CONFIGS:
+            file = self.project / name
+            edit = config.planned(str(file), file.read_bytes(), {"flash_attn": "auto"})
+            assert edit is not None
+            steps.append(_step(edit))
+        if install:
+            changes = (PackageChange(name="kernels", before="1.0", after="2.0"),)
+            steps.insert(
+                1,
+                _step(
+                    Install(
+                        installer="pip", requirements=("kernels==2.0",), no_deps=True, no_cache=False, reinstall=False,
+                        changes=changes,
+                    )
+                ),
+            )  # fmt: skip
+        return Plan(
+            doctor_version="0",
+            python=str(self.target.python),
+            prefix=str(self.prefix),
+            configs=tuple(str(self.project / name) for name in _CONFIGS),
+            projects=(str(self.project),),
+            steps=tuple(steps),
+            left=(),
+            grounds=(),
+        )
+
+    def run(self, plan: Plan, *, cures: bool = True, fails: bool = False) -> carry_out.Outcome:
+        """The whole run; `cures` says what examining again finds."""
+        with journal.held((self.prefix, self.project)):
+            return carry_out.carry_out(
+                plan,
+                plan_v1.dumps(plan),
+                home=self.prefix,
+                before=_ILL,
+                install=self.install(fails=fails),
+                examine=lambda: Diagnosis() if cures else _ILL,
+            )
+
+    def install(self, *, fails: bool = False) -> apply.Installing:
+        """What carries out an Install step."""
+        installer: Any = FakeInstaller(target=self.target, fails=fails)
+        return lambda change, run, number: packages.apply(change, run, number, installer=installer)
+
+    def resume(self) -> None:
+        """As `fix --resume` does it."""
+        with journal.held((self.prefix, self.project)):
+            run = interrupted(self.prefix)
+            if run is None:
+                return
+            plan, done = resumed_steps(run)
+            if plan is not None:
+                carry_out.go_on(plan, run, before=_ILL, install=self.install(), examine=lambda: Diagnosis(), done=done)
+
+    def undo(self) -> None:
+        """As `undo` does it, for whatever is not undone."""
+        with journal.held((self.prefix, self.project)):
+            for run in journal.runs(self.prefix):
+                undo.undo(run)
+
+    def state(self) -> dict[str, tuple[int, str]]:
+        """Every file and folder with mode and digest, our own folders apart."""
+        found = {}
+        for path in sorted(self.folder.rglob("*")):
+            if journal.FOLDER in path.relative_to(self.folder).parts:
+                continue
+            seen = path.lstat()
+            content = "" if stat.S_ISDIR(seen.st_mode) else hashlib.sha256(path.read_bytes()).hexdigest()
+            found[str(path.relative_to(self.folder))] = (stat.S_IMODE(seen.st_mode), content)
+        return found
+
+
+_ILL = Diagnosis(findings=(Finding(id="trouble", severity=Severity.ERROR, title="trouble"),))
+
+
+def _step(change: Any) -> Step:
+    cured = Cured(finding="trouble", subjects=(), severity="error", remedy="cure", title="cure", origin="test")
+    return Step(change=change, cures=(cured,), safety=Safety.SAFE, why_this_safety="", reversal=Reversal.EXACT)
+
+
+def in_child(work: Callable[[], object], *, kill_at: int | None) -> tuple[bool, int]:
+    """Does it in a child that kills itself at that boundary; says whether it was killed, and how many it passed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        passed = 0
+
+        def counted(name: str) -> None:
+            nonlocal passed
+            if passed == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            passed += 1
+
+        real = os.fsync
+
+        def synced(handle: int) -> None:
+            counted("fsync")  # while a part stands beside its file
+            real(handle)
+
+        os.fsync = synced
+        journal.boundary = counted
+        for module in (kept, undo, apply, packages):
+            module.boundary = counted  # type: ignore[attr-defined]
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os.write(writing, str(passed).encode())
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        count = stream.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return True, 0
+    assert os.WEXITSTATUS(status) == 0, "the child failed"
+    return False, int(count)

@@ -1,0 +1,195 @@
+"""Nothing outside the target, the named configurations and the project is ever written, whoever asks for it."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attn_doctor.fix import installers
+from attn_doctor.fix.actions import packages
+from attn_doctor.fix.allowed import check_file, check_plan, project_of
+from attn_doctor.fix.edits import digest
+from attn_doctor.fix.journal import JournalUnusable, held
+from attn_doctor.fix.make import Wish
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.plans import FileEdit, Plan, Splice, Step
+from tests.fix.crashing import Scene
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene.make(tmp_path / "scene")
+
+
+def aimed_at(scene: Scene, file: str) -> Plan:
+    """A plan, as a hostile file might hold it, that edits this file."""
+    plan = scene.plan(install=False)
+    content = Path(file).read_bytes() if Path(file).exists() else None
+    edit = FileEdit(
+        file=file,
+        before=None if content is None else digest(content),
+        after=digest(b"evil" + (content or b"")),
+        splices=(Splice(start=0, end=0, text="evil"),),
+        diff="",
+    )
+    step: Step = replace(plan.steps[0], change=edit)
+    return replace(plan, steps=(step,), projects=())
+
+
+def test_plans_lead_nowhere_else(scene: Scene, tmp_path: Path) -> None:
+    """A foreign path, `..`, a link, a link on the way, a relative path: refused, and nothing is written."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "victim").write_text("mine\n")
+    (scene.prefix / "link").symlink_to(outside / "victim")
+    (scene.prefix / "folder").symlink_to(outside)
+    aims = [
+        str(outside / "victim"),
+        str(outside / "new"),
+        f"{scene.prefix}/../../outside/victim",
+        str(scene.prefix / "link"),
+        str(scene.prefix / "folder/victim"),
+        str(scene.prefix / "folder/new"),
+        "relative",
+        "",
+        "/",
+        f"{scene.prefix}/a\0b",
+        str(scene.prefix),
+    ]
+    for aim in aims:
+        with pytest.raises((Refused, OSError, ValueError)):
+            check_file(aim, configs=(), roots=(str(scene.prefix), ""))
+    for aim in aims[:6]:
+        with pytest.raises(Exception, match=r"link|outside|plain|inside"):
+            scene.run(aimed_at(scene, aim))
+
+    assert [path.name for path in outside.iterdir()] == ["victim"]
+    assert (outside / "victim").read_text() == "mine\n"
+
+
+def test_a_plan_from_a_file_speaks_of_this_place_only(scene: Scene, tmp_path: Path) -> None:
+    """A plan that calls the whole disk its project, or another environment its target, is refused."""
+    plan = scene.plan(install=False)
+
+    check_plan(plan, prefix=scene.prefix, here=scene.project)
+    for other in (
+        replace(plan, projects=("/",)),
+        replace(plan, projects=(str(tmp_path),)),
+        replace(plan, prefix="/usr"),
+    ):
+        with pytest.raises(Refused):
+            check_plan(other, prefix=scene.prefix, here=scene.project)
+
+
+def test_a_link_bent_since_the_plan(scene: Scene, tmp_path: Path) -> None:
+    """A folder on the way that has become a link leads nowhere."""
+    plan = scene.plan(install=False)
+    outside = tmp_path / "outside"
+    scene.project.rename(outside)
+    scene.project.symlink_to(outside)
+    before = {file.name: file.read_bytes() for file in outside.iterdir() if file.is_file()}
+    with pytest.raises(Exception, match="link"):
+        scene.run(plan)
+
+    assert {file.name: file.read_bytes() for file in outside.iterdir() if file.is_file()} == before
+
+
+def test_a_journal_that_is_a_link(scene: Scene, tmp_path: Path) -> None:
+    """Somebody else's folder is no place for a journal."""
+    (scene.prefix / ".attn-doctor").symlink_to(tmp_path)
+
+    with pytest.raises(JournalUnusable), held((scene.prefix,)):
+        pass
+
+
+def test_records_that_lead_out(scene: Scene, tmp_path: Path) -> None:
+    """RECORD is anybody's text: what it names outside of the environment is neither copied nor put back."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    record = scene.site / "kernels-1.0.dist-info/RECORD"
+    record.write_text(record.read_text() + f"{os.path.relpath(victim, scene.site)},,\n{victim},,\n")
+    before = scene.state()
+    scene.run(scene.plan())
+    victim.write_text("changed\n")
+    scene.undo()
+
+    assert victim.read_text() == "changed\n"
+    assert scene.state() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "evil @ https://example.org/evil.whl",
+        "evil @ file:///tmp/evil.whl",
+        "--index-url=https://example.org",
+        "-r /etc/passwd",
+        "../../evil",
+        "./evil.whl",
+        "evil; rm -rf /",
+        "evil==1.0 --hash=x",
+        "",
+        "a\nb",
+    ],
+)
+def test_requirements_are_names_and_versions(text: str) -> None:
+    """A recipe may not name a place to install from, nor an option of the installer."""
+    wish = Wish(requirements=(text,), no_deps=True, no_cache=False, reinstall=False)
+
+    def never() -> installers.Installer:
+        raise AssertionError("the installer was asked")
+
+    with pytest.raises(Refused):
+        packages.resolve(wish, never, stash=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("x", "1.0; rm"),
+        ("x", "../../1"),
+        ("x", "1.0\n--index-url=x"),
+        ("../x", "1.0"),
+        ("x y", "1.0"),
+        ("", "1.0"),
+        ("--x", "1 0"),
+    ],
+)
+def test_answers_of_an_installer_are_checked(name: str, version: str) -> None:
+    """Names and versions that are none do not become pins or paths."""
+    report = {"install": [{"metadata": {"name": name, "version": version}, "download_info": {"url": "file:///x.whl"}}]}
+
+    with pytest.raises(Refused):
+        installers._pip_report(report)
+
+
+def test_no_credentials_in_a_plan() -> None:
+    """The user's index may carry a password; a plan is a file that gets around."""
+    assert packages._without_secrets("https://me:secret@index.example/simple") == "https://index.example/simple"
+    release = installers._release("x", "1.0", "https://me:secret@index.example/x-1.0-py3-none-any.whl?token=1", {})
+    assert release.source == "x-1.0-py3-none-any.whl"
+
+
+@pytest.mark.parametrize("name", ["../evil.py", "/evil.py", "x/../../evil.py"])
+def test_wheels_that_lead_out(tmp_path: Path, name: str) -> None:
+    """A wheel with such a path is not installed."""
+    with zipfile.ZipFile(tmp_path / "x-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr(name, "evil = 1\n")
+
+    with pytest.raises(Refused, match="leads out"):
+        installers._in_wheels(tmp_path)
+
+
+def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stray .git in the home directory does not make all of it one project."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "work").mkdir()
+
+    assert project_of(tmp_path / "work/train.yaml") == tmp_path / "work"
+    (tmp_path / "work/.git").mkdir()
+    assert project_of(tmp_path / "work/conf/train.yaml") == tmp_path / "work"

@@ -1,0 +1,360 @@
+"""From findings to a plan: which remedy, what is left, and that equal input gives equal bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.errors import BadInput
+from attn_doctor.fix import make, planned_set
+from attn_doctor.fix.choose import Policy
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.verify import changed_grounds, troubles
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Unknown
+from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Safety, Severity
+from attn_doctor.model.plans import Cured, FileEdit, Ground, Install, Left, PackageChange, Plan, Reversal, Splice, Step
+from attn_doctor.probe import configs
+from attn_doctor.wire import plan_v1
+
+HEAD = "stage: sft\nfinetuning_type: lora\n"
+X = "package.x-transformers.version"
+
+
+@pytest.fixture(scope="module")
+def recipes() -> tuple[Recipe, ...]:
+    return shelf.bundled()
+
+
+def facts(*more: Fact, **known: object) -> FactSet:
+    given_ = [Fact(name=FactName.parse(name), state=Known(value), how="test") for name, value in known.items()]  # type: ignore[arg-type]
+    return derive(FactSet([*given_, *more]))
+
+
+def fact(name: str, state: State) -> Fact:
+    return Fact(name=FactName.parse(name), state=state, how="test")
+
+
+def install(wish: make.Wish) -> Install:
+    return Install(
+        installer="pip",
+        requirements=wish.requirements,
+        no_deps=wish.no_deps,
+        no_cache=wish.no_cache,
+        reinstall=wish.reinstall,
+        changes=(PackageChange(name="x-transformers", before="1.30.1", after="1.30.2"),),
+    )
+
+
+def refuse(wish: make.Wish) -> Install:
+    raise Refused("the installer is not asked here")
+
+
+def plan(
+    found: FactSet,
+    recipes: tuple[Recipe, ...],
+    policy: Policy | None = None,
+    *,
+    resolve: make.Resolve = refuse,
+    configs: tuple[Path, ...] = (),
+) -> Plan:
+    return make.make(
+        judge(found, recipes),
+        found,
+        recipes,
+        policy or Policy(),
+        doctor_version="0",
+        python=Path("/nowhere/bin/python"),
+        prefix=Path("/nowhere"),
+        configs=configs,
+        resolve=resolve,
+    )
+
+
+def test_an_unsafe_cure_waits_to_be_asked_for(recipes: tuple[Recipe, ...]) -> None:
+    """Without --unsafe-fixes it is left, and says what would be done."""
+    found = facts(**{X: "1.30.1"})
+    left = plan(found, recipes).left
+
+    assert [(one.finding, one.needs_unsafe) for one in left] == [("x-transformers-rotary-fp32", True)]
+    assert "1.30.2" in left[0].reason
+
+
+def test_the_first_remedy_is_taken(recipes: tuple[Recipe, ...]) -> None:
+    """In the recipe's order; the plan names recipe and digest."""
+    (step,) = plan(facts(**{X: "1.30.1"}), recipes, Policy(unsafe=True), resolve=install).steps
+
+    assert isinstance(step.change, Install)
+    assert step.change.requirements == ("x-transformers==1.30.2",)
+    assert step.safety is Safety.UNSAFE
+    assert "sha256:" in step.cures[0].origin
+
+
+def test_a_person_may_choose_another(recipes: tuple[Recipe, ...]) -> None:
+    """--remedy takes a later one."""
+    policy = Policy(unsafe=True, remedies=(("x-transformers-rotary-fp32", "newer-release"),))
+    (step,) = plan(facts(**{X: "1.30.1"}), recipes, policy, resolve=install).steps
+
+    assert isinstance(step.change, Install)
+    assert step.change.requirements == ("x-transformers>=1.30.2,<2",)
+
+
+def test_a_remedy_whose_condition_is_open_is_not_taken(recipes: tuple[Recipe, ...]) -> None:
+    """The driver could not be asked: whether that torch would run here cannot be told, and nobody guesses."""
+    found = facts(
+        fact("driver.version", Unknown("the driver hangs")),
+        **{"package.triton.version": "2.3.1", "package.fla-core.version": "0.4.2"},
+    )
+    policy = Policy(
+        unsafe=True, only=("triton-bf16-becomes-i16",), remedies=(("triton-bf16-becomes-i16", "newer-torch"),)
+    )
+
+    assert "could not be told" in plan(found, recipes, policy, resolve=install).left[0].reason
+
+
+def test_a_resolver_that_refuses_leaves_the_finding(recipes: tuple[Recipe, ...]) -> None:
+    """Its reason stands in the plan."""
+    made = plan(facts(**{X: "1.30.1"}), recipes, Policy(unsafe=True))
+
+    assert made.steps == ()
+    assert made.left[0].reason == "the installer is not asked here"
+
+
+def test_nothing_wrong_is_an_empty_plan(recipes: tuple[Recipe, ...]) -> None:
+    """No steps, nothing left."""
+    made = plan(facts(**{X: "1.30.2"}), recipes, Policy(unsafe=True))
+
+    assert (made.steps, made.left) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (HEAD + "model_name_or_path: Qwen/Qwen2.5-7B\nflash_attn: fa2\n", "auto"),
+        (HEAD + "model_name_or_path: google/gemma-2-9b-it\nflash_attn: fa2\n", "disabled"),
+        (HEAD + "model_name_or_path: google/gemma-2-9b-it\n", "disabled"),
+        (HEAD + "model_name_or_path: Qwen/Qwen2.5-7B\n", None),
+        (HEAD + "model_name_or_path: Qwen/Qwen2.5-7B\nflash_attn: fa2\nbf16: true\n", None),
+        (
+            HEAD + "model_name_or_path: Qwen/Qwen2.5-7B\nflash_attn: fa2\ndo_predict: true\n",
+            None,
+        ),
+    ],
+    ids=["fa2", "gemma 2", "gemma 2 without the key", "key absent", "half precision", "predict without precision"],
+)
+def test_llamafactory(tmp_path: Path, recipes: tuple[Recipe, ...], text: str, value: str | None) -> None:
+    """auto; disabled for Gemma 2, where auto becomes FlashAttention-2 again; no edit where the default is right."""
+    file = tmp_path / "train.yaml"
+    file.write_text(text)
+    made = plan(derive(FactSet(configs.probe((file,)))), recipes, configs=(file,))
+    edits = [step.change for step in made.steps]
+
+    if value is None:
+        assert edits == []
+        return
+    (edit,) = edits
+    assert isinstance(edit, FileEdit)
+    assert f"+flash_attn: {value}" in edit.diff
+    assert made.steps[0].safety is Safety.SAFE
+
+
+def test_equal_input_equal_bytes(tmp_path: Path, recipes: tuple[Recipe, ...]) -> None:
+    """A plan is a pure function, down to its file; and facts in another order change nothing."""
+    file = tmp_path / "train.yaml"
+    file.write_text("stage: sft\nfinetuning_type: lora\nflash_attn: fa2\n")
+    found = derive(FactSet([*configs.probe((file,)), *facts(**{X: "1.30.1"}).values()]))
+    turned = FactSet(reversed(list(found.values())))
+    texts = {
+        plan_v1.dumps(plan(one, recipes, Policy(unsafe=True), resolve=install, configs=(file,)))
+        for one in (found, found, turned)
+    }
+
+    assert len(texts) == 1
+
+
+words = st.text(max_size=20)
+edits = st.builds(
+    FileEdit,
+    file=words,
+    before=st.none() | words,
+    after=words,
+    splices=st.lists(st.builds(Splice, start=st.integers(0, 99), end=st.integers(0, 99), text=words), max_size=2).map(
+        tuple
+    ),
+    diff=words,
+    warnings=st.lists(words, max_size=2).map(tuple),
+)
+changes = st.builds(PackageChange, name=words, before=st.none() | words, after=words, source=words, sha256=words)
+texts = st.lists(words, max_size=2).map(tuple)
+installs = st.builds(
+    Install,
+    installer=words,
+    requirements=texts,
+    no_deps=st.booleans(),
+    no_cache=st.booleans(),
+    reinstall=st.booleans(),
+    changes=st.lists(changes, max_size=2).map(tuple),
+    index_url=st.none() | words,
+    no_index=st.booleans(),
+    find_links=texts,
+    stash=st.booleans(),
+    stash_bytes=st.integers(0, 2**40),
+    warnings=texts,
+)
+cures = st.builds(Cured, finding=words, subjects=texts, severity=words, remedy=words, title=words, origin=words)
+states = (
+    st.builds(Known, words | st.booleans() | st.integers() | texts)
+    | st.builds(Absent, words)
+    | st.builds(Unknown, words)
+)
+plans = st.builds(
+    Plan,
+    doctor_version=words,
+    python=words,
+    prefix=words,
+    configs=texts,
+    projects=texts,
+    steps=st.lists(
+        st.builds(
+            Step,
+            change=edits | installs,
+            cures=st.lists(cures, max_size=2).map(tuple),
+            safety=st.sampled_from(Safety),
+            why_this_safety=words,
+            reversal=st.sampled_from(Reversal),
+            why_this_reversal=words,
+        ),
+        max_size=2,
+    ).map(tuple),
+    left=st.lists(
+        st.builds(Left, finding=words, severity=words, title=words, reason=words, by_hand=texts), max_size=2
+    ).map(tuple),
+    grounds=st.lists(st.builds(Ground, name=words, state=states), max_size=2).map(tuple),
+)
+
+
+@given(plans)
+def test_written_and_read_it_is_the_same(one: Plan) -> None:
+    """A plan survives its file."""
+    assert plan_v1.loads(plan_v1.dumps(one), about="") == one
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | words, lambda inner: st.lists(inner) | st.dictionaries(words, inner)
+    )
+)
+def test_any_other_json_is_told(value: object) -> None:
+    """A file that is no plan is a person's mistake, never ours."""
+    for text in (json.dumps(value), json.dumps({"schema": plan_v1.SCHEMA, "steps": value})):
+        with pytest.raises(BadInput):
+            plan_v1.loads(text, about="")
+
+
+class TestVerify:
+    """What counts as cured."""
+
+    cured = Cured(finding="a", subjects=("gpu 0",), severity="error", remedy="r", title="t", origin="o")
+    plan = Plan(
+        doctor_version="0",
+        python="",
+        prefix="",
+        configs=(),
+        projects=(),
+        steps=(
+            Step(
+                change=Install(
+                    installer="pip", requirements=(), no_deps=False, no_cache=False, reinstall=False, changes=()
+                ),
+                cures=(cured,),
+                safety=Safety.SAFE,
+                why_this_safety="",
+                reversal=Reversal.EXACT,
+            ),
+        ),
+        left=(),
+        grounds=(Ground(name=X, state=Known("1.30.1")),),
+    )
+    error = Finding(id="a", severity=Severity.ERROR, title="A", subjects=("gpu 0",))
+    other = Finding(id="b", severity=Severity.ERROR, title="B")
+    before = Diagnosis(findings=(error,))
+
+    def test_gone_and_nothing_new(self) -> None:
+        """That is a cure."""
+        assert troubles(self.plan, self.before, Diagnosis()) == ()
+
+    def test_still_there(self) -> None:
+        """Also under another finding."""
+        hidden = Diagnosis(findings=(replace(self.other, severity=Severity.INFO, symptoms=(self.error,)),))
+
+        assert "still there" in troubles(self.plan, self.before, hidden)[0]
+
+    def test_one_failure_for_another(self) -> None:
+        """As bad as what was cured, or worse: no cure. Milder: told elsewhere."""
+        assert "b appeared" in troubles(self.plan, self.before, Diagnosis(findings=(self.other,)))[0]
+        mild = replace(self.other, severity=Severity.WARNING)
+        assert troubles(self.plan, self.before, Diagnosis(findings=(mild,))) == ()
+
+    def test_what_was_there_before_is_not_new(self) -> None:
+        """Unless it got worse, or reached another subject."""
+        before = Diagnosis(findings=(self.error, self.other))
+        assert troubles(self.plan, before, Diagnosis(findings=(self.other,))) == ()
+        milder = Diagnosis(findings=(self.error, replace(self.other, severity=Severity.WARNING)))
+        assert troubles(self.plan, milder, Diagnosis(findings=(self.other,))) != ()
+        elsewhere = Diagnosis(findings=(replace(self.error, subjects=("gpu 1",)),))
+        assert troubles(self.plan, self.before, elsewhere) != ()
+
+    def test_could_not_look(self) -> None:
+        """An open question is no proof."""
+        opened = Diagnosis(open_questions=(OpenQuestion(recipe="a", title="A", undecided=()),))
+
+        assert "could not be told" in troubles(self.plan, self.before, opened)[0]
+        assert "could not be told" in troubles(self.plan, self.before, Diagnosis(not_asked=("a",)))[0]
+
+    @pytest.mark.parametrize("state", [Known("1.30.2"), Absent(), Unknown("hangs")])
+    def test_facts_that_changed(self, state: State) -> None:
+        """The plan is stale."""
+        assert changed_grounds(self.plan, FactSet([fact(X, state)]))
+        assert not changed_grounds(self.plan, FactSet([fact(X, Known("1.30.1"))]))
+
+
+def test_a_cure_that_would_break_the_node_is_not_started(recipes: tuple[Recipe, ...]) -> None:
+    """A torch for CUDA 13 on a driver for CUDA 12: the planned set is judged before anything is installed."""
+    found = facts(
+        fact("package.torch.version", Known("2.7.0")),
+        fact("torch.version", Known("2.7.0")),
+        **{X: "1.30.2"},
+    )
+    before = judge(found, recipes)
+    bad = Install(
+        installer="pip", requirements=(), no_deps=True, no_cache=False, reinstall=False,
+        changes=(PackageChange(name="x-transformers", before="1.30.2", after="1.30.1"),),
+    )  # fmt: skip
+
+    with pytest.raises(Refused, match="x-transformers-rotary-fp32"):
+        planned_set.check(bad, found, before, lambda these: judge(derive(these), recipes))
+
+
+def test_what_only_files_tell_is_unknown_in_the_planned_set() -> None:
+    """Symbols of an extension that is not installed yet are no healthy symbols."""
+    found = facts(
+        fact("package.flash-attn.version", Known("2.5.8")),
+        fact("extension.flash_attn_2_cuda.missing_symbols", Known(())),
+        fact("torch.cuda", Known("12.4")),
+    )
+    change = Install(
+        installer="pip", requirements=(), no_deps=True, no_cache=False, reinstall=False,
+        changes=(PackageChange(name="torch", before="2.6.0", after="2.8.0"),),
+    )  # fmt: skip
+    these = planned_set.planned(change, found)
+
+    assert isinstance(these.fact("extension.flash_attn_2_cuda.missing_symbols").state, Unknown)
+    assert isinstance(these.fact("torch.cuda").state, Unknown)
