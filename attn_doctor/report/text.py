@@ -10,7 +10,7 @@ from rich.text import Text
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases, trace_text
+from attn_doctor.report import phrases
 from attn_doctor.report.console import ReportConsole
 
 _COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
@@ -28,6 +28,8 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     out = Writer(console, verbose=verbose)
     out.head(report)
     if report.trace is not None:
+        from attn_doctor.report import trace_text  # rich's tables, for nobody else
+
         trace_text.write(report.trace, console, verbose=verbose)
     for finding in report.diagnosis.findings:
         out.finding(finding)
