@@ -211,13 +211,13 @@ def fix(
     shelf_ = shelf.shelf(each(recipes))
     asked = names(only)
     picked = shelf.Selection(skip=names(skip)).pick(shelf_)
-    shelf.Selection(only=asked).pick(shelf_)
+    mended = tuple(one.id for one in shelf.Selection(only=asked).pick(shelf_)) if asked else ()
     chosen = tuple(_pair(one) for one in each(remedy))
     assume(FactSet(), each(assumption))
     if save_plan is not None:
         check_output(save_plan)
-    named = named_gpu(gpu) if gpu else None
-    policy = Policy(unsafe=unsafe, only=asked, remedies=chosen)
+    named = named_gpu(gpu) if gpu is not None else None
+    policy = Policy(unsafe=unsafe, only=mended, remedies=chosen)
     saved = None if plan_file is None else _saved(plan_file)
     if not (yes or dry_run or save_plan or resume) and not sys.stdin.isatty():
         raise BadInput(

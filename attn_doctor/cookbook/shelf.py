@@ -141,9 +141,10 @@ class Selection:
 
         Raises BadInput for a name that is no recipe's and no library's.
         """
+        ids = frozenset(recipe.id for recipe in recipes)
         for flag, wanted in (("--only", self.only), ("--skip", self.skip)):
             for name in wanted:
-                if not any(_named(recipe, name) for recipe in recipes):
+                if not any(_named(recipe, name, ids) for recipe in recipes):
                     raise BadInput(
                         f"there is no recipe and no library {name!r}",
                         about=f"{flag} {name}",
@@ -152,13 +153,14 @@ class Selection:
         return tuple(
             recipe
             for recipe in recipes
-            if (not self.only or any(_named(recipe, name) for name in self.only))
-            and not any(_named(recipe, name) for name in self.skip)
+            if (not self.only or any(_named(recipe, name, ids) for name in self.only))
+            and not any(_named(recipe, name, ids) for name in self.skip)
         )
 
 
-def _named(recipe: Recipe, name: str) -> bool:
-    return name in (recipe.id, recipe.library, *recipe.aliases)
+def _named(recipe: Recipe, name: str, ids: frozenset[str]) -> bool:
+    # An alias may be the id of a coarser recipe: then that one is meant, and not all that are finer.
+    return name in (recipe.id, recipe.library) or (name in recipe.aliases and name not in ids)
 
 
 def source(recipe: Recipe) -> str:

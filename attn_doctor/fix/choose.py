@@ -22,7 +22,7 @@ class Policy:
 
     unsafe: bool = False
     only: tuple[str, ...] = ()
-    """Ids, aliases or libraries; everything but notes when empty."""
+    """Ids of recipes; everything but notes when empty."""
     remedies: tuple[tuple[str, str], ...] = ()
     """(finding, remedy) that a person chose over the order of preference."""
 
@@ -57,7 +57,7 @@ def _wanted(finding: Finding, policy: Policy) -> bool:
     if finding.accepted is not None:
         return False
     if policy.only:
-        return any(name in policy.only for name in (finding.id, finding.library, *finding.aliases))
+        return finding.id in policy.only
     return finding.severity is not Severity.INFO
 
 

@@ -465,11 +465,13 @@ class TestTracedCall:
         folder = tmp_path / "model"
         folder.mkdir()
         (folder / "model.py").write_text(MODEL)
+        make_environment(tmp_path / "patient", torch=True)
         return folder
 
     def run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        # An environment of its own: the one that runs the tests must be nobody's patient.
         return subprocess.run(
-            [sys.executable, "-m", "attn_doctor", *arguments],
+            [sys.executable, "-m", "attn_doctor", *arguments, "--python", str(folder.parent / "patient")],
             capture_output=True,
             text=True,
             cwd=folder,
