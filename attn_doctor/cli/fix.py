@@ -166,6 +166,7 @@ def fix(
             fix_run.check_ground(plan, facts)
         else:
             say("planning")
+            here = project_of(Path.cwd().resolve() / "file")
             plan = make.make(
                 before,
                 facts,
@@ -176,7 +177,8 @@ def fix(
                 prefix=target.prefix,
                 configs=session.configs,
                 resolve=session.resolve(facts, before),
-                projects=(project_of(Path.cwd().resolve() / "file"),) if trace is not None else (),
+                projects=(here,) if trace is not None else (),
+                here=here,
             )
     # The spinner is gone: from here on a person reads and answers.
     show(plan, target, verbose=verbose)

@@ -87,9 +87,9 @@ def left_status(plan: Plan) -> int:
 def _homes(plan: Plan) -> tuple[Path, tuple[Path, ...]]:
     prefix = Path(plan.prefix)
     installs = any(isinstance(step.change, Install) for step in plan.steps)
-    home = journal.home_of(prefix, plan.projects, installs=installs)
-    projects = {Path(root) for root in plan.projects if any(Path(file).is_relative_to(root) for file in plan.files)}
     inside = any(Path(file).is_relative_to(prefix) for file in plan.files)
+    home = journal.home_of(prefix, plan.projects, installs=installs or inside)
+    projects = {Path(root) for root in plan.projects if any(Path(file).is_relative_to(root) for file in plan.files)}
     return home, tuple({home, *projects, *({prefix} if installs or inside else ())})
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Annotated, Any, Literal
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 from pydantic import (
     AfterValidator,
@@ -29,6 +30,7 @@ from pydantic import (
 )
 
 from attn_doctor.cookbook.build import TEMPLATE, plain
+from attn_doctor.cookbook.edits import keyword_fault, setting_fault
 from attn_doctor.cookbook.literals import SHORTEST, required
 from attn_doctor.errors import BrokenRecipe
 from attn_doctor.model.facts import FactName
@@ -80,10 +82,21 @@ def _version(text: str) -> str:
     return text
 
 
+def _releases(text: str) -> str:
+    try:
+        named = Requirement(text)
+    except InvalidRequirement:
+        raise ValueError(f"not a distribution with its releases: {text!r}") from None
+    if not named.specifier or named.url or named.marker or named.extras:
+        raise ValueError(f"wants a name and a range of releases alone: {text!r}")
+    return text
+
+
 Name = Annotated[FactName, BeforeValidator(_fact)]
 Id = Annotated[StrictStr, AfterValidator(_id)]
 Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
 Prose = Annotated[StrictStr, AfterValidator(_text)]
+Releases = Annotated[StrictStr, AfterValidator(_releases)]
 VersionText = Annotated[StrictStr, AfterValidator(_version)]
 Single = StrictBool | StrictInt | StrictFloat | StrictStr
 
@@ -108,7 +121,10 @@ class _Range(_Table):
 class _Question(_Table):
     fact: Name
     for_each: (
-        Literal["gpu", "extension", "import", "sample", "config", "package", "promotion", "attention", "kernel"] | None
+        Literal[
+            "gpu", "extension", "import", "sample", "config", "package", "promotion", "attention", "kernel", "patch"
+        ]
+        | None
     ) = None
     present: StrictBool | None = None
     affected: _Range | None = None
@@ -208,13 +224,38 @@ class _SetConfig(_Table):
     key: StrictStr
     value: StrictStr
 
+    @model_validator(mode="after")
+    def _plain(self) -> _SetConfig:
+        fault = setting_fault(self.key, self.value)
+        if fault:
+            raise ValueError(fault)
+        return self
+
 
 class _EditSource(_Table):
     kind: Literal["edit-source"]
     edit: Literal["cast-before-kernel", "cast-operand", "set-keyword"]
     where: StrictStr = ""
+    packages: tuple[Releases, ...] = ()
+    file: StrictStr = ""
+    function: StrictStr = ""
+    call: StrictStr = ""
     keyword: StrictStr = ""
     value: StrictStr = ""
+
+    @model_validator(mode="after")
+    def _placed(self) -> _EditSource:
+        place = {key: getattr(self, key) for key in ("file", "function", "call", "keyword", "value")}
+        if self.edit != "set-keyword":
+            if any(place.values()) or self.packages:
+                raise ValueError(f"{self.edit} takes its place from a trace: no file, function, call, keyword, value")
+            return self
+        if not self.packages:
+            raise ValueError("packages: the releases whose source is known")
+        fault = keyword_fault(**place)
+        if fault:
+            raise ValueError(fault)
+        return self
 
 
 class _SetEnvironment(_Table):

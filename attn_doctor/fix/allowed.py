@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.plans import Install, Plan
+from attn_doctor.probe.patches import NOTE
 
 #: What marks the root of somebody's project.
 _ROOT_MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
@@ -42,10 +43,19 @@ def check_plan(plan: Plan, *, prefix: Path, here: Path) -> None:
         raise Refused(f"the plan speaks of a project that is not the current one: {foreign[0]}")
 
 
-def check_file(file: str, *, configs: Iterable[str], roots: Iterable[str]) -> Path:
+def _is_patchable(path: Path) -> bool:
+    if not {"site-packages", "dist-packages"} & set(path.parts[:-1]):
+        return False
+    noted = path.parent.name.endswith(".dist-info") and path.name in ("RECORD", NOTE)
+    return noted or (path.suffix == ".py" and path.parent.name not in ("site-packages", "dist-packages"))
+
+
+def check_file(file: str, *, configs: Iterable[str], roots: Iterable[str], prefix: str = "") -> Path:
     """The file, when it is one of the configurations or lies below one of the roots.
 
-    Links are resolved first: a plan names the file itself, so that a link which is bent afterwards leads nowhere.
+    Below `prefix`, the target's environment, only a package's Python source and what is noted of it in its dist-info
+    may be touched, also where the environment lies inside the project. Links are resolved first: a plan names the
+    file itself, so that a link which is bent afterwards leads nowhere.
     Raises Refused.
     """
     path = Path(file)
@@ -55,7 +65,10 @@ def check_file(file: str, *, configs: Iterable[str], roots: Iterable[str]) -> Pa
     if real != path:
         raise Refused(f"{file} is reached through a link; it is {real}")
     # Configurations were resolved when they were named; the roots as well.
-    if file not in set(configs) and not any(path.is_relative_to(root) and root for root in roots):
+    installed = bool(prefix) and path.is_relative_to(prefix)
+    if installed and not _is_patchable(path) and file not in set(configs):
+        raise Refused(f"{file} is a file of the environment that no plan may touch")
+    if not installed and file not in set(configs) and not any(path.is_relative_to(root) and root for root in roots):
         raise Refused(f"{file} is neither a named configuration nor inside the project or the environment")
     try:
         found = path.lstat()

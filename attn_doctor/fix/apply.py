@@ -67,7 +67,7 @@ def _about(change: FileEdit | Install) -> str:
 def _checked(edit: FileEdit, plan: Plan) -> tuple[Path, bytes | None]:
     hint = "Make a new plan."
     try:
-        file = check_file(edit.file, configs=plan.configs, roots=plan.projects)
+        file = check_file(edit.file, configs=plan.configs, roots=plan.projects, prefix=plan.prefix)
     except Refused as error:
         raise Stale(
             str(error), about=edit.file, hint="A plan may touch named configurations, the project and the target."

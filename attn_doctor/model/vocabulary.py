@@ -106,6 +106,19 @@ TERMS: tuple[Term, ...] = (
         ("torch.triton_requirement", _T, "the triton that this torch's metadata asks for"),
     ),
     *_terms(
+        "probe/patches.py",
+        ("listed.patch", _I, "files of installed packages that attn-doctor patched"),
+        ("patch.*.path", _T, "the file"),
+        ("patch.*.package", _T, "distribution it belongs to"),
+        ("patch.*.version", _V, "version of that distribution"),
+        ("patch.*.finding", _T, "the finding that the patch cures"),
+        (
+            "source.gsa_states_in_fp32",
+            _B,
+            "flash-linear-attention's gated slot attention recomputes its states in float32 going backward",
+        ),
+    ),
+    *_terms(
         "probe/torch_files.py",
         ("torch.version", _V, "torch's own version, read from torch/version.py"),
         ("torch.cuda", _V, "CUDA that torch was built for; absent in a CPU or ROCm build"),

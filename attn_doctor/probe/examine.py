@@ -21,6 +21,7 @@ from attn_doctor.probe import (
     interpreter,
     node,
     packages,
+    patches,
     torch_files,
     trace_facts,
 )
@@ -94,6 +95,7 @@ def examine(
             *node.probe(environment),
             *interpreter.probe(target),
             *packages.probe(inventory, target.told),
+            *patches.probe(inventory),
             *torch_files.probe(inventory.modules),
         ]
         say("reading binaries")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.plans import Splice
+from attn_doctor.probe.keyword_calls import NotThere, Parsed, parsed
 
 _HALF = ("float16", "bfloat16")
 #: Names of an attention function's operands, by role; positions where they are given without a name.
@@ -50,16 +51,8 @@ def calls(facts: FactSet, promotions: Iterable[str]) -> tuple[Call, ...]:
 
 def splices(content: bytes, call: Call) -> tuple[Splice, ...]:
     """What casts the wide operands of the call to the dtype of a half one. Raises Refused."""
-    skipped = 3 if content.startswith(b"\xef\xbb\xbf") else 0
-    source = content[skipped:]
-    try:
-        source.decode("utf-8")
-        tree = ast.parse(source)
-    except (UnicodeDecodeError, SyntaxError, ValueError, RecursionError) as error:
-        raise Refused(f"{call.file} cannot be parsed: {type(error).__name__}") from None
-    if b"\r" in source.replace(b"\r\n", b"") or b"\f" in source:
-        raise Refused(f"{call.file} has line breaks that the parser counts in another way")
-    node = _call(tree, call)
+    source = read(content, call.file)
+    node = _call(source.tree, call)
     operands = _operands(node)
     half = [role for role, dtype in call.dtypes if dtype in _HALF]
     wide = [role for role, dtype in call.dtypes if dtype == "float32"]
@@ -70,18 +63,25 @@ def splices(content: bytes, call: Call) -> tuple[Splice, ...]:
     reference = next((role for role in ("v", "k", "q") if role in half and _is_name(operands.get(role))), None)
     if reference is None:
         raise Refused("the operand in half precision has no name at the call")
-    starts = _line_starts(source)
     kind = ast.unparse(operands[reference])
     found = []
     for role in wide:
         operand = operands.get(role)
         if operand is None:
             raise Refused(f"the call does not name its {role}")
-        start, end = _span(operand, starts, skipped)
+        start, end = source.span(operand)
         text = content[start:end].decode()
         plain = isinstance(operand, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
         found.append(Splice(start=start, end=end, text=f"{text if plain else f'({text})'}.to({kind}.dtype)"))
     return tuple(found)
+
+
+def read(content: bytes, file: str) -> Parsed:
+    """The source with its tree. Raises Refused."""
+    try:
+        return parsed(content)
+    except NotThere as error:
+        raise Refused(f"{file}: {error}") from None
 
 
 def check(content: bytes, file: str) -> None:
@@ -121,21 +121,3 @@ def _is_name(node: ast.expr | None) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
-
-
-def _line_starts(source: bytes) -> list[int]:
-    starts = [0]
-    for number, byte in enumerate(source):
-        if byte == 10:
-            starts.append(number + 1)
-    return starts
-
-
-def _span(node: ast.expr, starts: list[int], skipped: int) -> tuple[int, int]:
-    # The parser's columns count UTF-8 bytes.
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return (
-        skipped + starts[node.lineno - 1] + node.col_offset,
-        skipped + starts[node.end_lineno - 1] + node.end_col_offset,
-    )

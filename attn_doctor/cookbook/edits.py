@@ -1,0 +1,31 @@
+"""What a recipe may name for an edit: plain places and plain values, nothing that could become code or another key.
+
+Asked by schema.py when a recipe is read, and by fix/ again before an edit is planned.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_LITERAL = re.compile(r"(True|False|None|-?\d{1,9}(\.\d{1,9})?|\"[\w .:/-]*\")\Z", re.ASCII)
+_FILE = re.compile(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)+\.py\Z", re.ASCII)
+_KEY = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*\Z", re.ASCII)
+_VALUE = re.compile(r"[A-Za-z0-9_][\w.-]*\Z", re.ASCII)
+
+
+def keyword_fault(*, file: str, function: str, call: str, keyword: str, value: str) -> str:
+    """What is wrong with a keyword edit, in words; empty when nothing is."""
+    if not _FILE.match(file):
+        return f"file: {file!r} is no plain path of a Python file inside a package"
+    for key, name in (("function", function), ("call", call), ("keyword", keyword)):
+        if not _DOTTED.match(name) or (key == "keyword" and "." in name):
+            return f"{key}: {name!r} is no name"
+    return "" if _LITERAL.match(value) else f"value: {value!r} is no literal that a program may write"
+
+
+def setting_fault(key: str, value: str) -> str:
+    """What is wrong with a `set-config`, in words: a plain key, dotted for a section, and a single plain word."""
+    if not _KEY.match(key):
+        return f"key: {key!r} is no plain key"
+    return "" if _VALUE.match(value) else f"value: {value!r} is no plain word"
