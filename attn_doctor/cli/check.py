@@ -50,7 +50,9 @@ def check(
     ] = True,
     config: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A training configuration to examine as well (LLaMA-Factory). Repeatable."),
+        typer.Option(
+            metavar="FILE", help="A configuration to examine as well: LLaMA-Factory, axolotl, DeepSpeed… Repeatable."
+        ),
     ] = None,
     gpu: Annotated[
         str | None,

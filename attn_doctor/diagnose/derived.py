@@ -73,6 +73,12 @@ def _from(facts: FactSet, *names: str) -> tuple[Value, ...] | Absent | Unknown:
 
 
 def _of_gpus(facts: FactSet) -> Iterator[Fact]:
+    every = [facts.fact(f"gpu.{index}.compute_capability").state for index in facts.subjects("gpu")]
+    lacking = any(isinstance(one, Known) and capability(str(one.value)) < (8, 0) for one in every)
+    state: State = Known(not lacking)
+    if not lacking and (not every or not all(isinstance(one, Known) for one in every)):
+        state = Unknown("no GPU is known here; --gpu names one", asked=False)
+    yield _derived("node.bf16_native", state, "gpu.*.compute_capability")
     for index in facts.subjects("gpu"):
         name = f"gpu.{index}.compute_capability"
         got = _from(facts, name)

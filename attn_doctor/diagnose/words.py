@@ -10,6 +10,8 @@ from attn_doctor.cookbook.recipe import RecipeRemedy
 from attn_doctor.model.facts import FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Action, Location, Remedy
 
+_ATTENTION_KEYS = ("flash_attn", "attn_implementation")
+
 
 def shown(value: Value) -> str:
     """A value as people read it."""
@@ -87,7 +89,8 @@ def _commands(
     if kind == "set-environment":
         return (f"export {arguments['name']}={shlex.quote(str(arguments['value']))}",)
     if kind == "set-config":
-        place = facts.text(f"config.{subject}.attention_place") if subject else None
+        about = "attention" if str(arguments["key"]) in _ATTENTION_KEYS else "precision"
+        place = facts.text(f"config.{subject}.{about}_place") if subject else None
         return (f"{arguments['key']}: {arguments['value']}" + (f"    # in {place}" if place else ""),)
     commands = arguments.get("commands", ())
     return tuple(filled(item, facts, subject) for item in commands) if isinstance(commands, tuple) else ()

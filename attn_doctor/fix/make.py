@@ -12,7 +12,8 @@ from attn_doctor.fix.actions import config
 from attn_doctor.fix.allowed import check_file, project_of
 from attn_doctor.fix.choose import Chosen, Policy, choose, left, subjects
 from attn_doctor.fix.make_sources import edit_sources
-from attn_doctor.fix.making import Making, actions, cured, has, least_safe, why
+from attn_doctor.fix.making import Making, cured, has, least_safe, why
+from attn_doctor.fix.making import actions as actions_of
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Diagnosis
@@ -82,7 +83,7 @@ def _set_configs(made: Making, chosen: list[Chosen]) -> None:
     for one in chosen:
         for subject in subjects(one.finding) or ("",):
             file = os.path.realpath(subject) if subject else ""
-            for action in actions(one, "set-config"):
+            for action in actions_of(one, "set-config"):
                 arguments = dict(action.arguments)
                 key, value = str(arguments["key"]), str(arguments["value"])
                 if wanted.setdefault(file, {}).setdefault(key, value) != value:
@@ -111,7 +112,7 @@ def _names(subject: str, file: str) -> bool:
 def _install(made: Making, chosen: list[Chosen], resolve: Resolve) -> None:
     if not chosen:
         return
-    actions = [dict(action.arguments) for one in chosen for action in actions(one, "install-packages")]
+    actions = [dict(action.arguments) for one in chosen for action in actions_of(one, "install-packages")]
     requirements: list[str] = []
     for arguments in actions:
         asked = arguments["requirements"]

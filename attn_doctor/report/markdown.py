@@ -18,7 +18,10 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
     lines = [f"**{phrases.counted(report)}**", "", f"- {phrases.examined(report)}"]
     if report.examined.python:
         lines += [f"- {line}" for line in (phrases.node(report.facts), *phrases.gpus(report.facts))]
-        lines += [f"- {phrases.stack(report.facts)}", *(f"- {line}" for line in phrases.samples(report.facts))]
+        lines += [
+            f"- {phrases.stack(report.facts)}",
+            *(f"- {line}" for line in (*phrases.samples(report.facts), *phrases.configs(report.facts))),
+        ]
     lines.append("")
     for finding in report.diagnosis.findings:
         lines += _finding(finding)

@@ -108,6 +108,16 @@ def samples(facts: FactSet) -> tuple[str, ...]:
     return tuple(f"{title}: {'; '.join(words)}" for title, words in lines.items())
 
 
+def configs(facts: FactSet) -> tuple[str, ...]:
+    """Each configuration: whose it was taken for, and by which keys."""
+    lines = []
+    for file in facts.subjects("config"):
+        fact = facts.fact(f"config.{file}.framework")
+        if isinstance(fact.state, Known):
+            lines.append(f"{file}: {fact.state.value}" + (f" ({fact.how.partition(': ')[2]})" if fact.how else ""))
+    return tuple(lines)
+
+
 def _cell(cell: str, own: str, facts: FactSet) -> str:
     outcome = facts.value(own + "outcome")
     handed, kernel = facts.value(own + "handed_dtypes"), facts.value(own + "kernel_dtypes")

@@ -53,7 +53,12 @@ class Writer:
         if report.examined.others:
             self._console.print(f"also holding torch, not examined: {', '.join(report.examined.others)}")
         self._console.print(phrases.node(report.facts))
-        for line in (*phrases.gpus(report.facts), phrases.stack(report.facts), *phrases.samples(report.facts)):
+        for line in (
+            *phrases.gpus(report.facts),
+            phrases.stack(report.facts),
+            *phrases.samples(report.facts),
+            *phrases.configs(report.facts),
+        ):
             self._console.print(line)
         self._console.print()
 

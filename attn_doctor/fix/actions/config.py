@@ -1,7 +1,7 @@
 """`set-config`: one key of a training configuration gets another value; every other byte stays.
 
-LLaMA-Factory's YAML and JSON files, its saved web-UI arguments, and shell scripts that call it. Formats are told
-apart as probe/configs.py does.
+Whose file it is and which form it has is told as probe/configs.py does; what a setting is called there, in
+config_keys.py.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
+from attn_doctor.cookbook.edits import setting_fault
 from attn_doctor.fix.actions import json_spans, shell_spans, yaml_spans
+from attn_doctor.fix.actions.config_keys import own_keys
 from attn_doctor.fix.edits import file_edit
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.plans import FileEdit, Splice
+from attn_doctor.probe.config_files import form_of
 
 Spans = Callable[[str, str, str], tuple[list[tuple[int, int, str]], list[str]]]
-_SHELL = (".sh", ".bash", ".txt", ".slurm", ".sbatch")
 _BOM = b"\xef\xbb\xbf"
-_HALF = ("bf16", "fp16", "pure_bf16")
 
 
 def planned(file: str, content: bytes, settings: dict[str, str]) -> FileEdit | None:
@@ -34,7 +35,12 @@ def planned(file: str, content: bytes, settings: dict[str, str]) -> FileEdit | N
     except UnicodeDecodeError:
         raise Refused("the file is not UTF-8 text") from None
     spans, loaded = _format(file, text)
-    wanted = _for_web_ui(text, loaded, settings)
+    for key, value in settings.items():
+        fault = setting_fault(key, value)
+        if fault:
+            raise Refused(fault)
+    pairs = loaded(text)
+    wanted = own_keys([key.removesuffix("{}") for key, _ in pairs], settings)
     splices: list[Splice] = []
     warnings: list[str] = []
     for key, value in wanted.items():
@@ -71,28 +77,9 @@ def _check(before: str, after: str, loaded: Callable[[str], Any], wanted: dict[s
 
 
 def _format(file: str, text: str) -> tuple[Spans, Callable[[str], Any]]:
-    suffix = PurePath(file).suffix
-    if suffix == ".json":
+    form = form_of(PurePath(file).name, text)
+    if form == "json":
         return json_spans.splices, json_spans.loaded
-    if suffix in _SHELL or text.startswith("#!"):
+    if form == "shell":
         return shell_spans.splices, shell_spans.loaded
     return yaml_spans.splices, yaml_spans.loaded
-
-
-def _for_web_ui(text: str, loaded: Callable[[str], Any], settings: dict[str, str]) -> dict[str, str]:
-    """The web UI's own names for the same settings.
-
-    https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/webui/runner.py
-    """
-    keys = [key for key, _ in loaded(text)]
-    if not any(key.startswith("top.") for key in keys):
-        return settings
-    found = {}
-    for key, value in settings.items():
-        if key == "flash_attn" and value == "auto" and "top.booster" in keys:
-            found["top.booster"] = "auto"
-        elif key in _HALF and value == "true" and "train.compute_type" in keys:
-            found["train.compute_type"] = key
-        else:
-            raise Refused(f"the web UI's saved arguments have no place for {key}: {value}")
-    return found

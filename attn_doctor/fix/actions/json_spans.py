@@ -1,4 +1,7 @@
-"""Where in a JSON text a top-level key's value stands: the standard decoder is walked along, member by member."""
+"""Where in a JSON text a key's value stands: the standard decoder is walked along, member by member.
+
+A dotted key is looked for as it is, then in the section of its first part: `bf16.enabled`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One `"key": value` of the outermost object; positions in characters."""
+    """One `"key": value` of an object; positions in characters."""
 
     key: str
     value: Any
@@ -28,7 +31,32 @@ def splices(text: str, key: str, value: str) -> tuple[list[tuple[int, int, str]]
 
     Raises Refused.
     """
-    members, opening = _members(text)
+    members, opening = _members(text, 0)
+    section, dot, inner = key.partition(".")
+    if dot and all(one.key != key for one in members):
+        return _in_section(text, members, section, inner, value)
+    return _spans(text, members, opening, key, value)
+
+
+def _in_section(
+    text: str, members: list[Member], section: str, key: str, value: str
+) -> tuple[list[tuple[int, int, str]], list[str]]:
+    mine = [one for one in members if one.key == section]
+    if not mine:
+        raise Refused(f"the file has no section {section}")
+    if not isinstance(mine[-1].value, dict):
+        raise Refused(f"{section} is no section")
+    inside, opening = _members(text, mine[-1].start)
+    found, warnings = _spans(text, inside, opening, key, value)
+    if len(mine) > 1:
+        lines = ", ".join(str(text.count("\n", 0, one.key_start) + 1) for one in mine)
+        warnings.insert(0, f"{section} stands in lines {lines}; the last one counts, and only that one is changed")
+    return found, warnings
+
+
+def _spans(
+    text: str, members: list[Member], opening: int, key: str, value: str
+) -> tuple[list[tuple[int, int, str]], list[str]]:
     written = value if value in ("true", "false", "null") else json.dumps(value)
     mine = [one for one in members if one.key == key]
     if mine:
@@ -51,11 +79,18 @@ def splices(text: str, key: str, value: str) -> tuple[list[tuple[int, int, str]]
 
 
 def loaded(text: str) -> list[tuple[str, Any]]:
-    """Every top-level member in order: for comparing before with after."""
-    return [(one.key, json.dumps(one.value)) for one in _members(text)[0]]
+    """Every member in order, those of a section under dotted keys: for comparing before with after."""
+    found: list[tuple[str, Any]] = []
+    for one in _members(text, 0)[0]:
+        if isinstance(one.value, dict):
+            found += [(f"{one.key}.{inner.key}", json.dumps(inner.value)) for inner in _members(text, one.start)[0]]
+            found.append((f"{one.key}{{}}", ""))
+        else:
+            found.append((one.key, json.dumps(one.value)))
+    return found
 
 
-def _members(text: str) -> tuple[list[Member], int]:
+def _members(text: str, start: int) -> tuple[list[Member], int]:
     decoder = json.JSONDecoder()
 
     def skip(at: int) -> int:
@@ -64,22 +99,22 @@ def _members(text: str) -> tuple[list[Member], int]:
         return match.end()
 
     try:
-        opening = skip(0)
+        opening = skip(start)
         if text[opening] != "{":
             raise Refused("the file holds no keys")
         members = []
         at = skip(opening + 1)
         while text[at] != "}":
             key, end = decoder.raw_decode(text, at)
-            start = skip(skip(end) + 1)
+            begin = skip(skip(end) + 1)
             if not isinstance(key, str) or text[skip(end)] != ":":
                 raise ValueError(key)
-            value, after = decoder.raw_decode(text, start)
-            members.append(Member(key=key, value=value, key_start=at, start=start, end=after))
+            value, after = decoder.raw_decode(text, begin)
+            members.append(Member(key=key, value=value, key_start=at, start=begin, end=after))
             at = skip(after)
             if text[at] == ",":
                 at = skip(at + 1)
-        if skip(at + 1) != len(text):
+        if start == 0 and skip(at + 1) != len(text):
             raise ValueError("more behind it")
     except (ValueError, IndexError, RecursionError):
         raise Refused("the file is not one JSON object") from None
