@@ -6,6 +6,7 @@ Used by the tests and by bench/fix_crash.py.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import signal
@@ -16,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.fix import apply, carry_out, journal, kept, undo
-from attn_doctor.fix.actions import config, packages
+from attn_doctor.fix.actions import config, keyword, packages
 from attn_doctor.fix.resume import interrupted, resumed_steps
 from attn_doctor.machine.target import Target
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.findings import Diagnosis, Finding, Safety, Severity
-from attn_doctor.model.plans import Cured, Install, PackageChange, Plan, Reversal, Step
+from attn_doctor.model.plans import Cured, FileEdit, Install, PackageChange, Plan, Reversal, Step
 from attn_doctor.wire import plan_v1
 
 _CONFIGS = {
@@ -28,6 +30,20 @@ _CONFIGS = {
     "b.json": b'{"stage": "sft", "flash_attn": "fa2"}\n',
     "run.sh": b"#!/bin/sh\nllamafactory-cli train --flash_attn fa2\n",
 }
+_ZERO = b'{"train_batch_size": 8, "zero_optimization": {},\n "fp16": {"enabled": true}, "bf16": {"enabled": false}}'
+#: A package whose source is patched: one keyword at one call.
+_FUSED = b"""def forward(x):
+    return states(x, in_fp32=False)
+
+
+def backward(x, h=None):
+    if h is None:
+        h = states(x, in_fp32=False)  # states(x, in_fp32=False)
+    return gradients(h, in_fp32=True)
+"""
+_PATCH = keyword.Patch(
+    packages=("fused>=1,<2",), file="fused/ops.py", function="backward", call="states", keyword="in_fp32", value="True"
+)
 _OLD = {
     "kernels/__init__.py": b"version = 1\n",
     "kernels/gone.py": b"old = 1\n",
@@ -98,6 +114,7 @@ class Scene:
         scene.project.mkdir(parents=True)
         for name, content in _CONFIGS.items():
             (scene.project / name).write_bytes(content)
+        (scene.project / "ds.json").write_bytes(_ZERO)
         (scene.project / "run.sh").chmod(0o754)
         site = scene.site
         (site / "kernels").mkdir(parents=True)
@@ -109,6 +126,12 @@ class Scene:
         (site / "kernels-1.0.dist-info").mkdir()
         (site / "kernels-1.0.dist-info/METADATA").write_bytes(_metadata("1.0"))
         _record(site, "1.0", (*_OLD, "kernels-1.0.dist-info/METADATA"))
+        (site / "fused").mkdir()
+        (site / "fused/ops.py").write_bytes(_FUSED)
+        (site / "fused-1.0.dist-info").mkdir()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(_FUSED).digest()).rstrip(b"=").decode()
+        record = f"fused/ops.py,sha256={digest},{len(_FUSED)}\nfused-1.0.dist-info/RECORD,,\n"
+        (site / "fused-1.0.dist-info/RECORD").write_text(record)
         (scene.prefix / "bin").mkdir()
         (scene.prefix / "bin/python").write_bytes(b"")
         return scene
@@ -130,14 +153,29 @@ class Scene:
         told: dict[str, Any] = {"purelib": str(self.site), "platlib": str(self.site), "prefix": str(self.prefix)}
         return Target(python=self.prefix / "bin/python", because="test", environment_kind="venv", told=told)
 
+    def patches(self) -> tuple[FileEdit, ...]:
+        """The edits that patch the package."""
+        values = {"version": "1.0", "path": str(self.site), "editable": False}
+        facts = [
+            Fact(name=FactName("package", "fused", name), state=Known(value), how="test")
+            for name, value in values.items()
+        ]
+        prefix, project = str(self.prefix), str(self.project)
+        return keyword.planned(_PATCH, FactSet(facts), finding="trouble", prefix=prefix, project=project)
+
     def plan(self, *, install: bool = True) -> Plan:
-        """Three edits and an installation between them."""
+        """Four edits of configurations, a patched package, and an installation between them."""
         steps = []
         for name in _CONFIGS:
             file = self.project / name
             edit = config.planned(str(file), file.read_bytes(), {"flash_attn": "auto"})
             assert edit is not None
             steps.append(_step(edit))
+        file = self.project / "ds.json"
+        edit = config.planned(str(file), file.read_bytes(), {"bf16.enabled": "auto", "fp16.enabled": "auto"})
+        assert edit is not None
+        steps.append(_step(edit))
+        steps += [_step(one) for one in self.patches()]
         if install:
             changes = (PackageChange(name="kernels", before="1.0", after="2.0"),)
             steps.insert(
@@ -153,7 +191,7 @@ class Scene:
             doctor_version="0",
             python=str(self.target.python),
             prefix=str(self.prefix),
-            configs=tuple(str(self.project / name) for name in _CONFIGS),
+            configs=tuple(str(self.project / name) for name in (*_CONFIGS, "ds.json")),
             projects=(str(self.project),),
             steps=tuple(steps),
             left=(),

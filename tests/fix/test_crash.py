@@ -258,11 +258,51 @@ def test_no_room_for_a_journal(scene: Scene, monkeypatch: pytest.MonkeyPatch) ->
     assert scene.state() == before
 
 
+def test_permission_lost_midway(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package's source could be replaced and its RECORD could not: everything is put back, in one message."""
+    real = Path.replace
+
+    def refuse(self: Path, target: Path) -> Path:
+        if target.name == "RECORD" and target.parent.name.startswith("fused"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+        return real(self, target)
+
+    before = scene.state()
+    plan = scene.plan()
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(NotCured, match="Permission denied") as failed:
+        scene.run(plan)
+    monkeypatch.undo()
+
+    assert failed.value.about.endswith("RECORD")
+    assert scene.state() == before
+
+
+@pytest.mark.parametrize("name", ["fused/ops.py", "fused-1.0.dist-info/RECORD"])
+def test_a_package_patched_since_the_plan(scene: Scene, name: str) -> None:
+    """The plan is stale where its source or its RECORD is another one by now."""
+    plan = scene.plan()
+    file = scene.site / name
+    file.write_bytes(file.read_bytes() + b"\n")
+    before = scene.state()
+    with pytest.raises(Stale, match="changed since"):
+        scene.run(plan)
+
+    assert scene.state() == before
+
+
 def test_hard_links_are_left_alone(scene: Scene, tmp_path: Path) -> None:
     """uv links installed files into its cache and other environments: those keep their bytes."""
     sibling = tmp_path / "sibling"
     sibling.mkdir()
-    for number, file in enumerate([scene.site / "kernels/data.bin", scene.project / "a.yaml"]):
+    for number, file in enumerate(
+        [
+            scene.site / "kernels/data.bin",
+            scene.project / "a.yaml",
+            scene.site / "fused/ops.py",
+            scene.site / "fused-1.0.dist-info/RECORD",
+        ]
+    ):
         os.link(file, sibling / str(number))
     bytes_before = [file.read_bytes() for file in sorted(sibling.iterdir())]
     scene.run(scene.plan())
@@ -289,5 +329,5 @@ def test_nothing_is_left_beside_the_files(scene: Scene) -> None:
     scene.run(scene.plan())
     fresh = {path.name for path in scene.folder.rglob("*") if journal.FOLDER not in path.parts} - names
 
-    assert fresh == {"fresh.py", "sub", "kernels-2.0.dist-info", "kernels-tool"}
+    assert fresh == {"fresh.py", "sub", "kernels-2.0.dist-info", "kernels-tool", "attn-doctor.json"}
     assert atomic.sha256_of(scene.folder / "nothing") is None
