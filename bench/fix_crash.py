@@ -2,9 +2,10 @@
 
     python bench/fix_crash.py [--kills N] [--pip N] [--seed N]
 
-Two parts. (1) A run of four configuration edits, a patched package and an installation by a stand-in, killed at every journal boundary
-and at random ones, its undo killed as well; then `undo`, or `fix --resume`. (2) A real pip that replaces a package
-from a wheel house, killed at random instants; then `undo`. Prints counts; ends with 1 when a byte was between.
+Two parts. (1) A run of four configuration edits, a patched package and an installation by a stand-in, killed at every
+journal boundary and at random ones, its undo killed as well; then `undo`, or `fix --resume`. (2) A real pip that
+replaces a package from a wheel house, killed at random instants; then `undo`. Prints counts; ends with 1 when a byte
+was between.
 """
 
 from __future__ import annotations

@@ -179,6 +179,7 @@ def fix(
                 resolve=session.resolve(facts, before),
                 projects=(here,) if trace is not None else (),
                 here=here,
+                sealed=bool(target.told.get("externally_managed")),
             )
     # The spinner is gone: from here on a person reads and answers.
     show(plan, target, verbose=verbose)

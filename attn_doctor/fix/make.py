@@ -47,9 +47,11 @@ def make(
     resolve: Resolve,
     projects: tuple[Path, ...] = (),
     here: Path | None = None,
+    sealed: bool = False,
 ) -> Plan:
-    """The plan; `here` is the current project. Equal diagnoses, facts, policies and answers of the resolver
-    give equal plans.
+    """The plan; `here` is the current project; a `sealed` environment belongs to the system's package manager.
+
+    Equal diagnoses, facts, policies and answers of the resolver give equal plans.
     """
     chosen, stay = choose(diagnosis, facts, tuple(recipes), policy)
     named = tuple(os.path.realpath(one) for one in configs)
@@ -60,6 +62,7 @@ def make(
         projects=tuple(dict.fromkeys([*(os.path.realpath(one) for one in projects), *of_configs])),
         prefix=os.path.realpath(prefix),
         here=os.path.realpath(here) if here is not None else "",
+        sealed=sealed,
         left=list(stay),
     )
     _set_configs(made, [one for one in chosen if has(one, "set-config")])

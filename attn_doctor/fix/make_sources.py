@@ -48,6 +48,8 @@ def _set_keyword(made: Making, chosen: Chosen) -> None:
     edits = keyword.planned(wanted, made.facts, finding=chosen.finding.id, prefix=made.prefix, project=made.here)
     for edit in edits:
         check_file(edit.file, configs=(), roots=(made.here,) if made.here else (), prefix=made.prefix)
+    if made.sealed and Path(edits[0].file).is_relative_to(made.prefix):
+        raise Refused("the environment belongs to the system's package manager (EXTERNALLY-MANAGED)")
     if not Path(edits[0].file).is_relative_to(made.prefix) and made.here not in made.projects:
         made.projects = (*made.projects, made.here)
     for edit in edits:

@@ -20,6 +20,8 @@ class Making:
     prefix: str
     here: str
     """The current project; empty where there is none."""
+    sealed: bool = False
+    """The environment belongs to the system's package manager: nothing in it is touched."""
     steps: list[Step] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     grounds: dict[FactName, Fact] = field(default_factory=dict)

@@ -193,3 +193,29 @@ def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert project_of(tmp_path / "work/train.yaml") == tmp_path / "work"
     (tmp_path / "work/.git").mkdir()
     assert project_of(tmp_path / "work/conf/train.yaml") == tmp_path / "work"
+
+
+def test_plans_touch_sources_of_packages_alone(scene: Scene) -> None:
+    """Below the environment: a package's own Python source, RECORD, our note. No start-up file, no script."""
+    aims = [
+        "bin/python",
+        "lib/python3/site-packages/evil.pth",
+        "lib/python3/site-packages/sitecustomize.py",
+        "lib/python3/site-packages/kernels/data.bin",
+        "lib/python3/site-packages/kernels-1.0.dist-info/METADATA",
+        "lib/python3/site-packages/kernels-1.0.dist-info/entry_points.txt",
+        "lib/python3/os.py",
+        "pyvenv.cfg",
+    ]
+    before = scene.state()
+    for aim in aims:
+        with pytest.raises(Exception, match="no plan may touch"):
+            scene.run(aimed_at(scene, str(scene.prefix / aim)))
+    # An environment inside of the project is still one.
+    inside = aimed_at(scene, str(scene.prefix / "bin/python"))
+    with pytest.raises(Exception, match="no plan may touch"):
+        scene.run(replace(inside, projects=(str(scene.folder),)))
+
+    assert scene.state() == before
+    for aim in ("fused/ops.py", "fused-1.0.dist-info/RECORD", "fused-1.0.dist-info/attn-doctor.json"):
+        check_file(str(scene.site / aim), configs=(), roots=(), prefix=str(scene.prefix))
