@@ -48,9 +48,18 @@ class Origin(str, Enum):
 #: Kinds that come several to a node; each of theirs has a subject: `gpu.0.name`, `package.torch.version`.
 PLURAL_KINDS = frozenset(
     {
-        "gpu", "package", "import", "extension", "library", "sample", "config", "promotion", "attention", "kernel",
+        "gpu",
+        "package",
+        "import",
+        "extension",
+        "library",
+        "sample",
+        "config",
+        "promotion",
+        "attention",
+        "kernel",
         "patch",
-    }  # fmt: skip
+    }
 )
 
 #: The attribute that tells whether one member of a plural kind could be looked at.
