@@ -97,6 +97,7 @@ def _set_configs(made: Making, chosen: list[Chosen]) -> None:
     for file, cures in by.items():
         try:
             path = check_file(file, configs=made.configs, roots=())
+            _check_cache(path)
             edit = config.planned(file, path.read_bytes(), wanted[file])
             if edit is None:
                 raise Refused("the file says so already; something else decides")
@@ -106,6 +107,12 @@ def _set_configs(made: Making, chosen: list[Chosen]) -> None:
             continue
         named = tuple(cured(one, tuple(s for s in one.finding.subjects if _names(s, file))) for one in cures)
         made.add(edit, cures, named)
+
+
+def _check_cache(path: Path) -> None:
+    """A blob of the Hugging Face cache is named by its content, and every snapshot links to it."""
+    if path.parent.name == "blobs" and (path.parent.parent / "snapshots").is_dir():
+        raise Refused("it is in the Hugging Face cache: save the model in a folder of yours, and edit it there")
 
 
 def _names(subject: str, file: str) -> bool:

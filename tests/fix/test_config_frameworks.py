@@ -235,3 +235,34 @@ def test_yaml_law(more: list[tuple[str, Any]], written: str, newline: str, ended
     assert after[: splice.start] == before[: splice.start]
     assert after[splice.start + len(splice.text.encode()) :] == before[splice.end :]
     assert yaml.safe_load(after) == {**read, "mixed_precision": "bf16"}
+
+
+SECTIONS = st.sampled_from(["zero_optimization", "optimizer", "fp16_decoy", "flops_profiler", "amp"])
+INNER = st.dictionaries(st.sampled_from(["enabled", "fp16", "stage", "note"]), SCALARS, max_size=3)
+
+
+@given(
+    st.dictionaries(SECTIONS, INNER, max_size=4),
+    INNER,
+    st.permutations(["train_batch_size", "gradient_clipping", "fp16", "more"]),
+    st.sampled_from([True, False, "true"]),
+    SPACES,
+)
+def test_section_law(
+    more: dict[str, dict[str, Any]], own: dict[str, Any], order: list[str], value: object, indent: int | None
+) -> None:
+    """A key of a section, among sections that have a key of that name: that one span changes and nothing else."""
+    table: dict[str, Any] = {}
+    for name in order:
+        if name == "more":
+            table.update(more)
+        else:
+            table[name] = {**own, "enabled": value} if name == "fp16" else 1
+    before = json.dumps(table, indent=indent).encode()
+    edit = planned("ds.json", before, {"fp16.enabled": "auto"})
+
+    assert edit is not None
+    (splice,) = edit.splices
+    after = spliced(before, edit.splices)
+    assert after[: splice.start] + before[splice.start : splice.end] + after[splice.start + 6 :] == before
+    assert json.loads(after) == {**table, "fp16": {**table["fp16"], "enabled": "auto"}}

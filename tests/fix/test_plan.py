@@ -111,7 +111,11 @@ def test_a_remedy_whose_condition_is_open_is_not_taken(recipes: tuple[Recipe, ..
     """The driver could not be asked: whether that torch would run here cannot be told, and nobody guesses."""
     found = facts(
         fact("driver.version", Unknown("the driver hangs")),
-        **{"package.triton.version": "2.3.1", "package.fla-core.version": "0.4.2"},
+        **{
+            "package.triton.version": "2.3.1",
+            "package.fla-core.version": "0.4.2",
+            "source.gsa_states_in_fp32": False,
+        },
     )
     policy = Policy(
         unsafe=True, only=("triton-bf16-becomes-i16",), remedies=(("triton-bf16-becomes-i16", "newer-torch"),)
@@ -358,3 +362,24 @@ def test_what_only_files_tell_is_unknown_in_the_planned_set() -> None:
 
     assert isinstance(these.fact("extension.flash_attn_2_cuda.missing_symbols").state, Unknown)
     assert isinstance(these.fact("torch.cuda").state, Unknown)
+
+
+def test_a_model_in_the_cache_is_left_alone(recipes: tuple[Recipe, ...], tmp_path: Path) -> None:
+    """Every snapshot links to the blob, which is named by its content; a model in a folder of one's own is edited."""
+    text = '{"model_type": "llama", "attn_implementation": "flash_attention_2", "torch_dtype": "float32"}'
+    blob = tmp_path / "models--x/blobs/0123"
+    linked = tmp_path / "models--x/snapshots/4567/config.json"
+    for file in (blob, linked):
+        file.parent.mkdir(parents=True)
+    blob.write_text(text)
+    linked.symlink_to(blob)
+    own = tmp_path / "config.json"
+    own.write_text(text)
+
+    def made(file: Path) -> Plan:
+        found = derive(FactSet(configs.probe((file,))))
+        return plan(found, recipes, Policy(unsafe=True), configs=(file,))
+
+    assert "Hugging Face cache" in made(linked).left[0].reason
+    assert made(linked).steps == ()
+    assert len(made(own).steps) == 1

@@ -29,7 +29,7 @@ try:
 except ImportError:
     extra, libdevice = types.ModuleType("triton.language.extra"), types.ModuleType("triton.language.extra.libdevice")
     extra.__path__ = []
-    for name in dir(tl.math):
+    for name in (name for name in dir(tl.math) if not name.startswith("_")):
         setattr(libdevice, name, getattr(tl.math, name))
     extra.libdevice = tl.extra = libdevice
     sys.modules.update({{extra.__name__: extra, libdevice.__name__: libdevice}})
