@@ -31,7 +31,7 @@ except ImportError:
     extra.__path__ = []
     for name in (name for name in dir(tl.math) if not name.startswith("_")):
         setattr(libdevice, name, getattr(tl.math, name))
-    extra.libdevice = tl.extra = libdevice
+    extra.libdevice, tl.extra = libdevice, extra
     sys.modules.update({{extra.__name__: extra, libdevice.__name__: libdevice}})
 import torch
 torch.compiler.disable = lambda fn=None, **more: fn if fn is not None else lambda fn: fn
