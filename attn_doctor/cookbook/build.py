@@ -116,6 +116,7 @@ def _log(table: dict[str, Any]) -> LogPattern:
         severity=Severity(severity) if severity else None,
         outranks=tuple(table.get("outranks", ())),
         wrapper=table.get("wrapper", False),
+        only_with_facts=table.get("only_with_facts", False),
         when=None if when is None else tuple(_condition(item) for item in when),
         extracts=tuple((group, FactName.parse(name)) for group, name in table.get("extracts", {}).items()),
     )

@@ -174,6 +174,7 @@ class _Log(_Table):
     severity: Severity | None = None
     outranks: tuple[Id, ...] = ()
     wrapper: StrictBool = False
+    only_with_facts: StrictBool = False
     when: tuple[Condition, ...] | None = None
     extracts: dict[StrictStr, Name] = Field(default_factory=dict)
 
@@ -187,6 +188,8 @@ class _Log(_Table):
                 raise ValueError(f"{fact} speaks of several: a text tells of one subject, such as gpu.0")
         if self.confirms and self.when is not None:
             raise ValueError("the text alone proves it (confirms), so that no conditions of its own (when) are asked")
+        if self.only_with_facts and (self.confirms or not self.when):
+            raise ValueError("only_with_facts is for a text with conditions of its own (when) that does not confirm")
         if not required(self.pattern):
             raise ValueError(
                 f"no {SHORTEST} literal characters in a row that every match holds: such a pattern cannot be looked "
