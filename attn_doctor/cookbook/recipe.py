@@ -82,6 +82,8 @@ class RecipeRemedy:
     why_this_safety: str
     actions: tuple[tuple[str, tuple[tuple[str, str | bool | tuple[str, ...]], ...]], ...]
     when: tuple[Condition, ...]
+    expires: str = ""
+    """ISO date after which it wants another look; empty for never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ bundled shelf is held against it by the tests, and folders named with --recipes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,7 @@ from pydantic import (
     model_validator,
 )
 
-from attn_doctor.cookbook.build import TEMPLATE, plain
+from attn_doctor.cookbook.build import TEMPLATE, TO_FILL_IN, plain
 from attn_doctor.cookbook.literals import SHORTEST, required
 from attn_doctor.errors import BrokenRecipe
 from attn_doctor.model.facts import FactName
@@ -56,7 +56,14 @@ def _id(text: str) -> str:
     return text
 
 
+def _written(text: str) -> str:
+    if TO_FILL_IN in text:
+        raise ValueError(f"still to be filled in: {text.partition(TO_FILL_IN)[2].strip()}")
+    return text
+
+
 def _pattern(text: str) -> str:
+    _written(text)
     try:
         re.compile(text)
     except re.error as error:
@@ -67,6 +74,7 @@ def _pattern(text: str) -> str:
 
 
 def _text(text: str) -> str:
+    _written(text)
     for spelled in TEMPLATE.findall(text):
         _fact(spelled)
     return text
@@ -84,6 +92,7 @@ Name = Annotated[FactName, BeforeValidator(_fact)]
 Id = Annotated[StrictStr, AfterValidator(_id)]
 Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
 Prose = Annotated[StrictStr, AfterValidator(_text)]
+Written = Annotated[StrictStr, AfterValidator(_written)]
 VersionText = Annotated[StrictStr, AfterValidator(_version)]
 Single = StrictBool | StrictInt | StrictFloat | StrictStr
 
@@ -158,7 +167,7 @@ Condition = Annotated[Annotated[_Any, Tag("several")] | Annotated[_Question, Tag
 
 class _Reference(_Table):
     kind: Literal["report", "fix", "introduced", "article", "evidence", "package", "web"]
-    url: Annotated[StrictStr, Field(pattern=r"^https?://\S+$")]
+    url: Annotated[Written, Field(pattern=r"^https?://\S+$")]
 
 
 UnitKind = Literal["traceback", "message", "compiler", "warning", "line"]
@@ -245,6 +254,7 @@ class _Remedy(_Table):
     why_this_safety: Prose = ""
     actions: tuple[_Action, ...] = ()
     when: tuple[Condition, ...] = ()
+    expires: date | None = None
 
     @model_validator(mode="after")
     def _says_why(self) -> _Remedy:
@@ -256,7 +266,7 @@ class _Remedy(_Table):
 class _Case(_Table):
     facts: dict[StrictStr, Any] = Field(default_factory=dict)
     unknown: tuple[Name, ...] = ()
-    log: StrictStr | None = None
+    log: Written | None = None
     expect: Literal["finds", "clears", "open"]
     severity: Severity | None = None
     offers: tuple[Id, ...] = ()
@@ -329,9 +339,10 @@ def check(table: dict[str, Any], *, folder: str, origin: str) -> None:
     try:
         file = _File.model_validate(table)
     except ValidationError as error:
-        faults = "\n".join(f"  {_path(fault['loc'])}: {_message(fault)}" for fault in error.errors())
+        found = _own(error.errors())
+        faults = "\n".join(f"  {_path(fault['loc'])}: {_message(fault)}" for fault in found)
         raise BrokenRecipe(
-            f"the recipe has {error.error_count()} fault{'s' if error.error_count() > 1 else ''}:\n{faults}",
+            f"the recipe has {len(found)} fault{'s' if len(found) > 1 else ''}:\n{faults}",
             about=f"file: {origin}",
             hint="The format is described in docs/recipes.md; `attn-doctor recipes show ID` prints a sound one.",
         ) from None
@@ -341,6 +352,16 @@ def check(table: dict[str, Any], *, folder: str, origin: str) -> None:
             about=f"file: {origin}",
             hint="Give both the same name.",
         )
+
+
+def _own(faults: Sequence[Any]) -> list[Any]:
+    """Without lists that are too short only because pydantic counts no entry that has a fault of its own."""
+    return [
+        fault
+        for fault in faults
+        if fault["type"] != "too_short"
+        or not any(len(other["loc"]) > 1 and other["loc"][: len(fault["loc"])] == fault["loc"] for other in faults)
+    ]
 
 
 def _message(fault: Any) -> str:
