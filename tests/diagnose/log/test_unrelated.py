@@ -105,8 +105,7 @@ TEXTS = {
     "a port": "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
     "address. "
     "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
-    "torchrun's last words": "
-    ""torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n====\ntrain.py FAILED\n"
+    "torchrun's last words": "torch.distributed.elastic.errors.ChildFailedError:\n====\ntrain.py FAILED\n"
     "----\nRoot Cause (first observed failure):\n  exitcode  : 1 (pid: 4711)\n  error_file: <N/A>",
     "Ray": "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
     "gradients": "RuntimeError: Trying to backward through the graph a second time (or directly access saved tensors).",
@@ -133,8 +132,7 @@ TEXTS = {
     "a name: circular": "ImportError: cannot import name 'is_torch_available' from partially initialized module "
     "'transformers' (most likely due to a circular import)",
     "a module": "ModuleNotFoundError: No module named 'torchdata'",
-    "a module: torch, in another program": 'Traceback (most recent call last):\n  File "train.py", line 1, in "
-    "<module>\n'
+    "a module: torch, in another program": 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n'
     "    import torch\nModuleNotFoundError: No module named 'torch'",
     "pip: a conflict": "ERROR: pip's dependency resolver does not currently take into account all the packages "
     "that are "
