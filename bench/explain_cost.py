@@ -3,14 +3,17 @@
     python bench/explain_cost.py [MEGABYTES ...]        (default: 50; 1000 takes half a minute)
 
 Logs are made, not recorded: training lines of several ranks, warnings that come again and again, and one traceback a
-rank near the end. `ugly` ones: a single line, tracebacks only, one warning a thousand lines, random bytes. Each is
-explained by a process of its own, whose peak of resident memory is told.
+rank near the end. Then ugly ones: tracebacks only, a known warning every 200 lines, no two lines alike, lines that
+nearly match over and over, one line, random bytes, and a packed one. Each is explained by a process of its own, of
+which the time that passed, the processor's time and the peak of resident memory are told.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -61,6 +64,14 @@ def write(file: Path, lines: Iterator[str], size: int) -> None:
                 out.write(f"[rank{rank}]: {row}\n")
 
 
+def fill(file: Path, piece: bytes | None, size: int) -> None:
+    """The piece again and again, or random bytes. A megabyte at a time: what we hold counts as the child's peak."""
+    rng = random.Random(1)
+    with file.open("wb") as out:
+        while out.tell() < size:
+            out.write(piece or rng.randbytes(1 << 20))
+
+
 def tracebacks(rng: random.Random) -> Iterator[str]:
     """Nothing but failures."""
     while True:
@@ -77,14 +88,34 @@ def warnings(rng: random.Random) -> Iterator[str]:
         yield "You are attempting to use Flash Attention 2 without specifying a torch dtype."
 
 
-def explain(file: Path) -> tuple[float, float, int]:
-    """(seconds, MiB, exit status)"""
+def unlike(rng: random.Random) -> Iterator[str]:
+    """Failures, each with words of its own."""
+    while True:
+        word = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=12))
+        yield f"RuntimeError: {word} failed: expected {word[:6]} to have the same dtype as {word[6:]}"
+        yield f'  File "/env/{word}.py", line {rng.randrange(999)}, in {word[::-1]}'
+
+
+def nearly(rng: random.Random) -> Iterator[str]:
+    """Lines that begin like what recipes look for, again and again."""
+    beginnings = (
+        "FlashAttention only ", "undefined symbol: _ZN", "query.dtype: float key.dtype: ", "out of resource: shared ",
+        "No module named 'flash_attn", "[rank1]: [rank2]: ", "Traceback (most recent call last", "version `GLIBC_2.",
+        "1%|####| 1/2 [", "(pid=1) ", "C:\\a\\b\\", '  File "',
+    )  # fmt: skip
+    while True:
+        yield rng.choice(beginnings) * rng.randrange(1, 150)
+
+
+def explain(file: Path) -> tuple[float, float, float, int]:
+    """(seconds, processor's seconds, MiB, exit status)"""
     started = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "attn_doctor", "explain", "--json", str(file)], cwd=ROOT, stdout=subprocess.DEVNULL
     )
     _, status, usage = os.wait4(process.pid, 0)
-    return time.monotonic() - started, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status)
+    busy = usage.ru_utime + usage.ru_stime
+    return time.monotonic() - started, busy, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status)
 
 
 def main() -> None:
@@ -96,20 +127,30 @@ def main() -> None:
             write(file, training(random.Random(1)), size << 20)
             report(f"training, {size} MB", file)
         size = sizes[0]
+        packed = Path(folder) / "train.log.gz"
+        write(file, training(random.Random(1)), size << 20)
+        with file.open("rb") as plain, gzip.open(packed, "wb", compresslevel=1) as out:
+            shutil.copyfileobj(plain, out)
+        report(f"training, {size} MB, gz", packed)
         write(file, tracebacks(random.Random(1)), size << 20)
         report(f"tracebacks only, {size} MB", file)
         write(file, warnings(random.Random(1)), size << 20)
         report(f"a known warning every 200 lines, {size} MB", file)
-        file.write_bytes(b"loss 0.1 " * ((size << 20) // 9))
-        report(f"one line, {size} MB", file)
-        file.write_bytes(random.Random(1).randbytes(size << 20))
-        report(f"random bytes, {size} MB", file)
+        write(file, unlike(random.Random(1)), size << 20)
+        report(f"no two lines alike, {size} MB", file)
+        write(file, nearly(random.Random(1)), size << 20)
+        report(f"lines that nearly match, {size} MB", file)
+        for much in (size, 2 * size):
+            fill(file, b"loss 0.1 " * (1 << 16), much << 20)
+            report(f"one line, {much} MB", file)
+            fill(file, None, much << 20)
+            report(f"random bytes, {much} MB", file)
 
 
 def report(name: str, file: Path) -> None:
     """One line."""
-    seconds, memory, status = explain(file)
-    print(f"{name:45} {seconds:6.2f} s  {memory:6.0f} MiB  exit {status}", flush=True)
+    seconds, busy, memory, status = explain(file)
+    print(f"{name:45} {seconds:6.2f} s  {busy:6.2f} s busy  {memory:6.0f} MiB  exit {status}", flush=True)
 
 
 if __name__ == "__main__":

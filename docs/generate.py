@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from attn_doctor.cli.main import COMMANDS  # noqa: E402
 from attn_doctor.cookbook import shelf  # noqa: E402
+from docs.recipe_pages import pages  # noqa: E402
 
 
 def commands() -> str:
@@ -40,18 +41,27 @@ def table() -> str:
         if recipe.severity_when_reached:
             severity += f", {recipe.severity_when_reached.value} when reached"
         title = recipe.title.replace("|", "\\|") + (" (preview)" if recipe.status == "preview" else "")
-        rows.append(f"| `{recipe.id}` | {recipe.library} | {severity} | {title} |")
+        link = f"[`{recipe.id}`](recipes/{recipe.library}.md#{recipe.id})"
+        rows.append(f"| {link} | {recipe.library} | {severity} | {title} |")
     return "\n".join(rows)
 
 
 def main() -> None:
-    """Writes both files."""
+    """Writes all of them, and removes pages of libraries that are gone."""
     (ROOT / "docs" / "commands.md").write_text(commands())
     recipes = ROOT / "docs" / "recipes.md"
     text = recipes.read_text()
     recipes.write_text(
         re.sub(r"\| id \| library \|.*?\n(?!\|)", lambda _: table() + "\n", text, count=1, flags=re.DOTALL)
     )
+    folder = ROOT / "docs" / "recipes"
+    folder.mkdir(exist_ok=True)
+    written = pages()
+    for file in folder.glob("*.md"):
+        if file.name not in written:
+            file.unlink()
+    for name, text in written.items():
+        (folder / name).write_text(text)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pytest
 from attn_doctor import __version__
 from attn_doctor.cookbook import shelf
 from attn_doctor.report.exit_status import Status
+from docs.recipe_pages import pages
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -66,6 +67,21 @@ def test_every_recipe_is_documented() -> None:
     listed = (ROOT / "docs" / "recipes.md").read_text()
 
     assert [recipe.id for recipe in shelf.bundled() if f"`{recipe.id}`" not in listed] == []
+
+
+def test_recipe_pages_are_current() -> None:
+    """docs/recipes/ is what docs/generate.py writes from the shelf, page by page."""
+    folder = ROOT / "docs" / "recipes"
+
+    assert {file.name: file.read_text() for file in folder.glob("*.md")} == pages()
+
+
+def test_links_to_recipes_lead_somewhere() -> None:
+    """Each row of docs/recipes.md links to a page that has the section."""
+    links = re.findall(r"\]\(recipes/([\w-]+\.md)#([\w-]+)\)", (ROOT / "docs" / "recipes.md").read_text())
+
+    assert len(links) == len(shelf.bundled())
+    assert [(page, id_) for page, id_ in links if f"\n## {id_}\n" not in pages()[page]] == []
 
 
 def test_every_exit_status_is_documented() -> None:

@@ -1,16 +1,20 @@
-"""`attn-doctor recipes list | show | test | facts`: what the doctor knows."""
+"""`attn-doctor recipes list | show | test | new | facts`: what the doctor knows."""
 
 from __future__ import annotations
 
+import shlex
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from attn_doctor import __version__
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook import shelf, skeleton
 from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.cookbook.stale import stale
 from attn_doctor.diagnose.cases import run_cases
 from attn_doctor.errors import BadInput
 from attn_doctor.model.vocabulary import TERMS
@@ -45,6 +49,8 @@ def show(
     """Print one recipe as it is written."""
     recipe = _find(id_, shelf.shelf(folders or ()))
     _print(f"# {recipe.origin}, sha256 {recipe.sha256}")
+    if recipe.file.is_relative_to(shelf.bundled_folder()):
+        _print(f"# in words: docs/recipes/{recipe.library}.md")
     sys.stdout.write(shelf.source(recipe))
     return Status.HEALTHY
 
@@ -55,19 +61,46 @@ def test(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Recipes to test; all without.")] = None,
     folders: Folders = None,
 ) -> int:
-    """Check every recipe against the format, and run the cases that it carries."""
+    """Check every recipe against the format, run the cases that it carries, and tell what wants another look.
+
+    Exit status: 0 all cases passed, 1 some failed, 2 a recipe does not follow the format. What is stale fails nothing.
+    """
     shelf.check_bundled()
     recipes = shelf.shelf(folders or ())
     chosen = [_find(id_, recipes) for id_ in ids] if ids else list(recipes)
-    count = faults = 0
+    count = faults = old = 0
     for recipe in chosen:
+        for reason in stale(recipe, date.today()):
+            old += 1
+            _print(f"{recipe.id}: stale: {reason}")
         for result in run_cases(recipe):
             count += 1
             if result.fault:
                 faults += 1
                 _print(f"{result.recipe}: case {result.number}: {result.fault}")
-    _print(f"{len(chosen)} recipes, {count} cases, {faults} failed")
+    _print(f"{len(chosen)} recipes, {count} cases, {faults} failed" + (f", {old} stale" if old else ""))
     return Status.FOUND if faults else Status.HEALTHY
+
+
+@app.command("new")
+@guarded
+def new(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="The trouble in words: triton-cache-on-slow-disk.")],
+    folder: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recipes to write to.")] = Path("recipes"),
+    library: Annotated[str, typer.Option(metavar="NAME", help="What it is a trouble of.")] = "site",
+) -> int:
+    """Write a recipe to be filled in, to DIR/LIBRARY/ID/recipe.toml.
+
+    `attn-doctor recipes test ID --recipes DIR` then says what is still to be filled in; `--recipes DIR` makes check,
+    explain and fix use it.
+    """
+    file = skeleton.write(id_, folder, library, since=__version__.partition("+")[0])
+    _print(f"wrote {file}")
+    for recipe in shelf.bundled():
+        if recipe.id == id_:
+            _print(f"it stands in for the recipe {id_} that attn-doctor brings, wherever the folder is named")
+    _print(f"next: fill it in, then attn-doctor recipes test {id_} --recipes {shlex.quote(str(folder))}")
+    return Status.HEALTHY
 
 
 @app.command("facts")

@@ -30,6 +30,9 @@ from attn_doctor.model.findings import Safety, Severity
 #: `{gpu.name}` in a recipe's texts.
 TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
 
+#: Begins what the skeleton of a recipe leaves to its writer.
+TO_FILL_IN = "FILL IN:"
+
 
 def plain(value: Any) -> Value:
     """A TOML value as a fact's value: lists become tuples."""
@@ -116,6 +119,7 @@ def _log(table: dict[str, Any]) -> LogPattern:
         severity=Severity(severity) if severity else None,
         outranks=tuple(table.get("outranks", ())),
         wrapper=table.get("wrapper", False),
+        only_with_facts=table.get("only_with_facts", False),
         when=None if when is None else tuple(_condition(item) for item in when),
         extracts=tuple((group, FactName.parse(name)) for group, name in table.get("extracts", {}).items()),
     )
@@ -132,6 +136,7 @@ def _remedy(table: dict[str, Any]) -> RecipeRemedy:
             for action in table.get("actions", ())
         ),
         when=tuple(_condition(item) for item in table.get("when", ())),
+        expires=str(table.get("expires", "")),
     )
 
 

@@ -82,6 +82,8 @@ class RecipeRemedy:
     why_this_safety: str
     actions: tuple[tuple[str, tuple[tuple[str, str | bool | tuple[str, ...]], ...]], ...]
     when: tuple[Condition, ...]
+    expires: str = ""
+    """ISO date after which it wants another look; empty for never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,8 @@ class LogPattern:
     """Recipes that are left out where they match the same unit."""
     wrapper: bool = False
     """An outer line, which is only of use when nothing else explains the log."""
+    only_with_facts: bool = False
+    """Not offered while a fact of its conditions is missing: the text alone says too little."""
     when: tuple[Condition, ...] | None = None
     """Conditions under which this text means this trouble; None: those of the recipe."""
     extracts: tuple[tuple[str, FactName], ...] = ()

@@ -7,7 +7,7 @@ bundled shelf is held against it by the tests, and folders named with --recipes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal
 
@@ -29,7 +29,7 @@ from pydantic import (
     model_validator,
 )
 
-from attn_doctor.cookbook.build import TEMPLATE, plain
+from attn_doctor.cookbook.build import TEMPLATE, TO_FILL_IN, plain
 from attn_doctor.cookbook.edits import keyword_fault, setting_fault
 from attn_doctor.cookbook.literals import SHORTEST, required
 from attn_doctor.errors import BrokenRecipe
@@ -58,7 +58,14 @@ def _id(text: str) -> str:
     return text
 
 
+def _written(text: str) -> str:
+    if TO_FILL_IN in text:
+        raise ValueError(f"still to be filled in: {text.partition(TO_FILL_IN)[2].strip()}")
+    return text
+
+
 def _pattern(text: str) -> str:
+    _written(text)
     try:
         re.compile(text)
     except re.error as error:
@@ -69,6 +76,7 @@ def _pattern(text: str) -> str:
 
 
 def _text(text: str) -> str:
+    _written(text)
     for spelled in TEMPLATE.findall(text):
         _fact(spelled)
     return text
@@ -97,6 +105,7 @@ Id = Annotated[StrictStr, AfterValidator(_id)]
 Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
 Prose = Annotated[StrictStr, AfterValidator(_text)]
 Releases = Annotated[StrictStr, AfterValidator(_releases)]
+Written = Annotated[StrictStr, AfterValidator(_written)]
 VersionText = Annotated[StrictStr, AfterValidator(_version)]
 Single = StrictBool | StrictInt | StrictFloat | StrictStr
 
@@ -174,7 +183,7 @@ Condition = Annotated[Annotated[_Any, Tag("several")] | Annotated[_Question, Tag
 
 class _Reference(_Table):
     kind: Literal["report", "fix", "introduced", "article", "evidence", "package", "web"]
-    url: Annotated[StrictStr, Field(pattern=r"^https?://\S+$")]
+    url: Annotated[Written, Field(pattern=r"^https?://\S+$")]
 
 
 UnitKind = Literal["traceback", "message", "compiler", "warning", "line"]
@@ -190,6 +199,7 @@ class _Log(_Table):
     severity: Severity | None = None
     outranks: tuple[Id, ...] = ()
     wrapper: StrictBool = False
+    only_with_facts: StrictBool = False
     when: tuple[Condition, ...] | None = None
     extracts: dict[StrictStr, Name] = Field(default_factory=dict)
 
@@ -203,6 +213,8 @@ class _Log(_Table):
                 raise ValueError(f"{fact} speaks of several: a text tells of one subject, such as gpu.0")
         if self.confirms and self.when is not None:
             raise ValueError("the text alone proves it (confirms), so that no conditions of its own (when) are asked")
+        if self.only_with_facts and (self.confirms or not self.when):
+            raise ValueError("only_with_facts is for a text with conditions of its own (when) that does not confirm")
         if not required(self.pattern):
             raise ValueError(
                 f"no {SHORTEST} literal characters in a row that every match holds: such a pattern cannot be looked "
@@ -283,6 +295,7 @@ class _Remedy(_Table):
     why_this_safety: Prose = ""
     actions: tuple[_Action, ...] = ()
     when: tuple[Condition, ...] = ()
+    expires: date | None = None
 
     @model_validator(mode="after")
     def _says_why(self) -> _Remedy:
@@ -294,7 +307,7 @@ class _Remedy(_Table):
 class _Case(_Table):
     facts: dict[StrictStr, Any] = Field(default_factory=dict)
     unknown: tuple[Name, ...] = ()
-    log: StrictStr | None = None
+    log: Written | None = None
     expect: Literal["finds", "clears", "open"]
     severity: Severity | None = None
     offers: tuple[Id, ...] = ()
@@ -367,9 +380,10 @@ def check(table: dict[str, Any], *, folder: str, origin: str) -> None:
     try:
         file = _File.model_validate(table)
     except ValidationError as error:
-        faults = "\n".join(f"  {_path(fault['loc'])}: {_message(fault)}" for fault in error.errors())
+        found = _own(error.errors())
+        faults = "\n".join(f"  {_path(fault['loc'])}: {_message(fault)}" for fault in found)
         raise BrokenRecipe(
-            f"the recipe has {error.error_count()} fault{'s' if error.error_count() > 1 else ''}:\n{faults}",
+            f"the recipe has {len(found)} fault{'s' if len(found) > 1 else ''}:\n{faults}",
             about=f"file: {origin}",
             hint="The format is described in docs/recipes.md; `attn-doctor recipes show ID` prints a sound one.",
         ) from None
@@ -379,6 +393,16 @@ def check(table: dict[str, Any], *, folder: str, origin: str) -> None:
             about=f"file: {origin}",
             hint="Give both the same name.",
         )
+
+
+def _own(faults: Sequence[Any]) -> list[Any]:
+    """Without lists that are too short only because pydantic counts no entry that has a fault of its own."""
+    return [
+        fault
+        for fault in faults
+        if fault["type"] != "too_short"
+        or not any(len(other["loc"]) > 1 and other["loc"][: len(fault["loc"])] == fault["loc"] for other in faults)
+    ]
 
 
 def _message(fault: Any) -> str:

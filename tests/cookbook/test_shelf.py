@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from attn_doctor.cookbook import shelf
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.cases import run_cases
+from attn_doctor.diagnose.log.explain import explain_text
 from attn_doctor.errors import BadInput, BrokenRecipe
+from tests.diagnose.log.making import given
 
 BUNDLED = shelf.bundled()
 
@@ -77,12 +80,29 @@ def test_cases(recipe: Recipe) -> None:
     assert [result for result in run_cases(recipe) if result.fault] == []
 
 
+def found_by(recipe: Recipe, number: int) -> bool:
+    """Whether a case is found when the recipe has but this one log pattern: by the engine, as a log would be."""
+    alone = replace(recipe, logs=(recipe.logs[number],))
+    return any(
+        explain_text(case.log, [alone], given(case)).diagnosis.findings
+        for case in recipe.cases
+        if case.log is not None and case.expect != "clears"
+    )
+
+
 @pytest.mark.parametrize("recipe", BUNDLED, ids=lambda recipe: recipe.id)
 def test_every_log_pattern_has_a_case(recipe: Recipe) -> None:
-    """No log pattern is there that no case has seen matching."""
-    logs = [case.log for case in recipe.cases if case.log is not None and case.expect == "finds"]
+    """No log pattern is there that no case has shown to find something."""
+    assert [log.pattern for number, log in enumerate(recipe.logs) if not found_by(recipe, number)] == []
 
-    assert all(any(re.search(one.pattern, log) for log in logs) for one in recipe.logs)
+
+@pytest.mark.parametrize("recipe", BUNDLED, ids=lambda recipe: recipe.id)
+def test_every_recipe_has_cases_of_both_kinds(recipe: Recipe) -> None:
+    """Each recipe that knows a log shows one that it finds and one, close to it, that it leaves alone."""
+    expected = {case.expect for case in recipe.cases if case.log is not None}
+
+    assert {"finds", "clears"} <= {case.expect for case in recipe.cases}
+    assert not recipe.logs or (expected & {"finds", "open"} and "clears" in expected)
 
 
 @pytest.mark.parametrize("recipe", BUNDLED, ids=lambda recipe: recipe.id)

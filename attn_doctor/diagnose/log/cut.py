@@ -52,6 +52,8 @@ _GOES_ON = re.compile(
 #: A message that never ends is no message.
 _MOST_LINES = 120
 _MOST_FRAMES = 600
+#: Characters of a message: beyond them lines are no text for people, and each pattern pays for them.
+_MOST_TEXT = 16_000
 
 
 def cut(lines: Iterable[Line]) -> list[Unit]:
@@ -174,9 +176,11 @@ class _Cutter:
     def _message(self) -> list[Line]:
         """The line that begins a message, and what goes on with it."""
         taken = [self._take()]
-        while self._at < len(self._lines) and len(taken) < _MOST_LINES:
+        room = _MOST_TEXT
+        while self._at < len(self._lines) and len(taken) < _MOST_LINES and room > 0:
             line = self._lines[self._at]
             text = line.text
+            room -= len(text)
             if not text:
                 if not self._goes_on_after_blank():
                     break

@@ -58,7 +58,8 @@ _ROLE = re.compile(
     r"(?P<dtype>float32|float16|bfloat16|half|float)\b"
 )
 _FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
-_SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>[\w@.$]+)")
+#: Mangled, or as `c++filt` spells it.
+_SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::[^\n]{1,400}|[\w@.$]+)")
 _LIBRARY = re.compile(r"(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object")
 _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")

@@ -49,7 +49,7 @@ def blocks(chunks: Iterable[str]) -> Iterator[Block]:
         yield block
         number = block.numbers[-1] + 1
     if carry:
-        yield _block(carry, number)
+        yield _block(carry.removesuffix("\n"), number)  # what ends the last line begins no other
 
 
 def _end(text: str) -> int:

@@ -65,10 +65,6 @@ class Known:
     def _unless_nearby(self) -> re.Pattern[str] | None:
         return re.compile(self.pattern.unless_nearby, re.MULTILINE) if self.pattern.unless_nearby else None
 
-    def may_stand_in(self, text: str) -> bool:
-        """Whether a literal of it does; patterns without one always may."""
-        return not self.literals or any(literal in text for literal in self.literals)
-
     def match(self, unit: Unit, text: str, around: Nearby) -> Match | None:
         """Where it is found in the unit; `around` looks in the text close by."""
         found = self.searched.search(text)
@@ -97,6 +93,11 @@ class Patterns:
     def __init__(self, recipes: Iterable[Recipe]) -> None:
         self._known = tuple(Known(recipe, pattern) for recipe in recipes for pattern in recipe.logs)
         self._prefilter = Prefilter(self.literals)
+        by_literal: dict[str, list[int]] = {}
+        for number, known in enumerate(self._known):
+            for literal in known.literals or ("",):  # without one it may stand anywhere
+                by_literal.setdefault(literal, []).append(number)
+        self._by_literal = tuple(by_literal.items())
 
     @property
     def literals(self) -> Iterator[str]:
@@ -113,12 +114,11 @@ class Patterns:
         if not self._prefilter.hit(text):
             return []
         flat = " ".join(text.split())
+        may_stand = {number for literal, numbers in self._by_literal if literal in flat for number in numbers}
         unbroken = _unbroken(unit)
         found: dict[str, Match] = {}
-        for known in self._known:
+        for known in (self._known[number] for number in sorted(may_stand)):
             if known.recipe.id in found or (known.pattern.kinds and unit.kind.value not in known.pattern.kinds):
-                continue
-            if not known.may_stand_in(flat):
                 continue
             match = known.match(unit, text, around)
             if match is None and unbroken is not None and known.searched.search(text) is None:

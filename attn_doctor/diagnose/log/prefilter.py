@@ -8,8 +8,9 @@ covers them all, and the scan skips everything else as a character class (measur
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 #: Occurrences in 1000 characters of training logs (progress lines, tracebacks, paths), rounded. What is not listed is
@@ -41,6 +42,18 @@ class Prefilter:
         if not self._literals:
             return iter(())
         return (found.start() for found in self._pattern.finditer(text))
+
+    def rows(self, text: str, starts: Sequence[int]) -> Iterator[int]:
+        """Lines that hold a hit; `starts` are the offsets of all lines, and of the end."""
+        if not self._literals:
+            return
+        search, at = self._pattern.search, 0
+        while found := search(text, at):
+            row = bisect_right(starts, found.start()) - 1
+            yield row
+            if row + 1 >= len(starts):
+                return
+            at = starts[row + 1]  # a second hit in the same line tells nothing more
 
     def hit(self, text: str) -> bool:
         """Whether one of them may stand in it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,8 @@ _BEFORE, _AFTER = 260, 210
 _NEARBY, _STEP = 200, 50
 #: (occurrences of a line, digits aside; lines looked at before and after it): what keeps coming says less each time.
 _LESS = ((6, _BEFORE, _AFTER), (64, 40, 20), (700, 4, 4))
+#: Different lines, digits aside, that are counted each on its own: a log of nothing but failures would take minutes.
+_MOST_SHAPES = 6000
 #: A log up to this many lines is looked at as a whole.
 _SMALL = 3000
 #: What shows that something failed, whether or not a recipe knows it.
@@ -42,8 +43,6 @@ class Scanned:
     """Tracebacks and error messages, known or not."""
     last_failure: tuple[int, str] | None = None
     """Line and text of the last exception that no recipe matches."""
-    repeated: Counter[str] = field(default_factory=Counter)
-    """Further occurrences that were counted and not looked at, by the id of the recipe that matched the first."""
 
 
 class Scanner:
@@ -64,6 +63,8 @@ class _Scan:
         self._patterns = patterns
         self._prefilter = prefilter
         self._shapes: Counter[str] = Counter()
+        self._spent: set[str] = set()
+        """Lines that came so often that they are not looked at any more."""
         self._done = 0
         """Index, counted over the whole log, of the first line that was not looked at yet."""
 
@@ -95,11 +96,7 @@ class _Scan:
         text = "\n".join(lines[first:until])
         starts = [0, *accumulate(len(line) + 1 for line in lines[first:until])]
         windows: list[tuple[int, int]] = []
-        row = -1
-        for at in self._prefilter.hits(text):
-            if row >= 0 and at < starts[row + 1]:
-                continue  # a second hit in the same line
-            row = bisect_right(starts, at) - 1
+        for row in self._prefilter.rows(text, starts):
             window = self._wanted(lines, first + row)
             if window is None:
                 continue
@@ -117,14 +114,19 @@ class _Scan:
 
     def _wanted(self, lines: list[str], row: int) -> tuple[int, int] | None:
         """The lines to look at around a hit; fewer, then none, for what keeps coming."""
-        shape = _DIGITS.sub("0", lines[row][:400])
-        if len(self._shapes) > 20_000 and shape not in self._shapes:
+        line = lines[row][:400]
+        if line in self._spent:
+            return None
+        shape = _DIGITS.sub("0", line)
+        if len(self._shapes) > _MOST_SHAPES and shape not in self._shapes:
             shape = ""  # a log without a repeated line: from here on they share one budget
         self._shapes[shape] += 1
         count = self._shapes[shape]
         for most, before, after in _LESS:
             if count <= most:
                 return max(0, row - before), row + after
+        if len(self._spent) < _MOST_SHAPES:
+            self._spent.add(line)
         return None
 
     def _window(self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int) -> None:

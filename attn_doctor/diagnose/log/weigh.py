@@ -63,7 +63,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     # Of several GPUs the one that fits best: whether the log's is among them is the question.
     verdicts = [(answer_all(conditions, facts, subject), subject) for subject in subjects]
     best, subject = min(verdicts, key=lambda one: (Verdict.HOLDS, Verdict.OPEN, Verdict.FAILS).index(one[0]))
-    if best is Verdict.FAILS and not pattern.confirms:
+    if (best is Verdict.FAILS and not pattern.confirms) or (best is Verdict.OPEN and pattern.only_with_facts):
         return None
     undecided = asked(conditions, facts, subject, Verdict.OPEN) if best is Verdict.OPEN else ()
     if pattern.confirms:

@@ -1,4 +1,4 @@
-"""Small recipes for tests of the engine alone."""
+"""Small recipes for tests of the engine alone, and the facts that a recipe's own cases name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.cookbook.build import build
-from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.cookbook.recipe import Case, Recipe
+from attn_doctor.model.facts import Fact, FactSet, Known, Origin
 
 
 def made(id_: str, *logs: dict[str, Any], **more: Any) -> Recipe:
@@ -27,3 +28,11 @@ def made(id_: str, *logs: dict[str, Any], **more: Any) -> Recipe:
         **more,
     }
     return build(table, library="tests", origin="a test", file=Path("none"), sha256="0")
+
+
+def given(case: Case) -> FactSet:
+    """The facts that a case names beside its log."""
+    return FactSet(
+        Fact(name=name.of("0") if name.each else name, state=Known(value), how="the case", origin=Origin.ASSUMED)
+        for name, value in case.facts
+    )

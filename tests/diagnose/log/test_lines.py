@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,15 @@ def test_numbers_are_those_of_the_file() -> None:
     assert (3, "three") in read(text)
     assert read(text)[-1] == (5, "five")
     assert all(len(line) <= PIECE for _, line in read(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 0), ("a", 1), ("a\n", 1), ("\n", 1), ("a\nb", 2), ("a\n\n", 2), ("a\r\nb\r\n", 2)]
+)
+def test_the_last_line_s_end_begins_no_line(text: str, count: int) -> None:
+    """Lines are counted as `wc -l` and editors do; a last line without an end is one all the same."""
+    assert len(read(text)) == count
+    assert len(read(*text)) == count
 
 
 def test_a_line_of_many_megabytes() -> None:

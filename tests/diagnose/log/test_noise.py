@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.recipe import Case
 from attn_doctor.diagnose.log.explain import explain_text
-from attn_doctor.model.facts import Fact, FactSet, Known, Origin
+from attn_doctor.model.facts import FactSet
+from tests.diagnose.log.making import given
 
 RECIPES = shelf.bundled()
 FOUND = [
@@ -79,13 +79,6 @@ NOISE: dict[str, Callable[[str], str]] = {
     "both": lambda log: each("[rank3]: ")(each("[2026-11-21 10:00:00,123] ")(log)).replace("\n", "\r\n"),
     "among others": lambda log: "step 1 loss 0.3\n" * 5000 + log + "\n" + "step 2 loss 0.2\n" * 5000,
 }  # fmt: skip
-
-
-def given(case: Case) -> FactSet:
-    return FactSet(
-        Fact(name=name.of("0") if name.each else name, state=Known(value), how="the case", origin=Origin.ASSUMED)
-        for name, value in case.facts
-    )
 
 
 @pytest.mark.parametrize("noise", NOISE)

@@ -1,0 +1,175 @@
+"""The pages below docs/recipes/: one a library, a section a recipe. Written by generate.py, held current by a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attn_doctor.cookbook.recipe import (
+    Affected,
+    AnyOf,
+    AtLeast,
+    Below,
+    Condition,
+    LogPattern,
+    Matches,
+    OneOf,
+    Present,
+    Question,
+    Recipe,
+    RecipeRemedy,
+)
+from attn_doctor.cookbook.shelf import bundled
+
+_SAFETY = {
+    "safe": "safe: `attn-doctor fix` does it",
+    "unsafe": "unsafe: `attn-doctor fix --unsafe` does it where it can",
+    "display-only": "for a person to do",
+}
+
+
+def pages() -> dict[str, str]:
+    """Text by file name."""
+    libraries: dict[str, list[Recipe]] = {}
+    for recipe in bundled():
+        libraries.setdefault(recipe.library, []).append(recipe)
+    return {f"{library}.md": _page(library, recipes) for library, recipes in sorted(libraries.items())}
+
+
+def _page(library: str, recipes: list[Recipe]) -> str:
+    head = [
+        f"# Recipes: {library}",
+        "Written by `python docs/generate.py` from the shelf. What the parts mean is in [recipes.md](../recipes.md).",
+        "\n".join(f"- [{recipe.id}](#{recipe.id}): {recipe.title}" for recipe in recipes),
+    ]
+    return "\n\n".join([*head, *(_section(recipe) for recipe in recipes)]) + "\n"
+
+
+def _section(recipe: Recipe) -> str:
+    severity = recipe.severity.value
+    if recipe.severity_when_reached:
+        severity += f", {recipe.severity_when_reached.value} when reached"
+    line = f"{severity} · {recipe.status} · since {recipe.since} · checked {recipe.checked}"
+    if recipe.aliases:
+        line += " · also called " + ", ".join(f"`{alias}`" for alias in recipe.aliases)
+    parts = [f"## {recipe.id}", f"**{recipe.title}**", line]
+    parts += [recipe.what.strip(), f"**Why.** {recipe.why.strip()}"]
+    if recipe.when:
+        parts.append("**How facts tell it.** All of:\n\n" + _list(map(_condition, recipe.when)))
+    if recipe.reached:
+        parts.append("**Reached** when all of:\n\n" + _list(map(_condition, recipe.reached)))
+    if recipe.logs:
+        parts.append("**How a log tells it.** One of:\n\n" + _list(map(_log, recipe.logs)))
+    if recipe.explains:
+        parts.append("**Explains** " + ", ".join(f"`{entry}`" for entry in recipe.explains) + ".")
+    if recipe.remedies:
+        parts.append("**What cures it**, in order of preference:\n\n" + "\n".join(map(_remedy, recipe.remedies)))
+    else:
+        parts.append("**What cures it**: nothing that a recipe could name.")
+    if recipe.known_problems:
+        parts.append(f"**Known problems.** {recipe.known_problems.strip()}")
+    parts.append("**Sources**\n\n" + _list(f"{kind}: <{url}>" for kind, url in recipe.references))
+    return "\n\n".join(parts)
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _condition(condition: Condition) -> str:
+    if isinstance(condition, AnyOf):
+        return " or ".join(map(_question, condition.questions))
+    return _question(condition)
+
+
+def _question(question: Question) -> str:
+    name = f"`{question.fact}`"
+    match question:
+        case Present(present=True):
+            return f"{name} is there"
+        case Present():
+            return f"{name} is not there"
+        case Affected():
+            return f"{name} is " + " and ".join(_bounds(question))
+        case OneOf(values=values):
+            return f"{name} is " + " or ".join(f"`{_value(value)}`" for value in values)
+        case Below(bound=bound):
+            return f"{name} is below `{bound}`"
+        case AtLeast(bound=bound):
+            return f"{name} is `{bound}` or more"
+        case Matches(pattern=pattern):
+            return f"{name} matches {_code(pattern)}"
+
+
+def _bounds(question: Affected) -> Iterator[str]:
+    if question.introduced:
+        yield f"`{question.introduced}` or later"
+    if question.fixed:
+        yield f"before `{question.fixed}`"
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _log(log: LogPattern) -> str:
+    text = _code(log.pattern)
+    if log.kinds:
+        text += f" in a {' or '.join(log.kinds)}"
+    for words, pattern in (
+        ("not with", log.unless), ("near", log.nearby), ("not near", log.unless_nearby)
+    ):  # fmt: skip
+        if pattern:
+            text += f", {words} {_code(pattern)}"
+    if log.when:
+        text += ", when " + " and ".join(map(_condition, log.when))
+    if log.wrapper:
+        text += " (an outer line: only where nothing else explains the log)"
+    elif log.confirms:
+        text += " (proves it)"
+    if log.severity:
+        text += f" ({log.severity.value})"
+    return text
+
+
+def _code(text: str) -> str:
+    """A pattern as code: in as many backticks as it takes."""
+    ticks = "`"
+    while ticks in text:
+        ticks += "`"
+    text = text.replace("\n", r"\n")
+    return f"{ticks} {text} {ticks}" if "`" in text else f"`{text}`"
+
+
+def _remedy(remedy: RecipeRemedy) -> str:
+    lines = [f"- **{remedy.title}** (`{remedy.id}`; {_SAFETY[remedy.safety.value]})"]
+    if remedy.why_this_safety:
+        lines.append(f"  {remedy.why_this_safety}")
+    if remedy.when:
+        lines.append("  Where " + " and ".join(map(_condition, remedy.when)) + ".")
+    if remedy.expires:
+        lines.append(f"  To be looked at again after {remedy.expires}.")
+    for kind, arguments in remedy.actions:
+        lines += [f"  {line}" for line in _action(kind, dict(arguments))]
+    return "\n".join(lines)
+
+
+def _action(kind: str, arguments: dict[str, str | bool | tuple[str, ...]]) -> Iterator[str]:
+    if kind == "install-packages":
+        requirements = arguments["requirements"]
+        assert isinstance(requirements, tuple)
+        flags = "".join(
+            flag for key, flag in (("no_deps", " --no-deps"), ("no_cache", " --no-cache-dir")) if arguments.get(key)
+        )
+        yield f"Installs {_code(' '.join(requirements))}{f' with `{flags.strip()}`' if flags else ''}."
+    elif kind == "set-environment":
+        yield f"Sets `{arguments['name']}={arguments['value']}`."
+    elif kind == "set-config":
+        yield f"Sets `{arguments['key']}: {arguments['value']}` in the configuration."
+    elif kind == "edit-source":
+        yield f"Edits the source (`{arguments['edit']}`)."
+    else:
+        yield str(arguments["text"])
+    commands = arguments.get("commands", ())
+    if isinstance(commands, tuple) and commands:
+        yield ""
+        yield from (f"      {command}" for command in commands)
