@@ -54,7 +54,10 @@ call = {name, library, stand_in: words or None, verdict, error: None or {type, m
     contract: [{words, kept, effect: None|"raises"|"silent"|"repaired", message, operands: [role]}],
     autocast: dtype or None, operands: {role: operand}, head_dim, at: place, stack: [place] outwards,
     modules: [names], calls: how many were folded, first_call: its number, backward,
-    inside: [{name, dtypes: {role: dtype}}] kernels and functions that ran within}
+    inside: [{name, dtypes: {role: dtype}}] kernels and functions that ran within,
+    backend: None, or for torch's SDPA which of its backends that GPU gets by torch's rules: {taken: "flash" |
+        "efficient" | "cudnn" | "math" | None, refused: {backend: torch's reason}, certain, doubts: [words],
+        warnings: [what the one taken does wrong], error: what is raised before one is taken, gpu, torch}}
   roles: q, k, v, mask, new_k, new_v (what a call appends to a cache).
   operand = {dtype, shape, stride, head_dim, last_dim_contiguous, blamed, all_along (blamed, and no call on its
     path changed its dtype), promotion: id or None, born: [birth], path: [step] from projection to kernel}

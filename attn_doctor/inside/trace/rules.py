@@ -33,7 +33,7 @@ class Rules:
         self.notes: List[str] = []
         self.redirect: Optional[redirect.Redirect] = None
         self.virtual: Optional[gpus.Gpu] = None
-        """The GPU that is stood in for."""
+        """The GPU whose rules hold: the one that is stood in for, or the real one as far as it is known."""
         self._parent = scratch
         """An existing folder for Triton's caches; None: the system's."""
         self._fake: Any = None
@@ -92,6 +92,8 @@ class Rules:
                     "index": index,
                     "assumed": False,
                 }
+                with contextlib.suppress(ValueError):  # a GPU newer than the table: SDPA's choice stays open
+                    self.virtual = gpus.from_request(self.gpu)
             stack.enter_context(_eager(self))
             yield self
 

@@ -128,10 +128,11 @@ def _under(rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches:
             return answer
         answer["entry"]["words"] = entry.words
         run = seeded(entry.run)
-        with session.recorded(on_record=watcher) as recording:
-            if entry.module is not None:
-                recording.modules.index(entry.module)
-            run()
+        recording = _record(session, entry, run, watcher)
+        while type(recording.error).__name__ in _NO_VALUES and session.other_guess():
+            # It came to a place where values are needed, maybe by a wrong guess on the way.
+            recording = _record(session, entry, run, watcher)
+        session.tell_guesses()
         _fill(answer, recording, rules)
         if on_launches is not None and session.kernels is not None:
             on_launches(list(session.kernels.launches))
@@ -151,6 +152,14 @@ def _under(rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches:
         else:
             answer["counterfactual"] = counterfactual.explore(session, recording, again, promotions)
     return answer
+
+
+def _record(session: Session, entry: entries.Entry, run: Any, watcher: Any) -> Recording:
+    with session.recorded(on_record=watcher) as recording:
+        if entry.module is not None:
+            recording.modules.index(entry.module)
+        run()
+    return recording
 
 
 def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:

@@ -57,11 +57,14 @@ class Session:
         self.recording: Optional[Recording] = None
         self.kernels: Any = None
         """The Triton launches of all runs, as triton_compile takes them."""
+        self.guesses: Dict[Any, bool] = {}
+        """Conditions on values that fake tensors lack, by their place."""
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.rules.hold())
+            self.conditions.gpu = self.rules.virtual
             self.current = _SWITCH
             if self.rules.simulated:
                 from ..virtual_gpu.triton_record import record
@@ -82,19 +85,29 @@ class Session:
             self.recording.launches.note(launch.kernel.rsplit(":", 1)[-1], arguments)
 
     def _truth(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """`if tensor:` on a tensor without a value: taken for False, and said so."""
+        """`if tensor:` on a tensor without a value: taken for False, or for True once that led nowhere."""
         try:
             return func(*args, **kwargs)
         except Exception as error:
             if type(error).__name__ not in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
                 raise
-            site = frames.site_of(frames.caller(2))
-            note = "a condition on a value, which fake tensors lack, was taken for False at {}:{}".format(
-                *(site or ("?", "?"))[:2]
-            )
+            return self.guesses.setdefault(frames.site_of(frames.caller(2)), False)
+
+    def other_guess(self) -> bool:
+        """Take the newest condition that was taken for False for True from now on; False where none is left."""
+        for site in reversed(list(self.guesses)):
+            if not self.guesses[site]:
+                self.guesses[site] = True
+                return True
+        return False
+
+    def tell_guesses(self) -> None:
+        """Into the rules' notes."""
+        for site, truth in self.guesses.items():
+            where = "{}:{}".format(*(site or ("?", "?"))[:2])
+            note = "a condition on a value, which fake tensors lack, was taken for {} at {}".format(truth, where)
             if note not in self.rules.notes:
                 self.rules.notes.append(note)
-            return False
 
     @contextlib.contextmanager
     def preparing(self) -> Iterator[None]:

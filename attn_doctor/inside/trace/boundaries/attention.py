@@ -40,6 +40,8 @@ class Conditions:
         """No such GPU is here: what a kernel would refuse is raised in its stead."""
         self.flash_attn_version = flash_attn_version
         self.backward = backward
+        self.gpu: Any = None
+        """virtual_gpu.gpus.Gpu of `capability`, or None where it is not known."""
 
 
 class Record:
@@ -65,6 +67,8 @@ class Record:
         """No call like it was seen before."""
         self.number = 0
         self.backward = False
+        self.backend: Optional[Dict[str, Any]] = None
+        """Of SDPA alone: which backend torch takes for it on that GPU, and why not the others (sdpa_backend.py)."""
         self.inside: List[Dict[str, Any]] = []
         """Kernels that ran inside the call: name, and the dtype of each operand."""
 
@@ -80,6 +84,7 @@ class Record:
             self.autocast,
             self.backward,
             str(self.error) if self.error else "",
+            self.backend["taken"] if self.backend else None,
             tuple((role, o.dtype, o.head_dim) for role, o in sorted(self.operands.items())),
         )
 
@@ -115,6 +120,7 @@ class Attention:
         run: Callable[[], Any],
         stand_in: Optional[str] = None,
         frame: Any = None,
+        backend: Optional[Callable[[Optional[torch.dtype]], Optional[Dict[str, Any]]]] = None,
     ) -> Any:
         """Run one attention call and keep its record. Inside another attention call it is only mentioned."""
         rec = self.recorder
@@ -125,6 +131,7 @@ class Attention:
             return run()
         record = self.opened(name, library, tensors, frame or frames.caller(1))
         record.stand_in = stand_in
+        record.backend = backend(record.autocast) if backend is not None else None
         record.clauses = contract(record.operands, record.autocast)
         refusal = self._refusal(record)
         self.depth += 1
