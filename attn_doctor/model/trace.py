@@ -102,6 +102,8 @@ class AttentionCall:
     broken: tuple[Broken, ...]
     backend: Backend | None = None
     """None for other kernels than SDPA's, and where its choice cannot be told."""
+    written_out: bool = False
+    """No attention kernel was called: softmax(q k^T) v in the model's own ops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

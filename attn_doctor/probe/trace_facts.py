@@ -104,9 +104,11 @@ def _note_backend(notes: Notes, own: str, backend: Backend | None, how: str) -> 
         return
     chosen = f"{how}, torch's rules of choice for {backend.gpu}"
     if backend.taken is not None and backend.doubts:
-        notes.unknown(own + "backend", chosen, f"probably {backend.taken}, but {'; '.join(backend.doubts)}", asked=False)
+        notes.unknown(
+            own + "backend", chosen, f"probably {backend.taken}, but {'; '.join(backend.doubts)}", asked=False
+        )
     else:
-        notes.known_or_absent(own + "backend", backend.taken, chosen, backend.error or None)
+        notes.known_or_absent(own + "backend", backend.taken, chosen, backend.error)
     refused = tuple(f"{name}: {reason}" for name, reason in backend.refused)
     notes.known_or_absent(own + "backend_refused", refused or None, chosen)
     notes.known_or_absent(own + "backend_warnings", backend.warnings or None, chosen)

@@ -45,6 +45,8 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
     _whole(console, head)
     if call.stand_in:
         console.print(Text(f"  {call.stand_in}", style="dim"))
+    if call.written_out:
+        console.print(Text("  softmax(q k^T) v in the model's own ops: no attention kernel was called", style="dim"))
     if call.error:
         console.print(Text(f"  {call.error}"))
     _backend(call, console, verbose=verbose)

@@ -93,6 +93,7 @@ def _call(written: Json) -> AttentionCall:
             if not one["kept"]
         ),
         backend=_backend(written.get("backend")),
+        written_out=bool(written.get("written_out")),
     )
 
 

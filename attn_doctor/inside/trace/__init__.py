@@ -57,7 +57,8 @@ call = {name, library, stand_in: words or None, verdict, error: None or {type, m
     inside: [{name, dtypes: {role: dtype}}] kernels and functions that ran within,
     backend: None, or for torch's SDPA which of its backends that GPU gets by torch's rules: {taken: "flash" |
         "efficient" | "cudnn" | "math" | None, refused: {backend: torch's reason}, certain, doubts: [words],
-        warnings: [what the one taken does wrong], error: what is raised before one is taken, gpu, torch}}
+        warnings: [what the one taken does wrong], error: what is raised before one is taken, gpu, torch},
+    written_out: no kernel was called, softmax(q k^T) v stands in the model's own ops}
   roles: q, k, v, mask, new_k, new_v (what a call appends to a cache).
   operand = {dtype, shape, stride, head_dim, last_dim_contiguous, blamed, all_along (blamed, and no call on its
     path changed its dtype), promotion: id or None, born: [birth], path: [step] from projection to kernel}

@@ -33,6 +33,13 @@ class Operand:
             self.stride = None  # sparse, nested or symbolic
         self.node = node
 
+    @classmethod
+    def described(cls, role: str, dtype: torch.dtype, shape: Tuple[Any, ...], node: Any) -> Operand:
+        """One whose tensor is gone."""
+        operand = cls.__new__(cls)
+        operand.role, operand.dtype, operand.shape, operand.stride, operand.node = role, dtype, shape, None, node
+        return operand
+
     @property
     def head_dim(self) -> Any:
         return self.shape[-1] if self.shape else None
@@ -119,9 +126,7 @@ _AFTERWARDS = "raises afterwards: "
 """How a warning of sdpa_choice begins that speaks of an error of the backend taken."""
 
 
-def _sdpa_mask(
-    mask: torch.dtype, q: torch.dtype, repaired: bool, torch_version: str, choice: Any
-) -> List[Clause]:
+def _sdpa_mask(mask: torch.dtype, q: torch.dtype, repaired: bool, torch_version: str, choice: Any) -> List[Clause]:
     if mask == q or (repaired and mask in ops.FLOATS):
         return [Clause(_MASK, True)]
     if mask == torch.float32 and _version(torch_version) >= (2, 4):

@@ -121,6 +121,7 @@ def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with
         "backward": record.backward,
         "inside": list(record.inside),
         "backend": record.backend,
+        "written_out": record.written_out,
     }
 
 

@@ -75,6 +75,14 @@ def trace(
             answer["rules"]["not_simulated"].append(
                 "ran on fake tensors, because this torch's CPU kernels could not run it: " + why
             )
+        elif _needs_values(answer, request) and rules.name == ON_FAKE:
+            why = answer["error"]["message"]
+            small = dict(request, shrink=True)
+            again = Rules(ON_CPU, rules.gpu, request.get("scratch"))
+            answer = dict(_empty(request), **_under(again, small, on_progress, on_launches))
+            answer["rules"]["not_simulated"].append(
+                "ran smaller, on real CPU tensors, because the program asks for values, which fake tensors lack: " + why
+            )
     except entries.EntryError as error:
         answer["error"] = _error(error.kind, error, None)
         answer["outcome"] = "could not run"
@@ -295,6 +303,13 @@ def _kind_of(error: BaseException, own: Optional[Record], failed: Any) -> str:
 def _needs_fake(answer: Dict[str, Any]) -> bool:
     error = answer["error"]
     return error is not None and error["kind"] == "cannot simulate" and "not implemented for" in error["message"]
+
+
+def _needs_values(answer: Dict[str, Any], request: Dict[str, Any]) -> bool:
+    """Whether a config failed on fake tensors for want of values: of one, a small copy with values can be made."""
+    asked = request.get("rules") or "auto"
+    error = answer["error"]
+    return request.get("kind") == "hf" and asked == "auto" and error is not None and error["type"] in _NO_VALUES
 
 
 def _error(kind: str, error: BaseException, recording: Optional[Recording]) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import torch
 
 from . import frames, strictness
-from .boundaries import autograd_function, functions, raising_frame, sdpa, triton_launch
+from .boundaries import autograd_function, eager, functions, raising_frame, sdpa, triton_launch
 from .boundaries.attention import Attention, Conditions, Record, StopTrace
 from .modules import Modules
 from .recorder import Heal, Recorder
@@ -152,6 +152,7 @@ class Session:
             if not self.rules.simulated:
                 stack.enter_context(triton_launch.hooked(recording.launches))
             stack.enter_context(recorder)
+            recorder.at_product = eager.Eager(attention)
             try:
                 yield recording
             except StopTrace:

@@ -67,6 +67,8 @@ class Record:
         """No call like it was seen before."""
         self.number = 0
         self.backward = False
+        self.written_out = False
+        """No kernel was called: the model computes attention by ops of its own (eager.py)."""
         self.backend: Optional[Dict[str, Any]] = None
         """Of SDPA alone: which backend torch takes for it on that GPU, and why not the others (sdpa_backend.py)."""
         self.inside: List[Dict[str, Any]] = []
@@ -102,8 +104,9 @@ class Attention:
         self.on_record: Optional[Callable[[Record], None]] = None
         self._by_key: Dict[Any, Record] = {}
 
-    def autocast_dtype(self) -> Optional[torch.dtype]:
-        if not self.recorder.autocast_on():
+    def autocast_dtype(self, on: Optional[bool] = None) -> Optional[torch.dtype]:
+        """`on`: whether autocast is active, where that cannot be asked (below the dispatcher)."""
+        if not (self.recorder.autocast_on() if on is None else on):
             return None
         return (
             torch.get_autocast_dtype("cuda")

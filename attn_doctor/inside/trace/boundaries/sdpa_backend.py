@@ -117,12 +117,10 @@ def _without(choice: sdpa_choice.Choice, call: sdpa_choice.Call, off: Tuple[str,
     """The choice with some backends switched off: the next in torch's order that can take the call."""
     if choice.backend is None:
         return choice
-    refused = {**choice.refused, **{name: _SWITCHED_OFF for name in off}}
+    refused = {**choice.refused, **dict.fromkeys(off, _SWITCHED_OFF)}
     # cuDNN comes first or last: where it came first and is off, the others follow in this order.
     order = (choice.backend, sdpa_choice.FLASH, sdpa_choice.EFFICIENT, sdpa_choice.MATH, sdpa_choice.CUDNN)
     taken = next((name for name in order if name not in refused), None)
     if taken is None:
         return dataclasses.replace(choice, backend=None, refused=refused, warnings=(), error=NONE_IS_LEFT)
-    return dataclasses.replace(
-        choice, backend=taken, refused=refused, warnings=sdpa_choice._warnings(taken, call)
-    )
+    return dataclasses.replace(choice, backend=taken, refused=refused, warnings=sdpa_choice._warnings(taken, call))
