@@ -170,6 +170,8 @@ class Trace:
     gpu_assumed: bool
     """Nobody named that GPU, and none is there."""
     not_simulated: tuple[str, ...]
+    stood_in: tuple[str, ...]
+    """Libraries that the program imports and that are not there, for which something stood in."""
     calls: tuple[AttentionCall, ...]
     promotions: tuple[Promotion, ...]
     counterfactual: str

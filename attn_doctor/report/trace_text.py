@@ -26,6 +26,8 @@ def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     _whole(console, Text(f"traced {trace.words}: {trace.rules}"))
     if trace.gpu_assumed:
         console.print(Text(f"as on {trace.gpu}, for want of another: --gpu names one", style="dim"))
+    for words in trace.stood_in:
+        console.print(Text(words, style="yellow"))
     if trace.verdict is None and not trace.error:
         console.print("no attention call was seen: this is no clean bill")
     for call in trace.calls:

@@ -38,6 +38,7 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         gpu=_gpu(rules.get("gpu") or {}),
         gpu_assumed=bool((rules.get("gpu") or {}).get("assumed")),
         not_simulated=tuple(rules.get("not_simulated") or ()),
+        stood_in=tuple(rules.get("stood_in") or ()),
         calls=tuple(_call(one) for one in answer["attention"]),
         promotions=tuple(_promotion(one) for one in answer["promotions"]),
         counterfactual=counterfactual.get("words") or "",

@@ -30,7 +30,8 @@ Answer (`trace.json`), every key always there
     verdict         gravest of all attention calls: "raises" | "silently mixed" | "promoted then repaired" | "clean";
                     None: no attention call was seen, which is no clean bill
     entry           the request's own words back, and `words`: what was run
-    rules           {name, words, gpu, autocast_source, torch, fake, not_simulated: [words]}
+    rules           {name, words, gpu, autocast_source, torch, fake, not_simulated: [words],
+                    stood_in: [words, for each library that was imported and cannot be, and was stood in for]}
     attention       [call], folded: equal calls of many layers are one entry
     promotions      [promotion], each promoting call once; a call's operands refer to them by `id`
     counterfactual  None (clean) or {runs: [{mended, verdict, error, attention_calls}], clean_after: run or None,

@@ -298,27 +298,61 @@ def flash_attn_3(operands: Operands, capability: Tuple[int, int], backward: bool
 
 
 def flash_attn_4(operands: Operands, capability: Tuple[int, int], backward: bool = False) -> List[Clause]:
+    """flash_attn.cute 4.0.0b36, interface.py, in the order of its asserts."""
     q, k, v = (operands[r] for r in "qkv")
-    majors = (9, 10, 11, 12) if backward else (8, 9, 10, 11, 12)
-    same = q.dtype == k.dtype == v.dtype
-    odd = _odd(operands, None)
-    return [
-        Clause("q, k and v have the same dtype", same, RAISES, "q, k, v, and qv must have the same dtype", odd),
+    fp8 = [getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)]
+    clauses = [
         Clause(
-            "the inputs are float16 or bfloat16",
-            q.dtype in ops.HALVES,
+            "v is float16 or bfloat16, or float8 on compute capability 10.x",
+            v.dtype in ops.HALVES or (v.dtype in fp8 and capability[0] == 10),
             RAISES,
-            "inputs must be float16 or bfloat16",
-            ("q", "k", "v"),
+            "FP8 is only supported on SM100 (compute capability 10.x) for FA4 CuTe."
+            if v.dtype in fp8
+            else "inputs must be float16, bfloat16, fp8 e4m3fn, or fp8 e5m2",
+            tuple(r for r in "qkv" if operands[r].dtype not in ops.HALVES),
         ),
         Clause(
-            "the GPU is one of 8.x to 12.x",
-            capability[0] in majors,
+            "q and k have the dtype of v",
+            q.dtype == k.dtype == v.dtype,
             RAISES,
-            "Unsupported compute capability. Supported: 8.x, 9.x, 10.x, 11.x, 12.x",
+            "q, k, v, and qv must have the same dtype",
+            _odd(operands, None),
         ),
-        *_heads(operands),
+        Clause(
+            "the GPU is one of compute capability 8.x to 12.x, for a backward pass 9.x to 12.x",
+            (9 if backward else 8) <= capability[0] <= 12,
+            RAISES,
+            "Unsupported compute capability. Supported: {}9.x, 10.x, 11.x, 12.x".format(
+                "" if backward and capability[0] == 8 else "8.x, "
+            ),
+        ),
     ]
+    clauses.extend(_heads(operands))
+    dims = q.head_dim, v.head_dim
+    if capability[0] in (9, 10, 11) and all(isinstance(dim, int) for dim in dims):
+        aligned = all(dim % 8 == 0 for dim in dims)
+        most = 256 if capability[0] == 9 else 128
+        special = capability[0] != 9 and (dims in ((192, 128), (256, 256)) or (dims[0] in (64, 512) and dims[1] == 512))
+        clauses.append(
+            Clause(
+                "the head dimensions are ones that its kernel for this GPU takes",
+                aligned and (special or all(8 <= dim <= most for dim in dims)),
+                RAISES,
+                "(head_dim, head_dim_v)={} is not supported on {}.".format(
+                    dims, "SM90" if capability[0] == 9 else "SM100/SM110"
+                ),
+                ("q",),
+            )
+        )
+    return clauses
+
+
+def transformer_engine(operands: Operands) -> List[Clause]:
+    """DotProductAttention.forward of transformer_engine.pytorch; its kernels' own limits are not known here.
+
+    https://github.com/NVIDIA/TransformerEngine/tree/main/transformer_engine/pytorch/attention/dot_product_attention
+    """
+    return [equal_dtypes(operands, None, RAISES, "Queries, keys and values must have the same data type!")]
 
 
 def xformers(operands: Operands) -> List[Clause]:

@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import shutil
 import tempfile
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -31,6 +31,8 @@ class Rules:
         self.gpu = dict(gpu or ASSUMED_GPU)
         self.autocast_source: Optional[str] = None
         self.notes: List[str] = []
+        self.stood_in: Callable[[], List[str]] = list
+        """In words, the libraries that something stood in for although they are not there to be used."""
         self.redirect: Optional[redirect.Redirect] = None
         self.virtual: Optional[gpus.Gpu] = None
         """The GPU whose rules hold: the one that is stood in for, or the real one as far as it is known."""
@@ -63,6 +65,7 @@ class Rules:
             "torch": str(torch.__version__),
             "fake": self.name == ON_FAKE,
             "not_simulated": notes,
+            "stood_in": self.stood_in(),
         }
 
     @contextlib.contextmanager

@@ -68,11 +68,13 @@ class Session:
             self.current = _SWITCH
             if self.rules.simulated:
                 from ..virtual_gpu.triton_record import record
-                from .stand_in import finder
 
                 self.kernels = stack.enter_context(record(self._launched))
+            if self.rules.simulated or self.conditions.missing:
+                from .stand_in import finder
 
-                stack.enter_context(finder.installed(self.current, self.conditions))
+                stood_in = stack.enter_context(finder.installed(self.current, self.conditions))
+                self.rules.stood_in = stood_in.words
             stack.enter_context(functions.hooked(self.current))
             self._stack = stack.pop_all()
         return self

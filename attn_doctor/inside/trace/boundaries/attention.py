@@ -40,6 +40,8 @@ class Conditions:
         """No such GPU is here: what a kernel would refuse is raised in its stead."""
         self.flash_attn_version = flash_attn_version
         self.backward = backward
+        self.missing: Tuple[str, ...] = ()
+        """Libraries to stand in for on a real GPU too, because they cannot be imported there."""
         self.gpu: Any = None
         """virtual_gpu.gpus.Gpu of `capability`, or None where it is not known."""
 
@@ -204,7 +206,7 @@ class Attention:
 
     def _refusal(self, record: Record) -> Optional[RuntimeError]:
         """What the kernel would raise; only where it is not there to do so itself."""
-        if not self.conditions.simulated:
+        if not self.conditions.simulated and record.stand_in is None:
             return None
         for clause in record.clauses:
             if not clause.kept and clause.effect == RAISES:
