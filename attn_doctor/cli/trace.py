@@ -33,6 +33,8 @@ _HINT = (
     "Name `pkg.module:factory` or `file.py:factory`, a model's config with --hf, or a program after `--`: "
     "attn-doctor trace -- train.py --steps 1"
 )
+#: Kernels that a config's attention asks for, where they are not installed.
+_STAND_INS = {"flash_attention_3": ("flash_attn_3",), "flash_attention_4": ("flash_attn_4",)}
 _RULES = {"cpu", "fake", "gpu", "auto"}
 
 
@@ -104,6 +106,7 @@ def trace(
         "dtype": _dtype(dtype, "--dtype"),
         "autocast": _dtype(autocast, "--autocast"),
         "attn": attn,
+        "stand_ins": ["flash_attn", *_STAND_INS.get(attn or "", ())],
         "backward": backward,
         "calls": calls,
         "rules": rules,

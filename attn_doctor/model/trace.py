@@ -66,6 +66,23 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """What torch's SDPA would run on that GPU, by torch's own rules."""
+
+    taken: str | None
+    """flash, efficient, cudnn or math; None when the call raises before one is chosen."""
+    refused: tuple[tuple[str, str], ...]
+    """(backend, torch's reason) for each that cannot take the call."""
+    certain: bool
+    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
+    """What the backend taken is known to do wrong with such a call."""
+    error: str
+    """What is raised before a backend is chosen; empty otherwise."""
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionCall:
     """One attention call, folded over the layers that make it alike."""
 
@@ -83,6 +100,10 @@ class AttentionCall:
     autocast: str | None
     operands: tuple[Arrived, ...]
     broken: tuple[Broken, ...]
+    backend: Backend | None = None
+    """None for other kernels than SDPA's, and where its choice cannot be told."""
+    written_out: bool = False
+    """No attention kernel was called: softmax(q k^T) v in the model's own ops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +165,13 @@ class Trace:
     """What was run."""
     rules: str
     """Whose dtype rules held."""
+    gpu: str
+    """The GPU it ran on, or as on which it was judged; empty when it came to neither."""
+    gpu_assumed: bool
+    """Nobody named that GPU, and none is there."""
     not_simulated: tuple[str, ...]
+    stood_in: tuple[str, ...]
+    """Libraries that the program imports and that are not there, for which something stood in."""
     calls: tuple[AttentionCall, ...]
     promotions: tuple[Promotion, ...]
     counterfactual: str

@@ -91,13 +91,16 @@ class Examination:
 
     def _wait(self, say: Callable[[str], None]) -> Completed:
         started = time.monotonic()
-        samples = len(self._libraries) * _MOST_SAMPLES
-        rounds = 2 + -(-(len(self._modules) + samples + 2) // self._jobs)
         torch_limit = self._timeout + 2.0
-        limit = self._timeout * rounds + 10.0
+        kinds = 0
         while self._running.alive():
             waited = time.monotonic() - started
-            if waited > limit or (self._torch and waited > torch_limit and self._answer("torch") is None):
+            kinds = kinds or self._kinds_of_gpus()
+            samples = len(self._libraries) * _MOST_SAMPLES * max(kinds, 1)
+            rounds = 2 + -(-(len(self._modules) + samples + 2) // self._jobs)
+            if waited > self._timeout * rounds + 10.0 or (
+                self._torch and waited > torch_limit and self._answer("torch") is None
+            ):
                 break
             done = sum(1 for _ in self._answers.glob("import-*.json"))
             what = (
@@ -110,6 +113,11 @@ class Examination:
             say(f"examining from inside: {what}")
             time.sleep(0.01 if waited < 5 else 0.1)
         return self._running.wait(0.5 if self._answer("done") is not None else 0.0)
+
+    def _kinds_of_gpus(self) -> int:
+        """How many; 0 until torch has told of them. Samples run on one GPU of each kind."""
+        devices = (self._answer("cuda") or {}).get("devices") or ()
+        return len({(one.get("name"), one.get("compute_capability")) for one in devices})
 
     def _answer(self, name: str) -> dict[str, Any] | None:
         try:

@@ -6,6 +6,7 @@ of a traced run, and the same recipes ask about them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,10 @@ from attn_doctor.probe.trace_facts import facts_of
 from attn_doctor.wire import trace_1
 
 #: Libraries that have samples, by the name that is imported.
-LIBRARIES = frozenset({"fla", "transformers", "x_transformers", "flash_attn", "xformers", "triton"})
+LIBRARIES = frozenset(
+    {"fla", "transformers", "x_transformers", "flash_attn", "flash_attn_interface", "flash_attn.cute", "xformers"}
+    | {"triton"}
+)
 
 _CANARY = "triton"
 _MOST_WORDS = 200
@@ -30,7 +34,8 @@ Read = Callable[[str], Mapping[str, Any] | None]
 
 def libraries_of(modules: Iterable[str]) -> tuple[str, ...]:
     """Which libraries have samples among the modules that `check` imports."""
-    return tuple(name for name in dict.fromkeys(module.split(".")[0] for module in modules) if name in LIBRARIES)
+    names = (module if module in LIBRARIES else module.split(".")[0] for module in modules)
+    return tuple(name for name in dict.fromkeys(names) if name in LIBRARIES)
 
 
 def facts(libraries: tuple[str, ...], read: Read, ended: str) -> tuple[tuple[Fact, ...], int]:
@@ -48,7 +53,7 @@ def facts(libraries: tuple[str, ...], read: Read, ended: str) -> tuple[tuple[Fac
         entries = answer.get("samples") or []
         why = _for_one_reason(entries) if entries else f"the examination {ended} before it came to it"
         if why is not None:
-            entries = [{"name": library.replace("_", "-"), "outcome": "not_examined", "error": why}]
+            entries = [{"name": re.sub("[._]", "-", library), "outcome": "not_examined", "error": why}]
         for entry in entries:
             count += 1
             if entry["outcome"] == "not_examined":

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.model.facts import Fact
-from attn_doctor.probe.known_packages import BY_NAME, PACKAGES
+from attn_doctor.probe.known_packages import BY_NAME, PACKAGES, Package
 from attn_doctor.probe.noting import Notes
 
 #: A package that is compiled against torch says so in its metadata, whoever made it.
@@ -62,7 +62,9 @@ class Inventory:
         """Modules worth importing, torch apart."""
         wanted: list[str] = []
         for package in PACKAGES:
-            there = package.module in self.modules or self.of(package.name) is not None
+            there = self.of(package.name) is not None or (
+                package.module in self.modules and not self._is_of_another(package)
+            )
             # flash-attn 4 lies in flash-attn 2's namespace: only its own distribution makes flash_attn.cute expected.
             if there and (self.of(package.name) is not None or "." not in "".join(package.imports)):
                 wanted.extend(name for name in package.imports if name != "torch")
@@ -71,6 +73,12 @@ class Inventory:
         if "xformers" in self.modules and "xformers.ops" not in wanted:
             wanted.append("xformers.ops")
         return tuple(dict.fromkeys(wanted))
+
+    def _is_of_another(self, package: Package) -> bool:
+        """The folder is a mere namespace, in which another distribution lies."""
+        folder = self.modules[package.module]
+        others = [one for one in PACKAGES if one.module == package.module and self.of(one.name) is not None]
+        return bool(others) and folder.is_dir() and not (folder / "__init__.py").exists()
 
 
 def take_inventory(search_path: Iterable[Path]) -> Inventory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attn_doctor.model.facts import Fact
-from attn_doctor.model.trace import AttentionCall, Promotion, Trace
+from attn_doctor.model.trace import AttentionCall, Backend, Promotion, Trace
 from attn_doctor.probe.noting import Notes
 
 #: A call that is as it should be needs no diagnosis.
@@ -95,6 +95,23 @@ def _note_call(notes: Notes, number: int, call: AttentionCall, how: str) -> None
     notes.known_or_absent(own + "error", call.error or None, how)
     notes.known_or_absent(own + "stand_in", call.stand_in or None, how)
     notes.known(own + "calls", call.calls, how)
+    _note_backend(notes, own, call.backend, how)
+
+
+def _note_backend(notes: Notes, own: str, backend: Backend | None, how: str) -> None:
+    if backend is None:
+        notes.absent(own + "backend", how, "no call of torch's SDPA, or its choice cannot be told")
+        return
+    chosen = f"{how}, torch's rules of choice for {backend.gpu}"
+    if backend.taken is not None and backend.doubts:
+        notes.unknown(
+            own + "backend", chosen, f"probably {backend.taken}, but {'; '.join(backend.doubts)}", asked=False
+        )
+    else:
+        notes.known_or_absent(own + "backend", backend.taken, chosen, backend.error)
+    refused = tuple(f"{name}: {reason}" for name, reason in backend.refused)
+    notes.known_or_absent(own + "backend_refused", refused or None, chosen)
+    notes.known_or_absent(own + "backend_warnings", backend.warnings or None, chosen)
 
 
 def not_traced() -> tuple[Fact, ...]:

@@ -24,6 +24,10 @@ _MOST_STEPS = 9
 def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     """Writes what was run, under whose rules, and every attention call that is worth a look."""
     _whole(console, Text(f"traced {trace.words}: {trace.rules}"))
+    if trace.gpu_assumed:
+        console.print(Text(f"as on {trace.gpu}, for want of another: --gpu names one", style="dim"))
+    for words in trace.stood_in:
+        console.print(Text(words, style="yellow"))
     if trace.verdict is None and not trace.error:
         console.print("no attention call was seen: this is no clean bill")
     for call in trace.calls:
@@ -43,8 +47,11 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
     _whole(console, head)
     if call.stand_in:
         console.print(Text(f"  {call.stand_in}", style="dim"))
+    if call.written_out:
+        console.print(Text("  softmax(q k^T) v in the model's own ops: no attention kernel was called", style="dim"))
     if call.error:
         console.print(Text(f"  {call.error}"))
+    _backend(call, console, verbose=verbose)
     if call.verdict == "clean" and not verbose:
         dtypes = ", ".join(f"{one.role} {short(one.dtype)}" for one in call.operands)
         console.print(Text(f"  {dtypes}"))
@@ -54,6 +61,25 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
         _promotion(promotion, console)
     if trace.counterfactual and call.verdict in ("raises", "silently mixed"):
         console.print(Text(f"  {trace.counterfactual}"))
+
+
+def _backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:
+    """Which backend SDPA would take: said where it is none, the slow one, or one that errs with such a call."""
+    backend = call.backend
+    if backend is None or (backend.taken is None and not backend.refused):
+        return  # what is raised before any backend is asked, the call's own error says
+    odd = backend.taken in (None, "math") or backend.warnings
+    if not odd and not verbose:
+        return
+    taken = f"takes {backend.taken}" if backend.taken else "finds no backend for it"
+    doubt = "" if backend.certain else " (probably)"
+    console.print(Text(f"  SDPA {taken} on {backend.gpu}{doubt}", style="yellow" if odd else "dim"))
+    for words in backend.warnings:
+        console.print(Text(f"    {words}", style="yellow"))
+    for name, reason in backend.refused if backend.taken in (None, "math") or verbose else ():
+        console.print(Text(f"    not {name}: {reason}", style="dim"))
+    for words in backend.doubts if verbose else ():
+        console.print(Text(f"    {words}", style="dim"))
 
 
 def _columns(operands: list[Arrived], call: AttentionCall, console: Console) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from attn_doctor.model.trace import (
     Arrived,
     AttentionCall,
+    Backend,
     Broken,
     Failure,
     KernelVerdict,
@@ -34,7 +35,10 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         verdict=answer["verdict"],
         words=(answer["entry"] or {}).get("words", ""),
         rules=rules.get("words", ""),
+        gpu=_gpu(rules.get("gpu") or {}),
+        gpu_assumed=bool((rules.get("gpu") or {}).get("assumed")),
         not_simulated=tuple(rules.get("not_simulated") or ()),
+        stood_in=tuple(rules.get("stood_in") or ()),
         calls=tuple(_call(one) for one in answer["attention"]),
         promotions=tuple(_promotion(one) for one in answer["promotions"]),
         counterfactual=counterfactual.get("words") or "",
@@ -44,6 +48,11 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         error=error.get("words") or "",
         seconds=answer["seconds"],
     )
+
+
+def _gpu(written: Json) -> str:
+    name, capability = written.get("name"), written.get("compute_capability")
+    return f"{name} ({capability})" if name and capability else str(name or capability or "")
 
 
 def _place(written: Json | None) -> Place | None:
@@ -84,6 +93,22 @@ def _call(written: Json) -> AttentionCall:
             for one in written["contract"]
             if not one["kept"]
         ),
+        backend=_backend(written.get("backend")),
+        written_out=bool(written.get("written_out")),
+    )
+
+
+def _backend(written: Json | None) -> Backend | None:
+    if not written:
+        return None
+    return Backend(
+        taken=written["taken"],
+        refused=tuple((name, str(reason)) for name, reason in written["refused"].items()),
+        certain=bool(written["certain"]),
+        doubts=tuple(written["doubts"]),
+        warnings=tuple(written["warnings"]),
+        error=written["error"] or "",
+        gpu=str(written["gpu"]),
     )
 
 

@@ -159,6 +159,16 @@ def test_stubs_without_metadata_are_imported_too(tmp_path: Path) -> None:
     assert take_inventory([tmp_path]).imports() == ("flash_attn", "flash_attn_2_cuda")
 
 
+def test_flash_attn_4_alone(tmp_path: Path) -> None:
+    """It lies in flash-attn 2's namespace, which is then no flash-attn 2 to be imported."""
+    install(tmp_path, "flash-attn-4", "4.0.0b36")
+    (tmp_path / "flash_attn" / "cute").mkdir(parents=True)
+    assert take_inventory([tmp_path]).imports() == ("flash_attn.cute",)
+
+    (tmp_path / "flash_attn" / "__init__.py").touch()
+    assert take_inventory([tmp_path]).imports() == ("flash_attn", "flash_attn.cute")
+
+
 @pytest.mark.parametrize(
     ("text", "cuda", "hip"),
     [

@@ -27,6 +27,17 @@ class Sample:
     """What it is, for a person."""
     group: str = ""
     """On a real GPU each group has a child of its own: compiling its kernels takes long."""
+    gpu: Any = None
+    """Index of the GPU it runs on, where that is not the first of the node's kinds."""
+
+    def on(self, index: int) -> Sample:
+        """The same for a GPU of another kind."""
+        return dataclasses.replace(
+            self,
+            name="{}-gpu{}".format(self.name, index),
+            words="{}, on GPU {}".format(self.words, index),
+            gpu=index,
+        )
 
 
 def _x_transformers() -> List[Sample]:
@@ -82,11 +93,10 @@ def _fla() -> List[Sample]:
     ]
 
 
-def _functions(library: str, names: Tuple[str, ...]) -> List[Sample]:
-    label = library.replace("_", "-")
+def _functions(library: str, names: Tuple[str, ...], label: str = "") -> List[Sample]:
     return [
         Sample(
-            "{}-{}-{}".format(label, name.replace("_", "-"), half),
+            "{}-{}".format(label or "{}-{}".format(library, name).replace("_", "-"), half),
             "kernel_functions:" + name,
             {"dtype": half},
             backward=True,
@@ -107,15 +117,28 @@ def samples_of(library: str, flash_attn: bool = False) -> List[Sample]:
         return _fla()
     if library == "flash_attn":
         return _functions("flash_attn", ("flash_attn_func", "flash_attn_varlen_func"))
+    if library == "flash_attn_interface":
+        return _functions("flash_attn_3", ("flash_attn_3_func",), "flash-attn-3-func")
+    if library == "flash_attn.cute":
+        return _functions("flash_attn_4", ("flash_attn_4_func",), "flash-attn-4-func")
     if library == "xformers":
         return _functions("xformers", ("memory_efficient_attention",))
     return []
 
 
-LIBRARIES = ("fla", "transformers", "x_transformers", "flash_attn", "xformers", CANARY)
+LIBRARIES = (
+    "fla",
+    "transformers",
+    "x_transformers",
+    "flash_attn",
+    "flash_attn_interface",
+    "flash_attn.cute",
+    "xformers",
+    CANARY,
+)
 """In the order in which they are started: what takes longest first."""
 
 
 def library_of(module: str) -> str:
-    """xformers.ops is imported to see whether xformers works."""
-    return module.split(".")[0]
+    """xformers.ops is imported to see whether xformers works; flash-attn 4 shares flash-attn 2's namespace."""
+    return module if module in LIBRARIES else module.split(".")[0]

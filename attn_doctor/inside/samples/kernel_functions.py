@@ -26,6 +26,20 @@ def flash_attn_varlen_func(dtype: str) -> Callable[[], Any]:
     return lambda: function(q, k, v, starts, starts, half, half, causal=True)
 
 
+def flash_attn_3_func(dtype: str) -> Callable[[], Any]:
+    from flash_attn_interface import flash_attn_func as function
+
+    q, k, v = (_tensor(dtype) for _ in "qkv")
+    return lambda: function(q, k, v, causal=True)
+
+
+def flash_attn_4_func(dtype: str) -> Callable[[], Any]:
+    from flash_attn.cute import flash_attn_func as function
+
+    q, k, v = (_tensor(dtype) for _ in "qkv")
+    return lambda: function(q, k, v, causal=True)
+
+
 def memory_efficient_attention(dtype: str) -> Callable[[], Any]:
     from xformers.ops import memory_efficient_attention as function
 

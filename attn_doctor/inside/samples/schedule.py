@@ -104,15 +104,29 @@ class LibrarySamples:
             works = any(self._imports[m]["outcome"] == "imported" for m in self._modules_of("flash_attn"))
             self.samples[library] = catalogue.samples_of(library, works)
         samples = self.samples[library]
-        if self._device() is None:
+        kinds = self._kinds()
+        if not kinds:
             return [self._child(library, samples)]
-        groups = dict.fromkeys(sample.group for sample in samples)
-        return [self._child(library, [one for one in samples if one.group == group]) for group in groups]
+        others = [sample.on(device["index"]) for device in kinds[1:] for sample in samples]
+        self.samples[library] = samples + others
+        groups = dict.fromkeys((sample.gpu, sample.group) for sample in self.samples[library])
+        return [
+            self._child(library, [one for one in self.samples[library] if (one.gpu, one.group) == group])
+            for group in groups
+        ]
 
-    def _device(self) -> Optional[Dict[str, Any]]:
-        """The GPU to run on: the first that works, unless another was named that is not there."""
+    def _kinds(self) -> List[Dict[str, Any]]:
+        """The GPUs to run on: the first that works of each kind, unless one was named that is not there."""
         devices = [one for one in (self._cuda or {}).get("devices") or () if "error" not in one]
-        return devices[0] if devices and not self.virtual_gpu else None
+        kinds: Dict[Any, Dict[str, Any]] = {}
+        for device in devices if not self.virtual_gpu else ():
+            kinds.setdefault((device.get("name"), device.get("compute_capability")), device)
+        return list(kinds.values())
+
+    def _device(self, index: Optional[int] = None) -> Optional[Dict[str, Any]]:
+        """One of them: that of this index, else the first."""
+        kinds = self._kinds()
+        return next((one for one in kinds if one["index"] == index), kinds[0] if kinds else None)
 
     def _hindrance(self, modules: List[str]) -> Optional[str]:
         device = self._device()
@@ -160,7 +174,8 @@ class LibrarySamples:
         def work(tell: Callable[[Any], None]) -> None:
             from . import library_run
 
-            library_run.run(library, samples, self._device(), self.virtual_gpu, self.timeout, self.scratch, tell)
+            device = self._device(samples[0].gpu if samples else None)
+            library_run.run(library, samples, device, self.virtual_gpu, self.timeout, self.scratch, tell)
 
         def done(ended: forked.Ended) -> Optional[List[forked.Child]]:
             return self._ended(library, samples, ended)

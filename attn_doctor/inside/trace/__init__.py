@@ -30,7 +30,8 @@ Answer (`trace.json`), every key always there
     verdict         gravest of all attention calls: "raises" | "silently mixed" | "promoted then repaired" | "clean";
                     None: no attention call was seen, which is no clean bill
     entry           the request's own words back, and `words`: what was run
-    rules           {name, words, gpu, autocast_source, torch, fake, not_simulated: [words]}
+    rules           {name, words, gpu, autocast_source, torch, fake, not_simulated: [words],
+                    stood_in: [words, for each library that was imported and cannot be, and was stood in for]}
     attention       [call], folded: equal calls of many layers are one entry
     promotions      [promotion], each promoting call once; a call's operands refer to them by `id`
     counterfactual  None (clean) or {runs: [{mended, verdict, error, attention_calls}], clean_after: run or None,
@@ -54,7 +55,11 @@ call = {name, library, stand_in: words or None, verdict, error: None or {type, m
     contract: [{words, kept, effect: None|"raises"|"silent"|"repaired", message, operands: [role]}],
     autocast: dtype or None, operands: {role: operand}, head_dim, at: place, stack: [place] outwards,
     modules: [names], calls: how many were folded, first_call: its number, backward,
-    inside: [{name, dtypes: {role: dtype}}] kernels and functions that ran within}
+    inside: [{name, dtypes: {role: dtype}}] kernels and functions that ran within,
+    backend: None, or for torch's SDPA which of its backends that GPU gets by torch's rules: {taken: "flash" |
+        "efficient" | "cudnn" | "math" | None, refused: {backend: torch's reason}, certain, doubts: [words],
+        warnings: [what the one taken does wrong], error: what is raised before one is taken, gpu, torch},
+    written_out: no kernel was called, softmax(q k^T) v stands in the model's own ops}
   roles: q, k, v, mask, new_k, new_v (what a call appends to a cache).
   operand = {dtype, shape, stride, head_dim, last_dim_contiguous, blamed, all_along (blamed, and no call on its
     path changed its dtype), promotion: id or None, born: [birth], path: [step] from projection to kernel}

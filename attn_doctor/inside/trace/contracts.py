@@ -33,6 +33,13 @@ class Operand:
             self.stride = None  # sparse, nested or symbolic
         self.node = node
 
+    @classmethod
+    def described(cls, role: str, dtype: torch.dtype, shape: Tuple[Any, ...], node: Any) -> Operand:
+        """One whose tensor is gone."""
+        operand = cls.__new__(cls)
+        operand.role, operand.dtype, operand.shape, operand.stride, operand.node = role, dtype, shape, None, node
+        return operand
+
     @property
     def head_dim(self) -> Any:
         return self.shape[-1] if self.shape else None
@@ -91,10 +98,11 @@ def equal_dtypes(operands: Operands, autocast: Optional[torch.dtype], effect: st
     return Clause("q, k and v have the same dtype", not odd, effect, message, odd)
 
 
-def sdpa(
-    operands: Operands, autocast: Optional[torch.dtype], torch_version: str, capability: Tuple[int, int]
-) -> List[Clause]:
-    """torch.nn.functional.scaled_dot_product_attention: it stands on autocast's list, which mends q, k, v."""
+def sdpa(operands: Operands, autocast: Optional[torch.dtype], torch_version: str, choice: Any) -> List[Clause]:
+    """torch.nn.functional.scaled_dot_product_attention: it stands on autocast's list, which mends q, k, v.
+
+    `choice` is which backend torch would take (virtual_gpu.sdpa_choice.Choice), None where that is not known.
+    """
     q, k, v = (operands[r].dtype for r in "qkv")
     repaired = autocast is not None and all(operands[r].dtype in (*ops.HALVES, torch.float32) for r in "qkv")
     message = (
@@ -107,35 +115,45 @@ def sdpa(
         clauses.append(Clause("q, k and v have autocast's dtype", False, REPAIRED, "", ("q", "k", "v")))
     mask = operands.get("mask")
     if mask is not None and mask.dtype != torch.bool:
-        words = "attn_mask is bool, or has the dtype of q"
-        if mask.dtype == q or (repaired and mask.dtype in ops.FLOATS):
-            clauses.append(Clause(words, True))
-        elif mask.dtype == torch.float32 and _version(torch_version) >= (2, 5):
-            # Accepted at the door; what happens next depends on the backend that is chosen.
-            cudnn_first = capability[0] in (9, 10) and _version(torch_version) >= (2, 11)
-            clauses.append(
-                Clause(
-                    words,
-                    False,
-                    SILENT if cudnn_first else RAISES,
-                    "" if cudnn_first else "invalid dtype for bias - should match query's dtype",
-                    ("mask",),
-                )
-            )
-        else:
-            text = "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-            clauses.append(
-                Clause(
-                    words,
-                    False,
-                    RAISES,
-                    text
-                    + "attn_mask.dtype: {} and  query.dtype: {} instead.".format(
-                        ops.c10_name(mask.dtype), ops.c10_name(q)
-                    ),
-                    ("mask",),
-                )
-            )
+        clauses.extend(_sdpa_mask(mask.dtype, q, repaired, torch_version, choice))
+    if choice is not None:
+        clauses.extend(_sdpa_backend(choice))
+    return clauses
+
+
+_MASK = "attn_mask is bool, or has the dtype of q"
+_AFTERWARDS = "raises afterwards: "
+"""How a warning of sdpa_choice begins that speaks of an error of the backend taken."""
+
+
+def _sdpa_mask(mask: torch.dtype, q: torch.dtype, repaired: bool, torch_version: str, choice: Any) -> List[Clause]:
+    if mask == q or (repaired and mask in ops.FLOATS):
+        return [Clause(_MASK, True)]
+    if mask == torch.float32 and _version(torch_version) >= (2, 4):
+        # Accepted at the door; what happens next depends on the backend that is chosen.
+        if choice is None:
+            return []
+        for warning in choice.warnings:
+            if not warning.startswith(_AFTERWARDS):
+                return [Clause(_MASK, False, SILENT, warning, ("mask",))]
+            if "dtype" in warning:
+                return [Clause(_MASK, False, RAISES, warning[len(_AFTERWARDS) :], ("mask",))]
+        return [Clause(_MASK + ", or the backend taken casts it", True)]
+    text = "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+    names = ops.c10_name(mask), ops.c10_name(q)
+    message = text + "attn_mask.dtype: {} and  query.dtype: {} instead.".format(*names)
+    return [Clause(_MASK, False, RAISES, message, ("mask",))]
+
+
+def _sdpa_backend(choice: Any) -> List[Clause]:
+    """What no dtype is to blame for: switches that leave no backend, and a mask beside is_causal."""
+    clauses = []
+    if choice.backend is None and choice.refused:
+        clauses.append(Clause("a backend that takes the call is switched on", False, RAISES, choice.error or ""))
+    for warning in choice.warnings:
+        if warning.startswith(_AFTERWARDS) and "dtype" not in warning:
+            words = "not both a mask and is_causal are given"
+            clauses.append(Clause(words, False, RAISES, warning[len(_AFTERWARDS) :]))
     return clauses
 
 
@@ -280,27 +298,61 @@ def flash_attn_3(operands: Operands, capability: Tuple[int, int], backward: bool
 
 
 def flash_attn_4(operands: Operands, capability: Tuple[int, int], backward: bool = False) -> List[Clause]:
+    """flash_attn.cute 4.0.0b36, interface.py, in the order of its asserts."""
     q, k, v = (operands[r] for r in "qkv")
-    majors = (9, 10, 11, 12) if backward else (8, 9, 10, 11, 12)
-    same = q.dtype == k.dtype == v.dtype
-    odd = _odd(operands, None)
-    return [
-        Clause("q, k and v have the same dtype", same, RAISES, "q, k, v, and qv must have the same dtype", odd),
+    fp8 = [getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)]
+    clauses = [
         Clause(
-            "the inputs are float16 or bfloat16",
-            q.dtype in ops.HALVES,
+            "v is float16 or bfloat16, or float8 on compute capability 10.x",
+            v.dtype in ops.HALVES or (v.dtype in fp8 and capability[0] == 10),
             RAISES,
-            "inputs must be float16 or bfloat16",
-            ("q", "k", "v"),
+            "FP8 is only supported on SM100 (compute capability 10.x) for FA4 CuTe."
+            if v.dtype in fp8
+            else "inputs must be float16, bfloat16, fp8 e4m3fn, or fp8 e5m2",
+            tuple(r for r in "qkv" if operands[r].dtype not in ops.HALVES),
         ),
         Clause(
-            "the GPU is one of 8.x to 12.x",
-            capability[0] in majors,
+            "q and k have the dtype of v",
+            q.dtype == k.dtype == v.dtype,
             RAISES,
-            "Unsupported compute capability. Supported: 8.x, 9.x, 10.x, 11.x, 12.x",
+            "q, k, v, and qv must have the same dtype",
+            _odd(operands, None),
         ),
-        *_heads(operands),
+        Clause(
+            "the GPU is one of compute capability 8.x to 12.x, for a backward pass 9.x to 12.x",
+            (9 if backward else 8) <= capability[0] <= 12,
+            RAISES,
+            "Unsupported compute capability. Supported: {}9.x, 10.x, 11.x, 12.x".format(
+                "" if backward and capability[0] == 8 else "8.x, "
+            ),
+        ),
     ]
+    clauses.extend(_heads(operands))
+    dims = q.head_dim, v.head_dim
+    if capability[0] in (9, 10, 11) and all(isinstance(dim, int) for dim in dims):
+        aligned = all(dim % 8 == 0 for dim in dims)
+        most = 256 if capability[0] == 9 else 128
+        special = capability[0] != 9 and (dims in ((192, 128), (256, 256)) or (dims[0] in (64, 512) and dims[1] == 512))
+        clauses.append(
+            Clause(
+                "the head dimensions are ones that its kernel for this GPU takes",
+                aligned and (special or all(8 <= dim <= most for dim in dims)),
+                RAISES,
+                "(head_dim, head_dim_v)={} is not supported on {}.".format(
+                    dims, "SM90" if capability[0] == 9 else "SM100/SM110"
+                ),
+                ("q",),
+            )
+        )
+    return clauses
+
+
+def transformer_engine(operands: Operands) -> List[Clause]:
+    """DotProductAttention.forward of transformer_engine.pytorch; its kernels' own limits are not known here.
+
+    https://github.com/NVIDIA/TransformerEngine/tree/main/transformer_engine/pytorch/attention/dot_product_attention
+    """
+    return [equal_dtypes(operands, None, RAISES, "Queries, keys and values must have the same data type!")]
 
 
 def xformers(operands: Operands) -> List[Clause]:

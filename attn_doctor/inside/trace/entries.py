@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import ops
+from . import config_entry, ops
 
 
 class EntryError(Exception):
@@ -189,70 +189,37 @@ def backward(out: Any) -> None:
 
 
 def hugging_face(request: Dict[str, Any], device: Optional[str]) -> Entry:
-    """A causal language model from its config: architecture only, no weights, no network."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    os.environ["TRANSFORMERS_OFFLINE"] = "1"
-    target = request["target"]
-    path = os.path.join(target, "config.json") if os.path.isdir(target) else target
-    if not os.path.isfile(path):
-        raise EntryError("config not found", "no config.json at {}".format(target))
-    try:
-        import transformers
-    except ImportError as error:
-        raise EntryError("library missing", "this interpreter cannot import transformers: {}".format(error)) from error
+    """A model from its config: architecture only, no weights, no network."""
     trusted = bool(request.get("trust_remote_code"))
     try:
-        # A folder where there is one: code that lies beside the config is found from there.
-        where = os.path.dirname(os.path.abspath(path)) if os.path.basename(path) == "config.json" else path
-        config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=trusted)
-    except Exception as error:
-        raise EntryError("config not understood", "{}: {}".format(type(error).__name__, error)) from error
-    wanted = request.get("dtype") or getattr(config, "dtype", None) or getattr(config, "torch_dtype", None)
-    dtype = wanted if isinstance(wanted, torch.dtype) else dtype_of(str(wanted or "bfloat16").replace("torch.", ""))
-    options: Dict[str, Any] = {"trust_remote_code": trusted}
-    if request.get("attn"):
-        options["attn_implementation"] = request["attn"]
-    config.use_cache = False
-    kind = transformers.AutoModelForCausalLM
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with _no_init(transformers):
-            try:
-                model = kind.from_config(config, dtype=dtype, **options)
-            except TypeError:
-                model = kind.from_config(config, torch_dtype=dtype, **options)
-    finally:
-        torch.set_default_dtype(before)
-    model.train(bool(request.get("backward")))
-    if device is not None:
-        model.to(device)
-    batch, length = int(request.get("batch") or 1), int(request.get("length") or 32)
-    # What kind of model it is decides the input, and most tell by their vocabulary.
-    ids = torch.zeros(batch, length, dtype=torch.long, device=device or "cpu")
+        transformers, config = config_entry.load(request["target"], trusted)
+        wanted = request.get("dtype") or getattr(config, "dtype", None) or getattr(config, "torch_dtype", None)
+        named = str(wanted or "bfloat16").replace("torch.", "")
+        dtype = wanted if isinstance(wanted, torch.dtype) else dtype_of(named)
+        cut = config_entry.shrink(config) if request.get("shrink") else ""
+        model = config_entry.build(transformers, config, dtype, request.get("attn"), trusted)
+        model.train(bool(request.get("backward")))
+        if device is not None:
+            model.to(device)
+        batch, length = int(request.get("batch") or 1), int(request.get("length") or 32)
+        given = config_entry.inputs(model, batch, length, device or "cpu")
+    except config_entry.Unusable as error:
+        raise EntryError(error.kind, str(error)) from error
 
     def run() -> Any:
         with autocast_of(request):
-            out = model(input_ids=ids)
+            out = model(**given)
         if request.get("backward"):
-            backward(out.logits)
+            backward(out.logits if isinstance(getattr(out, "logits", None), torch.Tensor) else out)
         return out
 
-    words = "{} from its config, {} attention, {}".format(
-        type(model).__name__, getattr(config, "_attn_implementation", None), ops.short(dtype)
+    words = "{} from its config, {} attention, {}{}".format(
+        type(model).__name__,
+        getattr(model.config, "_attn_implementation", None),
+        ops.short(dtype),
+        ", with {}".format(cut) if cut else "",
     )
     return Entry(run, model, words)
-
-
-@contextlib.contextmanager
-def _no_init(transformers: Any) -> Any:
-    """Random weights are not needed, and filling them is most of the time of building a large model."""
-    found = None
-    for where in ("transformers.initialization", "transformers.modeling_utils"):
-        with contextlib.suppress(ImportError):
-            found = found or getattr(importlib.import_module(where), "no_init_weights", None)
-    with found() if found is not None else contextlib.nullcontext():
-        yield
 
 
 def script(request: Dict[str, Any]) -> Entry:

@@ -33,6 +33,19 @@ _CROSSING = frozenset(
 """Ops that take tensors of two devices on a real GPU as well."""
 
 
+_FACTORIES = frozenset(
+    getattr(torch, name)
+    for name in (
+        ["zeros", "ones", "full", "empty", "empty_strided", "rand", "randn", "randint", "randperm", "arange", "range"]
+        + ["linspace", "logspace", "eye", "tensor", "as_tensor", "from_numpy", "scalar_tensor", "normal"]
+        + ["tril_indices", "triu_indices", "bartlett_window", "blackman_window", "hamming_window", "hann_window"]
+    )
+    if hasattr(torch, name)
+)
+"""Functions whose result is on the CPU where no device was named. What other functions make inside of themselves,
+such as the zeros of one_hot, they make where their operands are."""
+
+
 def _tensors(values: Any) -> List[torch.Tensor]:
     found: List[torch.Tensor] = []
     for value in values:
@@ -95,8 +108,8 @@ class Places:
                 "(in {})".format(ops.op_name(op))
             )
 
-    def follow(self, op: Any, args: Any, kwargs: Any, out: Any) -> None:
-        """What `op` computed is where its operands are."""
+    def follow(self, op: Any, args: Any, kwargs: Any, out: Any, function: Any) -> None:
+        """What `op` computed is where its operands are; `function` is the torch function that was called."""
         if _in_backward():
             return
         known = self._places.by_id
@@ -104,7 +117,7 @@ class Places:
         places = {known.get(id(tensor), 0) for tensor in inputs}
         if GPU in places:
             place = GPU
-        elif places <= {CPU}:
+        elif places == {CPU} or (not inputs and (function is None or function in _FACTORIES)):
             place = CPU
         else:
             return

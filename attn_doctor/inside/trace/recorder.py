@@ -100,6 +100,8 @@ class Recorder:
         self.at_op: Optional[Callable[..., Any]] = None
         """Asked before each op that it claims (see boundaries/custom_ops.py)."""
         self.claims: Dict[Any, bool] = {}
+        self.at_product: Optional[Callable[[Event, Any, Any], None]] = None
+        """Told of each product once it is recorded (boundaries/eager.py)."""
         self.places: Any = NoPlaces()
         self.strict: Optional[Callable[[Any, Any], None]] = None
         self.calls: List[Any] = []
@@ -204,6 +206,8 @@ class Recorder:
                 event = Event(op, self.current_call(frame), tuple(inputs))
                 flags = _flags(kind, inputs)
             self.nodes.set(item, Node(dtype, item.numel(), event, flags))
+        if event is not None and self.at_product is not None and ops.kind_of(op).product:
+            self.at_product(event, args, frame)
 
     def link(self, out: Any, inputs: Any, what: str, site: Any = None) -> None:
         """Say that `out` (a tensor or several) was computed from `inputs` by something no op shows."""
@@ -342,7 +346,7 @@ class _Ops(TorchDispatchMode):
         if rec.paused:
             out = func(*args, **kwargs) if kwargs else func(*args)
             if places is not None:
-                places.follow(func, args, kwargs, out)
+                places.follow(func, args, kwargs, out, rec.func)
             return out
         if rec.strict is not None:
             rec.strict(func, args)
@@ -355,7 +359,7 @@ class _Ops(TorchDispatchMode):
             out = func(*args, **kwargs) if kwargs else func(*args)
         rec.record(func, args, kwargs, out, frames.caller(1))
         if places is not None:
-            places.follow(func, args, kwargs, out)
+            places.follow(func, args, kwargs, out, rec.func)
         return out
 
 

@@ -120,6 +120,8 @@ def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with
         "first_call": record.number,
         "backward": record.backward,
         "inside": list(record.inside),
+        "backend": record.backend,
+        "written_out": record.written_out,
     }
 
 

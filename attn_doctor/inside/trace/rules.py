@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import shutil
 import tempfile
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -31,9 +31,11 @@ class Rules:
         self.gpu = dict(gpu or ASSUMED_GPU)
         self.autocast_source: Optional[str] = None
         self.notes: List[str] = []
+        self.stood_in: Callable[[], List[str]] = list
+        """In words, the libraries that something stood in for although they are not there to be used."""
         self.redirect: Optional[redirect.Redirect] = None
         self.virtual: Optional[gpus.Gpu] = None
-        """The GPU that is stood in for."""
+        """The GPU whose rules hold: the one that is stood in for, or the real one as far as it is known."""
         self._parent = scratch
         """An existing folder for Triton's caches; None: the system's."""
         self._fake: Any = None
@@ -63,6 +65,7 @@ class Rules:
             "torch": str(torch.__version__),
             "fake": self.name == ON_FAKE,
             "not_simulated": notes,
+            "stood_in": self.stood_in(),
         }
 
     @contextlib.contextmanager
@@ -92,6 +95,8 @@ class Rules:
                     "index": index,
                     "assumed": False,
                 }
+                with contextlib.suppress(ValueError):  # a GPU newer than the table: SDPA's choice stays open
+                    self.virtual = gpus.from_request(self.gpu)
             stack.enter_context(_eager(self))
             yield self
 

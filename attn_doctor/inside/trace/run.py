@@ -6,9 +6,10 @@ Never raises for what the traced code does: that is part of the answer.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import traceback
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import torch
 
@@ -75,6 +76,16 @@ def trace(
             answer["rules"]["not_simulated"].append(
                 "ran on fake tensors, because this torch's CPU kernels could not run it: " + why
             )
+        elif rules.name == GPU and _lacking(answer):
+            answer = _with_stand_ins(answer, rules, request, on_progress, on_launches)
+        elif _needs_values(answer, request) and rules.name == ON_FAKE:
+            why = answer["error"]["message"]
+            small = dict(request, shrink=True)
+            again = Rules(ON_CPU, rules.gpu, request.get("scratch"))
+            answer = dict(_empty(request), **_under(again, small, on_progress, on_launches))
+            answer["rules"]["not_simulated"].append(
+                "ran smaller, on real CPU tensors, because the program asks for values, which fake tensors lack: " + why
+            )
     except entries.EntryError as error:
         answer["error"] = _error(error.kind, error, None)
         answer["outcome"] = "could not run"
@@ -83,6 +94,39 @@ def trace(
         answer["error"] = _error("tracer failed", error, None)
     answer["seconds"] = round(time.perf_counter() - started, 3)
     return answer
+
+
+_LIBRARIES = {
+    "flash_attn_4": r"flash_attn\.cute|FlashAttention4",
+    "flash_attn_3": r"flash_attn_interface|flash_attn_3|FlashAttention3",
+    "flash_attn": r"flash.?attn|FlashAttention",
+    "xformers": r"xformers",
+}
+"""Distribution -> what an error says that is about it; the more particular first."""
+
+
+def _lacking(answer: Dict[str, Any]) -> Optional[str]:
+    """The attention library whose import ended the run, if one did."""
+    error = answer["error"]
+    text = (error["message"] or "") if error is not None else ""
+    # transformers' own refusal comes wrapped.
+    if error is None or not (error["type"] in ("ImportError", "ModuleNotFoundError") or "ImportError: " in text):
+        return None
+    return next((name for name, pattern in _LIBRARIES.items() if re.search(pattern, text)), None)
+
+
+def _with_stand_ins(
+    answer: Dict[str, Any], rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any
+) -> Dict[str, Any]:
+    """The same on the GPU with the library stood in for; the first answer where that does not help."""
+    library, said = str(_lacking(answer)), answer["error"]["message"].strip().splitlines()[-1]
+    again = Rules(GPU, rules.gpu, request.get("scratch"))
+    other = dict(_empty(request), **_under(again, request, on_progress, on_launches, missing=(library,)))
+    if _lacking(other):
+        return answer
+    note = "without that the program ends there: {}".format(said[:300])
+    other["rules"]["stood_in"] = [*other["rules"]["stood_in"], note]
+    return other
 
 
 def _empty(request: Dict[str, Any]) -> Dict[str, Any]:
@@ -104,7 +148,9 @@ def _empty(request: Dict[str, Any]) -> Dict[str, Any]:
     }
 
 
-def _under(rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any) -> Dict[str, Any]:
+def _under(
+    rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any, missing: Tuple[str, ...] = ()
+) -> Dict[str, Any]:
     conditions = Conditions(
         capability=capability_of(rules.gpu),
         simulated=rules.simulated,
@@ -112,6 +158,7 @@ def _under(rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches:
         flash_attn_version=request.get("flash_attn_version") or "2.8.3",
         stand_ins=tuple(request.get("stand_ins") or ("flash_attn",)),
     )
+    conditions.missing = missing
     answer = _empty(request)
     with Session(rules, conditions) as session:
         # As known on entry: a GPU's name, and the source of the autocast lists, are read there.
@@ -128,10 +175,11 @@ def _under(rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches:
             return answer
         answer["entry"]["words"] = entry.words
         run = seeded(entry.run)
-        with session.recorded(on_record=watcher) as recording:
-            if entry.module is not None:
-                recording.modules.index(entry.module)
-            run()
+        recording = _record(session, entry, run, watcher)
+        while type(recording.error).__name__ in _NO_VALUES and session.other_guess():
+            # It came to a place where values are needed, maybe by a wrong guess on the way.
+            recording = _record(session, entry, run, watcher)
+        session.tell_guesses()
         _fill(answer, recording, rules)
         if on_launches is not None and session.kernels is not None:
             on_launches(list(session.kernels.launches))
@@ -151,6 +199,14 @@ def _under(rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches:
         else:
             answer["counterfactual"] = counterfactual.explore(session, recording, again, promotions)
     return answer
+
+
+def _record(session: Session, entry: entries.Entry, run: Any, watcher: Any) -> Recording:
+    with session.recorded(on_record=watcher) as recording:
+        if entry.module is not None:
+            recording.modules.index(entry.module)
+        run()
+    return recording
 
 
 def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:
@@ -286,6 +342,13 @@ def _kind_of(error: BaseException, own: Optional[Record], failed: Any) -> str:
 def _needs_fake(answer: Dict[str, Any]) -> bool:
     error = answer["error"]
     return error is not None and error["kind"] == "cannot simulate" and "not implemented for" in error["message"]
+
+
+def _needs_values(answer: Dict[str, Any], request: Dict[str, Any]) -> bool:
+    """Whether a config failed on fake tensors for want of values: of one, a small copy with values can be made."""
+    asked = request.get("rules") or "auto"
+    error = answer["error"]
+    return request.get("kind") == "hf" and asked == "auto" and error is not None and error["type"] in _NO_VALUES
 
 
 def _error(kind: str, error: BaseException, recording: Optional[Recording]) -> Dict[str, Any]:

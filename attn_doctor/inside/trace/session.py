@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import torch
 
 from . import frames, strictness
-from .boundaries import autograd_function, functions, raising_frame, sdpa, triton_launch
+from .boundaries import autograd_function, eager, functions, raising_frame, sdpa, triton_launch
 from .boundaries.attention import Attention, Conditions, Record, StopTrace
 from .modules import Modules
 from .recorder import Heal, Recorder
@@ -57,19 +57,24 @@ class Session:
         self.recording: Optional[Recording] = None
         self.kernels: Any = None
         """The Triton launches of all runs, as triton_compile takes them."""
+        self.guesses: Dict[Any, bool] = {}
+        """Conditions on values that fake tensors lack, by their place."""
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.rules.hold())
+            self.conditions.gpu = self.rules.virtual
             self.current = _SWITCH
             if self.rules.simulated:
                 from ..virtual_gpu.triton_record import record
-                from .stand_in import finder
 
                 self.kernels = stack.enter_context(record(self._launched))
+            if self.rules.simulated or self.conditions.missing:
+                from .stand_in import finder
 
-                stack.enter_context(finder.installed(self.current, self.conditions))
+                stood_in = stack.enter_context(finder.installed(self.current, self.conditions))
+                self.rules.stood_in = stood_in.words
             stack.enter_context(functions.hooked(self.current))
             self._stack = stack.pop_all()
         return self
@@ -82,19 +87,29 @@ class Session:
             self.recording.launches.note(launch.kernel.rsplit(":", 1)[-1], arguments)
 
     def _truth(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """`if tensor:` on a tensor without a value: taken for False, and said so."""
+        """`if tensor:` on a tensor without a value: taken for False, or for True once that led nowhere."""
         try:
             return func(*args, **kwargs)
         except Exception as error:
             if type(error).__name__ not in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
                 raise
-            site = frames.site_of(frames.caller(2))
-            note = "a condition on a value, which fake tensors lack, was taken for False at {}:{}".format(
-                *(site or ("?", "?"))[:2]
-            )
+            return self.guesses.setdefault(frames.site_of(frames.caller(2)), False)
+
+    def other_guess(self) -> bool:
+        """Take the newest condition that was taken for False for True from now on; False where none is left."""
+        for site in reversed(list(self.guesses)):
+            if not self.guesses[site]:
+                self.guesses[site] = True
+                return True
+        return False
+
+    def tell_guesses(self) -> None:
+        """Into the rules' notes."""
+        for site, truth in self.guesses.items():
+            where = "{}:{}".format(*(site or ("?", "?"))[:2])
+            note = "a condition on a value, which fake tensors lack, was taken for {} at {}".format(truth, where)
             if note not in self.rules.notes:
                 self.rules.notes.append(note)
-            return False
 
     @contextlib.contextmanager
     def preparing(self) -> Iterator[None]:
@@ -139,6 +154,7 @@ class Session:
             if not self.rules.simulated:
                 stack.enter_context(triton_launch.hooked(recording.launches))
             stack.enter_context(recorder)
+            recorder.at_product = eager.Eager(attention)
             try:
                 yield recording
             except StopTrace:

@@ -13,6 +13,7 @@ import contextlib
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
+from ..virtual_gpu import gpus
 from . import result
 from .boundaries import autograd_function, functions, raising_frame, sdpa, triton_launch
 from .boundaries.attention import Attention, Conditions, Record
@@ -58,6 +59,9 @@ class Watch:
         recorder.autocast_device = "cuda" if on_gpu else "cpu"
         capability = torch.cuda.get_device_capability() if on_gpu else (0, 0)
         conditions = Conditions(capability=capability, simulated=False, flash_attn_version=_flash_attn_version())
+        if on_gpu:
+            with contextlib.suppress(ValueError):  # newer than the table
+                conditions.gpu = gpus.from_request({"compute_capability": capability})
         attention = Attention(recorder, conditions)
         attention.on_record = self._seen
         modules = Modules(recorder)

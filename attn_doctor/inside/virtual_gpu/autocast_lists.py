@@ -40,6 +40,9 @@ APPEND_DTYPE = {
 BESIDE_THE_MACROS = {
     "cudnn_convolution": LOWER,
     "cudnn_convolution_transpose": LOWER,
+    "_cudnn_rnn": LOWER,  # autocast's RNN.cpp, in CUDA builds alone
+    # torch 2.15; the dtype as its own AutocastCUDA kernel gave it to a fake CUDA tensor.
+    "linalg_matrix_sqrth": FP32,
     "binary_cross_entropy": BANNED,
 }
 

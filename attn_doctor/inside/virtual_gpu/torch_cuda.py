@@ -133,6 +133,7 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
     """
     import torch
 
+    _known_to_dynamo()
     properties = DeviceProperties(gpu)
     version = version_of(torch.__version__)
 
@@ -196,6 +197,18 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
     changes += _fake_tensors_without_a_context()
     with replaced(*changes):
         yield properties
+
+
+def _known_to_dynamo() -> None:
+    """torch 2.4's dynamo asserts, while it is imported, that torch.cuda's streams and events are of its own kind."""
+    try:
+        from torch import _streambase
+    except ImportError:
+        return
+    for name, own in (("_StreamBase", NoStream), ("_EventBase", NoEvent)):
+        register = getattr(getattr(_streambase, name, None), "register", None)  # an abstract class until 2.4
+        if register is not None:
+            register(own)
 
 
 def _arch_list(gpu: Gpu) -> List[str]:

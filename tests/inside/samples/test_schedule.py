@@ -198,3 +198,43 @@ def test_without_torch_the_canary_is_left(written):
 
     assert [child.name for child in one.cuda(NO_GPU)] == ["canary"]
     assert written.errors("fla") == {"there is no torch"}
+
+
+MIXED = {
+    "devices": [
+        {"index": 0, "name": "NVIDIA H100", "compute_capability": "9.0"},
+        {"index": 1, "name": "NVIDIA H100", "compute_capability": "9.0"},
+        {"index": 2, "error": "CUDA error"},
+        {"index": 3, "name": "NVIDIA L40S", "compute_capability": "8.9"},
+    ]
+}
+
+
+def test_every_kind_of_gpu(written):
+    """On a node of two kinds of GPU every sample runs on one of each, under a name of its own."""
+    one = samples(written, "x_transformers")
+    one.imported("x_transformers", IMPORTED)
+    first, second = one.cuda(MIXED)
+    names = [entry["name"] for entry in written["samples-x_transformers"]["samples"]]
+    assert len(one.samples["x_transformers"]) == 2 * len(names)
+
+    first.done(ended(answered(sample.name)[1] for sample in one.samples["x_transformers"][:3]))
+    second.done(ended(answered(sample.name)[1] for sample in one.samples["x_transformers"][3:]))
+    names = [entry["name"] for entry in written["samples-x_transformers"]["samples"]]
+    assert names[3:] == [f"{name}-gpu3" for name in names[:3]]
+    assert set(written.outcomes("x_transformers")) == {"ran"}
+    assert [one._device(sample.gpu)["index"] for sample in one.samples["x_transformers"]] == [0] * 3 + [3] * 3
+
+
+@pytest.mark.parametrize("module", ["flash_attn_interface", "flash_attn.cute"])
+def test_newer_flash_attn(written, module):
+    """flash-attn 3 and 4 have samples of their own, although 4 lies in flash-attn 2's namespace."""
+    one = samples(written, module)
+    one.cuda(NO_GPU)
+    (child,) = one.imported(module, IMPORTED)
+
+    assert child.name == f"{module} samples"
+    assert {name.rsplit("-", 1)[-1] for name in (e["name"] for e in written["samples-" + module]["samples"])} == {
+        "bfloat16",
+        "float16",
+    }

@@ -225,6 +225,10 @@ if not hasattr(torch.ops.attn_doctor_tests, "attention"):  # this file is loaded
     torch.__attn_doctor_tests_library = library
 
 
+def without_attention():
+    return nn.Linear(4, 4), (torch.randn(2, 4),)
+
+
 # What goes wrong before or beside any attention.
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.inside.trace.conftest import operand
+from tests.inside.trace.conftest import MODELS, Tracer, operand
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,13 @@ def test_cache_of_another_dtype(traced):
     assert traced("with_cache", cache="float16")["verdict"] == "clean"
 
 
-@pytest.mark.parametrize(("capability", "verdict"), [("9.0", "silently mixed"), ("8.0", "raises"), ("8.9", "raises")])
-def test_float32_mask(traced, capability, verdict):
+@pytest.mark.parametrize("capability", ["9.0", "8.0", "8.9"])
+def test_float32_mask(traced, capability):
     """A float32 mask on half operands: cuDNN computes wrongly in silence where it comes first, others refuse."""
     answer = traced("masked", gpu={"compute_capability": capability})
+    taken = answer["attention"][0]["backend"]["taken"]
 
-    assert answer["verdict"] == verdict
+    assert answer["verdict"] == {"cudnn": "silently mixed", "efficient": "raises"}[taken]
     assert operand(answer, "mask")["blamed"]
 
 
@@ -82,13 +83,87 @@ def test_order_of_checks(traced, gpu, version, message):
 
 def test_clean_never_without_a_call(traced):
     """A program without an attention call has no verdict, which is not the same as clean."""
-    answer = traced("frozen", calls=None, file=__file__)
+    answer = traced("without_attention")
 
     assert (answer["verdict"], answer["outcome"]) == (None, "finished")
 
 
-def frozen():
-    """A factory for the test above: no attention in it."""
-    import torch
+ON_A_GPU = """
+import importlib, sys, torch
+run = importlib.import_module("_attn_doctor_inside.trace.run")
+torch.cuda.is_available = lambda: True
+torch.cuda.current_device = lambda: 0
+torch.cuda.get_device_capability = lambda *a: (9, 0)
+torch.cuda.get_device_name = lambda *a: "a GPU that is made up"
+answer = run.trace({"kind": "factory", "target": TARGET, "kwargs": KWARGS, "rules": "gpu"})
+"""
 
-    return torch.nn.Linear(4, 4), (torch.randn(2, 4),)
+
+@pytest.mark.parametrize(("cache", "verdict"), [("float16", "clean"), ("float32", "raises")])
+def test_a_library_that_is_missing_on_a_gpu_node(cache, verdict):
+    """The import fails there, and that is said; what would have become of the calls is told none the less."""
+    tracer = Tracer()
+    try:
+        script = ON_A_GPU.replace("TARGET", repr(f"{MODELS}:with_cache")).replace("KWARGS", repr({"cache": cache}))
+        answer = tracer.run(script)
+    finally:
+        tracer.close()
+    first, second = answer["rules"]["stood_in"]
+
+    assert answer["rules"]["name"] == "gpu"
+    assert first.startswith("flash_attn is not installed here")
+    assert second == "without that the program ends there: No module named 'flash_attn'"
+    assert (answer["verdict"], answer["attention"][0]["stand_in"] is None) == (verdict, False)
+
+
+TE = """
+import torch
+
+
+class DotProductAttention(torch.nn.Module):
+    def forward(self, query_layer, key_layer, value_layer, attention_mask=None):
+        assert query_layer.is_cuda
+        raise RuntimeError("this kernel needs CUDA")
+"""
+
+
+def test_transformer_engine(tmp_path):
+    """DotProductAttention is met as a call of its forward, with the one demand that its documents state."""
+    package = tmp_path / "transformer_engine" / "pytorch"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    (package / "attention.py").write_text(TE)
+    (tmp_path / "te_model.py").write_text(
+        "import torch\nfrom transformer_engine.pytorch.attention import DotProductAttention\n\n\n"
+        "def build(kind):\n    q, k, v = (torch.randn(2, 1, 4, 8, dtype=torch.float16).cuda() for _ in range(3))\n"
+        "    return lambda: DotProductAttention()(q.to(getattr(torch, kind)), k, v)\n"
+    )
+    tracer = Tracer(path=[tmp_path])
+    try:
+        answers = {kind: tracer("build", file=tmp_path / "te_model.py", kind=kind) for kind in ("float16", "float32")}
+    finally:
+        tracer.close()
+
+    assert {kind: answer["verdict"] for kind, answer in answers.items()} == {"float16": "clean", "float32": "raises"}
+    call = answers["float32"]["attention"][0]
+    assert (call["name"], call["library"]) == ("DotProductAttention", "transformer_engine")
+    assert call["error"]["message"] == "Queries, keys and values must have the same data type!"
+
+
+@pytest.mark.parametrize("release", ["flash_attn_3", "flash_attn_4"])
+def test_newer_flash_attn_only_where_it_is(traced, tmp_path, release):
+    """Code that tries flash-attn 3 or 4 first takes it where it is, or was asked for, and flash-attn 2 elsewhere."""
+    module = {"flash_attn_3": "flash_attn_interface", "flash_attn_4": "flash_attn.cute"}[release]
+    path = tmp_path / f"{release}_model.py"
+    path.write_text(
+        f"import torch\ntry:\n    from {module} import flash_attn_func\nexcept ImportError:\n"
+        "    from flash_attn import flash_attn_func\n\n\ndef build():\n"
+        "    q = torch.randn(1, 8, 2, 64, dtype=torch.float16)\n    return lambda: flash_attn_func(q, q, q)\n"
+    )
+    without = traced("build", file=path)
+    given = traced("build", file=path, stand_ins=["flash_attn", release])
+
+    assert "flash_attn 2.8.3" in without["attention"][0]["stand_in"]
+    assert f"flash_attn {release[-1]} " in given["attention"][0]["stand_in"]
+    assert given["verdict"] == "clean"

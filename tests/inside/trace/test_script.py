@@ -93,6 +93,7 @@ def test_a_healthy_program_runs_to_its_end(traced, program, tmp_path):
         ("net(x * torch.tensor(2.0))", None),
         ("net(torch.zeros_like(x) + x.new_ones(4))", None),
         ("table(torch.arange(3))", "wrong device"),
+        ("torch.nn.functional.one_hot(torch.tensor([1], device='cuda'), 4) + x", None),
         ("table(torch.arange(3, device='cuda'))", None),
         ("x[torch.tensor([0])] + 1", None),
         ("x.cpu().numpy(); x.cpu() + torch.ones(4)", None),

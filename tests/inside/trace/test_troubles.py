@@ -80,7 +80,7 @@ def test_everything_is_put_back(traced):
 STATE = """
 import sys, torch
 names = [torch.nn.Module.__call__, torch.nn.functional.scaled_dot_product_attention, torch.cuda.is_available,
-         torch.autograd.Function.apply.__func__, torch.compile, torch.Generator, torch.autocast.__init__,
+         torch.autograd.Function.__dict__['apply'], torch.compile, torch.Generator, torch.autocast.__init__,
          torch.cuda.get_device_name, torch.set_default_device]
 with torch.autocast("cpu", dtype=torch.bfloat16):
     cast = torch.nn.functional.normalize(torch.ones(2, 2).bfloat16()).dtype

@@ -40,6 +40,10 @@ class Conditions:
         """No such GPU is here: what a kernel would refuse is raised in its stead."""
         self.flash_attn_version = flash_attn_version
         self.backward = backward
+        self.missing: Tuple[str, ...] = ()
+        """Libraries to stand in for on a real GPU too, because they cannot be imported there."""
+        self.gpu: Any = None
+        """virtual_gpu.gpus.Gpu of `capability`, or None where it is not known."""
 
 
 class Record:
@@ -65,6 +69,10 @@ class Record:
         """No call like it was seen before."""
         self.number = 0
         self.backward = False
+        self.written_out = False
+        """No kernel was called: the model computes attention by ops of its own (eager.py)."""
+        self.backend: Optional[Dict[str, Any]] = None
+        """Of SDPA alone: which backend torch takes for it on that GPU, and why not the others (sdpa_backend.py)."""
         self.inside: List[Dict[str, Any]] = []
         """Kernels that ran inside the call: name, and the dtype of each operand."""
 
@@ -80,6 +88,7 @@ class Record:
             self.autocast,
             self.backward,
             str(self.error) if self.error else "",
+            self.backend["taken"] if self.backend else None,
             tuple((role, o.dtype, o.head_dim) for role, o in sorted(self.operands.items())),
         )
 
@@ -97,8 +106,9 @@ class Attention:
         self.on_record: Optional[Callable[[Record], None]] = None
         self._by_key: Dict[Any, Record] = {}
 
-    def autocast_dtype(self) -> Optional[torch.dtype]:
-        if not self.recorder.autocast_on():
+    def autocast_dtype(self, on: Optional[bool] = None) -> Optional[torch.dtype]:
+        """`on`: whether autocast is active, where that cannot be asked (below the dispatcher)."""
+        if not (self.recorder.autocast_on() if on is None else on):
             return None
         return (
             torch.get_autocast_dtype("cuda")
@@ -115,6 +125,7 @@ class Attention:
         run: Callable[[], Any],
         stand_in: Optional[str] = None,
         frame: Any = None,
+        backend: Optional[Callable[[Optional[torch.dtype]], Optional[Dict[str, Any]]]] = None,
     ) -> Any:
         """Run one attention call and keep its record. Inside another attention call it is only mentioned."""
         rec = self.recorder
@@ -125,6 +136,7 @@ class Attention:
             return run()
         record = self.opened(name, library, tensors, frame or frames.caller(1))
         record.stand_in = stand_in
+        record.backend = backend(record.autocast) if backend is not None else None
         record.clauses = contract(record.operands, record.autocast)
         refusal = self._refusal(record)
         self.depth += 1
@@ -194,7 +206,7 @@ class Attention:
 
     def _refusal(self, record: Record) -> Optional[RuntimeError]:
         """What the kernel would raise; only where it is not there to do so itself."""
-        if not self.conditions.simulated:
+        if not self.conditions.simulated and record.stand_in is None:
             return None
         for clause in record.clauses:
             if not clause.kept and clause.effect == RAISES:

@@ -33,7 +33,8 @@ def hooked(attention: Attention) -> Iterator[None]:
         return signatures[cls]
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        run = functools.partial(original.__func__, cls, *args, **kwargs)
+        # Until torch 2.14 a classmethod, later a method of C: bound alike.
+        run = functools.partial(original.__get__(None, cls), *args, **kwargs)
         if rec.paused:
             return run()
         frame = frames.caller(1)

@@ -30,6 +30,11 @@ _PLACES: Tuple[Tuple[str, str], ...] = (
 )
 """Module pattern -> pattern of its functions that take q, k and v."""
 
+_METHODS: Tuple[Tuple[str, str, str], ...] = (
+    (r"transformer_engine\.pytorch\.attention(\.|$)", "DotProductAttention", "forward"),
+)
+"""Module pattern, and a class of it whose method takes them."""
+
 _PACKED = {"qkv": ("q", "k", "v"), "kv": ("k", "v")}
 
 
@@ -57,7 +62,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self.busy: List[str] = []
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name in self.busy or not _pattern_for(name):
+        if name in self.busy or not (_pattern_for(name) or _methods_of(name)):
             return None
         self.busy.append(name)
         try:
@@ -81,6 +86,10 @@ def _pattern_for(module: str) -> Optional[str]:
     return None
 
 
+def _methods_of(module: str) -> List[Tuple[str, str]]:
+    return [(kind, method) for where, kind, method in _METHODS if re.match(where, module)]
+
+
 def contract_for(module: str, attention: Attention, kwargs: Dict[str, Any]) -> Callable[..., Any]:
     conditions = attention.conditions
     if module.startswith("flash_attn.cute"):
@@ -94,6 +103,8 @@ def contract_for(module: str, attention: Attention, kwargs: Dict[str, Any]) -> C
         )
     if module.startswith("xformers"):
         return lambda o, a: contracts.xformers(o)
+    if module.startswith("transformer_engine"):
+        return lambda o, a: contracts.transformer_engine(o)
     if module.startswith("torch.nn.attention"):
         return lambda o, a: contracts.flex(o)
     return contracts.undeclared
@@ -125,8 +136,10 @@ def tensors_of(signature: Optional[Signature], name: str, args: Any, kwargs: Any
     return signature.bind(args, kwargs) if signature is not None else {}
 
 
-def _wrapped(function: Any, module: str, attention: Attention) -> Any:
-    name = function.__name__
+def _wrapped(function: Any, module: str, attention: Attention, owner: str = "") -> Any:
+    if hasattr(function, "_attn_doctor_original"):
+        return None
+    name = owner or function.__name__
     signature = Signature.of(function)
     if signature is None and "packed" not in name and "with_kvcache" not in name:
         return None
@@ -154,8 +167,15 @@ def hooked(attention: Attention) -> Iterator[None]:
     undo: List[Tuple[Any, str, Any]] = []
 
     def wrap(module: Any) -> None:
+        for kind, method in _methods_of(module.__name__):
+            owner = vars(module).get(kind)
+            if isinstance(owner, type) and owner.__module__ == module.__name__ and method in vars(owner):
+                wrapped = _wrapped(vars(owner)[method], module.__name__, attention, kind)
+                if wrapped is not None:
+                    undo.append((owner, method, vars(owner)[method]))
+                    setattr(owner, method, wrapped)
         pattern = _pattern_for(module.__name__)
-        for name, value in list(vars(module).items()):
+        for name, value in list(vars(module).items()) if pattern else ():
             if not isinstance(value, types.FunctionType) or hasattr(value, "_attn_doctor_original"):
                 continue
             if not re.match(pattern, name) or value.__module__ != module.__name__:
@@ -165,7 +185,9 @@ def hooked(attention: Attention) -> Iterator[None]:
                 undo.append((module, name, value))
                 setattr(module, name, wrapped)
 
-    already = [m for name, m in list(sys.modules.items()) if m is not None and _pattern_for(name)]
+    already = [
+        m for name, m in list(sys.modules.items()) if m is not None and (_pattern_for(name) or _methods_of(name))
+    ]
     for module in already:
         if not getattr(module, "_attn_doctor_stand_in", False):
             wrap(module)

@@ -15,6 +15,7 @@ import torch
 from .. import contracts, frames
 from .attention import Attention
 from .roles import Signature, roles_of
+from .sdpa_backend import Choices, as_json
 
 _NAMES = ["query", "key", "value", "attn_mask"]
 _SIGNATURE = Signature(_NAMES, {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"})
@@ -27,15 +28,30 @@ def hooked(attention: Attention) -> Iterator[None]:
     functional = torch.nn.functional
     original = functional.scaled_dot_product_attention
 
-    def contract(operands: Any, autocast: Any) -> Any:
-        if not {"q", "k", "v"} <= set(operands):
-            return []
-        return contracts.sdpa(operands, autocast, str(torch.__version__), attention.conditions.capability)
+    choices = Choices(attention.conditions.gpu)
 
     def attend(args: Any, kwargs: Any, frame: Any) -> Any:
+        chosen: Any = None
+
+        def backend(autocast: Any) -> Any:
+            nonlocal chosen
+            chosen = choices.of(args, kwargs, autocast)
+            return as_json(chosen, choices.gpu) if chosen is not None else None
+
+        def contract(operands: Any, autocast: Any) -> Any:
+            if not {"q", "k", "v"} <= set(operands):
+                return []
+            return contracts.sdpa(operands, autocast, str(torch.__version__), chosen)
+
         run = functools.partial(original, *args, **kwargs)
         return attention.attend(
-            "scaled_dot_product_attention", "torch", _SIGNATURE.bind(args, kwargs), contract, run, frame=frame
+            "scaled_dot_product_attention",
+            "torch",
+            _SIGNATURE.bind(args, kwargs),
+            contract,
+            run,
+            frame=frame,
+            backend=backend,
         )
 
     def special(func: Any, args: Any, kwargs: Any) -> Any:

@@ -25,7 +25,7 @@ class _Distribution(importlib.metadata.Distribution):
         if filename == "METADATA":
             return "Metadata-Version: 2.1\nName: {}\nVersion: {}\n".format(self._name, self._version)
         if filename == "top_level.txt":
-            return self._name
+            return _TOP_LEVEL.get(self._name, self._name)
         return None
 
     def locate_file(self, path: Any) -> Any:
@@ -49,6 +49,8 @@ class Finder(importlib.abc.MetaPathFinder):
         self.modules = modules
         self.distributions = distributions
         self.used: List[str] = []
+        self.reasons: Dict[str, str] = {}
+        """Distribution -> why it is stood in for; none for those that only want a GPU."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         fill = self.modules.get(name)
@@ -58,18 +60,53 @@ class Finder(importlib.abc.MetaPathFinder):
         package = any(other.startswith(name + ".") for other in self.modules)
         return importlib.machinery.ModuleSpec(name, _Loader(fill), is_package=package, origin="stand-in")
 
+    def words(self) -> List[str]:
+        """Of the libraries that the program imported, those that are not there to be imported for real."""
+        return [words for library, words in self.reasons.items() if any(_of(name) == library for name in self.used)]
+
     def find_distributions(self, context: Any = None) -> Any:
         wanted = getattr(context, "name", None)
         normal = (wanted or "").replace("-", "_").lower()
         return [_Distribution(n, v) for n, v in self.distributions.items() if wanted is None or n == normal]
 
 
-def _installed(name: str) -> bool:
-    try:
-        importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+_VERSIONS = {"flash_attn": "2.8.3", "flash_attn_3": "3.0.0", "flash_attn_4": "4.0.0", "xformers": "0.0.35"}
+"""Distributions that can be stood in for, and the version that stands in where none is installed."""
+
+_ALSO_CALLED = {"flash_attn_3": ("flashattn-hopper",)}
+_TOP_LEVEL = {"flash_attn_3": "flash_attn_interface", "flash_attn_4": "flash_attn"}
+_OF_FLASH_ATTN_3 = "flash_attn_interface"
+_OF_FLASH_ATTN_4 = "flash_attn.cute"
+
+
+def _version_of(name: str) -> Optional[str]:
+    for spelled in (name, *_ALSO_CALLED.get(name, ())):
+        try:
+            return importlib.metadata.version(spelled)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _flash_attn(attention: Any, versions: Dict[str, str]) -> Dict[str, Callable[[Any], None]]:
+    """The modules of those releases that are there: code tries the newest first, and takes what it finds."""
+    every = flash_attn.modules(attention, versions.get("flash_attn", _VERSIONS["flash_attn"]))
+    found = {name: fill for name, fill in every.items() if _of(name) in versions}
+    if "flash_attn_4" in versions and "flash_attn" not in versions:
+        found["flash_attn"] = _namespace
+    return found
+
+
+def _of(module: str) -> str:
+    """The distribution that a stood-in module belongs to."""
+    if module == _OF_FLASH_ATTN_3:
+        return "flash_attn_3"
+    return "flash_attn_4" if module.startswith(_OF_FLASH_ATTN_4) else module.split(".")[0]
+
+
+def _namespace(module: Any) -> None:
+    """flash_attn where only flash-attn 4 is installed: nothing of its own."""
+    module.__path__ = []
 
 
 @contextlib.contextmanager
@@ -81,20 +118,28 @@ def installed(attention: Any, conditions: Any) -> Iterator[Finder]:
     """
     modules: Dict[str, Callable[[Any], None]] = {}
     distributions: Dict[str, str] = {}
-    version = conditions.flash_attn_version
-    if _installed("flash_attn"):
-        version = conditions.flash_attn_version = importlib.metadata.version("flash_attn")
-    elif "flash_attn" in conditions.stand_ins:
-        distributions["flash_attn"] = version
-    if _installed("flash_attn") or "flash_attn" in conditions.stand_ins:
-        modules.update(flash_attn.modules(attention, version))
-    if _installed("xformers"):
-        modules.update(xformers.modules(attention))
-    elif "xformers" in conditions.stand_ins:
-        distributions["xformers"] = "0.0.35"
+    versions = {}
+    reasons = {}
+    for library, default in _VERSIONS.items():
+        found = _version_of(library)
+        if conditions.missing:  # a real GPU: what works there is left alone
+            if library not in conditions.missing:
+                continue
+            reasons[library] = "{} cannot be imported here: its calls were stood in for".format(library)
+        if found is None and library in (*conditions.stand_ins, *conditions.missing):
+            found = distributions[library] = conditions.flash_attn_version if library == "flash_attn" else default
+            words = "{} is not installed here: its calls were stood in for, as version {} takes them"
+            reasons[library] = words.format(library, found)
+        if found is not None:
+            versions[library] = found
+    if "flash_attn" in versions:
+        conditions.flash_attn_version = versions["flash_attn"]
+    modules.update(_flash_attn(attention, versions))
+    if "xformers" in versions:
         modules.update(xformers.modules(attention))
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in _tops(modules)}
     finder = Finder(modules, distributions)
+    finder.reasons = reasons
     sys.meta_path.insert(0, finder)
     try:
         yield finder
