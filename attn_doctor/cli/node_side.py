@@ -14,8 +14,10 @@ from attn_doctor.cli.delivery import Delivery, failed_report
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.machine import once
 from attn_doctor.machine.target import chosen
+from attn_doctor.model.fingerprint import Importance, importance
 from attn_doctor.model.report import Report
 from attn_doctor.probe.identity import node_name
+from attn_doctor.probe.node import relevant
 from attn_doctor.report.exit_status import Status, styled
 from attn_doctor.wire import report_v1
 
@@ -59,10 +61,7 @@ def examined_once(
     if ranked is None and delivery.folder is None:
         answer = mine()
     else:
-        question = "\0".join(
-            (sys.executable, *sys.argv[1:], str(Path.cwd()), *(os.environ.get(name, "") for name in _DECIDE))
-        )
-        answer, own = once.once(question, mine, rank=ranked, wait=max(_LONGEST, 10 * timeout))
+        answer, own = once.once(_question(alone=ranked is None), mine, rank=ranked, wait=max(_LONGEST, 10 * timeout))
         if not own and ranked is None:
             if answer.report is None:  # it failed there: here as well, and then in words
                 answer = mine()
@@ -71,6 +70,24 @@ def examined_once(
     if raised:
         raise raised[0]
     return answer.status
+
+
+def _question(*, alone: bool) -> str:
+    """All that makes this examination another one than that of a process beside it."""
+    looked_at = dict.fromkeys(_DECIDE)
+    if alone:  # ranks of one launch may differ in what a wrapper sets for each; the first one speaks for them
+        looked_at |= dict.fromkeys(
+            name for name in relevant(os.environ) if importance(f"env.{name}") is not Importance.IGNORED
+        )
+    return "\0".join(
+        (
+            sys.executable,
+            *sys.argv[1:],
+            str(Path.cwd()),
+            node_name(os.environ).name,  # containers of two nodes may share /dev/shm in a test of a cluster
+            *(f"{name}={os.environ.get(name, '')}" for name in looked_at),
+        )
+    )
 
 
 def _asked(python: str | None) -> str:
