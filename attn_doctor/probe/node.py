@@ -61,8 +61,8 @@ def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fa
         value = environment.get(variable)
         seen += value is not None
         notes.known_or_absent(f"env.{variable}", value, "the environment attn-doctor was started with", "not set")
-    for variable in sorted(environment):
-        if variable.startswith(_FAMILIES) and variable not in VARIABLES and re.fullmatch(r"\w+", variable):
+    for variable in relevant(environment):
+        if variable not in VARIABLES:
             seen += 1
             notes.known(
                 f"env.{variable}",
@@ -71,6 +71,15 @@ def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fa
             )
     notes.known("listed.env", seen, "the environment attn-doctor was started with")
     return notes.facts()
+
+
+def relevant(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Those that are set and that are looked at, sorted."""
+    return tuple(
+        name
+        for name in sorted(environment)
+        if name in VARIABLES or (name.startswith(_FAMILIES) and re.fullmatch(r"\w+", name))
+    )
 
 
 def _shown(variable: str, value: str) -> str:
