@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from attn_doctor.cookbook.recipe import Affected, AnyOf, AtLeast, Below, Matches, OneOf, Present
+from attn_doctor.model import fingerprint
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import (
     Acceptance,
@@ -17,7 +18,8 @@ from attn_doctor.model.findings import (
     Safety,
     Severity,
 )
-from attn_doctor.model.report import Examined, LogRead, Report
+from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
+from attn_doctor.model.report import Examined, Failure, LogRead, Report
 
 VERSIONS = (
     "2.5.1",
@@ -152,6 +154,29 @@ def _findings(symptoms: st.SearchStrategy[tuple[Finding, ...]]) -> st.SearchStra
     )
 
 
+traits = st.dictionaries(
+    st.sampled_from(
+        ("packages.torch", "packages.einops", "libraries.libnccl.so.2", "env.NCCL_ALGO", "env.NCCL_HOSTID", "kernel")
+    ),
+    st.one_of(st.none(), _words, st.integers(0, 9), st.builds(Unknown, _words)),
+)
+identities = st.builds(
+    Identity,
+    node=st.builds(NodeName, name=_words, hostname=_words, named_by=_words),
+    environment=st.builds(EnvironmentName, id=_words, prefix=_words, image=st.one_of(st.none(), _words)),
+    cohort=st.builds(
+        Cohort,
+        gpu=st.lists(_words, max_size=2).map(tuple),
+        compute_capability=st.lists(_words, max_size=2).map(tuple),
+        gpu_count=st.one_of(st.none(), st.integers(0, 8)),
+        partition=st.one_of(st.none(), _words),
+        environment=_words,
+    ),
+    fingerprint=traits.map(fingerprint.of),
+    volatile=st.dictionaries(_words, st.one_of(_words, st.none(), st.lists(_words, max_size=2)), max_size=2),
+)
+
+
 findings = _findings(st.lists(_findings(st.just(())), max_size=1).map(tuple))
 reports = st.builds(
     Report,
@@ -192,4 +217,6 @@ reports = st.builds(
         max_size=2,
     ).map(tuple),
     looked_for=st.lists(_words, max_size=2).map(tuple),
+    identity=st.one_of(st.none(), identities),
+    failure=st.one_of(st.none(), st.builds(Failure, what=_words, about=_words, hint=_words)),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -14,7 +15,7 @@ import typer
 from attn_doctor import __version__
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.shared import Format, as_if, each, examined, names, progress, write_report
+from attn_doctor.cli.shared import Format, as_if, each, examined, identify, names, progress, write_report
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.accept import accept
@@ -96,6 +97,7 @@ def check(
 
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 could not examine.
     """
+    began = time.monotonic()
     written = Format.JSON if json_ else format_
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch())
@@ -124,6 +126,7 @@ def check(
             virtual_gpu=None if named is None else asdict(named),
         )
         facts = examine(target, wanted, folder=folder, say=say, asked=asked)
+    identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
     facts = as_if(facts, named, each(assumption))
     diagnosis = accept(judge(facts, picked), acceptances, today=datetime.now(timezone.utc).date())
     status = exit_status.of(diagnosis, fail_on=fail_on, strict=strict)
@@ -137,6 +140,7 @@ def check(
         diagnosis=diagnosis,
         exit_status=int(status),
         facts=facts,
+        identity=identity,
     )
     write_report(report, written, output=output, verbose=verbose, masked=not show_names)
     return status

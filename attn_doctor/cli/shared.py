@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import IO, TypeVar
 
 from attn_doctor.cli import guard
 from attn_doctor.cookbook.gpus import NamedGpu
+from attn_doctor.diagnose import fingerprint
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.machine.files import replace_file
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
+from attn_doctor.model.identity import Identity
 from attn_doctor.model.report import Examined, Report
+from attn_doctor.probe.identity import boot_id, environment_name, node_name
+from attn_doctor.probe.known_packages import BY_NAME
 from attn_doctor.wire import report_v1
 
 T = TypeVar("T")
@@ -46,6 +50,35 @@ def examined(target: Target) -> Examined:
         environment=target.environment_kind,
         because=target.because,
         others=target.others,
+    )
+
+
+def identify(target: Target, facts: FactSet, environment: Mapping[str, str], *, seconds: float) -> Identity:
+    """Who the report is about. `facts` as they were probed, before anything is assumed."""
+    node = node_name(environment)
+    named = environment_name(target, environment, node)
+    home = environment.get("HOME", "")
+    places = fingerprint.Places(
+        folders=(
+            (named.prefix, "prefix"), (str(target.prefix.resolve()), "prefix"),
+            (str(target.told["base_prefix"]), "base_prefix"), (home, "home"),
+        ),
+        hosts=(node.name, node.hostname, node.name.partition(".")[0], node.hostname.partition(".")[0]),
+        users=(environment.get("USER", ""), environment.get("LOGNAME", ""), Path(home).name),
+    )  # fmt: skip
+    return Identity(
+        node=node,
+        environment=named,
+        cohort=fingerprint.cohort_of(
+            facts, partition=environment.get("SLURM_JOB_PARTITION") or None, environment=named.id
+        ),
+        fingerprint=fingerprint.of(facts, packages=BY_NAME, places=places),
+        volatile={
+            "gpu_uuids": [facts.text(f"gpu.{index}.uuid") for index in facts.subjects("gpu")],
+            "boot_id": boot_id(),
+            "slurm_job": environment.get("SLURM_JOB_ID"),
+            "seconds": round(seconds, 3),
+        },
     )
 
 

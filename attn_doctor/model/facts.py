@@ -47,7 +47,7 @@ class Origin(str, Enum):
 
 #: Kinds that come several to a node; each of theirs has a subject: `gpu.0.name`, `package.torch.version`.
 PLURAL_KINDS = frozenset(
-    {"gpu", "package", "import", "extension", "sample", "config", "promotion", "attention", "kernel"}
+    {"gpu", "package", "import", "extension", "library", "sample", "config", "promotion", "attention", "kernel"}
 )
 
 #: The attribute that tells whether one member of a plural kind could be looked at.
@@ -55,6 +55,7 @@ LEADING: Mapping[str, str] = {
     "package": "version",
     "import": "outcome",
     "extension": "needed_libraries",
+    "library": "identity",
     "sample": "outcome",
     "config": "framework",
     "promotion": "call",

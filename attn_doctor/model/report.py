@@ -8,6 +8,7 @@ from typing import Any
 
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
+from attn_doctor.model.identity import Identity
 from attn_doctor.model.trace import Trace
 
 
@@ -40,6 +41,15 @@ class LogRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What kept the doctor from examining: the parts of an AttnDoctorError."""
+
+    what: str
+    about: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One examination."""
 
@@ -62,3 +72,7 @@ class Report:
     """Of `explain` only."""
     looked_for: tuple[str, ...] = ()
     """Of `explain` only: ids of the recipes whose texts were looked for in the logs."""
+    identity: Identity | None = None
+    """Of `check` only: which node and environment this is."""
+    failure: Failure | None = None
+    """Why nothing could be examined; such a report holds nothing else."""

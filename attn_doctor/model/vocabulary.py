@@ -131,7 +131,14 @@ TERMS: tuple[Term, ...] = (
         ("extension.*.glibcxx_needed", _V, "newest GLIBCXX it needs"),
         ("extension.*.gpu_code", _TS, "GPU code in it: sm_90 (machine code), compute_90 (PTX)"),
         ("extension.*.build_id", _T, "ELF build id"),
+        ("extension.*.identity", _T, "its build id and size, or a SHA-256 where it has no build id"),
         ("extension.*.other_python", _TS, "builds of it for other Pythons that lie where this one's should"),
+    ),
+    *_terms(
+        "probe/libraries.py",
+        ("listed.library", _I, "libraries that import torch would load, as far as they matter here"),
+        ("library.*.path", _T, "the file that the loader would take"),
+        ("library.*.identity", _T, "its build id and size, or a SHA-256 where it has no build id"),
     ),
     *_terms(
         "probe/inside_answers.py",

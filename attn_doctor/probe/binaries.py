@@ -8,7 +8,8 @@ from pathlib import Path
 
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact
-from attn_doctor.probe import elf
+from attn_doctor.probe import elf, libraries
+from attn_doctor.probe.elf.identity import identity
 from attn_doctor.probe.noting import Notes
 from attn_doctor.probe.packages import Distribution, Inventory
 
@@ -21,7 +22,7 @@ _MOST_FILES = 400
 
 _ATTRIBUTES = (
     "needed_libraries", "missing_libraries", "missing_symbols", "missing_other_symbols", "needs_cuda_torch",
-    "cxx11_abi", "cudart_major", "glibc_needed", "glibcxx_needed", "gpu_code", "build_id",
+    "cxx11_abi", "cudart_major", "glibc_needed", "glibcxx_needed", "gpu_code", "build_id", "identity",
 )  # fmt: skip
 
 
@@ -37,6 +38,7 @@ def probe(inventory: Inventory, target: Target, environment: Mapping[str, str]) 
         environment=environment,
     ) as view:
         _note_libstdcxx(notes, view)
+        libraries.note(notes, view, inventory)
         if torch_lib is not None:
             _note_torch(notes, torch_lib)
         count = 0
@@ -127,6 +129,11 @@ def _note_extension(notes: Notes, module: str, file: Path, package: str, view: e
         notes.known_or_absent(own + attribute, need.version if need else None, how)
     _note_code(notes, own + "gpu_code", file)
     notes.known_or_absent(own + "build_id", found.build_id, how)
+    told = identity(file)
+    if isinstance(told, elf.Unreadable):
+        notes.unknown(own + "identity", how, str(told))
+    else:
+        notes.known(own + "identity", told, how)
     return True
 
 

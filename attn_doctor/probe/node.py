@@ -33,6 +33,15 @@ VARIABLES = (
 )  # fmt: skip
 
 
+#: And every variable of these libraries: they read more than can be listed, and ranks that differ in one hang.
+_FAMILIES = (
+    "NCCL_", "TORCH_NCCL_", "RCCL_", "TRITON_", "FLASH_ATTENTION_", "FLASH_ATTN_", "XFORMERS_", "NVTE_", "FLA_",
+    "TORCH_CUDNN_",
+)  # fmt: skip
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED")
+_LONGEST_VALUE = 2000
+
+
 def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fact, ...]:
     """Everything but nvcc's version, which costs a process (`start_nvcc`). `root` is another one in tests."""
     notes = Notes()
@@ -52,8 +61,24 @@ def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fa
         value = environment.get(variable)
         seen += value is not None
         notes.known_or_absent(f"env.{variable}", value, "the environment attn-doctor was started with", "not set")
+    for variable in sorted(environment):
+        if variable.startswith(_FAMILIES) and variable not in VARIABLES and re.fullmatch(r"\w+", variable):
+            seen += 1
+            notes.known(
+                f"env.{variable}",
+                _shown(variable, environment[variable]),
+                "the environment attn-doctor was started with",
+            )
     notes.known("listed.env", seen, "the environment attn-doctor was started with")
     return notes.facts()
+
+
+def _shown(variable: str, value: str) -> str:
+    """A value as it may stand in a report that others read."""
+    if _SECRET.search(variable.upper()):
+        return "(set, not shown)"
+    value = re.sub(r"//[^/@\s]+@", "//", value)
+    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value)} characters)"
 
 
 def start_nvcc(environment: Mapping[str, str], *, folder: Path, root: Path = Path("/")) -> Toolkit:

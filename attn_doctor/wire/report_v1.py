@@ -24,7 +24,8 @@ from attn_doctor.model.findings import (
     Safety,
     Severity,
 )
-from attn_doctor.model.report import Examined, LogRead, Report
+from attn_doctor.model.report import Examined, Failure, LogRead, Report
+from attn_doctor.wire import identity_v1
 
 SCHEMA = "attn-doctor/report/v1"
 _SCHEMA_FILE = Path(__file__).with_name("report_v1.schema.json")
@@ -38,6 +39,11 @@ def json_schema() -> str:
 def dumps(report: Report) -> str:
     """The report as JSON text."""
     return json.dumps(to_json(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def line(report: Report) -> str:
+    """The report as JSON text in one line, with its end: for streams of many, and for folders of thousands."""
+    return json.dumps(to_json(report), separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def to_json(report: Report) -> dict[str, Any]:
@@ -80,6 +86,8 @@ def to_json(report: Report) -> dict[str, Any]:
         **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
+        **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
+        **({"failure": asdict(report.failure)} if report.failure is not None else {}),
     }
 
 
@@ -205,6 +213,10 @@ def from_json(written: dict[str, Any]) -> Report:
             for one in written.get("logs", ())
         ),
         looked_for=tuple(written.get("looked_for", ())),
+        identity=identity_v1.from_json(written) if "node" in written else None,
+        failure=Failure(**{key: written["failure"][key] for key in ("what", "about", "hint")})
+        if "failure" in written
+        else None,
     )
 
 

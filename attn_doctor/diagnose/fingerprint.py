@@ -1,0 +1,140 @@
+"""(facts, names) → fingerprint and cohort. Equal nodes give equal ones, wherever their folders lie and whoever asks.
+
+Never from assumed facts: a fingerprint speaks of what is there.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+
+from attn_doctor.model import fingerprint
+from attn_doctor.model.facts import Absent, FactSet, Known, State, Unknown
+from attn_doctor.model.fingerprint import Fingerprint, Trait
+from attn_doctor.model.identity import Cohort
+
+#: Traits that are one fact each. torch's own file is nearer to the truth than its metadata, and carries the build.
+_PLAIN = {
+    "python_release": "python.version",
+    "cuda_runtime": "torch.cuda",
+    "rocm_runtime": "torch.hip",
+    "torch_commit": "torch.git_version",
+    "gpu_count": "listed.gpu",
+    "driver": "driver.version",
+    "driver_cuda": "driver.cuda",
+    "kernel": "node.kernel",
+    "machine": "node.machine",
+    "os": "node.os",
+    "container": "node.container",
+    "glibc": "libc.version",
+}
+
+#: Libraries whose absence is worth a word.
+_NAMED_WHEN_ABSENT = (
+    "libraries.libtorch_cuda.so", "libraries.libnccl.so.2", "libraries.libtriton.so", "libraries.flash_attn_2_cuda",
+    "libraries.xformers._C",
+)  # fmt: skip
+
+
+class Places:
+    """The names that differ between equal nodes, and what stands for each: folders, the node, the user."""
+
+    def __init__(
+        self, *, folders: Iterable[tuple[str, str]] = (), hosts: Iterable[str] = (), users: Iterable[str] = ()
+    ) -> None:
+        """`folders` are (path, word) pairs: (`/opt/venv`, `prefix`). Longer ones are replaced first."""
+        self._folders = sorted(
+            ((path.rstrip("/"), word) for path, word in folders if path.strip("/")), key=lambda one: (-len(one[0]), one)
+        )
+        self._names = [
+            *((name, "node") for name in sorted({*hosts}, key=lambda one: (-len(one), one)) if name),
+            # A user of one or two letters would tear other words apart; root is nobody's name.
+            *((name, "user") for name in sorted({*users}) if len(name) > 2 and name != "root"),
+        ]
+
+    def without(self, text: str) -> str:
+        """The text with `{prefix}`, `{home}`, `{node}`, `{user}` for them."""
+        for path, word in self._folders:
+            text = re.sub(rf"(?<![\w.-]){re.escape(path)}(?![\w-]|\.\w)", f"{{{word}}}", text)
+        for name, word in self._names:
+            text = re.sub(rf"(?<![\w.{{-]){re.escape(name)}(?![\w}}-])", f"{{{word}}}", text)
+        return text
+
+
+def of(facts: FactSet, *, packages: Iterable[str], places: Places) -> Fingerprint:
+    """The fingerprint of these facts. `packages` are the distributions to name even when they are absent."""
+    states: dict[str, State] = {name: facts.fact(fact).state for name, fact in _PLAIN.items()}
+    for package in {*packages, *facts.subjects("package")}:
+        states[f"packages.{package}"] = facts.fact(f"package.{package}.version").state
+    if isinstance(facts.fact("torch.version").state, Known):
+        states["packages.torch"] = facts.fact("torch.version").state
+    states["python"] = _minor(facts.fact("python.version").state)
+    states["compute_capability"] = _of_gpus(facts, "compute_capability")
+    states["gpu"] = _of_gpus(facts, "name")
+    for module in facts.subjects("extension"):
+        states[f"libraries.{module}"] = facts.fact(f"extension.{module}.identity").state
+        states[f"library_path.{module}"] = facts.fact(f"extension.{module}.path").state
+    for library in facts.subjects("library"):
+        states[f"libraries.{library}"] = facts.fact(f"library.{library}.identity").state
+        states[f"library_path.{library}"] = facts.fact(f"library.{library}.path").state
+    for name in _NAMED_WHEN_ABSENT:
+        states.setdefault(name, Absent("not there"))
+    for variable in facts.subjects("env"):
+        state = facts.fact(f"env.{variable}").state
+        if not isinstance(state, Absent):  # unset ones are as many as there are names
+            states[f"env.{variable}"] = state
+    return fingerprint.of({name: _trait(name, state, places) for name, state in states.items()})
+
+
+def cohort_of(facts: FactSet, *, partition: str | None, environment: str) -> Cohort:
+    """The nodes that this one should be like."""
+    count = facts.value("listed.gpu")
+    return Cohort(
+        gpu=_distinct(facts, "name"),
+        compute_capability=_distinct(facts, "compute_capability"),
+        gpu_count=count if isinstance(count, int) else None,
+        partition=partition,
+        environment=environment,
+    )
+
+
+def _trait(name: str, state: State, places: Places) -> Trait:
+    match state:
+        case Known(bool() as yes):
+            return "yes" if yes else "no"
+        case Known(int() as number):
+            return number
+        case Known(str() as path) if name.startswith("library_path."):
+            return places.without(posixpath.normpath(path))  # wheels' RPATHs go up and down again
+        case Known(value):
+            # Only where paths stand: on a node called `h100` the word may be somebody else's.
+            return places.without(str(value)) if name.startswith("env.") else str(value)
+        case Unknown(reason):
+            return Unknown(places.without(reason))
+        case Absent():
+            return None
+    raise AssertionError(state)
+
+
+def _minor(state: State) -> State:
+    if isinstance(state, Known):
+        return Known(".".join(str(state.value).split(".")[:2]))
+    return state
+
+
+def _of_gpus(facts: FactSet, attribute: str) -> State:
+    listed = facts.fact("listed.gpu").state
+    if isinstance(listed, Unknown):
+        return listed
+    for index in facts.subjects("gpu"):
+        state = facts.fact(f"gpu.{index}.{attribute}").state
+        if isinstance(state, Unknown):
+            return state
+    names = _distinct(facts, attribute)
+    return Known(", ".join(names)) if names else Absent("no GPU")
+
+
+def _distinct(facts: FactSet, attribute: str) -> tuple[str, ...]:
+    values = (facts.value(f"gpu.{index}.{attribute}") for index in facts.subjects("gpu"))
+    return tuple(sorted({str(value) for value in values if value is not None}))
