@@ -179,9 +179,7 @@ def _voted(name: str, values: Mapping[int, int], total: int, gathered: Gathered)
     return _Fact(name, dict(values), best, _shown(gathered, best))
 
 
-def _theirs(
-    gathered: Gathered, holders: Iterable[int], judged: Mapping[str, _Fact]
-) -> dict[int, dict[str, int]]:
+def _theirs(gathered: Gathered, holders: Iterable[int], judged: Mapping[str, _Fact]) -> dict[int, dict[str, int]]:
     """Of each fingerprint, its pairs of the facts that vary."""
     wanted = {pair for fact in judged.values() for pair in fact.counts if pair != _NOT_THERE}
     return {

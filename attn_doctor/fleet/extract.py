@@ -22,9 +22,7 @@ class _NoReport(Exception):
     """Why not."""
 
 
-def report_of(
-    data: bytes, *, source: str, node: str | None = None, task: int | None = None
-) -> NodeReport | Unreadable:
+def report_of(data: bytes, *, source: str, node: str | None = None, task: int | None = None) -> NodeReport | Unreadable:
     """Reads one report; `node` and `task` say who sent it, as far as the pipe or the file's name told."""
     try:
         return _read(_parsed(data), task)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -99,6 +99,22 @@ class Gathered:
         for arrival in arrivals:
             self.add(arrival)
 
+    def places(self, order: Sequence[str], *, proven: bool) -> dict[int, str]:
+        """Node of each task number: its place in the job, if what is known of the others agrees with that. `proven`:
+        at least one of them has to be known."""
+        agree = all(task < len(order) and _short(order[task]) == _short(node) for task, node in self.tasks.items())
+        return dict(enumerate(order)) if agree and (self.tasks or not proven) else {}
+
+    def close_round(self, order: Sequence[str]) -> dict[int, str]:
+        """Names the tasks of one launch by the nodes it was asked for, and forgets their numbers."""
+        found = self.places(order, proven=False)
+        self.unreadable = [
+            replace(one, node=one.node or found.get(one.task), task=None) if one.task is not None else one
+            for one in self.unreadable
+        ]
+        self.tasks.clear()
+        return found
+
     def every(self) -> Iterator[tuple[str, Record]]:
         """(environment, record) of each."""
         for (_, environment, _), records in self.records.items():
@@ -143,6 +159,11 @@ class Gathered:
         """The pair's number, None where no report has it."""
         return self._numbers.get((name, _compared(value)))
 
+    def value(self, number: int) -> Any:
+        """A pair's value as JSON has it."""
+        text = self.pairs[number].text
+        return json.loads(text[1:]) if text.startswith("\0") else text
+
     def _pair(self, name: str, value: Any) -> int:
         text = _compared(value)
         shown = _shown(value)
@@ -184,6 +205,10 @@ def _two_machines(one: Record, other: Record) -> bool:
     if not first.boot or not second.boot or first.boot == second.boot:
         return False
     return _seconds_apart(one.created, other.created) < _RESTART
+
+
+def _short(node: str) -> str:
+    return node.partition(".")[0]
 
 
 def _seconds_apart(one: str, other: str) -> float:

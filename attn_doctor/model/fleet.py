@@ -173,7 +173,10 @@ class FleetVerdict:
     failing: tuple[FailedBy, ...]
     """Findings that gate."""
     warned: tuple[FailedBy, ...]
-    unexamined: tuple[str, ...]
+    unexamined: tuple[tuple[str, str], ...]
+    """(node, why) of those whose report says that it could not examine."""
+    not_deep: tuple[str, ...]
+    """Asked for a deep examination, of which no report came."""
     open_questions: tuple[tuple[str, tuple[str, ...]], ...]
     cohorts: tuple[Cohort, ...]
     repeated: tuple[str, ...]
