@@ -94,3 +94,19 @@ def test_every_bound_has_a_reason() -> None:
     block = text[text.index("dependencies = [") : text.index("[project.optional")]
 
     assert [line for line in block.splitlines() if ">=" in line and "#" not in line and "tomli" not in line] == []
+
+
+def test_nothing_of_the_project_is_ignored() -> None:
+    """A name in .gitignore hides no file that belongs to the project: a clone has what a checkout has."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    folders = ("attn_doctor", "recipes", "tests", "bench", "docs")
+    listed = subprocess.run(
+        ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "--", *folders],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+
+    assert [file for file in listed.stdout.splitlines() if not re.search(r"__pycache__/|\.\w+_cache/", file)] == []

@@ -14,14 +14,16 @@ import typer
 
 from attn_doctor import __version__
 from attn_doctor.cli import started
+from attn_doctor.cli.delivery import CheckFormat, Delivery
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.shared import Format, as_if, each, examined, identify, names, progress, write_report
+from attn_doctor.cli.node_side import examined_once
+from attn_doctor.cli.shared import as_if, each, examined, identify, names, progress
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
+from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.judge import judge
-from attn_doctor.machine.files import check_output
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import TargetQuestion
 from attn_doctor.model.facts import FactSet, Origin
@@ -29,6 +31,7 @@ from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 from attn_doctor.probe.examine import NodeQuestions, Wanted, examine
 from attn_doctor.report import exit_status
+from attn_doctor.report.exit_status import ExitStyle
 
 
 @guarded
@@ -81,11 +84,28 @@ def check(
     timeout: Annotated[
         float, typer.Option(min=1.0, max=86400.0, metavar="SECONDS", help="Limit for each import and each sample.")
     ] = 60.0,
-    format_: Annotated[Format, typer.Option("--format", help="How the report is written.")] = Format.TEXT,
+    format_: Annotated[
+        CheckFormat | None,
+        typer.Option("--format", help="How the report is written; text, unless --output names a folder."),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the report there instead of to standard output.")
+        str | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="Write the report there instead of to standard output; into a folder (DIR/ makes it) as "
+            "<node>.<environment>.json.",
+        ),
     ] = None,
+    prometheus: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Metrics as well, for node_exporter's textfile collector.")
+    ] = None,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="Exit with 0 whatever is found: the report is the verdict.")
+    ] = False,
+    exit_style: Annotated[
+        ExitStyle, typer.Option(help="Whose exit statuses: ours, Nagios', node-problem-detector's.")
+    ] = ExitStyle.DEFAULT,
     show_names: Annotated[
         bool, typer.Option("--show-names", help="Leave user and host names in the markdown report.")
     ] = False,
@@ -97,53 +117,63 @@ def check(
 
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 could not examine.
     """
-    began = time.monotonic()
-    written = Format.JSON if json_ else format_
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(scratch())
-        # Processes that only look are started first: what the person gave is read while they work.
-        early = None if command else stack.enter_context(_early(python, folder))
-        picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
-        named = named_gpu(gpu) if gpu is not None else None
-        acceptances = accepted.read(accept_file) if accept_file else ()
-        assume(FactSet(), each(assumption))
-        if command or early is None:
-            from attn_doctor.cli import run_command
-
-            return run_command.run(
-                command or [], picked, python=python, gpu=gpu, assumptions=each(assumption), verbose=verbose
-            )
-        if output is not None:
-            check_output(output)
-        say = stack.enter_context(progress())
-        question, asked = early
-        target = question.answer(timeout)
-        wanted = Wanted(
-            quick=quick,
-            samples=samples,
-            timeout=timeout,
-            configs=each(config),
-            virtual_gpu=None if named is None else asdict(named),
-        )
-        facts = examine(target, wanted, folder=folder, say=say, asked=asked)
-    identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
-    facts = as_if(facts, named, each(assumption))
-    diagnosis = accept(judge(facts, picked), acceptances, today=datetime.now(timezone.utc).date())
-    status = exit_status.of(diagnosis, fail_on=fail_on, strict=strict)
-    report = Report(
-        command="check",
-        doctor_version=__version__,
-        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        examined=examined(target),
-        quick=quick,
-        assumed=tuple(str(fact.name) for fact in facts.values() if fact.origin is Origin.ASSUMED),
-        diagnosis=diagnosis,
-        exit_status=int(status),
-        facts=facts,
-        identity=identity,
+    delivery = Delivery(
+        form=CheckFormat.JSON if json_ else format_,
+        output=output,
+        prometheus=prometheus,
+        style=exit_style,
+        exit_zero=exit_zero,
+        verbose=verbose,
+        masked=not show_names,
     )
-    write_report(report, written, output=output, verbose=verbose, masked=not show_names)
-    return status
+
+    def picked() -> tuple[Recipe, ...]:
+        chosen = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
+        assume(FactSet(), each(assumption))
+        return chosen
+
+    if command:
+        from attn_doctor.cli import run_command
+
+        return run_command.run(command, picked(), python=python, gpu=gpu, assumptions=each(assumption), verbose=verbose)
+
+    def look() -> Report:
+        began = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(scratch())
+            # Processes that only look are started first: what the person gave is read while they work.
+            question, asked = stack.enter_context(_early(python, folder))
+            judged_by = picked()
+            named = named_gpu(gpu) if gpu is not None else None
+            acceptances = accepted.read(accept_file) if accept_file else ()
+            say = stack.enter_context(progress())
+            target = question.answer(timeout)
+            wanted = Wanted(
+                quick=quick,
+                samples=samples,
+                timeout=timeout,
+                configs=each(config),
+                virtual_gpu=None if named is None else asdict(named),
+            )
+            facts = examine(target, wanted, folder=folder, say=say, asked=asked)
+        identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
+        facts = as_if(facts, named, each(assumption))
+        diagnosis = accept(judge(facts, judged_by), acceptances, today=datetime.now(timezone.utc).date())
+        return Report(
+            command="check",
+            doctor_version=__version__,
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            examined=examined(target),
+            quick=quick,
+            assumed=tuple(str(fact.name) for fact in facts.values() if fact.origin is Origin.ASSUMED),
+            diagnosis=diagnosis,
+            exit_status=int(exit_status.of(diagnosis, fail_on=fail_on, strict=strict)),
+            facts=facts,
+            identity=identity,
+        )
+
+    delivery.prepare()
+    return examined_once(look, delivery, python=python, quick=quick, timeout=timeout)
 
 
 @contextlib.contextmanager

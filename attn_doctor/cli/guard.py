@@ -16,8 +16,9 @@ from types import FrameType
 from typing import NoReturn, ParamSpec
 
 from attn_doctor import __version__
+from attn_doctor.cli import started
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.report.exit_status import Status
+from attn_doctor.report.exit_status import ExitStyle, Status, styled
 
 P = ParamSpec("P")
 
@@ -28,25 +29,31 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
     @functools.wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
         signal.signal(signal.SIGTERM, _terminated)
+        style = options.get("exit_style")
+        started.in_command = True
         try:
             status = command(*arguments, **options)
             sys.stdout.flush()
         except AttnDoctorError as error:
             tell(error)
-            status = error.exit_status
+            status = _styled(error.exit_status, style)
         except BrokenPipeError:
             close_stdout()
             status = Status.HEALTHY
         except OSError as error:
-            status = no_room(error)
+            status = _styled(no_room(error), style)
         except KeyboardInterrupt:
             print("attn-doctor: interrupted", file=sys.stderr)  # noqa: T201
             status = Status.INTERRUPTED
         except Exception:  # whatever escapes is a bug of ours
-            status = our_bug()
+            status = _styled(our_bug(), style)
         raise SystemExit(int(status))
 
     return run
+
+
+def _styled(status: int, style: object) -> int:
+    return styled(status, style) if isinstance(style, ExitStyle) else status
 
 
 def close_stdout() -> None:

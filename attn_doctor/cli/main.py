@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from typing import Annotated
 
@@ -10,10 +11,13 @@ import typer
 
 from attn_doctor import __version__
 from attn_doctor.cli import guard, started
+from attn_doctor.report.exit_status import ExitStyle, Status, styled
 
 #: In the order of the help. `name: module, function`, or None for a group of commands called `app`.
 COMMANDS: dict[str, tuple[str, str | None]] = {
     "check": ("check", "check"),
+    "status": ("status", "status"),
+    "compare": ("compare", "compare"),
     "explain": ("explain", "explain"),
     "trace": ("trace", "trace"),
     "fix": ("fix", "fix"),
@@ -65,6 +69,15 @@ def build(arguments: list[str]) -> typer.Typer:
     return app
 
 
+def _style(arguments: list[str]) -> ExitStyle:
+    """The --exit-style of arguments that could not be parsed."""
+    words = " ".join(arguments).replace("--exit-style=", "--exit-style ").split()
+    for flag, value in itertools.pairwise(words):
+        if flag == "--exit-style" and value in {style.value for style in ExitStyle}:
+            return ExitStyle(value)
+    return ExitStyle.DEFAULT
+
+
 def main(*, as_module: bool = False) -> int:
     """Runs the command line; gives the exit status."""
     started.as_module = as_module
@@ -72,7 +85,10 @@ def main(*, as_module: bool = False) -> int:
         build(sys.argv[1:])()
         sys.stdout.flush()
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        # Refused by the parser, which knows no styles: Nagios would take 2 for critical.
+        refused = status == Status.USAGE and not started.in_command
+        return styled(status, _style(sys.argv[1:])) if refused else status
     except BrokenPipeError:
         guard.close_stdout()
     except OSError as error:

@@ -3,3 +3,5 @@
 from __future__ import annotations
 
 as_module = False
+#: The parser is through: what ends the process from here on is a command.
+in_command = False

@@ -6,6 +6,7 @@ Not here: the child in which it happens (forked.py).
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import signal
 import time
@@ -138,7 +139,9 @@ def _without_telling(ended: forked.Ended) -> Dict[str, Any]:
         found = {"outcome": "not_examined"}
     found["seconds"] = ended.seconds
     if ended.frames and (ended.hung or ended.signal is not None):
-        innermost = ended.frames[0]
+        # ctypes.CDLL and its kin die in the standard library: what called it is the line to look at
+        told = [frame for frame in ended.frames if not _of_standard_library(frame["file"])]
+        innermost = (told or ended.frames)[0]
         found["where"] = "{}:{}".format(innermost["file"], innermost["line"])
         found["frames"] = ended.frames[:_LINES]
     if ended.trouble is not None:
@@ -227,7 +230,14 @@ def _frames(error: BaseException) -> List[traceback.FrameSummary]:
 
 def _where(error: BaseException) -> Optional[str]:
     frames = _frames(error)
+    frames = [frame for frame in frames if not _of_standard_library(frame.filename)] or frames
     return "{}:{}".format(frames[-1].filename, frames[-1].lineno) if frames else None
+
+
+def _of_standard_library(file: str) -> bool:
+    folder = os.path.dirname(os.__file__) + os.sep
+    packages = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+    return file.startswith(folder) and not any(name in file for name in packages)
 
 
 def _traceback(error: BaseException) -> str:

@@ -10,20 +10,32 @@ from pathlib import Path
 from attn_doctor.errors import BadInput
 
 
-def check_output(file: Path) -> None:
+def check_output(file: Path, *, flag: str = "--output") -> None:
     """Raises BadInput when a report could not be written there, before anything is examined for it."""
     hint = "Name a file in a folder that can be written."
     if file.is_dir():
-        raise BadInput("that is a folder, not a file", about=f"--output {file}", hint=hint)
+        raise BadInput("that is a folder, not a file", about=f"{flag} {file}", hint=hint)
     file = file.resolve()
     if file.exists() and not file.is_file():
         return
     if not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise BadInput("the folder is not there or cannot be written", about=f"--output {file}", hint=hint)
+        raise BadInput("the folder is not there or cannot be written", about=f"{flag} {file}", hint=hint)
 
 
-def replace_file(file: Path, text: str) -> None:
-    """Puts a new file in the place of an old one, or leaves the old one as it was.
+def check_folder(folder: Path, *, make: bool, flag: str) -> None:
+    """The same for a folder that files are to be put in; `make` it where it is not there."""
+    hint = "Name a folder that can be written."
+    try:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"the folder cannot be made: {error.strerror}", about=f"{flag} {folder}", hint=hint) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput("the folder cannot be written", about=f"{flag} {folder}", hint=hint)
+
+
+def replace_file(file: Path, text: str, *, mode: int | None = None) -> None:
+    """Puts a new file in the place of an old one, or leaves the old one as it was. `mode`: the umask's, or the old one.
 
     Raises BadInput where it cannot be written.
     """
@@ -42,7 +54,9 @@ def replace_file(file: Path, text: str) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         # mkstemp makes private files; a report keeps the mode of the one it replaces, or what the umask gives.
-        os.chmod(part, file.stat().st_mode & 0o7777 if file.exists() else 0o666 & ~_umask())  # noqa: PTH101
+        if mode is None:
+            mode = file.stat().st_mode & 0o7777 if file.exists() else 0o666 & ~_umask()
+        os.chmod(part, mode)  # noqa: PTH101
         Path(part).replace(file)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from attn_doctor.model.findings import Diagnosis, Severity
 
@@ -21,9 +21,36 @@ class Status(IntEnum):
     TERMINATED = 143
 
 
+class ExitStyle(str, Enum):
+    """Whose numbers a process ends with."""
+
+    DEFAULT = "default"
+    NAGIOS = "nagios"
+    NPD = "npd"
+
+
 def of(diagnosis: Diagnosis, *, fail_on: Severity, strict: bool) -> Status:
     """What findings and open questions come to; accepted findings do not gate."""
     gates = any(finding.severity.rank <= fail_on.rank for finding in diagnosis.findings if finding.accepted is None)
     if gates:
         return Status.FOUND
     return Status.COULD_NOT_EXAMINE if strict and diagnosis.open_questions else Status.HEALTHY
+
+
+def styled(status: int, style: ExitStyle, *, worst: Severity = Severity.ERROR) -> int:
+    """The number that another program knows for it; `worst` is the gravest finding.
+
+    Nagios, Icinga and facebookresearch/gcm: 0 OK, 1 warning, 2 critical, 3 unknown
+    (https://nagios-plugins.org/doc/guidelines.html#AEN78). Kubernetes' node-problem-detector: 0 OK, 1 not OK, 2 or more
+    unknown (https://github.com/kubernetes/node-problem-detector/blob/master/docs/custom_plugin_monitor.md). What does
+    not gate is OK in each of them: a warning about what nobody here uses must not turn a thousand nodes yellow.
+    """
+    match style:
+        case ExitStyle.DEFAULT:
+            return status
+        case ExitStyle.NAGIOS:
+            if status == Status.FOUND:
+                return 2 if worst is Severity.ERROR else 1
+            return 0 if status == Status.HEALTHY else 3
+        case ExitStyle.NPD:
+            return status if status in (Status.HEALTHY, Status.FOUND) else 2

@@ -28,6 +28,8 @@ from attn_doctor.model.report import Examined, Failure, LogRead, Report
 from attn_doctor.wire import identity_v1
 
 SCHEMA = "attn-doctor/report/v1"
+#: Real ones have some 50 kB.
+_LARGEST = 64 << 20
 _SCHEMA_FILE = Path(__file__).with_name("report_v1.schema.json")
 
 
@@ -154,6 +156,30 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
+def read(file: Path, *, about: str = "") -> Report:
+    """The report in a file.
+
+    Raises BadInput when it cannot be read or is no report of this format.
+    """
+    about = about or str(file)
+    hint = "Give a file written by `attn-doctor check --json`."
+    try:
+        # Not open() at once: a FIFO of that name would make it wait for ever.
+        if not file.is_file():
+            there = "that is no file" if file.exists() else "there is no such file"
+            raise BadInput(there, about=about, hint=hint)
+        if file.stat().st_size > _LARGEST:
+            raise BadInput(f"the file is larger than {_LARGEST >> 20} MiB", about=about, hint=hint)
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"the report cannot be read: {error.strerror}", about=about, hint=hint) from None
+    except UnicodeDecodeError:
+        raise BadInput("the report is not UTF-8", about=about, hint=hint) from None
+    except ValueError as error:  # a NUL in the name
+        raise BadInput(f"the report cannot be read: {error}", about=about, hint=hint) from None
+    return loads(text, about=about)
+
+
 def loads(text: str, *, about: str) -> Report:
     """A report from JSON text.
 
@@ -164,11 +190,13 @@ def loads(text: str, *, about: str) -> Report:
         written = json.loads(text)
     except ValueError as error:
         raise BadInput(f"the report is not JSON: {error}", about=about, hint=hint) from None
+    except RecursionError:
+        raise BadInput("the report is not one of ours: it is nested too deeply", about=about, hint=hint) from None
     if not isinstance(written, dict) or written.get("schema") != SCHEMA:
         raise BadInput(f"the file is not a report of the format {SCHEMA}", about=about, hint=hint)
     try:
         return from_json(written)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise BadInput(f"the report is damaged: {type(error).__name__}: {error}", about=about, hint=hint) from None
 
 
@@ -178,6 +206,9 @@ def from_json(written: dict[str, Any]) -> Report:
     Raises KeyError, TypeError or ValueError for what is no report.
     """
     target = written["target"]
+    _hold(written, str, "command", "doctor_version", "created")
+    _hold(written, bool, "quick")
+    _hold(written["summary"], int, "exit_status")
     return Report(
         command=written["command"],
         doctor_version=written["doctor_version"],
@@ -220,6 +251,13 @@ def from_json(written: dict[str, Any]) -> Report:
     )
 
 
+def _hold(written: Any, kind: type, *names: str | int) -> None:
+    """Raises TypeError when one of these keys holds something else: a damaged file is told before it is used."""
+    for name in names:
+        if not isinstance(written[name], kind) or (kind is int and isinstance(written[name], bool)):
+            raise TypeError(f"{name} is {str(written[name])[:40]!r}")
+
+
 def _read_fact(name: str, written: dict[str, Any]) -> Fact:
     state: State
     match written["state"]:
@@ -244,6 +282,10 @@ def _read_value(value: Any) -> Value:
 
 def _read_finding(written: dict[str, Any]) -> Finding:
     accepted = written["accepted"]
+    _hold(written, str, "id", "title", "certainty", "library", "what", "why", "known_problems", "status", "origin")
+    _hold(written, list, "aliases", "subjects", "references")
+    for name in ("aliases", "subjects", "references"):
+        _hold(dict(enumerate(written[name])), str, *range(len(written[name])))
     return Finding(
         id=written["id"],
         aliases=tuple(written["aliases"]),

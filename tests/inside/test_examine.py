@@ -174,8 +174,15 @@ class TestCrashed:
             signal.SIGSEGV,
             "SIGSEGV",
         )
-        assert f"{path}:2" in [f"{f['file']}:{f['line']}" for f in crashed["frames"]]
+        assert crashed["where"] == f"{path}:2", "not the line of ctypes that died"
         assert found["json"]["outcome"] == "imported"
+
+    def test_error_of_the_standard_library(self, patient):
+        """An error raised in the standard library is placed at the line of the package that called it."""
+        path = patient.stub("flash_attn", "import ctypes\n\nctypes.CDLL('libcudart.so.99')\n")
+        found = patient.examine("flash_attn")["flash_attn"]
+
+        assert (found["outcome"], found["where"]) == ("failed", f"{path}:3")
 
     def test_abort_with_a_message(self, patient):
         """An abort keeps what was written last."""

@@ -24,6 +24,7 @@ _TRACED = (
     "symlink,symlinkat,truncate,chmod,fchmodat,chown,lchown,fchownat,utimensat,utimes,futimesat,setxattr,lsetxattr,"
     "removexattr,socket,connect,bind,sendto,sendmsg,sendmmsg,chdir,clone,clone3,fork,vfork"
 )
+_STRACE = ("strace", "-ff", "-y", "-qq", "-s", "4096", "-e", "signal=none", "-e")
 _FOR_NOBODY = ("/dev/null", "/dev/tty")
 
 
@@ -64,56 +65,62 @@ class Traced:
 def _trace(folder: Path, *arguments: object, **changes: str | None) -> Traced:
     """Runs the command line under strace; temporary folders are made in `folder`/tmp."""
     (folder / "tmp").mkdir(exist_ok=True)
-    log = folder / "strace.log"
+    logs = folder / "strace"
+    logs.mkdir(exist_ok=True)
     line = command(*arguments)
     environment = clean_environment(TMPDIR=str(folder / "tmp"), **changes)
     # What `pip install` compiles is compiled here first; it is nothing that `check` itself wants to write.
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(CHECKOUT / "attn_doctor")], check=False)
     done = subprocess.run(
-        # -y names the folder behind each number, so that relative paths can be told
-        ["strace", "-f", "-y", "-qq", "-s", "4096", "-e", f"trace={_TRACED}", "-e", "signal=none", "-o", log, *line],
+        # -y names the folder behind each number, so that relative paths can be told. One log for each process: in a
+        # common one a call that another process interrupts is cut in two, and a chdir was lost that way.
+        [*_STRACE, f"trace={_TRACED}", "-o", str(logs / "of"), *line],
         capture_output=True,
         text=True,
         timeout=300,
         cwd=CHECKOUT,
         env=environment,
     )
-    lines = log.read_text(errors="replace").splitlines()
+    lines = {log.suffix[1:]: log.read_text(errors="replace").splitlines() for log in logs.iterdir()}
     return Traced(
         status=done.returncode,
         stderr=done.stderr,
         changed=tuple(_changes(lines)),
-        network=tuple(line for line in lines if "AF_INET" in line),
+        network=tuple(line for one in lines.values() for line in one if "AF_INET" in line),
     )
 
 
-_CALL = re.compile(r"^(?P<pid>\d+) +(?P<name>\w+)\((?P<rest>.*)")
+_CALL = re.compile(r"^(?P<name>\w+)\((?P<rest>.*)")
 _PATH = re.compile(r'(?:(?:AT_FDCWD|\d+)(?:<(?P<at>[^>]*)>)?, )?"(?P<path>(?:[^"\\]|\\.)*)"')
-_FORKS = ("clone", "clone3", "fork", "vfork")
+_FORK = re.compile(r"^(?:clone3?|v?fork)\(.* = (?P<child>\d+)$")
 
 
-def _changes(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Paths that a line changes; a failed attempt counts, since it would have been a change elsewhere.
+def _changes(logs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
+    """Paths that a process (pid: its lines) changes; a failed attempt counts, it would have been a change elsewhere.
 
-    Old calls (mkdir, rename, unlink) name no folder that a path counts from: each process's own is followed.
+    Old calls (mkdir, rename, unlink) name no folder that a path counts from: each process's own is followed, from the
+    one that its parent had when it was forked.
     """
-    current: dict[str, str] = {}
-    parent = ""
-    for line in lines:
-        call = _CALL.match(line)
-        if call is None:
-            continue
-        pid, name, rest = call["pid"], call["name"], call["rest"]
-        here = current.setdefault(pid, current.get(parent, str(CHECKOUT)))
-        paths = [os.path.normpath(Path(found["at"] or here) / found["path"]) for found in _PATH.finditer(rest)]
-        if name in _FORKS:
-            parent = pid  # a child's first line may come before the number that the parent gets back
-        elif name == "chdir" and rest.endswith(" = 0"):
-            current[pid] = paths[0]
-        elif name in ("open", "openat", "openat2") and not re.search(r"O_(WRONLY|RDWR|CREAT|TRUNC)", rest):
-            continue
-        elif name not in ("socket", "connect", "bind", "sendto", "sendmsg", "sendmmsg", "chdir"):
-            yield from ((path, line) for path in paths)
+    forked = {found["child"] for lines in logs.values() for line in lines if (found := _FORK.match(line))}
+    started = [(pid, str(CHECKOUT)) for pid in logs if pid not in forked]
+    while started:
+        pid, here = started.pop()
+        for line in logs.get(pid, ()):
+            fork = _FORK.match(line)
+            if fork is not None:
+                started.append((fork["child"], here))
+                continue
+            call = _CALL.match(line)
+            if call is None:
+                continue
+            name, rest = call["name"], call["rest"]
+            paths = [os.path.normpath(Path(found["at"] or here) / found["path"]) for found in _PATH.finditer(rest)]
+            if name == "chdir":
+                here = paths[0] if rest.endswith(" = 0") else here
+            elif name in ("open", "openat", "openat2") and not re.search(r"O_(WRONLY|RDWR|CREAT|TRUNC)", rest):
+                continue
+            elif name not in ("socket", "connect", "bind", "sendto", "sendmsg", "sendmmsg"):
+                yield from ((path, line) for path in paths)
 
 
 def _listing(*folders: Path) -> dict[str, tuple[int, int, int, str]]:

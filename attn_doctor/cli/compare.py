@@ -1,0 +1,39 @@
+"""`attn-doctor compare OLD NEW`: what has changed since it worked, or between two nodes that should be equal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attn_doctor.cli.guard import guarded
+from attn_doctor.diagnose import compare as comparing
+from attn_doctor.report import compare_text
+from attn_doctor.report.exit_status import Status
+from attn_doctor.wire import report_v1
+
+
+@guarded
+def compare(
+    old: Annotated[Path, typer.Argument(metavar="OLD.json", help="A report of `check --json`, or of --output DIR.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW.json", help="A later one, or another node's.")],
+    json_: Annotated[bool, typer.Option("--json", help="As JSON (attn-doctor/compare/v1).")] = False,
+) -> int:
+    """Say in what two reports differ: critical facts apart from benign ones, findings gone and new.
+
+    Exit status: 0 the same or benign, 1 critical drift or a new error, 2 bad files, 3 a critical fact could not be
+    looked at on one side.
+    """
+    before = report_v1.read(old)
+    after = report_v1.read(new)
+    found = comparing.compare(before, after, about=(str(old), str(new)))
+    if json_:
+        sys.stdout.write(json.dumps(compare_text.to_json(found, before, after), indent=2, ensure_ascii=False) + "\n")
+    else:
+        compare_text.write(found, before, after, sys.stdout)
+    if found.drifted:
+        return Status.FOUND
+    return Status.COULD_NOT_EXAMINE if found.open else Status.HEALTHY

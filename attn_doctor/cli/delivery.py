@@ -1,0 +1,191 @@
+"""Where the report of a `check` goes: standard output, a file, a folder of reports, metrics; and the exit status.
+
+What cannot be written in one place is still written in the others, and the report of an examination that nobody could
+keep goes to standard output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from enum import Enum
+from pathlib import Path
+
+from attn_doctor import __version__
+from attn_doctor.cli import guard
+from attn_doctor.cli.shared import Format, write_report
+from attn_doctor.errors import AttnDoctorError
+from attn_doctor.machine import files
+from attn_doctor.model import fingerprint
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Diagnosis, Severity
+from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
+from attn_doctor.model.report import Examined, Failure, Report
+from attn_doctor.report.exit_status import ExitStyle, Status, styled
+from attn_doctor.wire import chunks, report_v1
+
+
+class CheckFormat(str, Enum):
+    """How the report of a `check` is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    NDJSON = "ndjson"
+    MARKDOWN = "markdown"
+    CHUNKS = "chunks"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What a person asked for."""
+
+    form: CheckFormat | None
+    """None: text, unless there is a folder."""
+    output: str | None
+    prometheus: Path | None = None
+    style: ExitStyle = ExitStyle.DEFAULT
+    exit_zero: bool = False
+    verbose: bool = False
+    masked: bool = True
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of reports, when --output names one: it is there, or its name ends with a slash."""
+        if self.output is None or not (self.output.endswith("/") or Path(self.output).is_dir()):
+            return None
+        return Path(self.output)
+
+    @property
+    def tells_failures(self) -> bool:
+        """Somebody collects reports: one that says why there is no examination beats silence."""
+        collected = self.form in (CheckFormat.NDJSON, CheckFormat.CHUNKS, CheckFormat.SUMMARY)
+        return collected or self.exit_zero or self.folder is not None or self.prometheus is not None
+
+    def prepare(self) -> None:
+        """Raises BadInput when something could not be written, before anything is examined for it."""
+        if self.folder is not None:
+            files.check_folder(self.folder, make=(self.output or "").endswith("/"), flag="--output")
+        elif self.output is not None:
+            files.check_output(Path(self.output))
+        if self.prometheus is not None:
+            files.check_output(self.prometheus, flag="--prometheus")
+
+    def deliver(self, report: Report, *, mine: bool = True, outdates: str = "") -> None:
+        """Writes the report wherever it is wanted. `mine`: found by this process and not by another rank's.
+
+        `outdates` is the id of the failure that this report makes obsolete. Raises AttnDoctorError in the end when
+        something could not be written.
+        """
+        failed: list[AttnDoctorError] = []
+        if self.folder is None or self.form is not None:
+            with _kept(failed):
+                self._print(report, None if self.folder is not None or self.output is None else Path(self.output))
+        if self.folder is not None and mine and report.identity is not None:
+            with _kept(failed):
+                files.replace_file(self.folder / report.identity.file_name, report_v1.line(report))
+                self._forget(report, outdates)
+            if failed and self.form is None:
+                sys.stdout.write(report_v1.line(report))  # the examination is not lost with the disk
+        if self.prometheus is not None:
+            from attn_doctor.report import prometheus
+
+            with _kept(failed):
+                files.replace_file(self.prometheus, prometheus.text(report), mode=0o644)
+        if failed:
+            first = failed[0]
+            about = "\n".join(one.about for one in failed)
+            raise AttnDoctorError(first.what, about=about, hint=first.hint)
+
+    def ends_with(self, report: Report) -> int:
+        """The exit status for a report that was delivered."""
+        if self.exit_zero:
+            return 0
+        gating = [one.severity for one in report.diagnosis.findings if one.accepted is None]
+        worst = min(gating, key=lambda severity: severity.rank, default=Severity.ERROR)
+        return styled(report.exit_status, self.style, worst=worst)
+
+    def _print(self, report: Report, output: Path | None) -> None:
+        if self.form in (CheckFormat.NDJSON, CheckFormat.CHUNKS, CheckFormat.SUMMARY):
+            text = self._collected(report)
+            if output is not None:
+                files.replace_file(output, text)
+                return
+            try:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                guard.close_stdout()
+            return
+        form = Format((self.form or CheckFormat.TEXT).value)
+        if report.failure is None or form is Format.JSON:
+            write_report(report, form, output=output, verbose=self.verbose, masked=self.masked)
+
+    def _collected(self, report: Report) -> str:
+        if self.form is CheckFormat.NDJSON:
+            return report_v1.line(report)
+        if self.form is CheckFormat.SUMMARY:
+            from attn_doctor.report import summary
+
+            return summary.text(report)
+        node = report.identity.node.name if report.identity else "unknown"
+        return "".join(f"{frame}\n" for frame in chunks.frames(node, report_v1.line(report)))
+
+    def _forget(self, report: Report, outdates: str) -> None:
+        """Takes an earlier failure of this environment out of the folder, now that it was examined."""
+        if self.folder is None or report.identity is None or not outdates:
+            return
+        environment = replace(report.identity.environment, id=outdates)
+        earlier = replace(report.identity, environment=environment)
+        if report.failure is None and earlier.file_name != report.identity.file_name:
+            with contextlib.suppress(OSError):
+                (self.folder / earlier.file_name).unlink(missing_ok=True)
+
+
+def failed_report(error: Exception, node: NodeName, *, environment: str, asked: str, quick: bool) -> Report:
+    """The report of an examination that did not come about. `environment` is its id, `asked` the interpreter asked."""
+    if isinstance(error, AttnDoctorError):
+        failure, status = Failure(what=error.what, about=error.about, hint=error.hint), error.exit_status
+    else:
+        status = Status.OUR_BUG
+        failure = Failure(
+            what=f"a bug of attn-doctor: {type(error).__name__}: {error}"[:500],
+            hint="Please report it with the log that is named on standard error there.",
+        )
+    return Report(
+        command="check",
+        doctor_version=__version__,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        examined=Examined(python=asked, version="", environment="", because=""),
+        quick=quick,
+        assumed=(),
+        diagnosis=Diagnosis(),
+        exit_status=int(status),
+        facts=FactSet(),
+        identity=Identity(
+            node=node,
+            environment=EnvironmentName(id=environment, prefix=""),
+            cohort=Cohort(gpu=(), compute_capability=(), gpu_count=None, partition=None, environment=environment),
+            fingerprint=fingerprint.of({}),
+        ),
+        failure=failure,
+    )
+
+
+@contextlib.contextmanager
+def _kept(failed: list[AttnDoctorError]) -> Iterator[None]:
+    try:
+        yield
+    except AttnDoctorError as error:
+        failed.append(error)
+    except OSError as error:
+        failed.append(
+            AttnDoctorError(
+                f"the report cannot be written: {error.strerror}",
+                about=str(error.filename or "standard output"),
+                hint="Make room there, or name another place.",
+            )
+        )

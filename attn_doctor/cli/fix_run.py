@@ -1,0 +1,129 @@
+"""The second half of `attn-doctor fix`: a plan that was agreed to is carried out under locks, or taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from attn_doctor.cli.fix_session import Session, again, installer_of
+from attn_doctor.fix import carry_out as carrying
+from attn_doctor.fix import journal
+from attn_doctor.fix.actions import packages
+from attn_doctor.fix.apply import Stale, check_files
+from attn_doctor.fix.resume import interrupted, resumed_steps
+from attn_doctor.fix.verify import changed_grounds
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Diagnosis, Finding, Severity
+from attn_doctor.model.plans import Install, Plan
+from attn_doctor.report.exit_status import Status
+from attn_doctor.wire import plan_v1
+
+
+def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Callable[[str], None], *, wait: float) -> int:
+    """Carries an agreed plan out; gives the exit status."""
+    home, homes = _homes(plan)
+    with journal.held(homes, wait=wait):
+        _no_other_run(homes)
+        # Again under the lock: somebody may have been quicker between the question and the answer.
+        check_ground(plan, session.look("locked", lambda _: None))
+        check_files(plan)
+        say("changing")
+        outcome = carrying.carry_out(
+            plan,
+            plan_v1.dumps(plan),
+            home=home,
+            before=before,
+            install=lambda change, run, number: packages.apply(
+                change, run, number, installer=installer_of(session, change)
+            ),
+            examine=lambda: again(session, say),
+        )
+    return _told(outcome, plan)
+
+
+def resume(session: Session, say: Callable[[str], None], *, wait: float) -> int:
+    """Finishes a run that was cut off; gives the exit status."""
+    from attn_doctor.cli.undo import known_homes
+
+    homes = known_homes(session.target, session.configs)
+    with journal.held(tuple(home for home in homes if (home / journal.FOLDER).is_dir()), wait=wait):
+        run = next((found for home in homes if (found := interrupted(home)) is not None), None)
+        if run is None:
+            print("No run was cut off. Nothing was changed.")  # noqa: T201
+            return Status.HEALTHY
+        plan, done = resumed_steps(run)
+        if plan is None:
+            print(f"The run {run.id} was being undone: everything is as it was before.")  # noqa: T201
+            return Status.FIX_UNDONE
+        going = replace(session, configs=tuple(Path(one) for one in plan.configs))
+        before = _as_planned(plan)
+        outcome = carrying.go_on(
+            plan,
+            run,
+            before=before,
+            install=lambda change, of, number: packages.apply(
+                change, of, number, installer=installer_of(going, change)
+            ),
+            examine=lambda: again(going, say),
+            done=done,
+        )
+    return _told(outcome, plan)
+
+
+def check_ground(plan: Plan, facts: FactSet) -> None:
+    """Raises Stale where a fact that the plan rests on is another one now."""
+    changed = changed_grounds(plan, facts)
+    if changed:
+        raise Stale("the facts that the plan rests on have changed", about="\n".join(changed), hint="Make a new plan.")
+
+
+def left_status(plan: Plan) -> int:
+    """Errors that stay gate as in `check`; so does what only waits for --unsafe-fixes."""
+    gates = any(one.needs_unsafe or one.severity == Severity.ERROR.value for one in plan.left)
+    return Status.FOUND if gates else Status.HEALTHY
+
+
+def _homes(plan: Plan) -> tuple[Path, tuple[Path, ...]]:
+    prefix = Path(plan.prefix)
+    installs = any(isinstance(step.change, Install) for step in plan.steps)
+    home = journal.home_of(prefix, plan.projects, installs=installs)
+    projects = {Path(root) for root in plan.projects if any(Path(file).is_relative_to(root) for file in plan.files)}
+    inside = any(Path(file).is_relative_to(prefix) for file in plan.files)
+    return home, tuple({home, *projects, *({prefix} if installs or inside else ())})
+
+
+def _no_other_run(homes: tuple[Path, ...]) -> None:
+    for home in homes:
+        run = interrupted(home)
+        if run is not None:
+            raise Stale(
+                "an earlier run was cut off",
+                about=str(run.folder),
+                hint="`attn-doctor fix --resume` finishes it, `attn-doctor undo` puts everything back.",
+            )
+
+
+def _as_planned(plan: Plan) -> Diagnosis:
+    """What a plan knows of the diagnosis it was made from: enough to see whether its own findings are gone."""
+    every = {
+        (one.finding, one.subjects): Finding(
+            id=one.finding, severity=Severity(one.severity), title=one.title, subjects=one.subjects
+        )
+        for step in plan.steps
+        for one in step.cures
+    }
+    rest = [Finding(id=one.finding, severity=Severity(one.severity), title=one.title) for one in plan.left]
+    return Diagnosis(findings=(*every.values(), *rest))
+
+
+def _told(outcome: carrying.Outcome, plan: Plan) -> int:
+    if not outcome.cured:
+        print("Not cured, and put back:")  # noqa: T201
+        for line in outcome.troubles:
+            print(f"  {line}")  # noqa: T201
+        return Status.FIX_UNDONE
+    for finding in dict.fromkeys(cured.finding for step in plan.steps for cured in step.cures):
+        print(f"Cured, seen by examining again: {finding}")  # noqa: T201
+    print(f"Run {outcome.run.id}; `attn-doctor undo {outcome.run.id}` puts everything back.")  # noqa: T201
+    return left_status(plan)

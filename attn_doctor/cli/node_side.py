@@ -1,0 +1,80 @@
+"""One examination a node: ranks that a launcher started share it, and what keeps it from coming about is reported."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from attn_doctor.cli import started
+from attn_doctor.cli.delivery import Delivery, failed_report
+from attn_doctor.errors import AttnDoctorError
+from attn_doctor.machine import once
+from attn_doctor.machine.target import chosen
+from attn_doctor.model.report import Report
+from attn_doctor.probe.identity import node_name
+from attn_doctor.report.exit_status import Status, styled
+from attn_doctor.wire import report_v1
+
+#: Variables that decide which interpreter is examined, and what it would load.
+_DECIDE = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
+#: Seconds that a rank waits for the one that examines; a full check of a slow node takes minutes.
+_LONGEST = 900.0
+
+
+def examined_once(
+    look: Callable[[], Report], delivery: Delivery, *, python: str | None, quick: bool, timeout: float
+) -> int:
+    """Looks and delivers, or waits for the process that does; gives the exit status.
+
+    Raises whatever `look` raises, after it was reported where reports are collected.
+    """
+    raised: list[Exception] = []
+
+    def mine() -> once.Answer:
+        asked = _asked(python)
+        # The interpreter that is asked for is known even where it does not answer.
+        failure = f"failed-{hashlib.sha256(asked.encode(errors='surrogateescape')).hexdigest()[:8]}"
+        try:
+            report = look()
+        except Exception as error:
+            raised.append(error)
+            if delivery.tells_failures:
+                told = failed_report(error, node_name(os.environ), environment=failure, asked=asked, quick=quick)
+                with contextlib.suppress(AttnDoctorError, OSError):  # the first error is the one to tell
+                    delivery.deliver(told)
+            status = error.exit_status if isinstance(error, AttnDoctorError) else Status.OUR_BUG
+            return once.Answer(status=styled(status, delivery.style))
+        try:
+            delivery.deliver(report, outdates=failure)
+        except AttnDoctorError as error:
+            raised.append(error)
+            return once.Answer(status=styled(error.exit_status, delivery.style))
+        return once.Answer(status=delivery.ends_with(report), report=None if ranked else report_v1.line(report))
+
+    ranked = once.rank(os.environ)
+    if ranked is None and delivery.folder is None:
+        answer = mine()
+    else:
+        question = "\0".join(
+            (sys.executable, *sys.argv[1:], str(Path.cwd()), *(os.environ.get(name, "") for name in _DECIDE))
+        )
+        answer, own = once.once(question, mine, rank=ranked, wait=max(_LONGEST, 10 * timeout))
+        if not own and ranked is None:
+            if answer.report is None:  # it failed there: here as well, and then in words
+                answer = mine()
+            else:
+                delivery.deliver(report_v1.loads(answer.report, about="another process's report"), mine=False)
+    if raised:
+        raise raised[0]
+    return answer.status
+
+
+def _asked(python: str | None) -> str:
+    try:
+        return str(chosen(python, as_module=started.as_module)[0].python)
+    except AttnDoctorError:
+        return str(python)

@@ -1,0 +1,99 @@
+"""`attn-doctor status`: what the last report of this node says, for hooks that have five seconds. Examines nothing."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attn_doctor.cli.guard import guarded
+from attn_doctor.errors import BadInput
+from attn_doctor.model.identity import safe_name
+from attn_doctor.probe.identity import boot_id, node_name
+from attn_doctor.report import status as standing
+from attn_doctor.report.exit_status import ExitStyle, styled
+from attn_doctor.report.summary import plain
+from attn_doctor.wire import report_v1
+
+#: Where reports lie unless somebody says otherwise: `check --output /var/lib/attn-doctor/` puts them there.
+USUAL = "/var/lib/attn-doctor"
+#: More environments than any node has: a folder with more is not one of ours.
+_MOST = 1000
+
+
+@guarded
+def status(
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE|DIR",
+            help=f"A report, or the folder of `check --output`; else $ATTN_DOCTOR_REPORTS, else {USUAL}.",
+        ),
+    ] = None,
+    max_age: Annotated[
+        str, typer.Option(metavar="SPAN", help="What is older is not known to be healthy: 90s, 30m, 6h, 7d.")
+    ] = "24h",
+    json_: Annotated[bool, typer.Option("--json", help="As one JSON object of at most 4 KiB.")] = False,
+    exit_style: Annotated[
+        ExitStyle, typer.Option(help="Whose exit statuses: ours, Nagios', node-problem-detector's.")
+    ] = ExitStyle.DEFAULT,
+) -> int:
+    """Say what the last report of this node comes to; examines nothing and imports nothing heavy.
+
+    The first line has at most 80 characters. Of a folder, all reports of this node count.
+
+    Exit status: 0 healthy, 1 findings, 3 not known: no report, too old, damaged, or the node was restarted since.
+    """
+    span = _span(max_age)
+    place = from_ or Path(os.environ.get("ATTN_DOCTOR_REPORTS") or USUAL)
+    node = node_name(os.environ).name
+    files, nothing = _files(place, node)
+    now, boot = datetime.now(timezone.utc), boot_id()
+    standings = []
+    for file in files:
+        try:
+            report = report_v1.read(file)
+        except BadInput as error:
+            standings.append(standing.unreadable(str(file), error.what))
+            continue
+        here = report.identity is not None and report.identity.node.name == node
+        standings.append(standing.weigh(report, file=str(file), now=now, max_age=span, boot_id=boot if here else None))
+    found = tuple(standings)
+    # A report that was named may be of another node: then it is that node's line.
+    of = next((one.node for one in found if one.node), node) if len(found) == 1 else node
+    if json_:
+        sys.stdout.write(json.dumps(standing.to_json(of, found, nothing)) + "\n")
+    else:
+        sys.stdout.write("\n".join(plain(line) for line in standing.lines(of, found, nothing)) + "\n")
+    return styled(standing.worst(found), exit_style)
+
+
+def _files(place: Path, node: str) -> tuple[list[Path], str]:
+    """The reports of this node, and what to say when there is none."""
+    try:
+        if not place.is_dir():
+            return ([place], "") if place.exists() else ([], f"there is no {place}")
+        # Not by listing the folder: it may hold ten thousand nodes' reports, on a file server.
+        found = sorted(glob.iglob(f"{glob.escape(str(place))}/{glob.escape(safe_name(node))}.*.json"))[:_MOST]  # noqa: PTH207
+    except OSError as error:
+        return [], f"{place} cannot be read: {error.strerror}"
+    own = re.compile(re.escape(safe_name(node)) + r"\.[^.]+\.json")
+    files = [Path(file) for file in found if own.fullmatch(Path(file).name)]
+    if not files and not os.access(place, os.R_OK | os.X_OK):
+        return [], f"{place} cannot be read"
+    return files, f"no report of this node in {place}"
+
+
+def _span(text: str) -> timedelta:
+    match = re.fullmatch(r"(\d{1,6})\s*([smhd]?)", text.strip())
+    if match is None:
+        raise BadInput("that is no span of time", about=f"--max-age {text}", hint="For example 90s, 30m, 6h, 7d.")
+    return timedelta(seconds=int(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]])

@@ -1,0 +1,113 @@
+"""Two reports held against each other, in words."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+from attn_doctor.diagnose.compare import Comparison
+from attn_doctor.model.facts import Unknown
+from attn_doctor.model.findings import Finding
+from attn_doctor.model.fingerprint import Change, Trait
+from attn_doctor.model.report import Report
+from attn_doctor.report.summary import plain
+
+SCHEMA = "attn-doctor/compare/v1"
+
+
+def write(comparison: Comparison, old: Report, new: Report, stream: IO[str]) -> None:
+    """Writes all of it, critical facts first."""
+    lines = [f"old  {_about(old)}", f"new  {_about(new)}", *(f"mind: {note}" for note in comparison.notes)]
+    for title, changes in (
+        ("critical: kernels, dtypes or communication differ", comparison.critical),
+        ("could not be looked at on one side", comparison.unlooked),
+        ("benign", comparison.benign),
+    ):
+        if changes:
+            lines += ["", title, *(f"  {_change(change)}" for change in changes)]
+    for title, findings in (("new findings", comparison.new), ("findings gone", comparison.gone)):
+        if findings:
+            lines += ["", title, *(f"  {_finding(finding)}" for finding in findings)]
+    lines += ["", _verdict(comparison)]
+    stream.write("\n".join(line if not line else _plain(line) for line in lines) + "\n")
+
+
+def to_json(comparison: Comparison, old: Report, new: Report) -> dict[str, Any]:
+    """The same for programs: attn-doctor/compare/v1."""
+    return {
+        "schema": SCHEMA,
+        "old": _named(old),
+        "new": _named(new),
+        "drifted": comparison.drifted,
+        "open": comparison.open,
+        "critical": [_written(change) for change in comparison.critical],
+        "unlooked": [{**_written(change), "importance": change.importance.value} for change in comparison.unlooked],
+        "benign": [_written(change) for change in comparison.benign],
+        "new_findings": [_short(finding) for finding in comparison.new],
+        "findings_gone": [_short(finding) for finding in comparison.gone],
+        "notes": list(comparison.notes),
+    }
+
+
+def _verdict(comparison: Comparison) -> str:
+    if comparison.critical:
+        return "Critical drift."
+    if comparison.drifted:
+        return "No critical fact differs, and yet there is a new error."
+    if comparison.open:
+        return "Not known: a critical fact could not be looked at on one side."
+    return "The same but for benign facts." if comparison.benign else "The same."
+
+
+def _about(report: Report) -> str:
+    identity = report.identity
+    where = f"{identity.node.name}, {identity.environment.prefix}" if identity else "?"
+    return f"{report.created}  {where}" + (" (files only)" if report.quick else "")
+
+
+def _change(change: Change) -> str:
+    return f"{change.name}: {_shown(change.old)} → {_shown(change.new)}"
+
+
+def _shown(trait: Trait) -> str:
+    if isinstance(trait, Unknown):
+        return f"could not look ({trait.reason})"
+    return "absent" if trait is None else str(trait)
+
+
+def _finding(finding: Finding) -> str:
+    on = f" ({', '.join(finding.subjects)})" if finding.subjects else ""
+    return f"[{finding.severity.value}] {finding.id}{on}: {finding.title}"
+
+
+def _written(change: Change) -> dict[str, Any]:
+    return {"fact": change.name, "old": _value(change.old), "new": _value(change.new)}
+
+
+def _value(trait: Trait) -> Any:
+    return {"unknown": trait.reason} if isinstance(trait, Unknown) else trait
+
+
+def _short(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "severity": finding.severity.value,
+        "title": finding.title,
+        "subjects": [*finding.subjects],
+    }
+
+
+def _named(report: Report) -> dict[str, Any]:
+    identity = report.identity
+    return {
+        "created": report.created,
+        "node": identity.node.name if identity else None,
+        "environment": identity.environment.id if identity else None,
+        "prefix": identity.environment.prefix if identity else None,
+        "quick": report.quick,
+        "doctor_version": report.doctor_version,
+    }
+
+
+def _plain(line: str) -> str:
+    # Reports are files that somebody handed over: no escape codes of theirs reach the terminal.
+    return " " * (len(line) - len(line.lstrip(" "))) + plain(line)

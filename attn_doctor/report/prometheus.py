@@ -1,0 +1,60 @@
+"""The report as metrics for node_exporter's textfile collector. No node label: the scraper adds `instance`.
+
+Format: https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from attn_doctor.model.findings import Severity
+from attn_doctor.model.report import Report
+
+_PACKAGES = ("torch", "triton", "flash-attn", "xformers", "flash-linear-attention", "transformers")
+
+
+def text(report: Report) -> str:
+    """The whole file."""
+    lines: list[str] = []
+    facts = report.identity.fingerprint.facts if report.identity else {}
+    info = {
+        "version": report.doctor_version,
+        **{name.replace("-", "_"): facts.get(f"packages.{name}") for name in _PACKAGES},
+        "gpu": facts.get("gpu"),
+        "driver": facts.get("driver"),
+        "environment": report.identity.environment.id if report.identity else "",
+        "fingerprint": report.identity.fingerprint.sha256[:16] if report.identity else "",
+        "critical": report.identity.fingerprint.critical[:16] if report.identity else "",
+    }
+    labels = {name: value if isinstance(value, str) else "" for name, value in info.items()}
+    _metric(lines, "info", "What was examined, by which attn-doctor.", [(labels, 1.0)])
+    gating = [one for one in report.diagnosis.findings if one.accepted is None]
+    counts = [({"severity": each.value}, float(sum(one.severity is each for one in gating))) for each in Severity]
+    _metric(lines, "findings", "Findings that were not accepted.", counts)
+    each_once = {(one.id, one.severity.value) for one in gating}
+    _metric(
+        lines,
+        "finding",
+        "One for each finding that was not accepted.",
+        [({"id": id_, "severity": severity}, 1.0) for id_, severity in sorted(each_once)],
+    )
+    _metric(lines, "open_questions", "What could not be decided.", [({}, float(len(report.diagnosis.open_questions)))])
+    _metric(lines, "exit_code", "0 healthy, 1 findings, 3 could not examine.", [({}, float(report.exit_status))])
+    seconds = report.identity.volatile.get("seconds") if report.identity else None
+    if isinstance(seconds, (int, float)):
+        _metric(lines, "run_duration_seconds", "How long the examination took.", [({}, float(seconds))])
+    created = datetime.fromisoformat(report.created).timestamp()
+    _metric(lines, "last_run_timestamp_seconds", "When it was made.", [({}, created)])
+    return "\n".join(lines) + "\n"
+
+
+def _metric(lines: list[str], name: str, help_: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
+    lines += [f"# HELP attn_doctor_{name} {help_}", f"# TYPE attn_doctor_{name} gauge"]
+    for labels, value in samples:
+        inside = ",".join(f'{key}="{_escaped(said)}"' for key, said in labels.items())
+        lines.append(f"attn_doctor_{name}{f'{{{inside}}}' if inside else ''} {value:.17g}")
+
+
+def _escaped(said: str) -> str:
+    return said.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").encode(errors="replace").decode()

@@ -1,0 +1,152 @@
+"""What a stored report says about a node now. Healthy only when it says so, of this node, whole, and not too old."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from attn_doctor.model.report import Report
+from attn_doctor.report import phrases
+from attn_doctor.report.exit_status import Status
+from attn_doctor.report.summary import LARGEST, shortened
+
+SCHEMA = "attn-doctor/status/v1"
+#: Clocks of two nodes that write to one folder may differ by so much.
+_SKEW = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One report, weighed."""
+
+    file: str
+    status: Status
+    why: str
+    """In a few words, for a line of 80 characters."""
+    node: str = ""
+    created: str = ""
+    environment: str = ""
+    findings: tuple[str, ...] = ()
+
+
+def weigh(report: Report, *, file: str, now: datetime, max_age: timedelta, boot_id: str | None) -> Standing:
+    """How a report stands. `boot_id` is the node's own now, None when the report is of another node."""
+    ids = tuple(one.id for one in report.diagnosis.findings if one.accepted is None)
+    status, why = _verdict(report, ids, now, max_age, boot_id)
+    return Standing(
+        file=file,
+        status=status,
+        why=why,
+        node=report.identity.node.name if report.identity else "",
+        created=report.created,
+        environment=report.identity.environment.id if report.identity else "",
+        findings=ids,
+    )
+
+
+def unreadable(file: str, why: str) -> Standing:
+    """A report that is none."""
+    return Standing(file=file, status=Status.COULD_NOT_EXAMINE, why=why)
+
+
+def _verdict(
+    report: Report, ids: tuple[str, ...], now: datetime, max_age: timedelta, boot_id: str | None
+) -> tuple[Status, str]:
+    unknown = Status.COULD_NOT_EXAMINE
+    try:
+        created = datetime.fromisoformat(report.created)
+        age = now - (created if created.tzinfo else created.replace(tzinfo=timezone.utc))
+    except (ValueError, TypeError, OverflowError):
+        return unknown, "the report does not tell when it was made"
+    if age < -_SKEW:
+        return unknown, f"the report is from the future ({_short(-age)}): look at the clocks"
+    if age > max_age:
+        return unknown, f"the report is {_short(age)} old, older than {_short(max_age)}"
+    if report.command != "check":
+        return unknown, f"the report is of `{report.command}`, not of `check`"
+    if report.failure is not None:
+        return unknown, f"could not examine: {report.failure.what}"
+    if report.assumed:
+        return unknown, "the report judges as if (--gpu, --assume), not what is there"
+    then = report.identity.volatile.get("boot_id") if report.identity else None
+    if boot_id and then and then != boot_id:
+        return unknown, "the node was restarted since the report"
+    said = phrases.counted(report) + (f": {', '.join(ids)}" if ids else "")
+    if report.exit_status == Status.FOUND and not isinstance(report.exit_status, bool):
+        return Status.FOUND, said
+    if report.exit_status == Status.HEALTHY and not isinstance(report.exit_status, bool):
+        return Status.HEALTHY, f"{said}, {_short(max(age, timedelta(0)))} ago"
+    return unknown, f"{said}; the examination ended with status {report.exit_status}"
+
+
+def worst(standings: tuple[Standing, ...]) -> Status:
+    """Findings before what could not be looked at before health; without any report nothing is known."""
+    statuses = {one.status for one in standings}
+    for status in (Status.FOUND, Status.COULD_NOT_EXAMINE):
+        if status in statuses:
+            return status
+    return Status.HEALTHY if statuses else Status.COULD_NOT_EXAMINE
+
+
+def ordered(standings: tuple[Standing, ...]) -> tuple[Standing, ...]:
+    """The worst first."""
+    order = (Status.FOUND, Status.COULD_NOT_EXAMINE, Status.HEALTHY)
+    return tuple(sorted(standings, key=lambda one: (order.index(one.status), one.file)))
+
+
+def headline(node: str, standings: tuple[Standing, ...], nothing: str) -> str:
+    """One line of at most 80 characters; `nothing` is said where there is no report."""
+    first = ordered(standings)[0] if standings else None
+    said = first.why if first else nothing
+    if first is None or first.status is Status.COULD_NOT_EXAMINE:
+        said = f"not known: {said}"
+    return shortened(f"attn-doctor {shortened(node, 40)}: {said}", 80)
+
+
+def lines(node: str, standings: tuple[Standing, ...], nothing: str) -> list[str]:
+    """The headline, then a line for each report where there are several or something is wrong."""
+    told = [headline(node, standings, nothing)]
+    for one in ordered(standings):
+        if len(standings) > 1 or one.status is not Status.HEALTHY:
+            told.append(f"{one.file}: {one.why}")
+    if not standings:
+        told.append("Make one: attn-doctor check --quick --output DIR/, and name the folder with --from.")
+    return told
+
+
+def to_json(node: str, standings: tuple[Standing, ...], nothing: str) -> dict[str, Any]:
+    """The same for programs; at most 4 KiB when written, with what had to go counted in `left_off`."""
+    whole: dict[str, Any] = {
+        "schema": SCHEMA,
+        "node": shortened(node, 128),
+        "status": int(worst(standings)),
+        "line": headline(node, standings, nothing),
+        "reports": [],
+        "left_off": 0,
+    }
+    room = LARGEST - 700
+    for one in ordered(standings):
+        entry: Mapping[str, Any] = {
+            "file": one.file[-200:],
+            "status": int(one.status),
+            "why": shortened(one.why, 200),
+            "created": shortened(str(one.created), 40),
+            "environment": shortened(one.environment, 40),
+            "findings": [shortened(id_, 80) for id_ in one.findings[:5]],
+        }
+        room -= 4 * len(str(entry))  # each character may take four bytes, or more as an escape
+        if room < 0 and whole["reports"]:
+            whole["left_off"] += 1
+        else:
+            whole["reports"].append(entry)
+    return whole
+
+
+def _short(span: timedelta) -> str:
+    seconds = int(span.total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size or (seconds >= size and seconds % size == 0):
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

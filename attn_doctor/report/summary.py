@@ -1,0 +1,80 @@
+"""The report in at most 4 KiB, its first line in at most 80 characters: for a container's termination message, a drain
+reason, a pager. Plain words; nothing of a terminal.
+
+Limits: https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/ (4096 bytes),
+node-problem-detector's max_output_length (80).
+"""
+
+from __future__ import annotations
+
+from attn_doctor.model.findings import Finding
+from attn_doctor.model.report import Report
+from attn_doctor.report import phrases
+
+LARGEST = 4096
+FIRST_LINE = 80
+
+
+def headline(report: Report) -> str:
+    """What it comes to, in 80 characters: the node, how many of what, and the worst of it."""
+    node = report.identity.node.name if report.identity else report.facts.text("node.hostname") or "this node"
+    if report.failure is not None:
+        said = f"could not examine: {report.failure.what}"
+    else:
+        ids = [finding.id for finding in report.diagnosis.findings if finding.accepted is None]
+        said = phrases.counted(report) + (f": {', '.join(ids)}" if ids else "")
+        if report.exit_status == 3:
+            said = f"{len(report.diagnosis.open_questions)} questions open; {said}"
+    return shortened(f"attn-doctor {shortened(node, 40)}: {said}", FIRST_LINE)
+
+
+def text(report: Report) -> str:
+    """The whole summary, with its last line's end."""
+    lines = [headline(report)]
+    if report.failure is not None:
+        lines += [*report.failure.about.splitlines(), *report.failure.hint.splitlines()]
+    for finding in report.diagnosis.findings:
+        lines += _finding(finding)
+    if report.diagnosis.open_questions:
+        lines.append(f"open: {', '.join(dict.fromkeys(one.recipe for one in report.diagnosis.open_questions))}")
+    if report.failure is None:
+        lines.append(f"examined {report.examined.python}" + (", files only" if report.quick else ""))
+    if report.identity is not None:
+        lines.append(
+            f"environment {report.identity.environment.id}, fingerprint {report.identity.fingerprint.sha256[:16]}"
+        )
+    return within(lines, LARGEST)
+
+
+def within(lines: list[str], most: int) -> str:
+    """As many lines as fit in so many bytes; what is left out is counted."""
+    kept, used = [], 0
+    clean = [plain(line) for line in lines]
+    for number, line in enumerate(clean):
+        size = len(line.encode()) + 1
+        left = f"… and {len(clean) - number} more lines\n" if number < len(clean) - 1 else ""
+        if used + size + len(left.encode()) > most:
+            kept.append(f"… and {len(clean) - number} more lines")
+            break
+        kept.append(line)
+        used += size
+    return "\n".join(kept) + "\n"
+
+
+def shortened(words: str, most: int) -> str:
+    """At most so many characters, on one line."""
+    words = plain(words)
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def plain(words: str) -> str:
+    """One line without control characters: what a report says may come from somebody's file."""
+    return " ".join("".join(each if each.isprintable() else " " for each in words).split())
+
+
+def _finding(finding: Finding) -> list[str]:
+    accepted = " (accepted)" if finding.accepted else ""
+    lines = [f"{finding.severity.value} {finding.id}{accepted}: {finding.title}"]
+    if finding.remedies and not finding.accepted:
+        lines.append(f"cure: {finding.remedies[0].title} ({finding.remedies[0].safety.value})")
+    return lines
