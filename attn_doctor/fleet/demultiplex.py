@@ -53,7 +53,17 @@ class Demultiplexer:
         """One line, with or without its end."""
         self._lines += 1
         line = line.rstrip(b"\r\n")
-        if line.startswith((b"{", b"AD1 ", b" {", b'  "')):
+        if line.startswith(b"{"):
+            if line.endswith(b"}"):  # one report a line: nothing of what follows is needed for it
+                found = report_of(line, source=self._place())
+                if isinstance(found, NodeReport):
+                    if None in self._channels and self._channels[None].parts:
+                        yield self._close(None, self._channels[None])
+                    yield found
+                    return
+            yield from self._take(None, line)
+            return
+        if line.startswith((b"AD1 ", b" {", b'  "')):
             yield from self._take(None, line)
             return
         task = _TASK.match(line)

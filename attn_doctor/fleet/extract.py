@@ -16,6 +16,7 @@ from attn_doctor.wire.report_v1 import SCHEMA
 LARGEST = 16 << 20
 _NAMED = re.compile(rb'"node"\s*:\s*\{[^{}]{0,400}?"name"\s*:\s*"([A-Za-z0-9._-]{1,253})"')
 _MOST_WORDS = 400
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class _NoReport(Exception):
@@ -73,14 +74,14 @@ def _read(written: Any, task: int | None) -> NodeReport:
     cohort = _flat(_dict(written, "cohort", {}), "cohort")
     fingerprint = written.get("fingerprint")
     facts = None
-    if fingerprint is not None:
+    if fingerprint is not None and written.get("failure") is None:
         facts = _flat(_dict(_as_dict(fingerprint, "fingerprint"), "facts"), "fingerprint")
     return NodeReport(
         node=name,
         environment=environment,
         created=_text(written, "created", "")[:40],
         quick=written.get("quick") is True,
-        machine=_marks(_dict(written, "volatile", {}), hostname or name),
+        machine=_marks(_dict(written, "volatile", {})),
         cohort={**cohort, "environment": environment},
         outcome=_outcome(written, _dict(written, "summary")),
         facts=facts,
@@ -92,16 +93,17 @@ def _environment(written: Mapping[str, Any], names: set[str]) -> str:
     # Not its id: that differs where only Python does, and then nobody would be told.
     environment = _dict(written, "environment", {})
     folder = _text(environment, "prefix", _text(_dict(written, "target", {}), "python", ""))
-    for one in sorted({part for name in names for part in (name, name.partition(".")[0])}, key=len, reverse=True):
-        folder = re.sub(rf"(?<![\w.-]){re.escape(one)}(?![\w-])", "{node}", folder)
+    parts = {part for name in names for part in (name, name.partition(".")[0])}
+    for one in sorted(parts, key=len, reverse=True):
+        if one in folder:
+            folder = re.sub(rf"(?<![\w.-]){re.escape(one)}(?![\w-])", "{node}", folder)
     image = _text(environment, "image", "")
     return f"{folder} in {image}" if image else folder
 
 
-def _marks(volatile: Mapping[str, Any], hostname: str) -> MachineMarks:
+def _marks(volatile: Mapping[str, Any]) -> MachineMarks:
     uuids, boot = volatile.get("gpu_uuids"), volatile.get("boot_id")
     return MachineMarks(
-        hostname=hostname,
         boot=boot if isinstance(boot, str) else "",
         gpu_uuids=tuple(sorted(one for one in uuids if isinstance(one, str))) if isinstance(uuids, list) else (),
     )
@@ -109,10 +111,15 @@ def _marks(volatile: Mapping[str, Any], hostname: str) -> MachineMarks:
 
 def _flat(values: dict[str, Any], what: str) -> dict[str, Any]:
     """A value is a text, a number, nothing, a list of texts, or the reason why nobody could look."""
+    if _PLAIN.issuperset(map(type, values.values())):
+        return values
     for name, value in values.items():
-        if value is None or isinstance(value, (str, int, float)):
+        if type(value) in _PLAIN:
             continue
-        texts = value if isinstance(value, list) else list(value.values()) if set(value) == {"unknown"} else [None]
+        if isinstance(value, list):
+            texts = value
+        else:
+            texts = list(value.values()) if isinstance(value, dict) and set(value) == {"unknown"} else [None]
         if not all(isinstance(one, (str, int)) for one in texts):
             raise _NoReport(f"damaged: {name[:80]} in its {what} has no value that can be compared")
     return values

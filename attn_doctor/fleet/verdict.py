@@ -58,7 +58,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     failing, warned = _findings(counting, stands_for)
     same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
-    without = tuple(sorted({record.node for record in records if record.fingerprint is None}))
+    without = tuple(sorted({one.node for one in records if one.fingerprint is None and not one.outcome.failure}))
     because = _because(question, {*missing, *not_deep, *sent})
     states = _states(
         {

@@ -47,7 +47,6 @@ class Outcome:
 class MachineMarks:
     """What tells two machines of one name apart."""
 
-    hostname: str
     boot: str = ""
     """The kernel's id of this boot; containers of one node share it."""
     gpu_uuids: tuple[str, ...] = ()
