@@ -70,7 +70,7 @@ def status(
     # A report that was named may be of another node: then it is that node's line.
     of = next((one.node for one in found if one.node), node) if len(found) == 1 else node
     if json_:
-        sys.stdout.write(json.dumps(standing.to_json(of, found, nothing)) + "\n")
+        sys.stdout.write(json.dumps(standing.to_json(of, found, nothing), ensure_ascii=False) + "\n")
     else:
         sys.stdout.write("\n".join(plain(line) for line in standing.lines(of, found, nothing)) + "\n")
     return styled(standing.worst(found), exit_style)

@@ -149,8 +149,13 @@ def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any]) -> Outcome:
         findings=tuple(dict.fromkeys(kept)),
         open_questions=tuple(dict.fromkeys(_text(_as_dict(one, "open question"), "recipe") for one in questions)),
         doctor_version=_text(written, "doctor_version", "unknown")[:40],
-        failure=_text(_dict(written, "failure", {}), "what", "")[:_MOST_WORDS],
+        failure=_failure(_dict(written, "failure", {})),
     )
+
+
+def _failure(failure: Mapping[str, Any]) -> str:
+    about = _text(failure, "about", "").partition("\n")[0]
+    return f"{_text(failure, 'what', '')}{f' ({about})' if about else ''}"[:_MOST_WORDS]
 
 
 def _as_dict(value: Any, what: str) -> dict[str, Any]:

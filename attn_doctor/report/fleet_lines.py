@@ -177,7 +177,12 @@ def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
         for difference in cohort.undecided:
             if difference.importance is not Importance.CRITICAL:
                 yield fold(cohort.nodes), f"{difference.fact} has no majority: {len(difference.others):,} values"
-        if len(verdict.cohorts) > 1 and len(cohort.nodes) == 1:
+        alone = cohort.nodes[0] if len(cohort.nodes) == 1 else ""
+        if (
+            alone
+            and len(verdict.states) > 1
+            and not any(alone in other.nodes for other in verdict.cohorts if other is not cohort)
+        ):
             yield fold(cohort.nodes), f"compared with no other node: alone in its cohort ({cohort_words(cohort)})"
     for node, what in _most(verdict.skewed):
         yield node, f"its clock is off: the report is {what}"

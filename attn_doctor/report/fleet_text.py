@@ -20,7 +20,8 @@ def write(verdict: FleetVerdict, stream: IO[str], *, doctor_version: str, fold: 
     console.print(Text.assemble(f"attn-doctor {doctor_version} fleet  ", (headline(verdict), style)), soft_wrap=True)
     for cohort in verdict.cohorts:
         same = "one fingerprint" if cohort.fingerprints == 1 else f"{cohort.fingerprints:,} fingerprints"
-        alike = f"{len(cohort.nodes):,} nodes, {same}: {cohort_words(cohort)}"
+        count = "1 node" if len(cohort.nodes) == 1 else f"{len(cohort.nodes):,} nodes"
+        alike = f"{count}, {same}: {cohort_words(cohort)}"
         console.print(Text(alike, style="dim"), soft_wrap=True)
     for section in sections(verdict, fold):
         console.print()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -10,7 +11,7 @@ from typing import Any
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
 from attn_doctor.report.exit_status import Status
-from attn_doctor.report.summary import LARGEST, shortened
+from attn_doctor.report.summary import LARGEST, plain, shortened
 
 SCHEMA = "attn-doctor/status/v1"
 #: Clocks of two nodes that write to one folder may differ by so much.
@@ -117,7 +118,7 @@ def lines(node: str, standings: tuple[Standing, ...], nothing: str) -> list[str]
 
 
 def to_json(node: str, standings: tuple[Standing, ...], nothing: str) -> dict[str, Any]:
-    """The same for programs; at most 4 KiB when written, with what had to go counted in `left_off`."""
+    """The same for programs; at most 4 KiB of UTF-8, with what had to go counted in `left_off`."""
     whole: dict[str, Any] = {
         "schema": SCHEMA,
         "node": shortened(node, 128),
@@ -126,18 +127,18 @@ def to_json(node: str, standings: tuple[Standing, ...], nothing: str) -> dict[st
         "reports": [],
         "left_off": 0,
     }
-    room = LARGEST - 700
+    room = LARGEST - 1000
     for one in ordered(standings):
         entry: Mapping[str, Any] = {
-            "file": one.file[-200:],
+            "file": plain(one.file)[-200:],
             "status": int(one.status),
             "why": shortened(one.why, 200),
             "created": shortened(str(one.created), 40),
             "environment": shortened(one.environment, 40),
-            "findings": [shortened(id_, 80) for id_ in one.findings[:5]],
+            "findings": [shortened(id_, 60) for id_ in one.findings[:3]],
         }
-        room -= 4 * len(str(entry))  # each character may take four bytes, or more as an escape
-        if room < 0 and whole["reports"]:
+        room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
+        if room < 0:
             whole["left_off"] += 1
         else:
             whole["reports"].append(entry)

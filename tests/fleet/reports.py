@@ -1,4 +1,4 @@
-"""Reports as nodes write them, for tests and for bench/fleet_merge.py: about 20 KB, all of one make, oddities planted."""
+"""Reports as nodes write them, for tests and for bench/fleet_merge.py: all alike but for what is planted."""
 
 from __future__ import annotations
 

@@ -363,9 +363,10 @@ class TestOutput:
 
         assert f"--output {file}" in _one_clear_error(run, status=2)[1]
 
-    def test_onto_a_folder(self, doctor: Doctor, environment: Make, tmp_path: Path) -> None:
-        """A folder is not replaced."""
-        run = doctor(*QUICK, "--python", environment().python, "--output", tmp_path)
+    @pytest.mark.parametrize("command", [("explain", "-"), ("trace", "m:f")])
+    def test_onto_a_folder(self, doctor: Doctor, tmp_path: Path, command: tuple[str, ...]) -> None:
+        """A folder is not replaced; only `check` writes reports into one."""
+        run = doctor(*command, "--output", tmp_path)
 
         assert "folder" in _one_clear_error(run, status=2)[0]
         assert tmp_path.is_dir()

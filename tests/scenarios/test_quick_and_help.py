@@ -86,6 +86,17 @@ def test_what_only_prints_imports_nothing_heavy(watched: Watched, arguments: tup
     assert watched.imported <= LIGHT
 
 
+def test_status_imports_nothing_at_all(watched: Watched, environment: Make, tmp_path: Path) -> None:
+    """A hook has five seconds on a busy node: no process is started and nothing heavy is loaded, not even rich."""
+    watched("check", "--quick", "--python", environment().python, "--output", f"{tmp_path}/reports/")
+
+    run = watched("status", "--from", tmp_path / "reports")
+
+    assert run.status == 0
+    assert run.stdout.startswith("attn-doctor ")
+    assert watched.imported <= {"typer rich", "typer pydantic"}
+
+
 @pytest.mark.parametrize("options", [(), ("--json",), ("--format", "markdown"), ("--gpu", "h100")], ids=" ".join)
 def test_quick_imports_none_of_it_in_any_process(watched: Watched, environment: Make, options: tuple[str, ...]) -> None:
     """--quick examines torch and the packages around it without importing one of them anywhere."""
