@@ -33,7 +33,7 @@ def scratch() -> Iterator[Path]:
 
 
 def check_room(folder: Path) -> None:
-    """Raises AttnDoctorError where nothing more can be written in a private folder: what failed there failed for that."""
+    """Raises AttnDoctorError where nothing more can be written in a private folder: so that is why."""
     file = folder / "room"
     try:
         file.write_bytes(b"\0" * 8192)
