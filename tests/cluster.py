@@ -66,13 +66,14 @@ class Cluster:
 
     def environment(self, **more: str) -> dict[str, str]:
         """For commands of a user of this cluster."""
-        return clean_environment(
-            SLURM_CONF=str(self.folder / "slurm.conf"),
-            PATH=f"{_PATH}:{os.environ.get('PATH', '')}",
-            PYTHONPATH=str(CHECKOUT),
-            TMPDIR=str(self.folder / "tmp"),
-            **more,
-        )
+        usual = {
+            "SLURM_CONF": str(self.folder / "slurm.conf"),
+            "PATH": os.environ.get("PATH", ""),
+            "PYTHONPATH": str(CHECKOUT),
+            "TMPDIR": str(self.folder / "tmp"),
+        }
+        chosen = {**usual, **more}
+        return clean_environment(**{**chosen, "PATH": f"{_PATH}:{chosen['PATH']}"})
 
     def run(
         self, *command: object, limit: float = 120.0, env: Mapping[str, str] | None = None, cwd: Path = CHECKOUT

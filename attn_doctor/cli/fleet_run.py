@@ -38,6 +38,8 @@ from attn_doctor.fleet.reading import Heard, stream
 from attn_doctor.machine.streaming import streamed
 from attn_doctor.report.exit_status import Status
 
+#: Options of `check` that decide what arrives here.
+_OURS = frozenset({"--format", "--json", "--output", "--exit-style", "--exit-zero"})
 #: Standard error of a task, as `srun --label` passes it on.
 _TASK = re.compile(r"\s*(\d{1,7}): (.*)")
 
@@ -216,7 +218,7 @@ def doctor_words(named: str | None, image: str | None) -> tuple[str, ...]:
 
 def _check_args(written: list[str] | None, engine: Engine) -> tuple[str, ...]:
     args = tuple(written or ())
-    ours = [word for word in args if word.split("=")[0] in ("--format", "--json", "--output", "--exit-style")]
+    ours = [word for word in args if word.split("=")[0] in _OURS]
     if ours:
         raise BadInput("fleet run needs the reports itself", about=f"-- {ours[0]}", hint="Leave that option out.")
     here = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")

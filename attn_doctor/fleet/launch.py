@@ -61,12 +61,15 @@ class Launch:
     def _node_command(self) -> tuple[str, ...]:
         # Outside of the doctor: what holds Python itself (a dead file server) no limit of ours would end.
         limited = ("timeout", "-k", str(_KILL), str(self.timeout))
-        return (*limited, *self.doctor, "check", "--format", "chunks", *self.check_args)
+        # --exit-zero: a node that is ill must not look to the engine like a step that failed.
+        return (*limited, *self.doctor, "check", "--format", "chunks", "--exit-zero", *self.check_args)
 
     def _srun(self) -> tuple[str, ...]:
         wanted: list[str] = ["srun", "-Q", "--no-kill", "--kill-on-bad-exit=0", "--label"]
         wanted += [f"--immediate={self.queue_timeout}", f"--wait={self.timeout + _KILL + _AFTER_THE_FIRST}"]
-        wanted += [f"--nodes={len(self.nodes)}", "--ntasks-per-node=1", f"--nodelist={fold(self.nodes)}"]
+        # --ntasks too: a job says its own in SLURM_NTASKS, and that would win
+        wanted += [f"--nodes={len(self.nodes)}", f"--ntasks={len(self.nodes)}", "--ntasks-per-node=1"]
+        wanted += [f"--nodelist={fold(self.nodes)}"]
         if self.in_job:
             wanted.append("--overlap")  # the job's own step holds the CPUs
         for option, value in (

@@ -209,7 +209,12 @@ def _findings(
             (failing if finding in gating else warned)[finding] |= nodes
         if record.outcome.fails and not gating:
             failing[NodeFinding(id="unnamed", severity="error", title="it exits with 1 and names no finding")] |= nodes
-    return _ranked(failing), _ranked(warned)
+    # What gates on a node, or on the one that speaks for it, is not told again as a warning.
+    gated: dict[str, set[str]] = defaultdict(set)
+    for finding, nodes in failing.items():
+        gated[finding.id] |= nodes
+    left = {finding: nodes - gated[finding.id] for finding, nodes in warned.items()}
+    return _ranked(failing), _ranked({finding: nodes for finding, nodes in left.items() if nodes})
 
 
 def _gating(outcome: Outcome) -> set[NodeFinding]:
