@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.fleet.reports import found, line, report  # noqa: E402
+from tests.fleet.reports import MANY, found, line, report  # noqa: E402
 
 SIZE = 20_000
 #: What is planted: (fact, value), and on how many nodes.
@@ -47,11 +47,11 @@ def planted(count: int) -> Iterator[tuple[dict[str, Any], str]]:
         node = f"gpu{number:06d}"
         kind = kinds[number // step] if number % step == 7 and number // step < len(kinds) else None
         if kind is None:
-            yield report(node), "fit"
+            yield report(node, **MANY), "fit"
         elif kind[0] == "ill":
-            yield found(report(node)), "ill"
+            yield found(report(node, **MANY)), "ill"
         else:
-            yield report(node, **{kind[0]: kind[1]}), kind[0]
+            yield report(node, **{**MANY, kind[0]: kind[1]}), kind[0]
 
 
 def different(count: int) -> Iterator[tuple[dict[str, Any], str]]:
@@ -60,7 +60,7 @@ def different(count: int) -> Iterator[tuple[dict[str, Any], str]]:
         odd = number % 1000 == 7
         changes = {"packages.triton": "3.2.0"} if odd else {}
         node = f"gpu{number:06d}"
-        yield report(node, **{"driver": f"580.{number}", **changes}), "packages.triton" if odd else "fit"
+        yield report(node, **{**MANY, "driver": f"580.{number}", **changes}), "packages.triton" if odd else "fit"
 
 
 def write(file: Path, reports: Iterator[tuple[dict[str, Any], str]]) -> dict[str, set[str]]:

@@ -23,13 +23,13 @@ FACTS: dict[str, Any] = {
     "kernel": "6.8.0-1031",
     "env.NCCL_NVLS_ENABLE": "0",
     "env.TRITON_F32_DEFAULT": None,
-    **{f"packages.some-package-{number}": f"1.{number}.0" for number in range(240)},
 }
+#: As many packages as a large environment has.
+MANY: dict[str, Any] = {f"packages.some-package-{number}": f"1.{number}.0" for number in range(240)}
 
 
 def report(node: str, *, created: str = "2026-11-21T05:00:00+00:00", **facts: Any) -> dict[str, Any]:
-    """A fit node's; `facts` by name with `__` for a dot and `_` kept."""
-    changed = {name.replace("__", "."): value for name, value in facts.items()}
+    """A fit node's."""
     return {
         "schema": "attn-doctor/report/v1",
         "doctor_version": "0.1.0",
@@ -55,7 +55,7 @@ def report(node: str, *, created: str = "2026-11-21T05:00:00+00:00", **facts: An
             "gpu": ["NVIDIA H100 80GB HBM3"], "compute_capability": ["9.0"], "gpu_count": 8, "partition": "h100",
             "environment": "9f2c4411aa",
         },
-        "fingerprint": {"sha256": "0" * 64, "critical": "0" * 64, "facts": {**FACTS, **changed}},
+        "fingerprint": {"sha256": "0" * 64, "critical": "0" * 64, "facts": {**FACTS, **facts}},
         "volatile": {"gpu_uuids": [f"GPU-{node}-{number}" for number in range(8)], "boot_id": f"boot-{node}"},
     }  # fmt: skip
 

@@ -27,11 +27,7 @@ from tests.conftest import CHECKOUT, HAS_TORCH, Environment, clean_environment, 
 WHY_NOT = lacking(SLURM_PROGRAMS)
 if WHY_NOT:
     warnings.warn(f"THE SLURM TESTS DO NOT RUN: {WHY_NOT}", stacklevel=1)
-pytestmark = [
-    pytest.mark.skipif(bool(WHY_NOT), reason=f"THE SLURM TESTS DO NOT RUN: {WHY_NOT}"),
-    # Clusters on one machine compete for its two cores, and for the bridge's addresses.
-    pytest.mark.xdist_group("slurm"),
-]
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"THE SLURM TESTS DO NOT RUN: {WHY_NOT}")
 
 Start = Callable[..., AbstractContextManager[Cluster]]
 
@@ -143,7 +139,7 @@ class TestNodes:
 
             hand = threading.Thread(target=cut)
             hand.start()
-            answer = asked(cluster, patient)
+            answer = asked(cluster, patient, "--timeout", 8)
             hand.join()
 
         assert begun.exists()
@@ -154,7 +150,7 @@ class TestNodes:
     def test_a_hung_probe(self, start: Start, patient: Environment, tmp_path: Path) -> None:
         """A doctor that hangs on one node costs --timeout and not the fleet."""
         with start(mounts={"n2": planted(tmp_path, "import time\ntime.sleep(3600)\n")}) as cluster:
-            answer = asked(cluster, patient)
+            answer = asked(cluster, patient, "--timeout", 8)
 
         assert answer["exit_status"] == 3
         assert answer["nodes"]["fit"] == ["n1", "n3"]
