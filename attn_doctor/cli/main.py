@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str | None]] = {
     "trace": ("trace", "trace"),
     "fix": ("fix", "fix"),
     "undo": ("undo", "undo"),
+    "fleet": ("fleet", None),
     "recipes": ("recipes", None),
     "schema": ("schema", "schema"),
 }

@@ -32,6 +32,20 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def check_room(folder: Path) -> None:
+    """Raises AttnDoctorError where nothing more can be written in a private folder: so that is why."""
+    file = folder / "room"
+    try:
+        file.write_bytes(b"\0" * 8192)
+        file.unlink()
+    except OSError as error:
+        raise AttnDoctorError(
+            f"nothing more can be written: {error.strerror}",
+            about=str(folder),
+            hint="Make room there, or set TMPDIR to a folder that has some.",
+        ) from None
+
+
 def patient_environment(folder: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for code of the patient's: as it is, but nothing is written outside `folder`, nothing asked
     of the network.

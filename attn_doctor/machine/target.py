@@ -12,7 +12,7 @@ from typing import Any
 
 from attn_doctor.errors import BadInput, TargetUnusable
 from attn_doctor.machine.process import Completed, Running
-from attn_doctor.machine.scratch import patient_environment
+from attn_doctor.machine.scratch import check_room, patient_environment
 
 INSIDE = Path(__file__).resolve().parent.parent / "inside"
 
@@ -177,6 +177,7 @@ def _told(choice: Choice, completed: Completed, answers: Path) -> dict[str, Any]
         if not isinstance(told, dict) or not isinstance(told.get("sys_path"), list):
             raise ValueError("not an answer")
     except (OSError, ValueError):
+        check_room(answers)
         last = completed.stderr.strip().splitlines()[-3:]
         raise TargetUnusable(
             f"the interpreter {completed.ended()} and told nothing about itself",

@@ -1,0 +1,111 @@
+"""`attn-doctor fleet hook`: ready files for schedulers and health checkers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attn_doctor import __version__
+from attn_doctor.cli.fleet_run import doctor_words
+from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.shared import each, names
+from attn_doctor.errors import BadInput
+from attn_doctor.fleet.hooks import FILES, Hook, Places, written
+from attn_doctor.fleet.onward import Deep
+from attn_doctor.machine.files import replace_file
+
+
+@guarded
+def hook(
+    which: Annotated[Hook, typer.Argument(metavar="|".join(one.value for one in Hook), help="Which one.")],
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="The environment to examine. Default: the active one."),
+    ] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID", help="slurm-job: a finding whose cure you have looked at, or ID=REMEDY. Repeatable."
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="slurm-job: a plan of `fix --save-plan` that you looked at.")
+    ] = None,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe-fixes", help="slurm-job: those cures may change packages, precision or behaviour.")
+    ] = False,
+    fix_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ARG", help="slurm-job: one more argument of `fix`, as --find-links=DIR. Repeatable."),
+    ] = None,
+    check_arg: Annotated[
+        list[str] | None, typer.Option(metavar="ARG", help="One more argument of `check`. Repeatable.")
+    ] = None,
+    deep: Annotated[Deep, typer.Option(help="slurm-job: as in `fleet run`.")] = Deep.AUTO,
+    timeout: Annotated[int, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit for one node.")] = 300,
+    image: Annotated[
+        str, typer.Option(metavar="IMAGE", help="k8s: the image to examine; attn-doctor has to be in it.")
+    ] = "REGISTRY/IMAGE:TAG",
+    doctor: Annotated[
+        str | None, typer.Option(metavar="PATH", help="attn-doctor on the nodes. Default: where this one lies.")
+    ] = None,
+    install: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the files there instead of printing them.")
+    ] = None,
+) -> int:
+    """Print a ready file, or write it: the job script that takes a cluster from broken to fit, and hooks.
+
+    Nothing of it is put in force: that is the admin's.
+    """
+    if plan is not None and fix:
+        raise BadInput("a plan already says what is mended", about="--plan and --fix", hint="Give one of them.")
+    if plan is not None and not plan.is_file():
+        raise BadInput(
+            "there is no such plan", about=f"--plan {plan}", hint="`attn-doctor fix --save-plan` writes one."
+        )
+    environment = python or os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX") or sys.prefix
+    places = Places(
+        version=__version__,
+        doctor=doctor_words(doctor, None),
+        python=str(Path(environment).absolute()),
+        reviewed=_reviewed(names(fix), plan, unsafe=unsafe, more=each(fix_arg)),
+        check=each(check_arg),
+        deep=deep.value,
+        timeout=timeout,
+        image=image,
+        folder=str(install.absolute()) if install is not None else "/etc/attn-doctor",
+    )
+    for name, text in written(which, places).items():
+        if install is None:
+            if name != FILES[which][0]:
+                sys.stdout.write(f"\n# ---- {name} ----\n")
+            sys.stdout.write(text)
+            continue
+        try:
+            install.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"the folder cannot be made: {error.strerror}", about=f"--install {install}") from None
+        replace_file(install / name, text)
+        if name.endswith(".sh"):
+            (install / name).chmod(0o755)
+        print(install / name)  # noqa: T201
+    return 0
+
+
+def _reviewed(fixes: tuple[str, ...], plan: Path | None, *, unsafe: bool, more: tuple[str, ...]) -> tuple[str, ...]:
+    words: list[str] = []
+    for one in fixes:
+        words += ["--only", one.partition("=")[0]]
+        if "=" in one:
+            words += ["--remedy", one]
+    if plan is not None:
+        words += ["--plan", str(plan.absolute())]
+    if not words:
+        if unsafe or more:
+            raise BadInput("nothing was reviewed that this could be about", about="fleet hook", hint="Add --fix ID.")
+        return ()
+    return (*words, *(["--unsafe-fixes"] if unsafe else []), *more)

@@ -1,0 +1,235 @@
+"""`attn-doctor fleet run`: the site's own engine starts `check` on every node, its output goes into the merge."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attn_doctor.cli import started
+from attn_doctor.cli.fleet_answer import (
+    Answer,
+    CohortBy,
+    Expect,
+    FleetFormat,
+    GoldenFile,
+    How,
+    Json,
+    Output,
+    WriteLists,
+    expected,
+)
+from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.shared import each
+from attn_doctor.errors import AttnDoctorError, BadInput
+from attn_doctor.fleet import slurm
+from attn_doctor.fleet.gather import Gathered
+from attn_doctor.fleet.launch import Engine, Launch, shown
+from attn_doctor.fleet.nodeset import unfold
+from attn_doctor.fleet.onward import Deep, deep_nodes
+from attn_doctor.fleet.reading import Heard, stream
+from attn_doctor.machine.streaming import streamed
+from attn_doctor.report.exit_status import Status
+
+#: Options of `check` that decide what arrives here.
+_OURS = frozenset({"--format", "--json", "--output", "--exit-style", "--exit-zero"})
+#: Standard error of a task, as `srun --label` passes it on.
+_TASK = re.compile(r"\s*(\d{1,7}): (.*)")
+
+
+class WhichEngine(str, Enum):
+    """What starts the doctor on the nodes."""
+
+    AUTO = "auto"
+    SLURM = "slurm"
+    CLUSH = "clush"
+
+
+@guarded
+def run(
+    check_args: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- CHECK-ARGS]", help="Options of `check`, for every node.")
+    ] = None,
+    engine: Annotated[WhichEngine, typer.Option(help="auto: srun where there is one, else clush.")] = WhichEngine.AUTO,
+    nodes: Annotated[
+        str | None, typer.Option("--nodes", "-w", metavar="NODESET", help="The nodes: gpu[001-124,130].")
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", "-p", metavar="NAME", help="All nodes of a Slurm partition.")
+    ] = None,
+    deep: Annotated[
+        Deep,
+        typer.Option(
+            help="Files are examined on all nodes; auto: then one node of each fingerprint and every odd one in depth."
+        ),
+    ] = Deep.AUTO,
+    timeout: Annotated[int, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit for one node.")] = 300,
+    queue_timeout: Annotated[
+        int, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit for Slurm to give the nodes.")
+    ] = 30,
+    gpus_per_node: Annotated[
+        str | None, typer.Option(metavar="[TYPE:]N", help="GPUs to ask Slurm for. Default: as the job has them.")
+    ] = None,
+    gres: Annotated[str | None, typer.Option(metavar="LIST", help="The same in Slurm's other words: gpu:8.")] = None,
+    account: Annotated[str | None, typer.Option(metavar="NAME", help="Slurm account.")] = None,
+    container_image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="Examine inside this image (pyxis), with its attn-doctor.")
+    ] = None,
+    srun_arg: Annotated[
+        list[str] | None, typer.Option(metavar="ARG", help="One more argument of srun. Repeatable.")
+    ] = None,
+    clush_arg: Annotated[
+        list[str] | None, typer.Option(metavar="ARG", help="One more argument of clush. Repeatable.")
+    ] = None,
+    doctor: Annotated[
+        str | None, typer.Option(metavar="PATH", help="attn-doctor on the nodes. Default: where this one lies.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the first command; start nothing.")] = False,
+    expect: Expect = None,
+    golden: GoldenFile = None,
+    cohort_by: CohortBy = None,
+    format_: How = FleetFormat.TEXT,
+    json_: Json = False,
+    output: Output = None,
+    write_lists: WriteLists = None,
+) -> int:
+    """Examine every node with the engine that the site already has, and roll the reports up.
+
+    Prints the command that it starts. In a Slurm job the nodes are the job's.
+
+    Exit status: 0 fit, 1 a node fails or differs in something critical, 2 wrong usage, 3 missing or unreadable.
+    """
+    answer = Answer(golden=golden, cohorts=cohort_by, form=format_, json=json_, output=output, write_lists=write_lists)
+    picked = _picked(engine)
+    job = slurm.nodes_of_job(os.environ) if picked is Engine.SLURM else None
+    wanted, troubles = _wanted(picked, nodes, partition, job)
+    every = expected(expect) or wanted
+    launch = Launch(
+        engine=picked,
+        nodes=tuple(node for node in wanted if not troubles.get(node)),
+        doctor=doctor_words(doctor, container_image),
+        check_args=_check_args(check_args, picked),
+        timeout=timeout,
+        queue_timeout=queue_timeout,
+        partition=partition,
+        gpus_per_node=gpus_per_node or (None if gres else os.environ.get("SLURM_GPUS_PER_NODE")),
+        gres=gres,
+        account=account,
+        container_image=container_image,
+        engine_args=each(srun_arg if picked is Engine.SLURM else clush_arg),
+        in_job=job is not None,
+    )
+    quick = replace(launch, check_args=_quick(launch.check_args))
+    if dry_run:
+        print(shown((launch if deep is Deep.ALL else quick).command()))  # noqa: T201
+        return Status.HEALTHY
+    heard, gathered = Heard(), Gathered()
+    heard.engine += [f"{node}: {said}" for node, said in troubles.items() if said]
+    if not launch.nodes:
+        return answer.write(answer.judged(gathered, heard, every))
+    if deep is Deep.ALL:
+        _start(launch, gathered, heard)
+        return answer.write(answer.judged(gathered, heard, every))
+    _start(quick, gathered, heard)
+    verdict = answer.judged(gathered, heard, every)
+    if deep is Deep.AUTO and not _is_quick(launch.check_args):
+        chosen = tuple(node for node in deep_nodes(gathered, verdict) if node in launch.nodes)
+        if chosen:
+            _start(replace(launch, nodes=chosen), gathered, heard)
+            verdict = answer.judged(gathered, heard, every, chosen)
+    return answer.write(verdict)
+
+
+def _start(launch: Launch, gathered: Gathered, heard: Heard) -> None:
+    command = launch.command()
+    sys.stderr.write(f"+ {shown(command)}\n")
+    sys.stderr.flush()
+
+    def hear(line: str) -> None:
+        heard.engine.append(line)
+        sys.stderr.write(f"{line}\n")
+
+    with streamed(command, limit=launch.limit, hear=hear) as lines:
+        gathered.add_all(stream(lines, launch.engine.value, heard))
+    # A second round numbers its tasks anew: a number tells the node within one round alone.
+    places = gathered.close_round(launch.nodes)
+    heard.engine[:] = [
+        f"{places[int(match[1])]}: {match[2]}" if (match := _TASK.match(line)) and int(match[1]) in places else line
+        for line in heard.engine
+    ]
+
+
+def _picked(engine: WhichEngine) -> Engine:
+    if engine is not WhichEngine.AUTO:
+        return Engine(engine.value)
+    for program, found in (("srun", Engine.SLURM), ("clush", Engine.CLUSH)):
+        if shutil.which(program):
+            return found
+    raise BadInput(
+        "neither srun nor clush is on PATH",
+        about="fleet run --engine auto",
+        hint="Start `attn-doctor check --output DIR` on each node in your own way, and `fleet merge DIR`.",
+    )
+
+
+def _wanted(
+    engine: Engine, nodes: str | None, partition: str | None, job: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The nodes, and what is in the way of those that cannot be asked."""
+    named = unfold(nodes, about=f"--nodes {nodes}") if nodes is not None else None
+    if engine is Engine.CLUSH:
+        if named is None:
+            raise BadInput("clush has to be told the nodes", about="fleet run", hint="Name them: -w 'gpu[001-016]'.")
+        return named, {}
+    if named is None and job is None and partition is None:
+        raise BadInput(
+            "which nodes?", about="fleet run", hint="Name nodes with -w or a partition with -p, or run it in a job."
+        )
+    among = named if named is not None or partition is not None else job
+    try:
+        states = slurm.nodes(partition=partition, among=among)
+    except AttnDoctorError as error:
+        if among is None:
+            raise BadInput(f"Slurm does not say which nodes there are: {error.what}", about=error.about) from None
+        return among, {}
+    if not states:
+        raise BadInput("Slurm has no such nodes", about=f"--partition {partition}" if partition else f"--nodes {nodes}")
+    return among or tuple(states), states
+
+
+def doctor_words(named: str | None, image: str | None) -> tuple[str, ...]:
+    """What starts attn-doctor on a node: a path, the one in the image, or where this one lies."""
+    if named is not None:
+        return (named,)
+    if image is not None:
+        return ("attn-doctor",)
+    script = Path(sys.argv[0])
+    if not started.as_module and script.name == "attn-doctor" and script.exists():
+        return (str(script.absolute()),)
+    return (sys.executable, "-m", "attn_doctor")
+
+
+def _check_args(written: list[str] | None, engine: Engine) -> tuple[str, ...]:
+    args = tuple(written or ())
+    ours = [word for word in args if word.split("=")[0] in _OURS]
+    if ours:
+        raise BadInput("fleet run needs the reports itself", about=f"-- {ours[0]}", hint="Leave that option out.")
+    here = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
+    if engine is Engine.CLUSH and here and not any(word.split("=")[0] == "--python" for word in args):
+        return ("--python", here, *args)  # ssh takes no variables along
+    return args
+
+
+def _is_quick(args: tuple[str, ...]) -> bool:
+    return "--quick" in args
+
+
+def _quick(args: tuple[str, ...]) -> tuple[str, ...]:
+    return args if _is_quick(args) else (*args, "--quick")

@@ -1,0 +1,229 @@
+"""The nodes of one cohort → what differs, by majority or by a golden file. Pure.
+
+The vote is per fact: what more than half of the nodes say is the baseline. Where one fingerprint has the majority this
+is that fingerprint, and where all are different (a fact that is each node's own) the others are compared all the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attn_doctor.fleet.gather import ABSENT, CohortKey, Gathered, Record
+from attn_doctor.model.fingerprint import Importance, importance
+from attn_doctor.model.fleet import Cohort, Difference, OddGroup, Value
+
+#: Number of the pair that stands for a name that is not there.
+_NOT_THERE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a golden file says of one cohort."""
+
+    facts: Mapping[str, Any]
+    quick: bool
+
+
+@dataclass(slots=True)
+class _Fact:
+    name: str
+    counts: dict[int, int]
+    """Nodes that have each pair."""
+    baseline: int | None = None
+    """Pair, _NOT_THERE, or None where there is no majority."""
+    baseline_shown: str | None = None
+
+
+def compare(
+    gathered: Gathered,
+    key: CohortKey,
+    records: Sequence[Record],
+    *,
+    quick: bool,
+    expectation: Expectation | None,
+    golden: bool,
+) -> Cohort:
+    """`records` are the cohort's, all with a fingerprint; `golden`: a golden file was given."""
+    holders: dict[int, list[str]] = defaultdict(list)
+    for record in records:
+        if record.fingerprint is not None:
+            holders[record.fingerprint].append(record.node)
+    facts = _varying(gathered, holders, expectation, quick=quick)
+    judged = {fact.name: fact for fact in facts}
+    theirs = _theirs(gathered, holders, judged)
+    odd: dict[Importance, dict[tuple[tuple[str, str | None, str], ...], list[str]]] = {
+        Importance.CRITICAL: defaultdict(list),
+        Importance.BENIGN: defaultdict(list),
+    }
+    unlooked: dict[str, list[int]] = defaultdict(list)
+    for fingerprint, nodes in holders.items():
+        different: dict[Importance, list[tuple[str, str | None, str]]] = defaultdict(list)
+        for fact in facts:
+            if fact.baseline is None:
+                continue
+            pair = theirs[fingerprint].get(fact.name, _NOT_THERE)
+            if pair == fact.baseline:
+                continue
+            if pair != _NOT_THERE and gathered.pairs[pair].unknown:
+                unlooked[fact.name].append(fingerprint)
+            else:
+                weight = importance(fact.name)
+                different[weight].append((fact.name, fact.baseline_shown, _shown(gathered, pair)))
+        for weight, found in different.items():
+            odd[weight][tuple(found)] += nodes
+    return Cohort(
+        key=key,
+        nodes=tuple(sorted({record.node for record in records})),
+        fingerprints=len(holders),
+        quick=quick,
+        by_golden=expectation is not None,
+        golden_missing=golden and expectation is None,
+        drifting=_groups(odd[Importance.CRITICAL]),
+        benign=_groups(odd[Importance.BENIGN]),
+        undecided=tuple(
+            _difference(fact, gathered, holders, theirs, holders) for fact in facts if fact.baseline is None
+        ),
+        uncompared=tuple(
+            _difference(judged[name], gathered, holders, theirs, fingerprints)
+            for name, fingerprints in sorted(unlooked.items())
+            if importance(name) is Importance.CRITICAL
+        ),
+    )
+
+
+def majority(gathered: Gathered, records: Iterable[Record]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """(facts that more than half of the nodes agree in, names of the others): what a golden file is made of.
+
+    What could not be looked at is no expectation.
+    """
+    holders: dict[int, list[str]] = defaultdict(list)
+    for record in records:
+        if record.fingerprint is not None:
+            holders[record.fingerprint].append(record.node)
+    counts, total = _counts(gathered, holders)
+    by_name: dict[str, dict[int, int]] = defaultdict(dict)
+    for pair, count in counts.items():
+        by_name[gathered.pairs[pair].name][pair] = count
+    agreed: dict[str, Any] = {}
+    left = []
+    for name, values in sorted(by_name.items()):
+        fact = _voted(name, values, total, gathered)
+        if fact.baseline is None:
+            left.append(name)
+        elif fact.baseline != _NOT_THERE:
+            agreed[name] = gathered.value(fact.baseline)
+    return agreed, tuple(left)
+
+
+def _counts(gathered: Gathered, holders: Mapping[int, Sequence[str]]) -> tuple[Counter[int], int]:
+    # By weight, so that Counter counts arrays at C's speed: ten thousand fingerprints have millions of pairs.
+    by_weight: dict[int, list[int]] = defaultdict(list)
+    for fingerprint, nodes in holders.items():
+        by_weight[len(nodes)].append(fingerprint)
+    counts: Counter[int] = Counter()
+    for weight, fingerprints in by_weight.items():
+        some: Counter[int] = Counter()
+        for fingerprint in fingerprints:
+            some.update(gathered.fingerprints[fingerprint])
+        for pair, count in some.items():
+            counts[pair] += weight * count
+    return counts, sum(len(nodes) for nodes in holders.values())
+
+
+def _varying(
+    gathered: Gathered, holders: Mapping[int, Sequence[str]], expectation: Expectation | None, *, quick: bool
+) -> list[_Fact]:
+    counts, total = _counts(gathered, holders)
+    by_name: dict[str, dict[int, int]] = defaultdict(dict)
+    universal: set[str] = set()
+    for pair, count in counts.items():
+        name = gathered.pairs[pair].name
+        if count == total and expectation is None:
+            continue
+        by_name[name][pair] = count
+        if count == total:
+            universal.add(name)
+    found = []
+    if expectation is not None:
+        same_depth = expectation.quick == quick
+        names = {*by_name, *expectation.facts} if same_depth else {*by_name} & {*expectation.facts}
+        for name in sorted(names):
+            value = expectation.facts.get(name)
+            number = _NOT_THERE if value is None else gathered.number_of(name, value)
+            shown = ABSENT if value is None else str(value)
+            values = by_name.get(name, {})
+            if not (name in universal and number in values) and importance(name) is not Importance.IGNORED:
+                # A value that no node has: a number that none of them can be equal to.
+                found.append(_Fact(name, values, -2 if number is None else number, shown))
+        return found
+    return [
+        _voted(name, values, total, gathered)
+        for name, values in sorted(by_name.items())
+        if importance(name) is not Importance.IGNORED
+    ]
+
+
+def _voted(name: str, values: Mapping[int, int], total: int, gathered: Gathered) -> _Fact:
+    counts = {**values, _NOT_THERE: total - sum(values.values())}
+    known = {pair: count for pair, count in counts.items() if pair == _NOT_THERE or not gathered.pairs[pair].unknown}
+    voters = sum(known.values())
+    best = max(known, key=lambda pair: (known[pair], pair), default=None) if voters else None
+    if best is None or known[best] * 2 <= voters:
+        if not voters:  # nobody could look: nothing to compare
+            only = next(iter(values))
+            return _Fact(name, dict(values), only, gathered.pairs[only].shown)
+        return _Fact(name, {pair: count for pair, count in counts.items() if count})
+    return _Fact(name, dict(values), best, _shown(gathered, best))
+
+
+def _theirs(gathered: Gathered, holders: Iterable[int], judged: Mapping[str, _Fact]) -> dict[int, dict[str, int]]:
+    """Of each fingerprint, its pairs of the facts that vary."""
+    wanted = {pair for fact in judged.values() for pair in fact.counts if pair != _NOT_THERE}
+    return {
+        fingerprint: {
+            gathered.pairs[pair].name: pair for pair in wanted.intersection(gathered.fingerprints[fingerprint])
+        }
+        for fingerprint in holders
+    }
+
+
+def _difference(
+    fact: _Fact,
+    gathered: Gathered,
+    holders: Mapping[int, Sequence[str]],
+    theirs: Mapping[int, Mapping[str, int]],
+    fingerprints: Iterable[int],
+) -> Difference:
+    nodes_of: dict[int, list[str]] = defaultdict(list)
+    for fingerprint in fingerprints:
+        nodes_of[theirs[fingerprint].get(fact.name, _NOT_THERE)] += holders[fingerprint]
+    values = {
+        pair: Value(shown=_shown(gathered, pair), nodes=tuple(sorted(set(nodes)))) for pair, nodes in nodes_of.items()
+    }
+    return Difference(
+        fact=fact.name,
+        importance=importance(fact.name),
+        baseline=fact.baseline_shown,
+        others=_ordered(value for pair, value in values.items() if not _unknown(gathered, pair)),
+        unknown=_ordered(value for pair, value in values.items() if _unknown(gathered, pair)),
+    )
+
+
+def _unknown(gathered: Gathered, pair: int) -> bool:
+    return pair != _NOT_THERE and gathered.pairs[pair].unknown
+
+
+def _ordered(values: Iterable[Value]) -> tuple[Value, ...]:
+    return tuple(sorted(values, key=lambda value: (-len(value.nodes), value.shown)))
+
+
+def _groups(found: Mapping[tuple[tuple[str, str | None, str], ...], list[str]]) -> tuple[OddGroup, ...]:
+    groups = (OddGroup(nodes=tuple(sorted(set(nodes))), differences=what) for what, nodes in found.items())
+    return tuple(sorted(groups, key=lambda group: (-len(group.nodes), group.nodes, group.differences)))
+
+
+def _shown(gathered: Gathered, pair: int) -> str:
+    return ABSENT if pair == _NOT_THERE else gathered.pairs[pair].shown

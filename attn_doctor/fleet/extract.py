@@ -1,0 +1,192 @@
+"""One report's JSON → what the fleet side keeps of it, or why it is none. What comes from other machines is doubted:
+every type is looked at, nothing is taken on trust, nothing raises."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from attn_doctor.fleet.nodeset import NAME
+from attn_doctor.model.fleet import MachineMarks, NodeFinding, NodeReport, Outcome, Unreadable
+from attn_doctor.wire.report_v1 import SCHEMA
+
+#: A report is some tens of KB; what is a thousand times that is none, and must not fill the memory.
+LARGEST = 16 << 20
+_NAMED = re.compile(rb'"node"\s*:\s*\{[^{}]{0,400}?"name"\s*:\s*"([A-Za-z0-9._-]{1,253})"')
+_MOST_WORDS = 400
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+class _NoReport(Exception):
+    """Why not."""
+
+
+def report_of(data: bytes, *, source: str, node: str | None = None, task: int | None = None) -> NodeReport | Unreadable:
+    """Reads one report; `node` and `task` say who sent it, as far as the pipe or the file's name told."""
+    try:
+        return _read(_parsed(data), task)
+    except _NoReport as why:
+        return Unreadable(source=source, reason=str(why), node=_name_in(data) or node, task=task)
+
+
+def _not_a_number(word: str) -> NoReturn:
+    raise _NoReport(f"{word} is no JSON value")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_not_a_number)
+
+
+def _parsed(data: bytes) -> Any:
+    if len(data) > LARGEST:
+        raise _NoReport(f"larger than any report: more than {LARGEST >> 20} MiB")
+    if not data.strip():
+        raise _NoReport("empty")
+    try:
+        return _DECODER.decode(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise _NoReport(f"not UTF-8 at byte {error.start:,}") from None
+    except RecursionError:
+        raise _NoReport("nested too deep for JSON that anybody wrote") from None
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(data.decode("utf-8-sig").rstrip()) - 1 or error.msg.startswith("Unterminated")
+        said = f"cut off after {len(data):,} bytes" if cut else f"no JSON: {error.msg} at character {error.pos:,}"
+        raise _NoReport(said) from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise _NoReport(f"no JSON that can be read: {str(error)[:120]}") from None
+
+
+def _read(written: Any, task: int | None) -> NodeReport:
+    if not isinstance(written, dict):
+        raise _NoReport(f"a JSON {type(written).__name__}, not a report")
+    schema = written.get("schema")
+    if schema != SCHEMA:
+        if isinstance(schema, str) and schema.startswith("attn-doctor/report/"):
+            raise _NoReport(f"a report of another format: {schema[:60]}; this attn-doctor reads {SCHEMA}")
+        raise _NoReport(f"no report of attn-doctor: its schema is {json.dumps(schema)[:60]}")
+    node, facts_of = _dict(written, "node", {}), _dict(written, "facts", {})
+    hostname = _text(node, "hostname", _fact(facts_of, "node.hostname"))
+    name = _text(node, "name", hostname)
+    if not NAME.match(name):
+        raise _NoReport(f"it does not say which node it is of: {json.dumps(name)[:80]}")
+    environment = _environment(written, {name, hostname or name})
+    cohort = _flat(_dict(written, "cohort", {}), "cohort")
+    fingerprint = written.get("fingerprint")
+    facts = None
+    if fingerprint is not None and written.get("failure") is None:
+        facts = _flat(_dict(_as_dict(fingerprint, "fingerprint"), "facts"), "fingerprint")
+    return NodeReport(
+        node=name,
+        environment=environment,
+        created=_text(written, "created", "")[:40],
+        quick=written.get("quick") is True,
+        machine=_marks(_dict(written, "volatile", {})),
+        cohort={**cohort, "environment": environment},
+        outcome=_outcome(written, _dict(written, "summary")),
+        facts=facts,
+        task=task,
+    )
+
+
+def _environment(written: Mapping[str, Any], names: set[str]) -> str:
+    # Not its id: that differs where only Python does, and then nobody would be told.
+    environment = _dict(written, "environment", {})
+    folder = _text(environment, "prefix", _text(_dict(written, "target", {}), "python", ""))
+    parts = {part for name in names for part in (name, name.partition(".")[0])}
+    for one in sorted(parts, key=len, reverse=True):
+        if one in folder:
+            folder = re.sub(rf"(?<![\w.-]){re.escape(one)}(?![\w-])", "{node}", folder)
+    image = _text(environment, "image", "")
+    return f"{folder} in {image}" if image else folder
+
+
+def _marks(volatile: Mapping[str, Any]) -> MachineMarks:
+    uuids, boot = volatile.get("gpu_uuids"), volatile.get("boot_id")
+    return MachineMarks(
+        boot=boot if isinstance(boot, str) else "",
+        gpu_uuids=tuple(sorted(one for one in uuids if isinstance(one, str))) if isinstance(uuids, list) else (),
+    )
+
+
+def _flat(values: dict[str, Any], what: str) -> dict[str, Any]:
+    """A value is a text, a number, nothing, a list of texts, or the reason why nobody could look."""
+    if _PLAIN.issuperset(map(type, values.values())):
+        return values
+    for name, value in values.items():
+        if type(value) in _PLAIN:
+            continue
+        if isinstance(value, list):
+            texts = value
+        else:
+            texts = list(value.values()) if isinstance(value, dict) and set(value) == {"unknown"} else [None]
+        if not all(isinstance(one, (str, int)) for one in texts):
+            raise _NoReport(f"damaged: {name[:80]} in its {what} has no value that can be compared")
+    return values
+
+
+def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any]) -> Outcome:
+    status = written.get("exit_status", summary.get("exit_status"))
+    if isinstance(status, bool) or not isinstance(status, int):
+        raise _NoReport("damaged: its exit status is no number")
+    findings = written.get("findings")
+    questions = written.get("open_questions", [])
+    if not isinstance(findings, list) or not isinstance(questions, list):
+        raise _NoReport("damaged: its findings are no list")
+    kept = []
+    for one in findings:
+        finding = _as_dict(one, "finding")
+        if finding.get("accepted") is None:
+            kept.append(
+                NodeFinding(
+                    id=_text(finding, "id"),
+                    severity=_text(finding, "severity"),
+                    title=_text(finding, "title", "")[:_MOST_WORDS],
+                )
+            )
+    return Outcome(
+        exit_status=status,
+        findings=tuple(dict.fromkeys(kept)),
+        open_questions=tuple(dict.fromkeys(_text(_as_dict(one, "open question"), "recipe") for one in questions)),
+        doctor_version=_text(written, "doctor_version", "unknown")[:40],
+        failure=_failure(_dict(written, "failure", {})),
+    )
+
+
+def _failure(failure: Mapping[str, Any]) -> str:
+    about = _text(failure, "about", "").partition("\n")[0]
+    return f"{_text(failure, 'what', '')}{f' ({about})' if about else ''}"[:_MOST_WORDS]
+
+
+def _as_dict(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _NoReport(f"damaged: its {what} is no object")
+    return value
+
+
+def _dict(written: Mapping[str, Any], key: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
+    value = written.get(key, default)
+    if value is None and default is not None:
+        return default
+    return _as_dict(value, key)
+
+
+def _text(written: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    value = written.get(key, default)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise _NoReport(f"damaged: its {key} is no text")
+    return value
+
+
+def _fact(facts: Mapping[str, Any], name: str) -> str:
+    fact = facts.get(name)
+    value = fact.get("value") if isinstance(fact, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _name_in(data: bytes) -> str | None:
+    found = _NAMED.search(data[: 1 << 16])
+    name = found[1].decode() if found else ""
+    return name if NAME.match(name) else None

@@ -1,0 +1,100 @@
+"""attn-doctor/golden/v1: today's majority, kept as what later fleets are held against. A golden file beats the vote,
+and is the only thing that notices when all nodes are wrong together."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.errors import BadInput
+from attn_doctor.fleet.compare import Expectation, majority
+from attn_doctor.fleet.gather import CohortKey, Gathered, Record
+
+SCHEMA = "attn-doctor/golden/v1"
+_HINT = "Give a file that `attn-doctor fleet golden` wrote."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Golden:
+    """A golden file."""
+
+    cohort_by: tuple[str, ...]
+    cohorts: Mapping[CohortKey, Expectation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A new one, as JSON text, and what could not be put in it."""
+
+    text: str
+    cohorts: int
+    undecided: tuple[str, ...]
+    """Facts without a majority: they are no expectation."""
+
+
+def make(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str) -> Made:
+    """A golden file of these reports. Of a cohort with deep and quick reports the deep ones are taken."""
+    groups: dict[CohortKey, dict[bool, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for there in gathered.records.values():
+        for record in there:
+            values = dict(record.cohort)
+            key = tuple((name, values.get(name, "")) for name in cohort_by)
+            if record.fingerprint is not None:
+                groups[key][record.quick].append(record)
+    cohorts: list[dict[str, Any]] = []
+    undecided: set[str] = set()
+    for key, by_depth in sorted(groups.items()):
+        quick = False not in by_depth
+        facts, left = majority(gathered, by_depth[quick])
+        undecided.update(left)
+        cohorts.append({"cohort": dict(key), "quick": quick, "nodes": len(by_depth[quick]), "facts": facts})
+    written = {"schema": SCHEMA, "created": created, "cohort_by": list(cohort_by), "cohorts": cohorts}
+    return Made(
+        text=json.dumps(written, indent=2, ensure_ascii=False) + "\n",
+        cohorts=len(cohorts),
+        undecided=tuple(sorted(undecided)),
+    )
+
+
+def read(file: Path) -> Golden:
+    """Reads one.
+
+    Raises BadInput.
+    """
+    about = f"--golden {file}"
+    try:
+        written = json.loads(file.read_bytes())
+    except OSError as error:
+        raise BadInput(f"it cannot be read: {error.strerror}", about=about, hint=_HINT) from None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"it is not JSON: {str(error)[:200]}", about=about, hint=_HINT) from None
+    if not isinstance(written, dict) or written.get("schema") != SCHEMA:
+        raise BadInput(f"it is not of the format {SCHEMA}", about=about, hint=_HINT)
+    try:
+        cohort_by = tuple(_text(one) for one in written["cohort_by"])
+        cohorts = {
+            tuple((name, _text(one["cohort"][name])) for name in cohort_by): Expectation(
+                facts=_facts(one["facts"]), quick=one["quick"] is True
+            )
+            for one in written["cohorts"]
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"it is damaged: {type(error).__name__}: {error}", about=about, hint=_HINT) from None
+    return Golden(cohort_by=cohort_by, cohorts=cohorts)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {str(value)[:60]}")
+    return value
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    plain = (str, int, float, type(None))
+    if not isinstance(value, dict) or not all(isinstance(one, plain) for one in value.values()):
+        raise TypeError("its facts are none")
+    return value

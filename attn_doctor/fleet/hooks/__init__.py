@@ -1,0 +1,84 @@
+"""Snippets for schedulers and health checkers: the files beside this one, with the places @@LIKE_THIS@@ filled in."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib.resources import files
+
+
+class Hook(str, Enum):
+    """Where attn-doctor is called from."""
+
+    SLURM_JOB = "slurm-job"
+    SLURM_HEALTHCHECK = "slurm-healthcheck"
+    SLURM_TASKPROLOG = "slurm-taskprolog"
+    K8S = "k8s"
+    NPD = "npd"
+    GPUD = "gpud"
+
+
+#: Files of each hook; the first one is the hook, others go with it.
+FILES: Mapping[Hook, tuple[str, ...]] = {
+    Hook.SLURM_JOB: ("slurm-job.sh",),
+    Hook.SLURM_HEALTHCHECK: ("slurm-healthcheck.sh",),
+    Hook.SLURM_TASKPROLOG: ("slurm-taskprolog.sh",),
+    Hook.K8S: ("k8s.yaml",),
+    Hook.NPD: ("npd.json", "npd-check.sh"),
+    Hook.GPUD: ("gpud.yaml",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """What is filled in."""
+
+    version: str
+    doctor: Sequence[str]
+    python: str
+    reviewed: Sequence[str] = ()
+    """Arguments of `fix`: what somebody has looked at."""
+    check: Sequence[str] = ()
+    deep: str = "auto"
+    timeout: int = 300
+    image: str = "REGISTRY/IMAGE:TAG"
+    folder: str = "/etc/attn-doctor"
+    """Where the files of the hook will lie."""
+
+
+def written(hook: Hook, places: Places) -> dict[str, str]:
+    """File name → text. Every value is quoted for the kind of file it goes into."""
+    found = {}
+    for name in FILES[hook]:
+        text = files(__package__).joinpath(name).read_text()
+        values = _values(places, _shell if name.endswith(".sh") else _listed)
+        for place, value in values.items():
+            text = text.replace(f"@@{place}@@", value)
+        found[name] = text
+    return found
+
+
+def _values(places: Places, quote: Callable[..., str]) -> dict[str, str]:
+    return {
+        "VERSION": places.version,
+        "DOCTOR": quote(*places.doctor),
+        "PYTHON": quote(places.python),
+        "REVIEWED": quote(*places.reviewed),
+        "CHECK": quote(*places.check),
+        "DEEP": quote(places.deep),
+        "TIMEOUT": str(places.timeout),
+        "IMAGE": quote(places.image),
+        "FOLDER": quote(places.folder),
+    }
+
+
+def _shell(*words: str) -> str:
+    return " ".join(shlex.quote(word) for word in words)
+
+
+def _listed(*words: str) -> str:
+    """Items of a JSON list, which YAML reads as well."""
+    return ", ".join(json.dumps(word) for word in words)

@@ -1,0 +1,65 @@
+#!/bin/bash
+#SBATCH --job-name=attn-doctor
+#SBATCH --ntasks-per-node=1
+# Onboards the nodes of one job, written by attn-doctor @@VERSION@@:
+#
+#     sbatch --nodes=8 --partition=gpu --gpus-per-node=8 slurm-job.sh [COMMAND ARGS...]
+#
+# Examines every node; where all are fit, COMMAND runs. Where the shared environment is ill, it is mended once, from this
+# node, under the lock of `attn-doctor fix`, by what was reviewed when this file was written (fixes, or a saved plan);
+# without any of that the plan is printed and nothing is changed. Then every node is examined again.
+# Ends with 0 (all fit), 1 (a node is ill or differs), 3 (a node is missing or could not be examined); the lists of
+# nodes lie in a folder, exclude_nodes.txt among them.
+set -u
+
+doctor=(@@DOCTOR@@)
+environment=@@PYTHON@@
+reviewed=(@@REVIEWED@@)
+check=(--python "$environment" @@CHECK@@)
+lists=${ATTN_DOCTOR_LISTS:-${SLURM_SUBMIT_DIR:-$PWD}/attn-doctor-${SLURM_JOB_ID:?this is a Slurm job}}
+
+examine() {
+  "${doctor[@]}" fleet run --engine slurm --expect slurm --deep @@DEEP@@ --timeout @@TIMEOUT@@ \
+    --write-lists "$lists" -- "${check[@]}"
+}
+
+release() {
+  echo "== released: $SLURM_JOB_NODELIST"
+  if [ "$#" -gt 0 ]; then exec "$@"; fi
+  exit 0
+}
+
+refuse() {
+  echo "== not released; leave these nodes out next time:"
+  echo "   sbatch --exclude=$(paste -sd, "$lists/exclude_nodes.txt") ..."
+  echo "   lists: $lists"
+  exit "$1"
+}
+
+echo "== every node"
+examine
+status=$?
+[ "$status" -eq 0 ] && release "$@"
+[ "$status" -eq 1 ] || refuse "$status"
+[ -s "$lists/failing_nodes.txt" ] || refuse 1 # nodes differ, none is ill: no cure for one environment helps
+
+if [ "${#reviewed[@]}" -eq 0 ]; then
+  echo "== what would cure it; nothing is changed"
+  "${doctor[@]}" fix --python "$environment" --dry-run --unsafe-fixes
+  echo "== review it, then write this script again with --fix ID, or with --plan FILE of 'attn-doctor fix --save-plan'"
+  refuse 1
+fi
+
+echo "== the shared environment, once, from $(hostname)"
+"${doctor[@]}" fix --python "$environment" --yes --wait 1800 "${reviewed[@]}"
+mended=$?
+case "$mended" in
+  0 | 1 | 3) ;; # 3: somebody else was quicker, or the plan is stale; what the nodes say now decides
+  *) echo "== the fix ended with $mended"; refuse "$mended" ;;
+esac
+
+echo "== every node, again"
+examine
+status=$?
+[ "$status" -eq 0 ] && release "$@"
+refuse "$status"

@@ -1,0 +1,312 @@
+"""Everything that came, and who was expected → one answer. Pure.
+
+The verdict comes from reports alone, never from how the launcher ended: srun says 0 with a node lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from attn_doctor.errors import BadInput
+from attn_doctor.fleet.compare import Expectation, compare
+from attn_doctor.fleet.gather import CohortKey, Gathered, Record, moment
+from attn_doctor.fleet.nodeset import unfold
+from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
+
+#: GPU count is no part of it: a node that lost one is to be found odd, not to be alone.
+COHORT_BY = ("gpu", "compute_capability", "partition", "environment")
+#: Clocks of a cluster run together to the second; this is a broken one.
+_SKEW = timedelta(minutes=5)
+_NODES_IN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|\[[0-9,-]+\])*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What the reports are held against."""
+
+    now: datetime
+    expected: tuple[str, ...] | None = None
+    """In the order of the job, where it is one."""
+    deep_expected: tuple[str, ...] = ()
+    """Nodes that were asked for a deep examination as well."""
+    cohort_by: tuple[str, ...] = COHORT_BY
+    cohorts_as_given: bool = False
+    """Somebody chose them: nodes without a GPU stay among themselves."""
+    golden: Mapping[CohortKey, Expectation] | None = None
+    engine_said: Sequence[str] = ()
+    node_said: Mapping[str, str] = field(default_factory=dict)
+
+
+def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
+    """The answer. The order in which reports came makes no difference."""
+    names = _names(gathered, question.expected)
+    records = _named(gathered, names)
+    unreadable = _unreadable(gathered, question.expected, names)
+    seen = {record.node for record in records}
+    sent = {one.node for one in unreadable if one.node is not None}
+    expected = question.expected
+    missing = tuple(sorted(set(expected or ()) - seen - sent))
+    deep = {record.node for record in records if not record.quick}
+    not_deep = tuple(sorted(set(question.deep_expected) - deep - set(missing)))
+    cohorts, by_cohort = _cohorts(gathered, records, question)
+    counting = _counting(records)
+    stands_for = _stands_for(by_cohort, deep)
+    failing, warned = _findings(counting, stands_for)
+    same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
+    unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
+    without = tuple(sorted({one.node for one in records if one.fingerprint is None and not one.outcome.failure}))
+    because = _because(question, {*missing, *not_deep, *sent})
+    states = _states(
+        {
+            State.FAILS: [node for one in failing for node in one.nodes],
+            State.DRIFTS: [node for cohort in cohorts for node in _drifting(cohort)],
+            State.MISSING: missing,
+            State.UNREADABLE: sent,
+            State.UNSURE: [*unexamined, *same_name, *without, *not_deep, *_unsure(cohorts)],
+            State.FIT: seen,
+        }
+    )
+    return FleetVerdict(
+        created=question.now.isoformat(timespec="seconds"),
+        exit_status=_status(states.values(), unreadable),
+        expected=expected,
+        states=states,
+        reports=gathered.reports,
+        missing=missing,
+        missing_because=because,
+        unreadable=unreadable,
+        unexpected=tuple(sorted(seen - set(expected))) if expected is not None else (),
+        failing=failing,
+        warned=warned,
+        unexamined=tuple(sorted(unexamined.items())),
+        not_deep=not_deep,
+        open_questions=_folded((recipe, one.node) for one in counting for recipe in one.outcome.open_questions),
+        cohorts=cohorts,
+        repeated=tuple(sorted({names.get(one, one) for one in gathered.repeated})),
+        same_name=same_name,
+        skewed=_skewed(records, question.now),
+        without_fingerprint=without,
+        versions=_versions(counting),
+        stands_for=stands_for,
+    )
+
+
+def _names(gathered: Gathered, expected: Sequence[str] | None) -> dict[str, str]:
+    """What reports call a node → what the expected set calls it: with its domain or without."""
+    if expected is None:
+        return {}
+    wanted = set(expected)
+    by_short: dict[str, set[str]] = defaultdict(set)
+    for name in wanted:
+        by_short[name.partition(".")[0]].add(name)
+    found = {}
+    for node in {key[0] for key in gathered.records} | {one.node for one in gathered.unreadable if one.node}:
+        fitting = by_short.get(node.partition(".")[0], set())
+        one = next(iter(fitting)) if len(fitting) == 1 else node
+        # n1.here and n1.there are two nodes: only a name without a domain may stand for one with it.
+        if node not in wanted and (one == one.partition(".")[0] or node == node.partition(".")[0]):
+            found[node] = one
+    return found
+
+
+def _named(gathered: Gathered, names: Mapping[str, str]) -> list[Record]:
+    every = (record for there in gathered.records.values() for record in there)
+    return [replace(record, node=names[record.node]) if record.node in names else record for record in every]
+
+
+def _unreadable(gathered: Gathered, expected: Sequence[str] | None, names: Mapping[str, str]) -> tuple[Unreadable, ...]:
+    places = gathered.places(expected or (), proven=True)
+    found = []
+    for one in gathered.unreadable:
+        node = one.node or (places.get(one.task) if one.task is not None else None)
+        found.append(replace(one, node=names.get(node, node) if node is not None else None))
+    return tuple(sorted(found, key=lambda one: (one.node or "", one.source, one.reason)))
+
+
+def _cohorts(
+    gathered: Gathered, records: Sequence[Record], question: Question
+) -> tuple[tuple[Cohort, ...], list[list[Record]]]:
+    groups: dict[tuple[CohortKey, bool], list[Record]] = defaultdict(list)
+    for record in records:
+        if record.fingerprint is not None:
+            groups[_key(record.cohort, question.cohort_by), record.quick].append(record)
+    if not question.cohorts_as_given:
+        _bring_home(groups)
+    found = []
+    for (key, quick), members in sorted(groups.items()):
+        expectation = None if question.golden is None else question.golden.get(key)
+        found.append(
+            compare(gathered, key, members, quick=quick, expectation=expectation, golden=question.golden is not None)
+        )
+    return tuple(found), list(groups.values())
+
+
+def _key(cohort: CohortKey, cohort_by: Sequence[str]) -> CohortKey:
+    values = dict(cohort)
+    return tuple((name, values.get(name, "")) for name in cohort_by)
+
+
+def _bring_home(groups: dict[tuple[CohortKey, bool], list[Record]]) -> None:
+    """A node that sees no GPU among nodes that see one is odd; alone in a cohort of its own nobody would notice."""
+    gpu = {"gpu", "compute_capability"}
+    for key, quick in sorted(groups):
+        parts = dict(key)
+        if any(parts.get(name) for name in gpu) or not gpu & set(parts):
+            continue
+        rest = {name: value for name, value in key if name not in gpu}
+        alike = [
+            other
+            for other in groups
+            if other[1] is quick
+            and any(dict(other[0]).get(name) for name in gpu)
+            and {name: value for name, value in other[0] if name not in gpu} == rest
+        ]
+        if alike:
+            home = max(alike, key=lambda other: (len(groups[other]), other))
+            groups[home] += groups.pop((key, quick))
+
+
+def _counting(records: Iterable[Record]) -> list[Record]:
+    """Those whose findings count: of a node's environment the deep one, unless a quick one is newer."""
+    by_place: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        by_place[record.node, dict(record.cohort).get("environment", "")].append(record)
+    found = []
+    for there in by_place.values():
+        newest_deep = max((one.created for one in there if not one.quick), default=None)
+        found += [one for one in there if not one.quick or newest_deep is None or one.created > newest_deep]
+    return found
+
+
+def _stands_for(by_cohort: Iterable[Sequence[Record]], deep: set[str]) -> dict[str, tuple[str, ...]]:
+    """Deeply examined nodes → those of the same fingerprint that only quick reports came from."""
+    found = {}
+    for members in by_cohort:
+        alike: dict[int | None, list[str]] = defaultdict(list)
+        for record in members:
+            if record.quick:
+                alike[record.fingerprint].append(record.node)
+        for nodes in alike.values():
+            spoken_for = tuple(sorted(node for node in nodes if node not in deep))
+            if spoken_for:
+                found.update({node: spoken_for for node in sorted(nodes) if node in deep})
+    return found
+
+
+def _findings(
+    records: Iterable[Record], stands_for: Mapping[str, tuple[str, ...]]
+) -> tuple[tuple[FailedBy, ...], tuple[FailedBy, ...]]:
+    failing: dict[NodeFinding, set[str]] = defaultdict(set)
+    warned: dict[NodeFinding, set[str]] = defaultdict(set)
+    for record in records:
+        nodes = {record.node, *(() if record.quick else stands_for.get(record.node, ()))}
+        gating = _gating(record.outcome)
+        for finding in record.outcome.findings:
+            (failing if finding in gating else warned)[finding] |= nodes
+        if record.outcome.fails and not gating:
+            failing[NodeFinding(id="unnamed", severity="error", title="it exits with 1 and names no finding")] |= nodes
+    # What gates on a node, or on the one that speaks for it, is not told again as a warning.
+    gated: dict[str, set[str]] = defaultdict(set)
+    for finding, nodes in failing.items():
+        gated[finding.id] |= nodes
+    left = {finding: nodes - gated[finding.id] for finding, nodes in warned.items()}
+    return _ranked(failing), _ranked({finding: nodes for finding, nodes in left.items() if nodes})
+
+
+def _gating(outcome: Outcome) -> set[NodeFinding]:
+    """Errors; where a report fails without one, it was asked to fail on less."""
+    errors = {one for one in outcome.findings if one.severity == "error"}
+    if errors or not outcome.fails:
+        return errors
+    worst = "warning" if any(one.severity == "warning" for one in outcome.findings) else "info"
+    return {one for one in outcome.findings if one.severity == worst}
+
+
+def _ranked(found: Mapping[NodeFinding, set[str]]) -> tuple[FailedBy, ...]:
+    every = (FailedBy(finding=finding, nodes=tuple(sorted(nodes))) for finding, nodes in found.items())
+    return tuple(sorted(every, key=lambda one: (-len(one.nodes), one.finding.id, one.finding.title)))
+
+
+def _drifting(cohort: Cohort) -> Iterable[str]:
+    for group in cohort.drifting:
+        yield from group.nodes
+    for difference in cohort.undecided:
+        if difference.importance.value == "critical":
+            for value in difference.others:
+                yield from value.nodes
+
+
+def _unsure(cohorts: Iterable[Cohort]) -> Iterable[str]:
+    for cohort in cohorts:
+        for difference in (*cohort.uncompared, *cohort.undecided):
+            if difference.importance.value == "critical":
+                for value in difference.unknown:
+                    yield from value.nodes
+        if cohort.golden_missing:
+            yield from cohort.nodes
+
+
+def _states(found: Mapping[State, Iterable[str]]) -> dict[str, State]:
+    states: dict[str, State] = {}
+    for state in State:
+        for node in found[state]:
+            states.setdefault(node, state)
+    return dict(sorted(states.items()))
+
+
+def _status(states: Iterable[State], unreadable: Sequence[Unreadable]) -> int:
+    every = set(states)
+    if every & {State.FAILS, State.DRIFTS}:
+        return 1
+    return 3 if unreadable or every != {State.FIT} else 0
+
+
+def _because(question: Question, wanted: set[str]) -> dict[str, str]:
+    """What the engine and the nodes themselves said of those nodes."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for line in question.engine_said:
+        for word in set(_NODES_IN.findall(line)):
+            for name in {word.rstrip(".,:-"), *_inside(word)} & wanted:
+                said[name].append(line)
+    for node, words in question.node_said.items():
+        if node in wanted:
+            said[node].append(words)
+    return {node: " / ".join(dict.fromkeys(lines[:3])) for node, lines in sorted(said.items())}
+
+
+def _inside(word: str) -> Iterable[str]:
+    if "[" not in word:
+        return ()
+    try:
+        return unfold(word.rstrip(".,:-"), about=word)
+    except BadInput:
+        return ()
+
+
+def _folded(found: Iterable[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for what, node in found:
+        nodes[what].add(node)
+    return tuple((what, tuple(sorted(there))) for what, there in sorted(nodes.items()))
+
+
+def _versions(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found = _folded((record.outcome.doctor_version, record.node) for record in records)
+    return found if len(found) > 1 else ()
+
+
+def _skewed(records: Iterable[Record], now: datetime) -> tuple[tuple[str, str], ...]:
+    found = {}
+    for record in records:
+        try:
+            ahead = moment(record.created) - now
+        except ValueError:
+            found[record.node] = f"dated {record.created[:40]!r}, which is no time"
+            continue
+        if ahead > _SKEW:
+            found[record.node] = f"dated {record.created}, {int(ahead.total_seconds() // 60)} minutes from now"
+    return tuple(sorted(found.items()))

@@ -1,0 +1,39 @@
+"""The fleet's verdict as one HTML page: no script, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import IO
+
+from attn_doctor.model.fleet import FleetVerdict
+from attn_doctor.report.fleet_lines import Fold, cohort_words, headline, plain, sections
+
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
+    "h1{font-size:1.3rem}h2{font-size:1rem;margin:1.5rem 0 .3rem}td{padding:.1rem 1rem .1rem 0;vertical-align:top}"
+    "td:first-child{font-family:monospace}.bad{color:#b00020}.unsure{color:#8a6100}.note{color:#555}.fit{color:#176b2c}"
+    "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}.bad{color:#ff7a7a}.unsure{color:#e0b050}"
+    ".note{color:#aaa}.fit{color:#7fd18f}}"
+)
+
+
+def write(verdict: FleetVerdict, stream: IO[str], *, doctor_version: str, fold: Fold) -> None:
+    """Writes the page."""
+    tone = {0: "fit", 1: "bad", 3: "unsure"}[verdict.exit_status]
+    stream.write(
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>attn-doctor fleet</title>'
+        f"<style>{_STYLE}</style></head>\n<body>\n"
+        f'<h1 class="{tone}">{escape(headline(verdict))}</h1>\n'
+        f"<p>attn-doctor {escape(doctor_version)}, {escape(verdict.created)}, {verdict.reports:,} reports</p>\n<ul>\n"
+    )
+    for cohort in verdict.cohorts:
+        words = f"{len(cohort.nodes):,} nodes, fingerprints: {cohort.fingerprints:,}; {cohort_words(cohort)}"
+        stream.write(f"<li>{escape(words)}</li>\n")
+    stream.write("</ul>\n")
+    for section in sections(verdict, fold):
+        stream.write(f'<h2 class="{section.tone}">{escape(plain(("", section.title))[1])}</h2>\n<table>\n')
+        for line in section.lines:
+            nodes, words = plain(line)
+            stream.write(f"<tr><td>{escape(nodes)}</td><td>{escape(words)}</td></tr>\n")
+        stream.write("</table>\n")
+    stream.write("</body></html>\n")

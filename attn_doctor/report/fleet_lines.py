@@ -1,0 +1,213 @@
+"""The fleet's verdict → lines in sections, worst first; what text and HTML both show.
+
+Everything that came from a node is made harmless here: no control character reaches a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from attn_doctor.model.fingerprint import Importance
+from attn_doctor.model.fleet import Cohort, Difference, FleetVerdict, OddGroup, State
+
+_T = TypeVar("_T")
+Fold = Callable[[Iterable[str]], str]
+#: What is shown of a list without end; the JSON has all of it.
+_MOST = 20
+_MOST_VALUES = 6
+_WIDTH = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading, how bad it is (`bad`, `unsure`, `note`), and its lines: (nodes, words)."""
+
+    title: str
+    tone: str
+    lines: tuple[tuple[str, str], ...]
+
+
+def headline(verdict: FleetVerdict) -> str:
+    """One sentence: fit or not, and how many."""
+    counts = ", ".join(
+        f"{len(verdict.nodes_in(state)):,} {_WORDS[state]}" for state in State if verdict.nodes_in(state)
+    )
+    asked = "" if verdict.expected is None else f" of {len(verdict.expected):,} expected nodes"
+    answer = {0: "fit", 1: "not fit", 3: "not known to be fit"}[verdict.exit_status]
+    return f"{answer}: {counts or 'no report arrived'}{asked}"
+
+
+_WORDS = {
+    State.FAILS: "fail",
+    State.DRIFTS: "drift",
+    State.MISSING: "missing",
+    State.UNREADABLE: "unreadable",
+    State.UNSURE: "unsure",
+    State.FIT: "fit",
+}
+
+
+def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
+    """What there is to say, worst first."""
+    told = [
+        Section(title="missing", tone="bad", lines=_missing(verdict, fold)),
+        Section(title="unreadable", tone="bad", lines=tuple(_unreadable(verdict))),
+        Section(title="same name", tone="bad", lines=_one(verdict.same_name, "two machines go by this name", fold)),
+        Section(title="fails", tone="bad", lines=tuple(_failing(verdict, fold))),
+    ]
+    for cohort in verdict.cohorts:
+        told += _odd_ones(cohort, verdict, fold)
+    told += [
+        Section(title="could not examine", tone="unsure", lines=tuple(_unexamined(verdict, fold))),
+        Section(
+            title="not looked at in depth",
+            tone="unsure",
+            lines=_one(verdict.not_deep, "the deep examination sent no report", fold),
+        ),
+        Section(
+            title="no fingerprint",
+            tone="unsure",
+            lines=_one(verdict.without_fingerprint, "reports of an older attn-doctor: not compared", fold),
+        ),
+    ]
+    for cohort in verdict.cohorts:
+        told.append(Section(title=_titled("benign", cohort, verdict), tone="note", lines=_groups(cohort.benign, fold)))
+    told.append(Section(title="also", tone="note", lines=tuple(_notes(verdict, fold))))
+    yield from (section for section in told if section.lines)
+
+
+def _missing(verdict: FleetVerdict, fold: Fold) -> tuple[tuple[str, str], ...]:
+    by_words: dict[str, list[str]] = {}
+    for node in verdict.missing:
+        by_words.setdefault(verdict.missing_because.get(node, ""), []).append(node)
+    return tuple((fold(nodes), words or "no report") for words, nodes in _most(list(by_words.items())))
+
+
+def _unreadable(verdict: FleetVerdict) -> Iterator[tuple[str, str]]:
+    for one in verdict.unreadable[:_MOST]:
+        who = one.node or (f"task {one.task}" if one.task is not None else "?")
+        said = verdict.missing_because.get(who, "")
+        yield who, f"{one.reason}  ({one.source}){f'; {said}' if said else ''}"
+    if len(verdict.unreadable) > _MOST:
+        yield "", f"and {len(verdict.unreadable) - _MOST:,} more"
+    if any(one.unlabelled for one in verdict.unreadable):
+        yield "", "srun tears long lines apart: start it with --label, or use `check --format chunks`."
+
+
+def _failing(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
+    spoken_for = {node: deep for deep, nodes in verdict.stands_for.items() for node in nodes}
+    for one in _most(verdict.failing):
+        seen = [node for node in one.nodes if node not in spoken_for]
+        note = f"; seen on {fold(seen)}, the others have its fingerprint" if len(seen) < len(one.nodes) else ""
+        yield fold(one.nodes), f"[{one.finding.severity}] {one.finding.id}: {one.finding.title}{note}"
+
+
+def _odd_ones(cohort: Cohort, verdict: FleetVerdict, fold: Fold) -> list[Section]:
+    critical = [one for one in cohort.undecided if one.importance is Importance.CRITICAL]
+    return [
+        Section(title=_titled("differs", cohort, verdict), tone="bad", lines=_groups(cohort.drifting, fold)),
+        Section(
+            title=_titled("no majority", cohort, verdict),
+            tone="bad",
+            lines=tuple(line for one in _most(critical) for line in _values(one, fold)),
+        ),
+        Section(
+            title=_titled("not compared", cohort, verdict),
+            tone="unsure",
+            lines=tuple(
+                (fold(value.nodes), f"{one.fact} {value.shown}; the others have {one.baseline}")
+                for one in _most(cohort.uncompared)
+                for value in one.unknown[:_MOST_VALUES]
+            ),
+        ),
+        Section(
+            title=_titled("not in the golden file", cohort, verdict),
+            tone="unsure",
+            lines=_one(cohort.nodes if cohort.golden_missing else (), "it knows no such cohort", fold),
+        ),
+    ]
+
+
+def _titled(words: str, cohort: Cohort, verdict: FleetVerdict) -> str:
+    alike = f"{'golden file' if cohort.by_golden else 'majority'} of {len(cohort.nodes):,}"
+    words = f"{words} from the {alike}" if words == "differs" else words
+    return f"{words} ({cohort_words(cohort)})" if len(verdict.cohorts) > 1 else words
+
+
+def cohort_words(cohort: Cohort) -> str:
+    """What a cohort has in common."""
+    parts = [value for _, value in cohort.key if value]
+    return _plain(", ".join([*parts, *(["quick"] if cohort.quick else [])]) or "no GPU")
+
+
+def _groups(groups: Sequence[OddGroup], fold: Fold) -> tuple[tuple[str, str], ...]:
+    lines = []
+    for group in _most(groups):
+        changes = [f"{fact} {old} → {new}" for fact, old, new in group.differences[:_MOST_VALUES]]
+        if len(group.differences) > _MOST_VALUES:
+            changes.append(f"and {len(group.differences) - _MOST_VALUES:,} facts more")
+        lines += [(fold(group.nodes) if place == 0 else "", change) for place, change in enumerate(changes)]
+    if len(groups) > _MOST:
+        lines.append(("", f"and {len(groups) - _MOST:,} groups more"))
+    return tuple(lines)
+
+
+def _values(one: Difference, fold: Fold) -> Iterator[tuple[str, str]]:
+    for value in one.others[:_MOST_VALUES]:
+        yield fold(value.nodes), f"{one.fact} {value.shown}"
+    if len(one.others) > _MOST_VALUES:
+        yield "", f"{one.fact} has {len(one.others):,} values in all: a fact that is each node's own?"
+    yield "", "--golden FILE says which one is right."
+
+
+def _unexamined(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
+    by_words: dict[str, list[str]] = {}
+    for node, why in verdict.unexamined:
+        by_words.setdefault(why or "its report says so", []).append(node)
+    for why, nodes in _most(list(by_words.items())):
+        yield fold(nodes), why
+
+
+def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
+    for one in _most(verdict.warned):
+        yield fold(one.nodes), f"[{one.finding.severity}] {one.finding.id}: {one.finding.title}"
+    for cohort in verdict.cohorts:
+        for difference in cohort.undecided:
+            if difference.importance is not Importance.CRITICAL:
+                yield fold(cohort.nodes), f"{difference.fact} has no majority: {len(difference.others):,} values"
+        alone = cohort.nodes[0] if len(cohort.nodes) == 1 else ""
+        if (
+            alone
+            and len(verdict.states) > 1
+            and not any(alone in other.nodes for other in verdict.cohorts if other is not cohort)
+        ):
+            yield fold(cohort.nodes), f"compared with no other node: alone in its cohort ({cohort_words(cohort)})"
+    for node, what in _most(verdict.skewed):
+        yield node, f"its clock is off: the report is {what}"
+    for version, nodes in verdict.versions:
+        yield fold(nodes), f"attn-doctor {version}"
+    yield from _one(verdict.repeated, "several reports: the latest counts", fold)
+    yield from _one(verdict.unexpected, "not expected", fold)
+    for recipe, nodes in _most(verdict.open_questions):
+        yield fold(nodes), f"open question: {recipe}"
+
+
+def _one(nodes: Sequence[str], words: str, fold: Fold) -> tuple[tuple[str, str], ...]:
+    return ((fold(nodes), words),) if nodes else ()
+
+
+def _most(items: Sequence[_T]) -> Sequence[_T]:
+    return items[:_MOST]
+
+
+def _plain(text: str) -> str:
+    """Without control characters, and not endless."""
+    shown = "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
+    return shown if len(shown) <= _WIDTH * 4 else f"{shown[: _WIDTH * 4]}…"
+
+
+def plain(line: tuple[str, str]) -> tuple[str, str]:
+    """A line as it may be shown."""
+    return _plain(line[0]), _plain(line[1])

@@ -1,0 +1,440 @@
+"""What reports come to: who is missing, fails, drifts; laws that hold for any fleet, and the cases people meet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_doctor.fleet import golden
+from attn_doctor.fleet.extract import report_of
+from attn_doctor.fleet.gather import Gathered
+from attn_doctor.fleet.onward import deep_nodes
+from attn_doctor.fleet.verdict import COHORT_BY, Question
+from attn_doctor.fleet.verdict import verdict as judge
+from attn_doctor.model.fleet import FleetVerdict, State, Unreadable
+from tests.fleet.reports import found, line, report
+
+NOW = datetime(2026, 11, 21, 5, 0, 30, tzinfo=timezone.utc)
+
+
+def gathered(reports: Iterable[dict[str, Any] | Unreadable]) -> Gathered:
+    """As if they had come through a pipe."""
+    everything = Gathered()
+    everything.add_all(one if isinstance(one, Unreadable) else report_of(line(one), source="a test") for one in reports)
+    return everything
+
+
+def verdict(reports: Iterable[dict[str, Any] | Unreadable], **question: Any) -> FleetVerdict:
+    """The answer for these reports."""
+    return judge(gathered(reports), Question(now=NOW, **question))
+
+
+def fleet(count: int, **changes: dict[str, Any]) -> list[dict[str, Any]]:
+    """n01, n02, …; `changes` by node."""
+    names = [f"n{number:02d}" for number in range(1, count + 1)]
+    return [changes.get(name, report(name)) for name in names]
+
+
+def drift(answer: FleetVerdict) -> dict[tuple[str, ...], tuple[tuple[str, str | None, str], ...]]:
+    """Critical drift: nodes → differences."""
+    return {group.nodes: group.differences for cohort in answer.cohorts for group in cohort.drifting}
+
+
+class TestOddOnes:
+    """One fact differs."""
+
+    def test_equal_nodes_are_fit(self) -> None:
+        """Nothing to say."""
+        answer = verdict(fleet(4), expected=("n01", "n02", "n03", "n04"))
+
+        assert (answer.exit_status, set(answer.states.values())) == (0, {State.FIT})
+
+    def test_another_version(self) -> None:
+        """Nodes with the same difference are one line."""
+        odd = {name: report(name, **{"packages.torch": "2.12.1"}) for name in ("n02", "n05")}
+        answer = verdict(fleet(7, **odd))
+
+        assert drift(answer) == {("n02", "n05"): (("packages.torch", "2.13.0+cu130", "2.12.1"),)}
+        assert answer.exit_status == 1
+        assert answer.nodes_in(State.DRIFTS) == ("n02", "n05")
+
+    @pytest.mark.parametrize("there", ["null", "no such name"])
+    def test_absent_is_a_value(self, there: str) -> None:
+        """A package that one node lacks is drift, written as null or left out."""
+        odd = report("n02", **{"packages.triton": None})
+        if there == "no such name":
+            del odd["fingerprint"]["facts"]["packages.triton"]
+
+        assert drift(verdict(fleet(3, n02=odd))) == {("n02",): (("packages.triton", "3.6.0", "absent"),)}
+
+    def test_present_on_one_alone(self) -> None:
+        """The other way round."""
+        odd = report("n02", **{"packages.flash-attn": "2.8.3"})
+
+        assert drift(verdict(fleet(3, n02=odd))) == {("n02",): (("packages.flash-attn", "absent", "2.8.3"),)}
+
+    def test_numbers_and_texts_are_two_values(self) -> None:
+        """8 is not "8"."""
+        assert drift(verdict(fleet(3, n02=report("n02", gpu_count="8")))) == {("n02",): (("gpu_count", "8", "8"),)}
+
+    def test_benign_drift_does_not_gate(self) -> None:
+        """It is told."""
+        answer = verdict(fleet(3, n02=report("n02", driver="570.86.10")))
+
+        assert answer.exit_status == 0
+        assert [group.nodes for group in answer.cohorts[0].benign] == [("n02",)]
+
+    def test_could_not_look_is_no_drift_and_not_fit(self) -> None:
+        """A critical fact that one node could not look at cannot be compared: 3, whatever the reason reads."""
+        odd = {name: report(name, gpu_count={"unknown": f"driver hangs ({name})"}) for name in ("n02", "n05")}
+        answer = verdict(fleet(7, **odd))
+
+        assert (answer.exit_status, drift(answer)) == (3, {})
+        assert answer.nodes_in(State.UNSURE) == ("n02", "n05")
+
+    def test_nobody_could_look(self) -> None:
+        """That is the same on all nodes."""
+        nodes = [report(f"n{number}", driver={"unknown": f"reason {number}"}) for number in range(3)]
+
+        assert verdict(nodes).exit_status == 0
+
+    def test_no_majority(self) -> None:
+        """Two against two: both are shown and nobody is called right."""
+        odd = {name: report(name, **{"packages.torch": "2.12.1"}) for name in ("n02", "n04")}
+        answer = verdict(fleet(4, **odd))
+        values = answer.cohorts[0].undecided[0]
+
+        assert (answer.exit_status, drift(answer)) == (1, {})
+        assert {value.nodes for value in values.others} == {("n01", "n03"), ("n02", "n04")}
+
+    def test_a_fact_of_each_nodes_own_hides_no_other(self) -> None:
+        """All fingerprints differ; the vote is per fact."""
+        nodes = [report(f"n{number:02d}", driver=f"580.{number}") for number in range(20)]
+        nodes[7] = report("n07", driver="580.7", **{"packages.triton": "3.2.0"})
+
+        assert drift(verdict(nodes)) == {("n07",): (("packages.triton", "3.6.0", "3.2.0"),)}
+
+    def test_partitions_are_not_held_against_each_other(self) -> None:
+        """H100 and H200 are two cohorts."""
+        other = [report(f"h{number}", gpu="NVIDIA H200", **{"packages.torch": "2.12.1"}) for number in range(3)]
+        for one in other:
+            one["cohort"] |= {"gpu": ["NVIDIA H200"], "partition": "h200"}
+        answer = verdict(fleet(3) + other)
+
+        assert (answer.exit_status, len(answer.cohorts)) == (0, 2)
+
+    def test_a_node_that_sees_no_gpu_is_not_alone(self) -> None:
+        """It is compared with those it should be like."""
+        odd = report("n02", gpu=None, compute_capability=None, gpu_count=0)
+        odd["cohort"] |= {"gpu": [], "compute_capability": [], "gpu_count": 0}
+
+        assert list(drift(verdict(fleet(3, n02=odd)))) == [("n02",)]
+
+    def test_another_python_in_the_same_folder(self) -> None:
+        """The environment's id is another then; the folder is what nodes have in common."""
+        odd = report("n02", python="3.11")
+        odd["environment"]["id"] = odd["cohort"]["environment"] = "0123456789"
+
+        assert drift(verdict(fleet(3, n02=odd))) == {("n02",): (("python", "3.12", "3.11"),)}
+
+    def test_a_folder_that_names_its_node(self) -> None:
+        """/local/n01/env and /local/n02/env are one environment."""
+        nodes = fleet(3, n02=report("n02", **{"packages.torch": "2.12.1"}))
+        for one in nodes:
+            one["environment"]["prefix"] = f"/local/{one['node']['name']}/env"
+
+        assert list(drift(verdict(nodes))) == [("n02",)]
+
+
+class TestWhoIsThere:
+    """Expected, missing, unreadable."""
+
+    def test_missing_and_unexpected(self) -> None:
+        """3 for the one, a note for the other."""
+        answer = verdict(fleet(2), expected=("n01", "n03"))
+
+        assert (answer.exit_status, answer.missing, answer.unexpected) == (3, ("n03",), ("n02",))
+
+    def test_a_node_that_fails_comes_first(self) -> None:
+        """1 before 3."""
+        answer = verdict(fleet(2, n02=found(report("n02"))), expected=("n01", "n02", "n03"))
+
+        assert (answer.exit_status, answer.states["n02"], answer.states["n03"]) == (1, State.FAILS, State.MISSING)
+
+    def test_nothing_came(self) -> None:
+        """An empty pipe is not a healthy fleet."""
+        assert verdict([]).exit_status == 3
+
+    def test_names_with_and_without_domain(self) -> None:
+        """n01.cluster is n01, where only one can be meant."""
+        nodes = [report("n01.cluster"), report("n02")]
+
+        assert verdict(nodes, expected=("n01", "n02.cluster")).exit_status == 0
+        assert verdict([report("n01.here")], expected=("n01.there",)).missing == ("n01.there",)
+
+    def test_an_unreadable_report_is_its_nodes(self) -> None:
+        """It is unreadable and not missing."""
+        broken = Unreadable(source="x", reason="cut off", node="n02")
+        answer = verdict([report("n01"), broken], expected=("n01", "n02"))
+
+        assert (answer.exit_status, answer.missing, answer.states["n02"]) == (3, (), State.UNREADABLE)
+
+    def test_a_task_is_its_place_in_the_job(self) -> None:
+        """Where the others' places agree with that, and not otherwise."""
+        everything = gathered([Unreadable(source="x", reason="cut off", task=1)])
+        for task, node in ((0, "n01"), (2, "n03")):
+            everything.add(report_of(line(report(node)), source="x", task=task))
+        question = Question(now=NOW, expected=("n01", "n02", "n03"))
+        assert judge(everything, question).states["n02"] is State.UNREADABLE
+
+        everything.tasks[0] = "n03"
+        assert judge(everything, question).states["n02"] is State.MISSING
+
+    def test_what_the_engine_said(self) -> None:
+        """Of a missing node, folded names too."""
+        said = ["srun: error: n[02-03]: tasks 1-2: Exited with exit code 70", "srun: error: n01: fine"]
+        answer = verdict(fleet(1), expected=("n01", "n02"), engine_said=said)
+
+        assert answer.missing_because == {"n02": said[0]}
+
+
+class TestTwiceTheSame:
+    """Several reports of one node."""
+
+    def test_the_later_one_counts(self) -> None:
+        """And both were there."""
+        old = found(report("n01", created="2026-11-20T05:00:00+00:00"))
+        answer = verdict([report("n01"), old])
+
+        assert (answer.exit_status, answer.repeated, answer.reports) == (0, ("n01",), 2)
+
+    def test_of_equal_age_the_worse_one(self) -> None:
+        """Never healthy by chance."""
+        assert verdict([report("n01"), found(report("n01"))]).exit_status == 1
+
+    def test_two_environments(self) -> None:
+        """Both count, and they are not held against each other."""
+        other = report("n01", **{"packages.torch": "2.12.1"})
+        other["environment"] = {"id": "other", "prefix": "/opt/other", "image": None}
+        answer = verdict([*fleet(2), other, found({**other, "node": {"name": "n02", "hostname": "n02"}})])
+
+        assert answer.repeated == ()
+        assert answer.nodes_in(State.FAILS) == ("n02",)
+        assert answer.nodes_in(State.FIT) == ("n01",)
+
+    @pytest.mark.parametrize("by", ["gpus", "boot"])
+    def test_two_machines_of_one_name(self, by: str) -> None:
+        """Named, and not settled by whichever came last."""
+        other = report("n01")
+        other["volatile"] = {"boot_id": "boot-other"} if by == "boot" else {"gpu_uuids": ["GPU-other"]}
+        one = report("n01")
+        one["volatile"] = {key: one["volatile"][key] for key in (["boot_id"] if by == "boot" else ["gpu_uuids"])}
+        answer = verdict([one, other])
+
+        assert (answer.exit_status, answer.same_name) == (3, ("n01",))
+
+    def test_a_restart_is_no_other_machine(self) -> None:
+        """An hour later the boot is another."""
+        later = report("n01", created="2026-11-21T06:00:00+00:00")
+        later["volatile"] = {"boot_id": "boot-new", "gpu_uuids": []}
+        first = report("n01")
+        first["volatile"]["gpu_uuids"] = []
+
+        assert verdict([first, later]).same_name == ()
+
+    def test_deep_and_quick(self) -> None:
+        """A deep report speaks for its fingerprint: what it found gates for all of it, and is told as seen on one."""
+        nodes = [{**report(f"n0{number}"), "quick": True} for number in (1, 2, 3)]
+        answer = verdict([*nodes, found(report("n01"))], deep_expected=("n01",))
+
+        assert answer.nodes_in(State.FAILS) == ("n01", "n02", "n03")
+        assert answer.stands_for == {"n01": ("n02", "n03")}
+
+    def test_a_deep_examination_that_did_not_come(self) -> None:
+        """The quick one alone does not make it fit."""
+        answer = verdict([{**report("n01"), "quick": True}], deep_expected=("n01",))
+
+        assert (answer.exit_status, answer.not_deep) == (3, ("n01",))
+
+    def test_who_is_examined_in_depth(self) -> None:
+        """One of each fingerprint, and every odd one."""
+        odd = {name: report(name, **{"packages.torch": "2.12.1"}) for name in ("n03", "n05")}
+        odd["n04"] = report("n04", driver="1")
+        nodes = [{**one, "quick": True} for one in fleet(8, **odd)]
+        everything = gathered(nodes)
+
+        assert deep_nodes(everything, judge(everything, Question(now=NOW))) == ("n01", "n03", "n04", "n05")
+
+
+class TestOther:
+    """Clocks, versions, reports that say little."""
+
+    def test_a_clock_that_is_ahead(self) -> None:
+        """Named; it does not gate."""
+        answer = verdict([report("n01", created="2026-11-21T07:00:00Z"), report("n02", created="yesterday")])
+
+        assert [node for node, _ in answer.skewed] == ["n01", "n02"]
+        assert answer.exit_status == 0
+
+    def test_a_report_without_a_fingerprint(self) -> None:
+        """It cannot be compared: not plainly fit."""
+        old = report("n01")
+        del old["fingerprint"]
+        answer = verdict([old, report("n02")])
+
+        assert (answer.exit_status, answer.without_fingerprint) == (3, ("n01",))
+
+    def test_an_examination_that_did_not_come_about(self) -> None:
+        """Its report says why."""
+        failed = report("n01")
+        failed["summary"]["exit_status"] = 70
+        failed["failure"] = {"what": "a bug of attn-doctor", "about": "", "hint": ""}
+        answer = verdict([failed, report("n02")])
+
+        assert (answer.exit_status, answer.unexamined) == (3, (("n01", "a bug of attn-doctor"),))
+
+    def test_an_error_gates_whatever_the_status_says(self) -> None:
+        """A report that claims 0 beside an error is not believed."""
+        odd = found(report("n01"))
+        odd["summary"]["exit_status"] = 0
+
+        assert verdict([odd]).exit_status == 1
+
+    def test_accepted_findings_do_not_gate(self) -> None:
+        """Somebody lives with them."""
+        known = found(report("n01"))
+        known["findings"][0]["accepted"] = {"id": "x", "reason": "known", "expires": "", "subject": ""}
+        known["summary"]["exit_status"] = 0
+
+        assert verdict([known]).exit_status == 0
+
+
+class TestGolden:
+    """A golden file beats the vote."""
+
+    def made(self, reports: list[dict[str, Any]], tmp_path: Any) -> golden.Golden:
+        file = tmp_path / "golden.json"
+        file.write_text(golden.make(gathered(reports), cohort_by=COHORT_BY, created="now").text)
+        return golden.read(file)
+
+    def test_all_wrong_together(self, tmp_path: Any) -> None:
+        """No vote would notice."""
+        expected = self.made(fleet(3), tmp_path)
+        wrong = [report(f"n0{number}", **{"packages.torch": "2.12.1"}) for number in (1, 2, 3)]
+
+        assert verdict(wrong).exit_status == 0
+        answer = verdict(wrong, golden=expected.cohorts, cohort_by=expected.cohort_by)
+        assert (answer.exit_status, drift(answer)) == (
+            1, {("n01", "n02", "n03"): (("packages.torch", "2.13.0+cu130", "2.12.1"),)}
+        )  # fmt: skip
+
+    def test_as_it_was(self, tmp_path: Any) -> None:
+        """The nodes it was made of are fit, and so is a fact that is absent now as then."""
+        expected = self.made(fleet(3), tmp_path)
+
+        assert verdict(fleet(5), golden=expected.cohorts).exit_status == 0
+
+    def test_something_new(self, tmp_path: Any) -> None:
+        """A fact that the file does not have is a difference."""
+        expected = self.made(fleet(3), tmp_path)
+        more = [report(f"n0{number}", **{"env.NCCL_NEW": "1"}) for number in (1, 2)]
+
+        assert drift(verdict(more, golden=expected.cohorts)) == {("n01", "n02"): (("env.NCCL_NEW", "absent", "1"),)}
+
+    def test_a_cohort_it_does_not_know(self, tmp_path: Any) -> None:
+        """Not fit by default."""
+        expected = self.made(fleet(3), tmp_path)
+        other = report("h1")
+        other["cohort"]["gpu"] = ["NVIDIA H200"]
+
+        assert verdict([other], golden=expected.cohorts).exit_status == 3
+
+    def test_no_majority_is_no_expectation(self) -> None:
+        """It is left out and named."""
+        odd = report("n02", **{"packages.torch": "2.12.1"})
+        made = golden.make(gathered([report("n01"), odd]), cohort_by=COHORT_BY, created="now")
+
+        assert made.undecided == ("packages.torch",)
+        assert "packages.torch" not in json.loads(made.text)["cohorts"][0]["facts"]
+
+
+#: A node: what it has of three critical facts and one benign, whether it fails, how often it reports.
+_ODDITY = st.fixed_dictionaries(
+    {},
+    optional={
+        "packages.torch": st.sampled_from(["2.12.1", None, {"unknown": "x"}]),
+        "packages.triton": st.sampled_from(["3.2.0", None]),
+        "gpu_count": st.sampled_from([7, {"unknown": "y"}]),
+        "driver": st.sampled_from(["570", None]),
+    },
+)
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Up to 9 nodes, some odd, some ill, some reporting twice."""
+    reports = []
+    for number in range(draw(st.integers(1, 9))):
+        one = report(f"n{number}", **draw(st.one_of(st.just({}), st.just({}), _ODDITY)))
+        if draw(st.integers(0, 4)) == 0:
+            one = found(one, severity=draw(st.sampled_from(["error", "warning"])))
+        reports.append(one)
+        if draw(st.integers(0, 5)) == 0:
+            again = report(f"n{number}", created=f"2026-11-21T05:00:0{draw(st.integers(0, 2))}+00:00")
+            reports.append(again)
+    return reports
+
+
+@given(fleets(), st.randoms(use_true_random=False))
+def test_the_order_of_reports_makes_no_difference(reports: list[dict[str, Any]], chance: Any) -> None:
+    """Nodes answer as they will."""
+    other = list(reports)
+    chance.shuffle(other)
+
+    assert verdict(reports) == verdict(other)
+
+
+@given(fleets())
+def test_one_more_fit_node_makes_no_other_unfit(reports: list[dict[str, Any]]) -> None:
+    """A copy of a fit node under a new name: it is fit, and whoever was fit stays so."""
+    before = verdict(reports)
+    fit = before.nodes_in(State.FIT)
+    once = [node for node in fit if node not in before.repeated]
+    if not once:
+        return
+    like = next(one for one in reports if one["node"]["name"] == once[0])
+    more = report("another", **like["fingerprint"]["facts"])
+    after = verdict([*reports, more])
+
+    assert after.states["another"] is State.FIT
+    assert set(fit) <= set(after.nodes_in(State.FIT))
+
+
+@given(st.lists(_ODDITY.filter(bool), max_size=6), st.integers(7, 12))
+def test_every_planted_oddity_is_found_and_none_invented(oddities: list[dict[str, Any]], fit: int) -> None:
+    """As long as most nodes are as they should be."""
+    nodes = [report(f"odd{number}", **oddity) for number, oddity in enumerate(oddities)]
+    answer = verdict([*nodes, *(report(f"fit{number}") for number in range(fit))])
+    told = {
+        (node, fact)
+        for cohort in answer.cohorts
+        for group in (*cohort.drifting, *cohort.benign)
+        for node in group.nodes
+        for fact, _, _ in group.differences
+    }
+    told |= {
+        (node, one.fact)
+        for cohort in answer.cohorts
+        for one in cohort.uncompared
+        for value in one.unknown
+        for node in value.nodes
+    }
+
+    assert told == {(f"odd{number}", fact) for number, oddity in enumerate(oddities) for fact in oddity}
+    assert {f"fit{number}" for number in range(fit)} <= set(answer.nodes_in(State.FIT))
