@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHECKOUT, HAS_TORCH, Doctor, Environment, clean_environment, make_environment
+from tests.conftest import CHECKOUT, HAS_TORCH, Doctor, Environment, clean_environment, command, make_environment
+from tests.fix.test_keyword import AFTER, SOURCE
 from tests.scenarios.test_fix import seen
 
 I16 = "triton-bf16-becomes-i16"
@@ -338,3 +339,62 @@ def test_a_recipe_cannot_lead_out_by_what_is_installed(
     assert (seen(patient.folder), seen(outside)) == before
     reasons = {"link": "link", "folder": "link", "record": "0 distributions", "changed": "somebody has changed it"}
     assert reasons[way] in run.stdout
+
+
+@pytest.fixture
+def planted(environment: Callable[..., Environment]) -> Environment:
+    """An old Triton's metadata, and a package whose gated slot attention recomputes in half precision."""
+    patient = environment()
+    patient.metadata("triton", "2.2.0")
+    info = patient.metadata("flash-linear-attention", "0.2.1")
+    file = patient.site / GSA
+    file.parent.mkdir(parents=True)
+    file.write_text(SOURCE)
+    content = SOURCE.encode()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    (info / "RECORD").write_text(f"{GSA},sha256={digest},{len(content)}\n{info.name}/RECORD,,\n")
+    return patient
+
+
+def test_two_at_once(planted: Environment) -> None:
+    """Two people patch one environment in the same moment: one does, the other is told or finds nothing to do."""
+    line = command("fix", "--quick", "--python", planted.python, *PATCH)
+    both = [
+        subprocess.Popen(line, cwd=CHECKOUT, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    ends = [(*one.communicate(timeout=120), one.returncode) for one in both]
+
+    assert (planted.site / GSA).read_text() == AFTER
+    statuses = sorted(status for _, _, status in ends)
+    assert statuses in ([0, 0], [0, 3]), ends
+    assert not any(b"Traceback" in error for _, error, _ in ends)
+    record = (planted.site / "flash_linear_attention-0.2.1.dist-info/RECORD").read_text()
+    assert record.count("attn-doctor.json") == 1
+
+
+def test_a_person_is_shown_both_roads(doctor: Doctor, planted: Environment) -> None:
+    """Upgrades say that torch comes along; the patch says that the next upgrade takes it away; neither is safe."""
+    finding = doctor.check(planted, "--quick").findings[I16]
+    remedies = {one["id"]: one for one in finding["remedies"]}
+
+    assert list(remedies) == ["torch-for-older-driver", "states-in-fp32"]
+    assert "torch, triton and the CUDA packages change" in remedies["torch-for-older-driver"]["why_this_safety"]
+    assert "the next upgrade takes the patch away" in remedies["states-in-fp32"]["why_this_safety"]
+    refused = doctor("fix", "--quick", "--yes", "--python", planted.python, "--only", I16)
+    assert (refused.status, (planted.site / GSA).read_text()) == (1, SOURCE)
+
+
+def test_a_source_changed_since_the_plan(doctor: Doctor, planted: Environment, tmp_path: Path) -> None:
+    """A saved plan is for the file that it saw: somebody else's edit stays, and the plan is stale."""
+    plan = tmp_path / "plan.json"
+    where = ("--quick", "--python", planted.python)
+    assert doctor("fix", *where, *PATCH, "--save-plan", plan).status == 0
+    (planted.site / GSA).write_text(SOURCE + "# mine\n")
+    stale = doctor("fix", *where, "--unsafe-fixes", "--yes", "--plan", plan)
+
+    assert (stale.status, (planted.site / GSA).read_text()) == (3, SOURCE + "# mine\n")
+    assert "changed since" in stale.stderr
+    (planted.site / GSA).write_text(SOURCE)
+    done = doctor("fix", *where, "--unsafe-fixes", "--yes", "--plan", plan)
+    assert (done.status, (planted.site / GSA).read_text()) == (0, AFTER)
