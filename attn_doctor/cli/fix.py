@@ -14,19 +14,20 @@ from attn_doctor.cli import fix_run, started
 from attn_doctor.cli.fix_ask import agreed, check_unused, show
 from attn_doctor.cli.fix_session import Session, WhichInstaller, trace_request
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.shared import each, names, progress
+from attn_doctor.cli.shared import each, names, place, progress
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import installers, make
+from attn_doctor.fix import installers, make, wheel_file
 from attn_doctor.fix.allowed import check_plan, project_of
 from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.choose import Policy
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.wheel_file import WheelFile
 from attn_doctor.machine.files import check_output, replace_file
 from attn_doctor.machine.scratch import scratch
-from attn_doctor.machine.target import examine_target
+from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.model.plans import Install, Plan
@@ -105,6 +106,18 @@ def fix(
     no_index: Annotated[
         bool, typer.Option("--no-index", help="Only what --find-links names: no package index is asked.")
     ] = False,
+    torch_backend: Annotated[
+        str | None, typer.Option(metavar="BACKEND", help="uv's own way to a torch of another CUDA: auto, cu128, cpu.")
+    ] = None,
+    wheel: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="A wheel that was fetched by hand, for a cure that asks for one. Repeatable."
+        ),
+    ] = None,
+    no_stash: Annotated[
+        bool, typer.Option("--no-stash", help="Copy no packages aside: undo then has to install the old ones again.")
+    ] = False,
     even_if_used: Annotated[
         bool, typer.Option("--even-if-used", help="Change packages under programs that run from the environment.")
     ] = False,
@@ -149,18 +162,26 @@ def fix(
             assumptions=each(assumption),
             quick=quick,
             timeout=timeout,
-            sources=installers.Sources(index_url=index_url, no_index=no_index, find_links=each(find_links)),
+            sources=installers.Sources(
+                index_url=index_url,
+                no_index=no_index,
+                find_links=tuple(place(one) for one in each(find_links)),
+                torch_backend=torch_backend or "",
+            ),
             installer=installer,
+            stash=not no_stash,
+            wheels=tuple(_wheel(one, target) for one in each(wheel)),
             traced=None if trace is None else trace_request(trace, autocast, named),
         )
         if resume:
             return fix_run.resume(session, say, wait=wait)
+        policy = replace(policy, wheels=tuple((one.package, one.version) for one in session.wheels))
         facts = session.look("before", say)
         before = session.judged(facts)
         if saved is not None:
             plan = saved
             try:
-                check_plan(plan, prefix=target.prefix, here=Path.cwd())
+                check_plan(plan, prefix=target.prefix, here=Path.cwd(), stash=not no_stash)
             except Refused as error:
                 raise Stale(str(error), about=f"--plan {plan_file}", hint="Make a new plan, here.") from None
             fix_run.check_ground(plan, facts)
@@ -179,10 +200,13 @@ def fix(
                 resolve=session.resolve(facts, before),
                 projects=(here,) if trace is not None else (),
                 here=here,
-                sealed=bool(target.told.get("externally_managed")),
+                sealed=target.externally_managed,
             )
     # The spinner is gone: from here on a person reads and answers.
     show(plan, target, verbose=verbose)
+    for one in session.wheels:
+        if not any(isinstance(step.change, Install) and str(one.path) in step.change.wheels for step in plan.steps):
+            print(f"{one.path.name}: no step takes it. --find-links offers wheels to every cure.")  # noqa: T201
     if save_plan is not None:
         replace_file(save_plan, plan_v1.dumps(plan))
         print(f"The plan is in {save_plan}. Nothing was changed.")  # noqa: T201
@@ -209,6 +233,15 @@ def _saved(file: Path) -> Plan:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"the plan cannot be read: {error}", about=f"--plan {file}") from None
     return plan_v1.loads(text, about=f"--plan {file}")
+
+
+def _wheel(path: Path, target: Target) -> WheelFile:
+    try:
+        return wheel_file.read(path, target)
+    except Refused as error:
+        raise BadInput(
+            str(error), about=f"--wheel {path}", hint="`attn-doctor fix --dry-run` says which one fits."
+        ) from None
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from attn_doctor.fix.resume import interrupted, resumed_steps
 from attn_doctor.fix.verify import changed_grounds
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
-from attn_doctor.model.plans import Install, Plan
+from attn_doctor.model.plans import Install, Plan, Reversal
 from attn_doctor.report.exit_status import Status
 from attn_doctor.wire import plan_v1
 
@@ -26,7 +26,8 @@ def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Callable[[st
     with journal.held(homes, wait=wait):
         _no_other_run(homes)
         # Again under the lock: somebody may have been quicker between the question and the answer.
-        check_ground(plan, session.look("locked", lambda _: None))
+        facts = session.look("locked", lambda _: None)
+        check_ground(plan, facts)
         check_files(plan)
         say("changing")
         outcome = carrying.carry_out(
@@ -35,9 +36,14 @@ def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Callable[[st
             home=home,
             before=before,
             install=lambda change, run, number: packages.apply(
-                change, run, number, installer=installer_of(session, change)
+                change,
+                run,
+                number,
+                installer=installer_of(session, change),
+                judge=session.judge_fetched(facts, session.judged(facts)),
             ),
             examine=lambda: again(session, say),
+            reinstall=session.reinstall,
         )
     return _told(outcome, plan)
 
@@ -52,21 +58,27 @@ def resume(session: Session, say: Callable[[str], None], *, wait: float) -> int:
         if run is None:
             print("No run was cut off. Nothing was changed.")  # noqa: T201
             return Status.HEALTHY
-        plan, done = resumed_steps(run)
+        plan, done = resumed_steps(run, reinstall=session.reinstall)
         if plan is None:
             print(f"The run {run.id} was being undone: everything is as it was before.")  # noqa: T201
             return Status.FIX_UNDONE
         going = replace(session, configs=tuple(Path(one) for one in plan.configs))
         before = _as_planned(plan)
+        facts = going.look("resumed", say)
         outcome = carrying.go_on(
             plan,
             run,
             before=before,
             install=lambda change, of, number: packages.apply(
-                change, of, number, installer=installer_of(going, change)
+                change,
+                of,
+                number,
+                installer=installer_of(going, change),
+                judge=going.judge_fetched(facts, going.judged(facts)),
             ),
             examine=lambda: again(going, say),
             done=done,
+            reinstall=going.reinstall,
         )
     return _told(outcome, plan)
 
@@ -126,4 +138,6 @@ def _told(outcome: carrying.Outcome, plan: Plan) -> int:
     for finding in dict.fromkeys(cured.finding for step in plan.steps for cured in step.cures):
         print(f"Cured, seen by examining again: {finding}")  # noqa: T201
     print(f"Run {outcome.run.id}; `attn-doctor undo {outcome.run.id}` puts everything back.")  # noqa: T201
+    if any(step.reversal is not Reversal.EXACT for step in plan.steps):
+        print("There are no copies (--no-stash): undo has to install the old releases again.")  # noqa: T201
     return left_status(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
@@ -16,10 +17,12 @@ from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import installers, make, planned_set
+from attn_doctor.fix import builds, find_installer, installers, make, planned_set, staged
 from attn_doctor.fix.actions import packages
+from attn_doctor.fix.actions.environment import activated
 from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.wheel_file import WheelFile, unofficial
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
@@ -52,11 +55,19 @@ class Session:
     timeout: float
     sources: installers.Sources
     installer: WhichInstaller
+    stash: bool = True
+    """What is replaced is copied aside first."""
+    wheels: tuple[WheelFile, ...] = ()
+    """Files that a person named."""
     traced: Mapping[str, Any] | None = None
     """What the tracer is asked to run; None where the environment itself is examined."""
 
     def look(self, name: str, say: Callable[[str], None]) -> FactSet:
-        """Examines it."""
+        """Examines it; after a change as it would be in an environment that was activated anew."""
+        with activated(self.target.prefix) if name.startswith("after") else contextlib.nullcontext():
+            return self._look(name, say)
+
+    def _look(self, name: str, say: Callable[[str], None]) -> FactSet:
         folder = self.folder / name
         folder.mkdir()
         if self.traced is not None:
@@ -91,30 +102,64 @@ class Session:
 
     def find(self) -> installers.Installer:
         """The installer; raises Refused."""
-        private = self.folder / "installer"
-        private.mkdir(exist_ok=True)
-        return installers.find(self.installer.value, self.target, self.sources, private)
+        return find_installer.find(self.installer.value, self.target, self.sources, _made(self.folder / "installer"))
 
     def resolve(self, facts: FactSet, before: Diagnosis) -> make.Resolve:
         """Asks the installer, and judges what it would put in by the same recipes before anything is installed."""
 
         def ask(wish: make.Wish) -> Install:
-            found = packages.resolve(wish, self.find, stash=True)
+            found = packages.resolve(
+                wish,
+                lambda: self._for(wish),
+                stash=self.stash,
+                wheels={one.package: one for one in self.wheels},
+                build_environment=builds.environment(facts),
+                judge=self.judge_fetched(facts, before),
+            )
             planned_set.check(found, facts, before, lambda these: self.judged(derive(these)))
-            return found
+            more = [words for one in self.wheels if str(one.path) in found.wheels and (words := unofficial(one, facts))]
+            return replace(found, warnings=(*found.warnings, *more, *planned_set.warnings(found, facts)))
 
         return ask
+
+    def _for(self, wish: make.Wish) -> installers.Installer:
+        found = self.find()
+        if wish.torch_backend and found.kind == "uv" and not found.sources.torch_backend and not found.sources.named:
+            return replace(found, sources=replace(found.sources, torch_backend=wish.torch_backend))
+        return found
+
+    def judge_fetched(self, facts: FactSet, before: Diagnosis) -> packages.Judge:
+        """Judges fetched files by the same recipes, as if they were installed."""
+
+        def judge_(change: Install, fetched: Path) -> None:
+            these = staged.facts_of(change, fetched, self.target, facts, scratch=_made(self.folder / "staged"))
+            planned_set.check_facts(as_if(these, self.gpu, self.assumptions), before, self.judged)
+
+        return judge_
+
+    def reinstall(self, old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
+        """Fetches old releases, so that they can be installed again. Raises Refused."""
+        installer = find_installer.find(kind, self.target, self.sources, _made(self.folder / "installer"))
+        installer.fetch(old, into, no_cache=False)
+        return lambda: installer.install(old, into, reinstall=True)
 
 
 def installer_of(session: Session, change: Install) -> installers.Installer:
     """The installer that a plan was made with; raises Stale where it is gone."""
     try:
-        found = installers.find(change.installer, session.target, session.sources, _made(session.folder / "installer"))
+        found = find_installer.find(
+            change.installer, session.target, session.sources, _made(session.folder / "installer")
+        )
     except Refused as error:
         raise Stale(str(error), about=str(session.target.python), hint="Make a new plan.") from None
     sources = session.sources
     if sources == installers.Sources():
-        sources = installers.Sources(index_url=change.index_url, no_index=change.no_index, find_links=change.find_links)
+        sources = installers.Sources(
+            index_url=change.index_url,
+            no_index=change.no_index,
+            find_links=change.find_links,
+            torch_backend=change.torch_backend,
+        )
     return replace(found, sources=sources)
 
 

@@ -92,6 +92,11 @@ def names(values: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for value in values or () for name in value.split(",") if name.strip())
 
 
+def place(text: str) -> str:
+    """A --find-links as it is seen from here: installers run in a folder of their own."""
+    return str(Path(text).expanduser().resolve()) if "://" not in text else text
+
+
 def write_report(report: Report, form: Format, *, output: Path | None, verbose: bool, masked: bool) -> None:
     """Writes the report where the person wants it."""
     if output is None:

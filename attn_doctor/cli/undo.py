@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,9 @@ import typer
 
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.shared import each
+from attn_doctor.cli.shared import each, place
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import journal
+from attn_doctor.fix import find_installer, installers, journal
 from attn_doctor.fix import undo as undoing
 from attn_doctor.fix.allowed import project_of
 from attn_doctor.machine.scratch import scratch
@@ -32,6 +33,15 @@ def undo(
     list_: Annotated[bool, typer.Option("--list", help="List the runs; change nothing.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Put files back that somebody else has changed since.")
+    ] = False,
+    index_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="After --no-stash: package index, instead of the configured one.")
+    ] = None,
+    find_links: Annotated[
+        list[str] | None, typer.Option(metavar="DIR|URL", help="After --no-stash: where more wheels lie. Repeatable.")
+    ] = None,
+    no_index: Annotated[
+        bool, typer.Option("--no-index", help="After --no-stash: only what --find-links names.")
     ] = False,
     wait: Annotated[
         float, typer.Option(min=0.0, metavar="SECONDS", help="Wait for another run that holds the lock.")
@@ -61,10 +71,25 @@ def undo(
         print("Nothing is left to undo.")  # noqa: T201
         return Status.HEALTHY
     run = waiting[-1]
-    with journal.held((run.home,), wait=wait):
-        count = undoing.undo(run, lenient=force)
+    with scratch() as private, journal.held((run.home,), wait=wait):
+        sources = installers.Sources(
+            index_url=index_url, no_index=no_index, find_links=tuple(map(place, each(find_links)))
+        )
+        count = undoing.undo(run, lenient=force, reinstall=_reinstalling(target, sources, private))
     print(f"Run {run.id} is undone: {count} file{'s' if count != 1 else ''} put back.")  # noqa: T201
     return Status.HEALTHY
+
+
+def _reinstalling(target: Target, sources: installers.Sources, private: Path) -> undoing.Reinstall:
+    """For a run without copies: the old releases are fetched, and only then anything is taken out."""
+
+    def ready(old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
+        print(f"The run had no copies (--no-stash): installing {' '.join(old)} again.")  # noqa: T201
+        installer = find_installer.find(kind, target, sources, private)
+        installer.fetch(old, into, no_cache=False)
+        return lambda: installer.install(old, into, reinstall=True)
+
+    return ready
 
 
 def known_homes(target: Target, configs: tuple[Path, ...]) -> tuple[Path, ...]:

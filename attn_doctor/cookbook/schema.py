@@ -12,6 +12,7 @@ from datetime import date
 from typing import Annotated, Any, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import (
     AfterValidator,
@@ -223,12 +224,52 @@ class _Log(_Table):
         return self
 
 
+def _requirement(text: str) -> str:
+    """`name` with a specifier; no URL, path, marker or option, since a recipe must not say where from."""
+    plain_text = TEMPLATE.sub("==1", text) if TEMPLATE.search(_text(text)) else text
+    try:
+        found = Requirement(plain_text)
+    except InvalidRequirement:
+        raise ValueError(f"not a requirement: {text!r}") from None
+    if found.url is not None or found.marker is not None:
+        raise ValueError(f"a name and a specifier, without a URL and without a marker: {text!r}")
+    return text
+
+
+def _specifier(text: str) -> str:
+    try:
+        SpecifierSet(TEMPLATE.sub("1", text))
+    except InvalidSpecifier:
+        raise ValueError(f"not a version specifier: {text!r}") from None
+    return _text(text)
+
+
+RequirementText = Annotated[StrictStr, AfterValidator(_requirement)]
+
+
 class _InstallPackages(_Table):
     kind: Literal["install-packages"]
-    requirements: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    requirements: Annotated[tuple[RequirementText, ...], Field(min_length=1)]
     no_deps: StrictBool = False
     no_cache: StrictBool = False
+    force_reinstall: StrictBool = False
+    no_build_isolation: StrictBool = False
+    torch_backend: Literal["", "auto"] = ""
     index_hint: StrictStr = ""
+
+    @model_validator(mode="after")
+    def _buildable(self) -> _InstallPackages:
+        if self.no_build_isolation and not self.no_deps:
+            raise ValueError("no_build_isolation without no_deps: a build must not bring another torch")
+        if self.no_build_isolation and not all("==" in one for one in self.requirements):
+            raise ValueError("no_build_isolation asks for exact releases (name==version): nothing else resolves them")
+        return self
+
+
+class _InstallWheel(_Table):
+    kind: Literal["install-wheel"]
+    package: Literal["flash-attn"]
+    version: Annotated[StrictStr, AfterValidator(_specifier)] = ""
 
 
 class _SetConfig(_Table):
@@ -272,8 +313,8 @@ class _EditSource(_Table):
 
 class _SetEnvironment(_Table):
     kind: Literal["set-environment"]
-    name: StrictStr
-    value: StrictStr
+    name: Annotated[StrictStr, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+    value: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.,:/=+-]*$")]  # nothing that a shell would read as more
 
 
 class _Advise(_Table):
@@ -282,9 +323,9 @@ class _Advise(_Table):
     commands: tuple[Prose, ...] = ()
 
 
-ACTIONS = ("install-packages", "set-config", "edit-source", "set-environment", "advise")
+ACTIONS = ("install-packages", "install-wheel", "set-config", "edit-source", "set-environment", "advise")
 _Action = Annotated[
-    _InstallPackages | _SetConfig | _EditSource | _SetEnvironment | _Advise, Field(discriminator="kind")
+    _InstallPackages | _InstallWheel | _SetConfig | _EditSource | _SetEnvironment | _Advise, Field(discriminator="kind")
 ]
 
 

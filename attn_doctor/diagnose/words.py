@@ -7,6 +7,7 @@ import shlex
 
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import RecipeRemedy
+from attn_doctor.cookbook.wheels import NoWheel, Wheel, fitting, node_of
 from attn_doctor.model.facts import FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Action, Location, Remedy
 
@@ -62,14 +63,30 @@ def _bound(spelled: str, facts: FactSet, subject: str | None) -> State:
 def _action(
     kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, subject: str | None
 ) -> Action:
-    filled_in = {
-        key: filled(value, facts, subject) if isinstance(value, str) else value for key, value in arguments.items()
-    }
+    filled_in: dict[str, str | bool | tuple[str, ...]] = {}
+    for key, value in arguments.items():
+        if isinstance(value, tuple):
+            filled_in[key] = tuple(filled(item, facts, subject) for item in value)
+        else:
+            filled_in[key] = filled(value, facts, subject) if isinstance(value, str) else value
+    if kind == "install-wheel":
+        filled_in["text"] = _published(filled_in, facts)
     return Action(
         kind=kind,
         arguments=tuple(filled_in.items()),
         commands=_commands(kind, filled_in, facts, subject),
     )
+
+
+def _wheel(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet) -> Wheel:
+    return fitting(str(arguments["package"]), node_of(facts), str(arguments.get("version", "")))
+
+
+def _published(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet) -> str:
+    try:
+        return f"The published wheel for this node: {_wheel(arguments, facts).url}"
+    except NoWheel as error:
+        return f"None is published for this node: {error}."
 
 
 def _commands(
@@ -85,7 +102,19 @@ def _commands(
             command.append("--no-deps")
         if arguments.get("no_cache"):
             command.append("--no-cache-dir" if with_pip else "--no-cache")
+        if arguments.get("force_reinstall"):
+            command.append("--force-reinstall")
+        if arguments.get("no_build_isolation"):
+            command.append("--no-build-isolation")
+        if arguments.get("torch_backend") and not with_pip:
+            command += ["--torch-backend", str(arguments["torch_backend"])]
         return (shlex.join([*command, *(filled(item, facts, subject) for item in requirements)]),)
+    if kind == "install-wheel":
+        try:
+            wheel = _wheel(arguments, facts)
+        except NoWheel:
+            return ()
+        return (f"curl -fL -o {wheel.file} {wheel.url}", f"attn-doctor fix --unsafe-fixes --wheel {wheel.file}")
     if kind == "set-environment":
         return (f"export {arguments['name']}={shlex.quote(str(arguments['value']))}",)
     if kind == "set-config":

@@ -29,7 +29,7 @@ def project_of(file: Path) -> Path:
     return file.parent
 
 
-def check_plan(plan: Plan, *, prefix: Path, here: Path) -> None:
+def check_plan(plan: Plan, *, prefix: Path, here: Path, stash: bool = True) -> None:
     """Holds a plan that comes from a file against what it may speak of: this target, and the projects of its own
     configurations or of the current folder. Raises Refused.
     """
@@ -37,8 +37,8 @@ def check_plan(plan: Plan, *, prefix: Path, here: Path) -> None:
         raise Refused(f"the plan is for the environment {plan.prefix}, and its interpreter is of {prefix}")
     known = {str(project_of(Path(one))) for one in (*plan.configs, str(here.resolve() / "file"))}
     foreign = [one for one in plan.projects if one not in known]
-    if any(isinstance(step.change, Install) and not step.change.stash for step in plan.steps):
-        raise Refused("the plan replaces packages without copying them aside: they could not be put back")
+    if stash and any(isinstance(step.change, Install) and not step.change.stash for step in plan.steps):
+        raise Refused("the plan replaces packages without copying them aside; --no-stash allows that")
     if foreign:
         raise Refused(f"the plan speaks of a project that is not the current one: {foreign[0]}")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
+from attn_doctor.fix.actions import environment
 from attn_doctor.fix.allowed import check_file
 from attn_doctor.fix.edits import digest, spliced
 from attn_doctor.fix.journal import Run, boundary
@@ -67,7 +68,8 @@ def _about(change: FileEdit | Install) -> str:
 def _checked(edit: FileEdit, plan: Plan) -> tuple[Path, bytes | None]:
     hint = "Make a new plan."
     try:
-        file = check_file(edit.file, configs=plan.configs, roots=plan.projects, prefix=plan.prefix)
+        configs = (*plan.configs, *environment.files(Path(plan.prefix)))
+        file = check_file(edit.file, configs=configs, roots=plan.projects, prefix=plan.prefix)
     except Refused as error:
         raise Stale(
             str(error), about=edit.file, hint="A plan may touch named configurations, the project and the target."

@@ -12,7 +12,7 @@ from types import FrameType
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.fix import apply as steps
 from attn_doctor.fix.journal import Run, begin
-from attn_doctor.fix.undo import undo
+from attn_doctor.fix.undo import Reinstall, undo
 from attn_doctor.fix.verify import troubles
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.plans import Plan
@@ -42,6 +42,7 @@ def carry_out(
     before: Diagnosis,
     install: steps.Installing,
     examine: Callable[[], Diagnosis],
+    reinstall: Reinstall | None = None,
 ) -> Outcome:
     """Carries it out. The caller holds the locks and has checked the facts that the plan rests on.
 
@@ -49,7 +50,7 @@ def carry_out(
     """
     steps.check_files(plan)
     run = begin(home, plan_text, ", ".join(cured.finding for step in plan.steps for cured in step.cures))
-    return go_on(plan, run, before=before, install=install, examine=examine, done=frozenset())
+    return go_on(plan, run, before=before, install=install, examine=examine, done=frozenset(), reinstall=reinstall)
 
 
 def go_on(
@@ -60,6 +61,7 @@ def go_on(
     install: steps.Installing,
     examine: Callable[[], Diagnosis],
     done: frozenset[int],
+    reinstall: Reinstall | None = None,
 ) -> Outcome:
     """The rest of a run, from the first step that is not done."""
     try:
@@ -72,7 +74,7 @@ def go_on(
     except BaseException as error:
         # ^C and SIGTERM as well: whatever ends the run early, the files are put back first.
         with _undisturbed():
-            undo(run, lenient=True)
+            undo(run, lenient=True, reinstall=reinstall)
         if isinstance(error, OSError):
             raise NotCured(
                 f"the run could not be finished: {error.strerror or error}",
@@ -83,7 +85,7 @@ def go_on(
             raise NotCured(error.what, about=error.about, hint="Everything is as it was before.") from None
         raise
     with _undisturbed():
-        undo(run, lenient=True)
+        undo(run, lenient=True, reinstall=reinstall)
     return Outcome(run=run, cured=False, troubles=found, after=after)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from packaging.specifiers import SpecifierSet
+
 from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.cookbook.wheels import NoWheel, fitting, node_of
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.judge import kind_of
 from attn_doctor.model.facts import FactSet
@@ -13,7 +16,7 @@ from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Sever
 from attn_doctor.model.plans import Left
 
 #: What a program can do; `advise` is for people.
-DOABLE = frozenset({"install-packages", "set-config", "edit-source"})
+DOABLE = frozenset({"install-packages", "install-wheel", "set-config", "edit-source", "set-environment"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,8 @@ class Policy:
     """Ids of recipes; everything but notes when empty."""
     remedies: tuple[tuple[str, str], ...] = ()
     """(finding, remedy) that a person chose over the order of preference."""
+    wheels: tuple[tuple[str, str], ...] = ()
+    """(package, version) of the wheel files that a person named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +38,8 @@ class Chosen:
 
     finding: Finding
     remedy: Remedy
+    notes: tuple[str, ...] = ()
+    """Why a better remedy was passed over."""
 
 
 def choose(
@@ -70,18 +77,53 @@ def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy
     ]
     if asked is not None:
         doable = [remedy for remedy in doable if remedy.id == asked]
+        if not doable:
+            return left(finding, f"{asked} is no cure that a program can do on this node")
     holding = [remedy for remedy in doable if recipe is not None and _holds(remedy, recipe, finding, facts)]
+    notes: list[str] = []
+    fitting_ones = []
     for remedy in holding:
+        try:
+            waits = _wheel_to_fetch(remedy, facts, policy)
+        except NoWheel as error:
+            notes.append(str(error))
+            continue
+        if waits:
+            return left(finding, waits)
         if remedy.safety is Safety.SAFE or policy.unsafe:
-            return Chosen(finding=finding, remedy=remedy)
+            return Chosen(finding=finding, remedy=remedy, notes=tuple(notes))
+        fitting_ones.append(remedy)
+    holding = fitting_ones
     if holding:
         words = f"its cure is unsafe: {holding[0].title}"
         if holding[0].why_this_safety:
             words += f" ({holding[0].why_this_safety})"
         return left(finding, words, needs_unsafe=True)
+    if doable and any(action.kind == "install-wheel" for remedy in doable for action in remedy.actions):
+        return left(finding, "no wheel is published for this node, and nothing else can be done by a program here")
     if doable:
         return left(finding, "whether its cure fits this node could not be told")
     return left(finding, "no program should do it" if finding.remedies else "no cure is known for this node")
+
+
+def _wheel_to_fetch(remedy: Remedy, facts: FactSet, policy: Policy) -> str:
+    """Empty when nothing stands in the way; words when a published wheel has to be fetched by a person first.
+
+    Raises NoWheel when none is published for this node: the next remedy's turn.
+    """
+    for action in remedy.actions:
+        if action.kind != "install-wheel":
+            continue
+        arguments = dict(action.arguments)
+        package, wanted = str(arguments["package"]), str(arguments.get("version", ""))
+        version = dict(policy.wheels).get(package)
+        if version is not None:
+            if SpecifierSet(wanted).contains(version, prereleases=True):
+                continue
+            return f"the wheel that was named is {package} {version}, and this cure asks for {wanted}"
+        wheel = fitting(package, node_of(facts), wanted)
+        return f"its wheel has to be fetched first, and named with --wheel {wheel.file}"
+    return ""
 
 
 def _holds(remedy: Remedy, recipe: Recipe, finding: Finding, facts: FactSet) -> bool:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +24,17 @@ class Installed:
     name: str
     version: str
     info: Path
+
+    @property
+    def pin(self) -> str | None:
+        """`name==version` for a constraints file; None for a version that is none.
+
+        Metadata is anybody's text: a line break in it would be an option of pip's.
+        """
+        try:
+            return f"{self.name}=={Version(self.version)}"
+        except InvalidVersion:
+            return None
 
     @property
     def installer(self) -> str:
@@ -62,8 +78,26 @@ def installed(sites: Iterable[str]) -> dict[str, Installed]:
             except OSError:
                 continue
             name, version = headers.get("Name"), headers.get("Version")
-            if name and version:
+            if name and version and _NAME.match(name):
                 found.setdefault(
                     canonicalize_name(name), Installed(name=canonicalize_name(name), version=version, info=info)
                 )
     return found
+
+
+def conda_names(prefix: Path) -> frozenset[str]:
+    """Distributions that conda put into this environment, by canonical name; empty where it is none of conda's.
+
+    conda-meta holds one JSON file for each of its packages, with every file that it brought.
+    """
+    found = set()
+    for record in sorted((prefix / "conda-meta").glob("*.json")):
+        try:
+            files = json.loads(record.read_bytes()).get("files")
+        except (OSError, ValueError, AttributeError):
+            continue
+        for file in files if isinstance(files, list) else ():
+            info = re.search(r"site-packages/([^/]+)\.(?:dist|egg)-info/", str(file))
+            if info:
+                found.add(canonicalize_name(info[1].rpartition("-")[0] or info[1]))
+    return frozenset(found)

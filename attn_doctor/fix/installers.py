@@ -1,47 +1,57 @@
 """pip and uv as this target has them: the command lines, and their answers read from files.
 
 No shell, no index of our own: what the user configured is what they use. Previews never build anything, since a
-source distribution's setup.py is a program.
+source distribution's setup.py is a program; what a plan says is built is built before anything is changed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
+from attn_doctor.fix.installed import installed
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.releases import (
+    Release,
+    files_in_wheels,
+    from_pip_report,
+    from_pylock,
+    json_of,
+    metadata_of,
+    release,
+    unmet,
+)
+from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.target import Target
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-#: Settings that would send an installation somewhere else than into the target.
+#: Settings that would send an installation somewhere else than into the target, or add to it.
 _ELSEWHERE = (
     "PIP_TARGET",
     "PIP_PREFIX",
     "PIP_ROOT",
     "PIP_USER",
+    "PIP_PYTHON",
     "PIP_DRY_RUN",
     "PIP_REPORT",
+    "PIP_REQUIREMENT",
+    "PIP_EDITABLE",
     "UV_SYSTEM_PYTHON",
     "UV_TARGET",
     "UV_PREFIX",
 )
 _LAST_LINES = 12
 _LAUNCH = Path(__file__).with_name("launch.py")
+#: The first pip with `install --dry-run --report`.
+REPORTS = Version("22.2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +61,23 @@ class Sources:
     index_url: str | None = None
     no_index: bool = False
     find_links: tuple[str, ...] = ()
+    torch_backend: str = ""
+    """uv's own way to the index of a torch build."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """One release that the installer would take."""
-
-    name: str
-    version: str
-    source: str
-    sha256: str
+    @property
+    def named(self) -> bool:
+        """Whether a person says where packages come from: by option or by the environment."""
+        configured = (
+            "UV_INDEX_URL",
+            "UV_DEFAULT_INDEX",
+            "UV_INDEX",
+            "UV_EXTRA_INDEX_URL",
+            "UV_FIND_LINKS",
+            "UV_OFFLINE",
+        )
+        return bool(
+            self.index_url or self.no_index or self.find_links or any(os.environ.get(one) for one in configured)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +91,10 @@ class Installer:
     folder: Path
     """Private to this run."""
     timeout: float = 1800.0
+    reports: bool = True
+    """pip 22.2 and later tell what they would do."""
+    whose: str = ""
+    """For people, where it is not the target's own."""
 
     def preview(
         self, requirements: tuple[str, ...], constraints: tuple[str, ...], *, no_deps: bool, reinstall: bool
@@ -82,19 +103,15 @@ class Installer:
         pinned = self.folder / "constraints.txt"
         pinned.write_text("".join(f"{one}\n" for one in constraints))
         if self.kind == "pip":
-            report = self.folder / "report.json"
-            self._run(
-                "preview",
-                [
-                    "install", "--dry-run", "--quiet", "--ignore-installed" if reinstall and no_deps else "--no-color",
-                    "--report", str(report), "--only-binary", ":all:", "--constraint", str(pinned),
-                    *(["--no-deps"] if no_deps else []), *self._sources(), "--", *requirements,
-                ],
-            )  # fmt: skip
-            return _pip_report(_json(report))
+            if not self.reports:
+                return self._preview_by_fetching(requirements, pinned, no_deps=no_deps)
+            if not reinstall or no_deps:
+                return self._reported(requirements, pinned, no_deps=no_deps, anew=reinstall)
+            return self._preview_anew(requirements, pinned)
         wanted = self.folder / "requirements.in"
         wanted.write_text("".join(f"{one}\n" for one in requirements))
         lock = self.folder / "pylock.toml"
+        lock.unlink(missing_ok=True)  # uv prefers what an earlier answer says
         self._run(
             "preview",
             [
@@ -103,7 +120,74 @@ class Installer:
                 *(["--no-deps"] if no_deps else []), *self._sources(), str(wanted),
             ],
         )  # fmt: skip
-        return _pylock(lock)
+        return from_pylock(lock)
+
+    def _reported(
+        self, requirements: tuple[str, ...], pinned: Path, *, no_deps: bool, anew: bool = False
+    ) -> tuple[Release, ...]:
+        report = self.folder / "report.json"
+        self._run(
+            "preview",
+            [
+                "install", "--dry-run", "--quiet", "--ignore-installed" if anew else "--no-color",
+                "--report", str(report), "--only-binary", ":all:", "--constraint", str(pinned),
+                *(["--no-deps"] if no_deps else []), *self._sources(), "--", *requirements,
+            ],
+        )  # fmt: skip
+        return from_pip_report(json_of(report))
+
+    def _preview_anew(self, requirements: tuple[str, ...], pinned: Path) -> tuple[Release, ...]:
+        """With dependencies, and the named releases also where they are there already, but nothing else anew.
+
+        pip's own --force-reinstall would fetch every dependency again, torch first.
+        """
+        found = {one.name: one for one in self._reported(requirements, pinned, no_deps=False)}
+        there = tuple(one for one in requirements if canonicalize_name(Requirement(one).name) not in found)
+        if not there:
+            return tuple(found.values())
+        forced = self._reported(there, pinned, no_deps=True, anew=True)
+        exact = tuple(f"{one.name}=={one.version}" for one in forced)
+        rest = tuple(one for one in requirements if one not in there)
+        # Another build of the same release (+cpu, +cu128) may need what the installed one does not.
+        found |= {one.name: one for one in (*forced, *self._reported((*rest, *exact), pinned, no_deps=False))}
+        return tuple(sorted(found.values(), key=lambda one: one.name))
+
+    def _preview_by_fetching(
+        self, requirements: tuple[str, ...], pinned: Path, *, no_deps: bool
+    ) -> tuple[Release, ...]:
+        """For a pip without --report: the named releases themselves, when what they need is there already.
+
+        Resolving more would mean to fetch a whole torch only to see its name.
+        """
+        into = self.folder / f"previewed{len(list(self.folder.glob('previewed*')))}"
+        into.mkdir()
+        self._run(
+            "preview",
+            ["download", "--quiet", "--dest", str(into), "--no-deps", "--only-binary", ":all:",
+             "--constraint", str(pinned), *self._sources(), "--", *requirements],
+        )  # fmt: skip
+        found = []
+        brought: dict[str, str] = {}
+        needed: list[str] = []
+        for wheel in sorted(into.glob("*.whl")):
+            name, version, needs = metadata_of(wheel)
+            found.append(release(name, version, wheel.name, {"sha256": sha256_of(wheel) or ""}))
+            brought[name] = version
+            needed += needs
+        if not no_deps:
+            self._check_needs(needed, brought)
+        return tuple(sorted(found, key=lambda one: one.name))
+
+    def _check_needs(self, needed: list[str], brought: Mapping[str, str]) -> None:
+        here = installed((str(self.target.told["purelib"]), str(self.target.told["platlib"])))
+        there = {**{one.name: one.version for one in here.values()}, **brought}
+        markers = {key: str(value) for key, value in (self.target.told.get("markers") or {}).items()}
+        missing = unmet(needed, there, markers)
+        if missing:
+            raise Refused(
+                f"the environment's pip is older than {REPORTS} and cannot say beforehand what it would do about "
+                f"{', '.join(missing)}; use uv (--installer uv) or a newer pip"
+            )
 
     def fetch(self, pins: tuple[str, ...], into: Path, *, no_cache: bool) -> tuple[str, ...]:
         """Fetches the releases, so that installing them needs no network; gives the files they bring.
@@ -111,51 +195,110 @@ class Installer:
         Paths are relative to site-packages, `bin/…` for scripts. Raises Refused.
         """
         into.mkdir(exist_ok=True)
-        if self.kind == "pip":
+        if pins and self.kind == "pip":
             self._run(
                 "fetch",
                 ["download", "--quiet", "--dest", str(into), "--no-deps", "--only-binary", ":all:",
                  *(["--no-cache-dir"] if no_cache else []), *self._sources(), "--", *pins],
             )  # fmt: skip
-            return _in_wheels(into)
-        self._run(
-            "fetch",
-            ["pip", "install", "--quiet", "--python", str(self.target.python), "--target", str(into), "--no-deps",
-             "--only-binary", ":all:", *(["--refresh"] if no_cache else []), *self._sources(), *pins],
-        )  # fmt: skip
-        return tuple(str(file.relative_to(into)) for file in sorted(into.rglob("*")) if not file.is_dir())
+        elif pins:
+            self._run(
+                "fetch",
+                [*self._into(into), "--only-binary", ":all:", *(["--refresh"] if no_cache else []), *self._sources(),
+                 *pins],
+            )  # fmt: skip
+        return self._brought(into)
 
-    def install(self, pins: tuple[str, ...], fetched: Path, *, reinstall: bool) -> None:
-        """Installs what was fetched. Raises Refused with the installer's last words."""
+    def build(self, pins: tuple[str, ...], into: Path, *, no_cache: bool, told: Mapping[str, str]) -> tuple[str, ...]:
+        """Builds these releases from source with what the target has installed; nothing of the target changes.
+
+        Raises Refused with the build's last words.
+        """
+        into.mkdir(exist_ok=True)
+        names = [pin.partition("==")[0] for pin in pins]
+        from_source = [word for name in names for word in ("--no-binary", name)]
         if self.kind == "pip":
+            words = ["wheel", "--quiet", "--wheel-dir", str(into), "--no-deps", "--no-build-isolation", *from_source,
+                     *(["--no-cache-dir"] if no_cache else []), *self._sources(), "--", *pins]  # fmt: skip
+        else:
+            words = [*self._into(into), "--no-build-isolation", *from_source, *self._sources(), *pins]
+            words += [word for name in names for word in ("--refresh-package", name)] if no_cache else []
+        self._run("build", words, told)
+        return self._brought(into)
+
+    def bring(self, wheels: tuple[str, ...], into: Path) -> tuple[str, ...]:
+        """Takes wheel files that a person named to the fetched ones. Raises Refused, OSError."""
+        into.mkdir(exist_ok=True)
+        if wheels and self.kind == "pip":
+            for wheel in wheels:
+                shutil.copyfile(wheel, into / Path(wheel).name)
+        elif wheels:
+            self._run("fetch", [*self._into(into), "--offline", *wheels])
+        return self._brought(into)
+
+    def install(
+        self,
+        pins: tuple[str, ...],
+        fetched: Path,
+        *,
+        reinstall: bool,
+        builds: tuple[str, ...] = (),
+        wheels: Mapping[str, str] | None = None,
+        told: Mapping[str, str] | None = None,
+    ) -> None:
+        """Installs what was fetched, built and brought; `wheels` are the named files by package.
+
+        Raises Refused with the installer's last words.
+        """
+        files = dict(wheels or {})
+        anew = [pin.partition("==")[0] for pin in (*pins, *builds)] if reinstall else []
+        anew += [*files, *(pin.partition("==")[0] for pin in builds)]
+        if self.kind == "pip":
+            # By its path, since the name of a published wheel may say more than its metadata (+cu12torch2.8…).
             self._run(
                 "install",
                 ["install", "--quiet", "--no-index", "--find-links", str(fetched), "--no-deps",
-                 "--only-binary", ":all:", *(["--force-reinstall"] if reinstall else []), "--", *pins],
+                 "--only-binary", ":all:", *(["--force-reinstall"] if anew else []), "--", *pins, *builds,
+                 *files.values()],
             )  # fmt: skip
             return
-        names = [pin.partition("==")[0] for pin in pins] if reinstall else []
+        binary = ["--only-binary", ":all:"] if not builds else ["--no-build-isolation"]
         self._run(
             "install",
-            ["pip", "install", "--quiet", "--python", str(self.target.python), "--no-deps", "--offline",
-             "--only-binary", ":all:", *(word for name in names for word in ("--reinstall-package", name)),
-             *self._sources(), *pins],
+            ["pip", "install", "--quiet", "--python", str(self.target.python), "--no-deps", "--offline", *binary,
+             *(word for pin in builds for word in ("--no-binary", pin.partition("==")[0])),
+             *(word for name in dict.fromkeys(anew) for word in ("--reinstall-package", name)),
+             *self._sources(), *pins, *builds, *files.values()],
+            told,
         )  # fmt: skip
+
+    def _into(self, folder: Path) -> list[str]:
+        return ["pip", "install", "--quiet", "--python", str(self.target.python), "--target", str(folder), "--no-deps"]
+
+    def _brought(self, into: Path) -> tuple[str, ...]:
+        if self.kind == "pip":
+            return files_in_wheels(into)
+        return tuple(str(file.relative_to(into)) for file in sorted(into.rglob("*")) if not file.is_dir())
 
     def _sources(self) -> list[str]:
         words = ["--index-url", self.sources.index_url] if self.sources.index_url else []
         words += ["--no-index"] if self.sources.no_index else []
         for folder in self.sources.find_links:
             words += ["--find-links", folder]
+        if self.kind == "uv" and self.sources.torch_backend:
+            words += ["--torch-backend", self.sources.torch_backend]
         return words
 
-    def _run(self, name: str, arguments: list[str]) -> Completed:
+    def _run(self, name: str, arguments: list[str], told: Mapping[str, str] | None = None) -> Completed:
         environment = {key: value for key, value in os.environ.items() if key not in _ELSEWHERE}
         environment |= {
             "PIP_NO_INPUT": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "NO_COLOR": "1",
             "UV_NO_PROGRESS": "1",
+            # Published wheels are renamed after they were built; names and metadata are held against each other here.
+            "UV_SKIP_WHEEL_FILENAME_CHECK": "1",
+            **(told or {}),
         }
         number = len(list(self.folder.glob(f"{self.kind}-{name}*.stdout")))
         running = Running(
@@ -172,93 +315,3 @@ class Installer:
             words = (completed.stderr.strip() or completed.stdout.strip()).splitlines()[-_LAST_LINES:]
             raise Refused("\n".join([f"{self.kind} {completed.ended()} at {name}:", *(f"  {line}" for line in words)]))
         return completed
-
-
-def find(asked: str, target: Target, sources: Sources, folder: Path) -> Installer:
-    """uv where the target has it or it is on PATH, else the target's own pip.
-
-    Raises Refused where there is neither.
-    """
-    if target.told.get("externally_managed"):
-        raise Refused("the environment belongs to the system's package manager (EXTERNALLY-MANAGED)")
-    own = target.python.parent / "uv"
-    uv = str(own) if own.is_file() else shutil.which("uv")
-    if asked in ("auto", "uv") and uv:
-        return Installer(kind="uv", command=(uv,), target=target, sources=sources, folder=folder)
-    if asked in ("auto", "pip") and target.told.get("has_pip"):
-        command = (str(target.python), "-m", "pip")
-        return Installer(kind="pip", command=command, target=target, sources=sources, folder=folder)
-    raise Refused("the environment has no pip, and uv is not on PATH" if asked == "auto" else f"there is no {asked}")
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise Refused(f"the installer's report cannot be read: {error}") from None
-    return value if isinstance(value, dict) else {}
-
-
-def _pip_report(report: Mapping[str, Any]) -> tuple[Release, ...]:
-    found = []
-    try:
-        for item in report["install"]:
-            info = item["download_info"]
-            hashes = (info.get("archive_info") or {}).get("hashes") or {}
-            found.append(_release(item["metadata"]["name"], item["metadata"]["version"], info["url"], hashes))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise Refused(f"pip's report is not of the form that is known: {error!r}") from None
-    return tuple(sorted(found, key=lambda one: one.name))
-
-
-def _pylock(file: Path) -> tuple[Release, ...]:
-    try:
-        table = tomllib.loads(file.read_text())
-        found = []
-        for package in table.get("packages", ()):
-            wheels = package.get("wheels") or [package["archive"]] if "archive" in package else package["wheels"]
-            first = wheels[0]
-            one = len(wheels) == 1
-            url = first.get("url") or first.get("path") or first.get("name") or ""
-            found.append(
-                _release(
-                    package["name"], package["version"], url if one else "", first.get("hashes", {}) if one else {}
-                )
-            )
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise Refused(f"uv's lock is not of the form that is known: {error!r}") from None
-    return tuple(sorted(found, key=lambda one: one.name))
-
-
-def _release(name: str, version: str, url: str, hashes: Mapping[str, str]) -> Release:
-    """Names and versions come from outside: nothing that is not one goes into a command line or a path."""
-    canonical = canonicalize_name(str(name))
-    if not canonical.replace("-", "").replace(".", "").isalnum():
-        raise Refused(f"no package name: {str(name)[:80]!r}")
-    try:
-        Version(str(version))
-    except InvalidVersion:
-        raise Refused(f"no version of {canonical}: {str(version)[:80]!r}") from None
-    file = unquote(urlsplit(str(url)).path).rpartition("/")[2]
-    return Release(name=canonical, version=str(version), source=file, sha256=str(hashes.get("sha256", "")))
-
-
-def _in_wheels(folder: Path) -> tuple[str, ...]:
-    import zipfile
-
-    found: list[str] = []
-    for wheel in sorted(folder.glob("*.whl")):
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                for name in archive.namelist():
-                    if name.startswith("/") or ".." in name.split("/"):
-                        raise Refused(f"{wheel.name} holds a path that leads out of it: {name[:80]!r}")
-                    head, _, rest = name.partition("/")
-                    if head.endswith(".data"):
-                        scheme, _, rest = rest.partition("/")
-                        name = f"bin/{rest}" if scheme == "scripts" else rest
-                    if not name.endswith("/"):
-                        found.append(name)
-        except (OSError, zipfile.BadZipFile) as error:
-            raise Refused(f"{wheel.name} cannot be read: {error}") from None
-    return tuple(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from collections.abc import Iterable
@@ -94,7 +93,7 @@ def put_back(one: Kept, run: Run) -> None:
     Raises OSError.
     """
     file = Path(one.file)
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    if os.path.lexists(part_of(file, run)):  # on a read-only file system even removing nothing is an error
         part_of(file, run).unlink()
     if as_before(one):
         return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.fix.actions import config
 from attn_doctor.fix.allowed import check_file, project_of
 from attn_doctor.fix.choose import Chosen, Policy, choose, left, subjects
+from attn_doctor.fix.make_environment import set_environment
 from attn_doctor.fix.make_sources import edit_sources
 from attn_doctor.fix.making import Making, cured, has, least_safe, why
 from attn_doctor.fix.making import actions as actions_of
@@ -28,6 +29,12 @@ class Wish:
     no_deps: bool
     no_cache: bool
     reinstall: bool
+    builds: tuple[str, ...] = ()
+    """Exact releases to be built from source."""
+    wheels: tuple[str, ...] = ()
+    """Packages whose wheel a person named."""
+    torch_backend: str = ""
+    """For uv, where a person does not say where torch comes from."""
 
 
 #: Asks the installer what it would do. Raises Refused.
@@ -67,7 +74,8 @@ def make(
     )
     _set_configs(made, [one for one in chosen if has(one, "set-config")])
     edit_sources(made, [one for one in chosen if has(one, "edit-source")])
-    _install(made, [one for one in chosen if has(one, "install-packages")], resolve)
+    set_environment(made, [one for one in chosen if has(one, "set-environment")])
+    _install(made, [one for one in chosen if has(one, "install-packages") or has(one, "install-wheel")], resolve)
     return Plan(
         doctor_version=doctor_version,
         python=str(python),
@@ -122,22 +130,14 @@ def _names(subject: str, file: str) -> bool:
 def _install(made: Making, chosen: list[Chosen], resolve: Resolve) -> None:
     if not chosen:
         return
-    actions = [dict(action.arguments) for one in chosen for action in actions_of(one, "install-packages")]
-    requirements: list[str] = []
-    for arguments in actions:
-        asked = arguments["requirements"]
-        requirements += asked if isinstance(asked, tuple) else (str(asked),)
-    wish = Wish(
-        requirements=tuple(dict.fromkeys(requirements)),
-        no_deps=all(bool(arguments.get("no_deps")) for arguments in actions),
-        no_cache=any(bool(arguments.get("no_cache")) for arguments in actions),
-        reinstall=any(bool(arguments.get("reinstall")) for arguments in actions),
-    )
+    wish = _wish(chosen)
     try:
         install = resolve(wish)
     except Refused as error:
         made.left += [left(one.finding, str(error)) for one in chosen]
         return
+    notes = dict.fromkeys(note for one in chosen for note in one.notes)
+    install = replace(install, warnings=(*notes, *install.warnings))
     for one in chosen:
         made.rest_on(one.finding)
     for change in install.changes:
@@ -151,6 +151,29 @@ def _install(made: Making, chosen: list[Chosen], resolve: Resolve) -> None:
             safety=least_safe(chosen),
             why_this_safety=why(chosen),
             reversal=Reversal.EXACT if install.stash else Reversal.BEST_EFFORT,
-            why_this_reversal="" if install.stash else "--no-stash: the old releases would have to be installed again",
+            why_this_reversal=""
+            if install.stash
+            else "--no-stash: undo asks the installer for the old releases again, which needs them to be had then",
         )
+    )
+
+
+def _wish(chosen: list[Chosen]) -> Wish:
+    plain: list[str] = []
+    builds: list[str] = []
+    actions = [dict(action.arguments) for one in chosen for action in actions_of(one, "install-packages")]
+    for arguments in actions:
+        asked = arguments["requirements"]
+        texts = asked if isinstance(asked, tuple) else (str(asked),)
+        (builds if arguments.get("no_build_isolation") else plain).extend(texts)
+    resolved = [one for one in actions if not one.get("no_build_isolation")]
+    wheels = [str(dict(action.arguments)["package"]) for one in chosen for action in actions_of(one, "install-wheel")]
+    return Wish(
+        requirements=tuple(dict.fromkeys(plain)),
+        no_deps=all(bool(arguments.get("no_deps")) for arguments in resolved),
+        no_cache=any(bool(arguments.get("no_cache")) for arguments in actions),
+        reinstall=any(bool(arguments.get("force_reinstall")) for arguments in actions),
+        builds=tuple(dict.fromkeys(builds)),
+        wheels=tuple(dict.fromkeys(wheels)),
+        torch_backend=next((str(one["torch_backend"]) for one in actions if one.get("torch_backend")), ""),
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, Unknown
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
-from attn_doctor.model.plans import Install
+from attn_doctor.model.plans import Install, PackageChange
 
 _HOW = "the installer's preview"
 _LATER = "not known before it is installed"
+#: CUDA runtimes that torch's wheels bring along tell which CUDA they are for.
+_RUNTIME = re.compile(r"nvidia-cuda-runtime(-cu\d+)?$")
 
 
 def planned(install: Install, facts: FactSet) -> FactSet:
@@ -35,23 +38,64 @@ def planned(install: Install, facts: FactSet) -> FactSet:
             found[fact.name] = _fact(fact.name, Unknown(_LATER))
     if torch and FactName.parse("torch.version") in facts:
         found[FactName.parse("torch.version")] = _fact(FactName.parse("torch.version"), Known(changes["torch"].after))
+        found[FactName.parse("torch.cuda")] = _fact(FactName.parse("torch.cuda"), _cuda(changes))
     return facts.with_facts(found.values())
+
+
+def _cuda(changes: dict[str, PackageChange]) -> State:
+    """The CUDA that the planned torch is for, as far as names tell: so that the driver can be held against it."""
+    _, _, local = changes["torch"].after.partition("+")
+    if local == "cpu":
+        return Absent("a CPU build")
+    tag = re.fullmatch(r"cu(\d+)(\d)", local)
+    if tag:
+        return Known(f"{tag[1]}.{tag[2]}")
+    runtimes = [one.after for name, one in changes.items() if _RUNTIME.match(name)]
+    return Known(".".join(runtimes[0].split(".")[:2])) if len(runtimes) == 1 else Unknown(_LATER)
+
+
+def warnings(install: Install, facts: FactSet) -> tuple[str, ...]:
+    """What a person should know of the extensions that a change of torch reaches."""
+    changing = {one.name for one in install.changes}
+    if "torch" not in changing:
+        return ()
+    bound = {
+        package
+        for subject in facts.subjects("extension")
+        if (package := facts.text(f"extension.{subject}.package")) and package not in changing
+    }
+    if not bound:
+        return ()
+    words = (
+        f"compiled against the torch that goes: {', '.join(sorted(bound))}; their files are held against the new one"
+    )
+    return (f"{words} once it is fetched, and nothing is changed if they do not fit",)
 
 
 def check(install: Install, facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
     """Raises Refused where the planned set brings up a finding as bad as a warning."""
-    known = {one.id: one.severity.rank for one in _flat(before.findings)}
+    check_facts(planned(install, facts), before, judged)
+
+
+def check_facts(facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
+    """The same of facts that were gathered already, such as those of fetched files."""
+    known = {key: one.severity.rank for one in _flat(before.findings) for key in _keys(one)}
     fresh = [
         one
-        for one in _flat(judged(planned(install, facts)).findings)
-        if one.severity is not Severity.INFO and known.get(one.id, 99) > one.severity.rank
+        for one in _flat(judged(facts).findings)
+        if one.severity is not Severity.INFO and any(known.get(key, 99) > one.severity.rank for key in _keys(one))
     ]
     if fresh:
-        words = "; ".join(f"{one.id}: {one.title}" for one in fresh)
+        words = "; ".join(dict.fromkeys(f"{one.id}: {one.title}" for one in fresh))
         raise Refused(f"the cure would bring up other trouble and is not started: {words}")
 
 
-def _fact(name: FactName, state: Known | Unknown) -> Fact:
+def _keys(finding: Finding) -> tuple[tuple[str, str], ...]:
+    """The same trouble on another extension is another trouble."""
+    return tuple((finding.id, subject) for subject in finding.subjects) or ((finding.id, ""),)
+
+
+def _fact(name: FactName, state: State) -> Fact:
     return Fact(name=name, state=state, how=_HOW, origin=Origin.ASSUMED)
 
 

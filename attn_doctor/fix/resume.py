@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attn_doctor.fix.journal import JournalUnusable, Run, runs
-from attn_doctor.fix.undo import undo, undo_step
+from attn_doctor.fix.undo import Reinstall, undo, undo_step
 from attn_doctor.model.plans import Plan
 from attn_doctor.wire import plan_v1
 
@@ -15,14 +15,14 @@ def interrupted(home: Path) -> Run | None:
     return next((run for run in reversed(runs(home)) if run.state == "interrupted"), None)
 
 
-def resumed_steps(run: Run) -> tuple[Plan | None, frozenset[int]]:
+def resumed_steps(run: Run, *, reinstall: Reinstall | None = None) -> tuple[Plan | None, frozenset[int]]:
     """The plan and the steps that are done; None once a run that was being undone is undone.
 
     Raises JournalUnusable, ChangedSince, UndoFailed.
     """
     entries = run.entries()
     if any(entry["at"] == "undoing" for entry in entries):
-        undo(run)
+        undo(run, reinstall=reinstall)
         return None, frozenset()
     try:
         text = (run.folder / "plan.json").read_text()
@@ -31,5 +31,5 @@ def resumed_steps(run: Run) -> tuple[Plan | None, frozenset[int]]:
     done = {entry["step"] for entry in entries if entry["at"] == "changed"}
     begun = {entry["step"] for entry in entries if entry["at"] == "changing"} - done
     for number in begun:
-        undo_step(run, number)
+        undo_step(run, number, reinstall=reinstall)
     return plan_v1.loads(text, about=str(run.folder / "plan.json")), frozenset(done)

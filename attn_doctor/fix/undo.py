@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.fix.journal import Run, boundary
 from attn_doctor.fix.kept import as_before, from_json, put_back
+from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.tree import Listing, Roots, listing
 from attn_doctor.machine.atomic import sha256_of
+
+#: Makes ready to install these releases again: from a private folder of the run, by the installer of that name.
+#: Gives what does it. Raises Refused.
+Reinstall = Callable[[tuple[str, ...], Path, str], Callable[[], None]]
 
 
 class UndoFailed(AttnDoctorError):
@@ -26,11 +32,12 @@ class ChangedSince(AttnDoctorError):
     exit_status = 3
 
 
-def undo(run: Run, *, lenient: bool = False) -> int:
+def undo(run: Run, *, lenient: bool = False, reinstall: Reinstall | None = None) -> int:
     """Puts everything back that the run changed; gives the number of files that had to be.
 
-    `lenient` puts back whatever stands there: for a run that has just failed, whose own half-made work it is. Raises
-    ChangedSince, UndoFailed, JournalUnusable.
+    `lenient` puts back whatever stands there: for a run that has just failed, whose own half-made work it is.
+    `reinstall` is for what was changed without copies (`--no-stash`). Raises ChangedSince, UndoFailed,
+    JournalUnusable.
     """
     entries = run.entries()
     if not entries or any(entry["at"] == "undone" for entry in entries):
@@ -45,7 +52,7 @@ def undo(run: Run, *, lenient: bool = False) -> int:
         # On a full disk the files themselves matter more than the entries: whoever runs undo again finds them in place.
         with contextlib.suppress(OSError):
             run.note("undoing")
-        count = sum(_put_back(step, run, whole=number in whole) for number, step in steps)
+        count = _put_all_back(steps, run, whole, reinstall)
         with contextlib.suppress(OSError):
             run.note("undone")
     except OSError as error:
@@ -57,13 +64,32 @@ def undo(run: Run, *, lenient: bool = False) -> int:
     return count
 
 
-def undo_step(run: Run, number: int) -> None:
+def _put_all_back(
+    steps: list[tuple[int, dict[str, Any]]], run: Run, whole: set[int], reinstall: Reinstall | None
+) -> int:
+    """Every step, also where one of them cannot be: as much as can be is as it was.
+
+    Raises the first one's OSError or UndoFailed afterwards.
+    """
+    count = 0
+    failed: OSError | UndoFailed | None = None
+    for number, step in steps:
+        try:
+            count += _put_back(step, run, whole=number in whole, reinstall=reinstall)
+        except (OSError, UndoFailed) as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return count
+
+
+def undo_step(run: Run, number: int, *, reinstall: Reinstall | None = None) -> None:
     """Puts back one step that was cut off halfway, so that it can be made again.
 
     Raises UndoFailed, JournalUnusable.
     """
     try:
-        _put_back(run.read(f"step-{number}.json"), run, whole=False)
+        _put_back(run.read(f"step-{number}.json"), run, whole=False, reinstall=reinstall)
     except OSError as error:
         raise UndoFailed(f"a step could not be put back: {error.strerror or error}", about=str(run.folder)) from None
 
@@ -91,11 +117,19 @@ def _check(steps: list[tuple[int, dict[str, Any]]], whole: set[int]) -> None:
         )
 
 
-def _put_back(step: dict[str, Any], run: Run, *, whole: bool) -> int:
+def _put_back(step: dict[str, Any], run: Run, *, whole: bool, reinstall: Reinstall | None) -> int:
     kept = from_json(step["kept"])
     count = 0
     if step["kind"] == "install-packages":
+        old = _releases_before(step)
+        ready = _ready(old, run, reinstall, step["installer"]) if old else None
         count += _take_out(step, run, whole=whole)
+        if ready is not None:
+            try:
+                ready()
+            except Refused as error:
+                raise _not_reinstalled(old, run, str(error)) from None
+            count += len(old)
     for one in kept:
         count += not as_before(one)
         put_back(one, run)
@@ -104,6 +138,31 @@ def _put_back(step: dict[str, Any], run: Run, *, whole: bool) -> int:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 _remove_folder(Path(folder))
     return count
+
+
+def _releases_before(step: dict[str, Any]) -> tuple[str, ...]:
+    """What has to be installed again, since nothing was copied aside."""
+    if step.get("stash", True):
+        return ()
+    return tuple(f"{name}=={version}" for name, version in step["before"].items() if version is not None)
+
+
+def _ready(old: tuple[str, ...], run: Run, reinstall: Reinstall | None, installer: str) -> Callable[[], None]:
+    """Before anything is taken out: where the old releases cannot be had, the new ones stay."""
+    if reinstall is None:
+        raise _not_reinstalled(old, run, "no installer is at hand")
+    try:
+        return reinstall(old, run.folder / "again", installer)
+    except Refused as error:
+        raise _not_reinstalled(old, run, str(error)) from None
+
+
+def _not_reinstalled(old: tuple[str, ...], run: Run, reason: str) -> UndoFailed:
+    return UndoFailed(
+        f"the run had no copies (--no-stash), and the old releases cannot be installed again: {' '.join(old)}",
+        about=f"{reason}\nthe journal: {run.folder}",
+        hint="Make them available and run `attn-doctor undo` again, with --index-url or --find-links if need be.",
+    )
 
 
 def _take_out(step: dict[str, Any], run: Run, *, whole: bool) -> int:

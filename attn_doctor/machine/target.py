@@ -50,6 +50,12 @@ class Target:
         return Path(self.told["prefix"])
 
     @property
+    def externally_managed(self) -> bool:
+        """It belongs to the system's package manager (PEP 668); a virtual environment of such a system does not."""
+        # The mark lies in the standard library, which a virtual environment shares with its base.
+        return bool(self.told.get("externally_managed")) and self.told.get("prefix") == self.told.get("base_prefix")
+
+    @property
     def search_path(self) -> tuple[Path, ...]:
         """Its sys.path, existing folders only."""
         return tuple(Path(entry) for entry in self.told["sys_path"] if entry and Path(entry).is_dir())

@@ -66,12 +66,20 @@ class Install:
     no_cache: bool
     reinstall: bool
     changes: tuple[PackageChange, ...]
+    builds: tuple[str, ...] = ()
+    """Exact releases that are built from source, against what is installed (`--no-build-isolation`)."""
+    build_environment: tuple[tuple[str, str], ...] = ()
+    """What the builds are told, such as MAX_JOBS."""
+    wheels: tuple[str, ...] = ()
+    """Wheel files that a person named, absolute."""
+    torch_backend: str = ""
+    """uv's --torch-backend."""
     index_url: str | None = None
     no_index: bool = False
     find_links: tuple[str, ...] = ()
     stash: bool = True
     stash_bytes: int = 0
-    """What will be copied aside before anything is replaced."""
+    """What will be copied aside before anything is replaced; without a stash, what would have been."""
     warnings: tuple[str, ...] = ()
 
 

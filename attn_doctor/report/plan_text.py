@@ -46,16 +46,28 @@ def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:
 
 
 def _packages(change: Install, console: Console) -> None:
-    for one in change.changes:
+    # What is replaced before what is added: a new torch must not hide among its libraries.
+    for one in sorted(change.changes, key=lambda change: (change.before is None, change.name)):
         words = f"{one.name} {one.before} -> {one.after}" if one.before else f"{one.name} {one.after} (new)"
         console.print(Text(f"    {words}" + (f"   {one.source}" if one.source else "")), soft_wrap=True)
+    if change.torch_backend:
+        _row(console, "from", f"the index that uv takes for --torch-backend {change.torch_backend}")
+    for wheel in change.wheels:
+        _row(console, "from", wheel)
+    if change.builds:
+        told = " ".join(f"{name}={value}" for name, value in change.build_environment)
+        _row(console, "builds", f"{', '.join(change.builds)} (runs its setup program; {told}), before anything changes")
     if change.no_deps:
         _row(console, "", "dependencies stay as they are")
     if change.stash:
         _row(console, "aside", f"{_size(change.stash_bytes)} are copied aside first")
+    else:
+        _row(console, "aside", f"nothing: {_size(change.stash_bytes)} are replaced without a copy (--no-stash)")
 
 
 def _size(count: int) -> str:
+    if count < 2**20:
+        return f"{count / 2**10:.0f} KiB"
     return f"{count / 2**20:.1f} MiB" if count < 2**30 else f"{count / 2**30:.1f} GiB"
 
 

@@ -173,6 +173,10 @@ def _read_change(written: dict[str, Any]) -> Change:
             )
             for one in written["changes"]
         ),
+        builds=_texts(written.get("builds", [])),
+        build_environment=tuple(_pair(one) for one in written.get("build_environment", [])),
+        wheels=_texts(written.get("wheels", [])),
+        torch_backend=_text(written.get("torch_backend", "")),
         index_url=None if written["index_url"] is None else _text(written["index_url"]),
         no_index=bool(written["no_index"]),
         find_links=_texts(written["find_links"]),
@@ -203,6 +207,11 @@ def _number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"expected a number, got {type(value).__name__}")
     return value
+
+
+def _pair(value: Any) -> tuple[str, str]:
+    name, said = _texts(value)
+    return name, said
 
 
 def _texts(value: Any) -> tuple[str, ...]:

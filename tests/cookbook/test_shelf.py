@@ -197,3 +197,54 @@ def test_selection() -> None:
     assert not shelf.Selection(only=("triton",), skip=("triton",)).pick(BUNDLED)
     with pytest.raises(BadInput):
         shelf.Selection(skip=("tritn",)).pick(BUNDLED)
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        ('{ kind = "install-packages", requirements = ["-e ."] }', "not a requirement"),
+        ('{ kind = "install-packages", requirements = ["--index-url=https://example.org/"] }', "not a requirement"),
+        ('{ kind = "install-packages", requirements = ["x @ https://example.org/x.whl"] }', "without a URL"),
+        ('{ kind = "install-packages", requirements = ["x; python_version > \'3\'"] }', "without a marker"),
+        ('{ kind = "install-packages", requirements = ["x{package.nothing.such}"] }', "unknown fact"),
+        ('{ kind = "install-packages", requirements = ["x==1"], index_url = "https://example.org" }', "no such key"),
+        ('{ kind = "install-packages", requirements = ["x==1"], torch_backend = "cu128" }', "auto"),
+        ('{ kind = "install-packages", requirements = ["x==1"], no_build_isolation = true }', "no_deps"),
+        (
+            '{ kind = "install-packages", requirements = ["x>=1"], no_deps = true, no_build_isolation = true }',
+            "exact releases",
+        ),
+        ('{ kind = "install-wheel", package = "evil" }', "flash-attn"),
+        ('{ kind = "install-wheel", package = "flash-attn", version = "2.8" }', "not a version specifier"),
+        ('{ kind = "install-wheel", package = "flash-attn", url = "https://example.org/x.whl" }', "no such key"),
+        ('{ kind = "set-environment", name = "A=1 B", value = "1" }', "name"),
+        ('{ kind = "set-environment", name = "A", value = "$(id)" }', "value"),
+        ('{ kind = "set-environment", name = "A", value = "1\'; id; \'" }', "value"),
+    ],
+)
+def test_actions_that_reach_too_far(tmp_path: Path, action: str, told: str) -> None:
+    """No place to install from, no option of an installer, nothing that a shell would run."""
+    text = re.sub(r"actions = .*", lambda _: f"actions = [{action}]", WHOLE)
+    assert action in text
+    write(tmp_path, text)
+
+    with pytest.raises(BrokenRecipe, match=told):
+        shelf.named(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        '{ kind = "install-packages", requirements = ["triton{torch.triton_requirement}"], no_deps = true }',
+        '{ kind = "install-packages", requirements = ["x=={package.torch.version}"], no_deps = true, no_cache = true }',
+        '{ kind = "install-packages", requirements = ["x==1"], no_deps = true, no_build_isolation = true }',
+        '{ kind = "install-packages", requirements = ["torch"], force_reinstall = true, torch_backend = "auto" }',
+        '{ kind = "install-wheel", package = "flash-attn", version = "=={package.flash-attn.version}" }',
+        '{ kind = "set-environment", name = "TORCH_COMPILE_DISABLE", value = "1" }',
+    ],
+)
+def test_actions_that_are_sound(tmp_path: Path, action: str) -> None:
+    """Every option of an installation, filled from facts or not."""
+    write(tmp_path, re.sub(r"actions = .*", lambda _: f"actions = [{action}]", WHOLE))
+
+    assert shelf.named(tmp_path)[0].remedies[0].actions

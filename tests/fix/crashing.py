@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.fix import apply, carry_out, journal, kept, undo
-from attn_doctor.fix.actions import config, keyword, packages
+from attn_doctor.fix.actions import config, environment, keyword, packages
 from attn_doctor.fix.resume import interrupted, resumed_steps
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
@@ -68,7 +68,7 @@ class FakeInstaller:
         into.mkdir(exist_ok=True)
         return (*_NEW, "kernels-2.0.dist-info/METADATA", "kernels-2.0.dist-info/RECORD", "bin/kernels-tool")
 
-    def install(self, pins: tuple[str, ...], fetched: Path, *, reinstall: bool) -> None:
+    def install(self, pins: tuple[str, ...], fetched: Path, **_: Any) -> None:
         site, scripts = Path(self.target.told["purelib"]), self.target.python.parent
         aside = site / "~ernels"
         aside.mkdir(exist_ok=True)
@@ -134,6 +134,8 @@ class Scene:
         (site / "fused-1.0.dist-info/RECORD").write_text(record)
         (scene.prefix / "bin").mkdir()
         (scene.prefix / "bin/python").write_bytes(b"")
+        (scene.prefix / "bin/activate").write_bytes(b"deactivate () {\n    unset VIRTUAL_ENV\n}\nexport VIRTUAL_ENV=x")
+        (scene.prefix / "pyvenv.cfg").write_bytes(b"home = /usr/bin\n")
         return scene
 
     @property
@@ -163,8 +165,8 @@ class Scene:
         prefix, project = str(self.prefix), str(self.project)
         return keyword.planned(_PATCH, FactSet(facts), finding="trouble", prefix=prefix, project=project)
 
-    def plan(self, *, install: bool = True) -> Plan:
-        """Four edits of configurations, a patched package, and an installation between them."""
+    def plan(self, *, install: bool = True, stash: bool = True) -> Plan:
+        """Four edits of configurations, a patched package, and an installation between them, and a variable."""
         steps = []
         for name in _CONFIGS:
             file = self.project / name
@@ -176,6 +178,7 @@ class Scene:
         assert edit is not None
         steps.append(_step(edit))
         steps += [_step(one) for one in self.patches()]
+        steps += [_step(edit) for edit in environment.planned(self.prefix, {"TORCH_X": "1"})]
         if install:
             changes = (PackageChange(name="kernels", before="1.0", after="2.0"),)
             steps.insert(
@@ -183,7 +186,7 @@ class Scene:
                 _step(
                     Install(
                         installer="pip", requirements=("kernels==2.0",), no_deps=True, no_cache=False, reinstall=False,
-                        changes=changes,
+                        changes=changes, stash=stash,
                     )
                 ),
             )  # fmt: skip
@@ -208,6 +211,7 @@ class Scene:
                 before=_ILL,
                 install=self.install(fails=fails),
                 examine=lambda: Diagnosis() if cures else _ILL,
+                reinstall=self.reinstall,
             )
 
     def install(self, *, fails: bool = False) -> apply.Installing:
@@ -221,15 +225,34 @@ class Scene:
             run = interrupted(self.prefix)
             if run is None:
                 return
-            plan, done = resumed_steps(run)
+            plan, done = resumed_steps(run, reinstall=self.reinstall)
             if plan is not None:
-                carry_out.go_on(plan, run, before=_ILL, install=self.install(), examine=lambda: Diagnosis(), done=done)
+                carry_out.go_on(
+                    plan, run, before=_ILL, install=self.install(), examine=lambda: Diagnosis(), done=done,
+                    reinstall=self.reinstall,
+                )  # fmt: skip
 
     def undo(self) -> None:
         """As `undo` does it, for whatever is not undone."""
         with journal.held((self.prefix, self.project)):
             for run in journal.runs(self.prefix):
-                undo.undo(run)
+                undo.undo(run, reinstall=self.reinstall)
+
+    def reinstall(self, old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
+        """What an installer does for a run without copies: the old release over whatever is there."""
+        assert old == ("kernels==1.0",)
+        into.mkdir(exist_ok=True)
+        journal.boundary("fetched again")
+
+        def again() -> None:
+            for name, content in {**_OLD, "kernels-1.0.dist-info/METADATA": _metadata("1.0")}.items():
+                (self.site / name).parent.mkdir(exist_ok=True)
+                (self.site / name).write_bytes(content)
+                journal.boundary("old one in")
+            (self.site / "kernels/data.bin").chmod(0o640)
+            _record(self.site, "1.0", (*_OLD, "kernels-1.0.dist-info/METADATA"))
+
+        return again
 
     def state(self) -> dict[str, tuple[int, str]]:
         """Every file and folder with mode and digest, our own folders apart."""

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attn_doctor.fix import apply, journal, kept
+from attn_doctor.fix import apply, journal, kept, undo
 from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.carry_out import NotCured
 from attn_doctor.fix.journal import JournalUnusable
@@ -65,6 +65,35 @@ def test_killed_at_every_boundary(tmp_path: Path, planned: tuple[int, dict[str, 
             # Before its first entry is on disk nothing was begun: there is nothing to resume.
             assert scene.state() in ((before, after) if number < 8 else (after,)), number
         shutil.rmtree(scene.folder)
+
+
+@pytest.mark.parametrize("way", ["undo", "resume"])
+def test_killed_without_copies(tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]], way: str) -> None:
+    """--no-stash, SIGKILL anywhere: with the old release at hand, undo brings it back, and --resume finishes."""
+    count, after = planned
+    for number in range(0, count, 3):
+        scene = Scene.make(tmp_path / str(number))
+        before = scene.state()
+        in_child(lambda scene=scene: scene.run(scene.plan(stash=False)), kill_at=number)
+        if way == "undo":
+            in_child(scene.undo, kill_at=number % 7)
+            scene.undo()
+            assert scene.state() == before, number
+        else:
+            scene.resume()
+            assert scene.state() in (before, after), number
+        shutil.rmtree(scene.folder)
+
+
+def test_without_copies_and_without_the_old_release(scene: Scene) -> None:
+    """It says what is missing and how to go on, and takes nothing out."""
+    outcome = scene.run(scene.plan(stash=False))
+    after = scene.state()
+    with pytest.raises(UndoFailed, match=r"--no-stash.*kernels==1\.0"):
+        undo.undo(outcome.run)
+    assert {name: seen for name, seen in scene.state().items() if "site-packages" in name} == {
+        name: seen for name, seen in after.items() if "site-packages" in name
+    }
 
 
 @given(data=st.data())

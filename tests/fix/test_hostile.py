@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.fix import installers
+from attn_doctor.fix import installed, installers, releases
 from attn_doctor.fix.actions import packages
 from attn_doctor.fix.allowed import check_file, check_plan, project_of
 from attn_doctor.fix.edits import digest
@@ -131,6 +131,10 @@ def test_records_that_lead_out(scene: Scene, tmp_path: Path) -> None:
         "../../evil",
         "./evil.whl",
         "evil; rm -rf /",
+        "evil; python_version > '3'",
+        "-e .",
+        "--find-links=/tmp",
+        "evil\n--index-url=https://example.org",
         "evil==1.0 --hash=x",
         "",
         "a\nb",
@@ -164,13 +168,37 @@ def test_answers_of_an_installer_are_checked(name: str, version: str) -> None:
     report = {"install": [{"metadata": {"name": name, "version": version}, "download_info": {"url": "file:///x.whl"}}]}
 
     with pytest.raises(Refused):
-        installers._pip_report(report)
+        releases.from_pip_report(report)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Version: 2.0\n --index-url=https://evil.example",
+        "Version: --index-url=x",
+        "Version: 1.0; rm -rf /",
+        "Version: ",
+    ],
+)
+def test_metadata_that_is_no_version_is_no_constraint(tmp_path: Path, header: str) -> None:
+    """A constraints file takes options: nothing but a name and a version gets into it."""
+    info = tmp_path / "torch-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\n{header}\n\n")
+    for name in ("--index-url=x", "a b", "a\n --index-url=x", "../x"):
+        other = tmp_path / f"{len(list(tmp_path.iterdir()))}.dist-info"
+        other.mkdir()
+        (other / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n\n")
+    found = installed.installed((str(tmp_path),))
+
+    assert set(found) <= {"torch"}
+    assert all(one.pin is None for one in found.values())
 
 
 def test_no_credentials_in_a_plan() -> None:
     """The user's index may carry a password; a plan is a file that gets around."""
     assert packages._without_secrets("https://me:secret@index.example/simple") == "https://index.example/simple"
-    release = installers._release("x", "1.0", "https://me:secret@index.example/x-1.0-py3-none-any.whl?token=1", {})
+    release = releases.release("x", "1.0", "https://me:secret@index.example/x-1.0-py3-none-any.whl?token=1", {})
     assert release.source == "x-1.0-py3-none-any.whl"
 
 
@@ -181,7 +209,7 @@ def test_wheels_that_lead_out(tmp_path: Path, name: str) -> None:
         archive.writestr(name, "evil = 1\n")
 
     with pytest.raises(Refused, match="leads out"):
-        installers._in_wheels(tmp_path)
+        releases.files_in_wheels(tmp_path)
 
 
 def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

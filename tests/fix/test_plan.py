@@ -206,6 +206,10 @@ installs = st.builds(
     no_cache=st.booleans(),
     reinstall=st.booleans(),
     changes=st.lists(changes, max_size=2).map(tuple),
+    builds=texts,
+    build_environment=st.lists(st.tuples(words, words), max_size=2).map(tuple),
+    wheels=texts,
+    torch_backend=words,
     index_url=st.none() | words,
     no_index=st.booleans(),
     find_links=texts,
@@ -383,3 +387,41 @@ def test_a_model_in_the_cache_is_left_alone(recipes: tuple[Recipe, ...], tmp_pat
     assert "Hugging Face cache" in made(linked).left[0].reason
     assert made(linked).steps == ()
     assert len(made(own).steps) == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "more", "cuda"),
+    [
+        ("2.13.0+cu130", (), Known("13.0")),
+        ("2.9.0+cu126", (), Known("12.6")),
+        ("2.13.0+cpu", (), Absent("a CPU build")),
+        ("2.13.0", (("nvidia-cuda-runtime", "13.0.96"),), Known("13.0")),
+        ("2.7.1", (("nvidia-cuda-runtime-cu12", "12.6.77"),), Known("12.6")),
+        ("2.13.0", (), Unknown("not known before it is installed")),
+    ],
+)
+def test_the_cuda_of_a_planned_torch(after: str, more: tuple[tuple[str, str], ...], cuda: State) -> None:
+    """As far as names tell, so that the driver can be held against it before gigabytes are fetched."""
+    changes = tuple(PackageChange(name=name, before=None, after=version) for name, version in (("torch", after), *more))
+    change = Install(
+        installer="pip", requirements=(), no_deps=True, no_cache=False, reinstall=False, changes=changes
+    )  # fmt: skip
+    these = planned_set.planned(change, facts(fact("torch.version", Known("2.7.0"))))
+
+    assert these.fact("torch.cuda").state == cuda
+
+
+def test_a_torch_for_a_newer_driver_is_not_fetched(recipes: tuple[Recipe, ...]) -> None:
+    """CUDA 13 on a driver for CUDA 12."""
+    found = facts(
+        fact("torch.version", Known("2.7.0")),
+        fact("torch.cuda", Known("12.6")),
+        fact("driver.version", Known("550.54.15")),
+    )
+    changes = (
+        PackageChange(name="torch", before="2.7.0", after="2.13.0"),
+        PackageChange(name="nvidia-cuda-runtime", before=None, after="13.0.96"),
+    )
+    new = Install(installer="uv", requirements=(), no_deps=False, no_cache=False, reinstall=False, changes=changes)
+    with pytest.raises(Refused, match="driver-too-old"):
+        planned_set.check(new, found, judge(found, recipes), lambda these: judge(derive(these), recipes))

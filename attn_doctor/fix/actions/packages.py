@@ -1,29 +1,37 @@
-"""`install-packages`: one call of the resolver for the whole plan, shown before, put back from copies afterwards."""
+"""`install-packages` and `install-wheel`: one call of the installer for the whole plan, shown before, put back from
+copies afterwards."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from attn_doctor.fix.apply import Stale, StepFailed
-from attn_doctor.fix.installed import Installed, installed
-from attn_doctor.fix.installers import Installer, Release
+from attn_doctor.fix.installed import Installed, conda_names, installed
+from attn_doctor.fix.installers import Installer
 from attn_doctor.fix.journal import Run, boundary
 from attn_doctor.fix.kept import keep, to_json
 from attn_doctor.fix.make import Wish
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.releases import Release
 from attn_doctor.fix.tree import Roots, listing
+from attn_doctor.fix.wheel_file import WheelFile
 from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.target import Target
 from attn_doctor.model.plans import Install, PackageChange
 
 #: Left as they are unless a plan names torch: an extension bound to another torch or CUDA does not load.
 _BOUND_TO_TORCH = ("torch", "triton", "pytorch-triton", "torchvision", "torchaudio")
+#: Released together with torch, each bound to one: they follow it.
+_COMPANIONS = ("torchvision", "torchaudio")
+
+#: Looks at fetched files as if they were installed; raises Refused.
+Judge = Callable[[Install, Path], None]
 
 
 def roots_of(target: Target) -> Roots:
@@ -32,16 +40,29 @@ def roots_of(target: Target) -> Roots:
     return Roots.of(str(told["purelib"]), str(told["platlib"]), str(target.python.parent))
 
 
-def resolve(wish: Wish, find: Callable[[], Installer], *, stash: bool) -> Install:
-    """Asks the installer what it would do. Raises Refused."""
+def resolve(
+    wish: Wish,
+    find: Callable[[], Installer],
+    *,
+    stash: bool,
+    wheels: Mapping[str, WheelFile] | None = None,
+    build_environment: Mapping[str, str] | None = None,
+    judge: Judge | None = None,
+) -> Install:
+    """Asks the installer what it would do; files that a person named are judged at once. Raises Refused."""
     wanted = tuple(_requirement(one) for one in wish.requirements)
+    builds = tuple(_exact(one) for one in wish.builds)
     installer = find()
     target = installer.target
     here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
     names: set[str] = {canonicalize_name(one.name) for one in wanted}
+    requirements = wish.requirements
+    if "torch" in names:
+        requirements += tuple(one for one in _COMPANIONS if one in here and one not in names)
     free = names if "torch" not in names else {one for one in here if _bound(one)}
-    pins = tuple(f"{one.name}=={one.version}" for one in here.values() if _bound(one.name) and one.name not in free)
-    releases = _previewed(installer, wish, pins, here, names)
+    pins = tuple(one.pin for one in here.values() if one.pin and _bound(one.name) and one.name not in free)
+    releases = _previewed(installer, wish, requirements, pins, here, names) if requirements else ()
+    named = [(wheels or {})[one] for one in wish.wheels]
     changes = tuple(
         PackageChange(
             name=one.name,
@@ -50,41 +71,66 @@ def resolve(wish: Wish, find: Callable[[], Installer], *, stash: bool) -> Instal
             source=one.source,
             sha256=one.sha256,
         )
-        for one in releases
-        if wish.reinstall or one.name not in here or here[one.name].version != one.version
+        for one in (
+            *(one for one in releases if _moves(one, here) or (wish.reinstall and one.name in names)),
+            *builds,
+            *(Release(name=one.package, version=one.version, source=one.path.name, sha256=one.sha256) for one in named),
+        )
     )
     if not changes:
         raise Refused("the installer finds nothing to change: what the cure asks for is installed already")
     moved = [one.name for one in changes if _bound(one.name) and "torch" not in names and one.before is not None]
+    moved = [one for one in moved if one not in names]
     if moved:
         raise Refused(f"the cure would change {', '.join(moved)}, which its recipe does not say")
-    return Install(
+    found = Install(
         installer=installer.kind,
-        requirements=wish.requirements,
+        requirements=requirements,
         no_deps=wish.no_deps,
         no_cache=wish.no_cache,
         reinstall=wish.reinstall,
         changes=changes,
+        builds=tuple(f"{one.name}=={one.version}" for one in builds),
+        build_environment=tuple(sorted((build_environment or {}).items())) if builds else (),
+        wheels=tuple(str(one.path) for one in named),
+        torch_backend=installer.sources.torch_backend,
         index_url=_without_secrets(installer.sources.index_url),
         no_index=installer.sources.no_index,
         find_links=installer.sources.find_links,
         stash=stash,
         stash_bytes=sum(_size(here[one.name]) for one in changes if one.name in here),
-        warnings=_warnings(changes, here, target),
+        warnings=_warnings(changes, here, installer),
     )
+    if named and judge is not None:
+        into = installer.folder / "brought"
+        try:
+            installer.bring(found.wheels, into)
+        except OSError as error:
+            raise Refused(f"the wheel cannot be read: {error.strerror}") from None
+        judge(found, into)
+    return found
+
+
+def _moves(one: Release, here: Mapping[str, Installed]) -> bool:
+    return one.name not in here or here[one.name].version != one.version
 
 
 def _previewed(
-    installer: Installer, wish: Wish, pins: tuple[str, ...], here: dict[str, Installed], names: set[str]
+    installer: Installer,
+    wish: Wish,
+    requirements: tuple[str, ...],
+    pins: tuple[str, ...],
+    here: Mapping[str, Installed],
+    names: set[str],
 ) -> tuple[Release, ...]:
     if installer.kind == "uv" and not wish.no_deps:
         # uv's compiler knows nothing of what is installed and takes the newest: ask first with everything as it is.
-        rest = tuple(f"{one.name}=={one.version}" for one in here.values() if one.name not in names)
+        rest = tuple(one.pin for one in here.values() if one.pin and one.name not in names)
         try:
-            return installer.preview(wish.requirements, rest, no_deps=False, reinstall=wish.reinstall)
+            return installer.preview(requirements, rest, no_deps=False, reinstall=wish.reinstall)
         except Refused:
             pass  # something has to move: the resolver's own choice, torch apart
-    return installer.preview(wish.requirements, pins, no_deps=wish.no_deps, reinstall=wish.reinstall)
+    return installer.preview(requirements, pins, no_deps=wish.no_deps, reinstall=wish.reinstall)
 
 
 def _requirement(text: str) -> Requirement:
@@ -93,23 +139,38 @@ def _requirement(text: str) -> Requirement:
         found = Requirement(text)
     except InvalidRequirement:
         raise Refused(f"no requirement: {text[:80]!r}") from None
-    if found.url is not None or text.startswith("-"):
-        raise Refused(f"a recipe may not name a place to install from: {text[:80]!r}")
+    if found.url is not None or found.marker is not None or text.startswith("-") or "\n" in text:
+        raise Refused(f"a recipe may not name a place to install from, nor an option: {text[:80]!r}")
     return found
+
+
+def _exact(text: str) -> Release:
+    """A release that is built: named exactly, since nothing resolves it."""
+    found = _requirement(text)
+    pins = list(found.specifier)
+    if len(pins) != 1 or pins[0].operator != "==" or found.extras or "*" in pins[0].version:
+        raise Refused(f"what is built has to be named exactly: {text[:80]!r}")
+    return Release(
+        name=canonicalize_name(found.name), version=pins[0].version, source="built from source here", sha256=""
+    )
 
 
 def _bound(name: str) -> bool:
     return name in _BOUND_TO_TORCH or name.startswith("nvidia-")
 
 
-def _warnings(changes: tuple[PackageChange, ...], here: dict[str, Installed], target: Target) -> tuple[str, ...]:
+def _warnings(changes: tuple[PackageChange, ...], here: dict[str, Installed], installer: Installer) -> tuple[str, ...]:
+    target = installer.target
     found = []
+    owned = conda_names(target.prefix)
     for one in changes:
         old = here.get(one.name)
-        if old is not None and old.installer == "conda":
+        if old is not None and (old.installer == "conda" or old.name in owned):
             found.append(f"conda installed {one.name} {old.version}; conda will not know that it was replaced")
         if one.name == "torch" and one.before is not None:
             found.append("torch changes: every package that was compiled against the old one has to be looked at again")
+    if installer.whose:
+        found.append(f"done with {installer.whose}")
     return tuple(found)
 
 
@@ -132,8 +193,8 @@ def _without_secrets(url: str | None) -> str | None:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def apply(change: Install, run: Run, number: int, *, installer: Installer) -> None:
-    """Fetches, copies aside, installs, and notes what came of it.
+def apply(change: Install, run: Run, number: int, *, installer: Installer, judge: Judge | None = None) -> None:
+    """Fetches and builds, looks at what came, copies aside, installs, and notes what came of it.
 
     Raises StepFailed with the installer's last words, Stale, OSError.
     """
@@ -148,16 +209,27 @@ def apply(change: Install, run: Run, number: int, *, installer: Installer) -> No
                 about=str(target.python),
                 hint="Make a new plan.",
             )
-    pins = tuple(f"{one.name}=={one.after}" for one in change.changes)
+    wheels = _named(change)
+    pins = tuple(f"{one.name}=={one.after}" for one in change.changes if one.name not in wheels)
+    pins = tuple(pin for pin in pins if pin not in change.builds)
+    told = dict(change.build_environment)
     fetched = run.folder / "fetched"
+    shutil.rmtree(fetched, ignore_errors=True)  # of a run that was cut off there
     try:
         brings = installer.fetch(pins, fetched, no_cache=change.no_cache)
+        if change.builds:
+            brings = installer.build(change.builds, fetched, no_cache=change.no_cache, told=told)
+        if wheels:
+            brings = installer.bring(tuple(wheels.values()), fetched)
         _check_hashes(change, fetched, installer.kind)
+        if judge is not None:
+            judge(change, fetched)
     except Refused as error:
-        raise StepFailed("the releases could not be fetched", about=str(error), hint="Nothing was changed.") from None
+        raise StepFailed("the releases could not be had", about=str(error), hint="Nothing was changed.") from None
     boundary("fetched")
     new = _places(brings, target, roots, uv=installer.kind == "uv")
     old = [file for one in change.changes if one.name in here for file in here[one.name].files()]
+    # Without a stash what is new is still noted, so that it can be taken out; what was there is not copied.
     inside = [file for file in (*old, *new) if _inside(file, target)] if change.stash else []
     before = listing(roots)
     kept = keep([*inside], run, number)
@@ -171,11 +243,14 @@ def apply(change: Install, run: Run, number: int, *, installer: Installer) -> No
         "listing": f"listing-{number}.json",
         "roots": roots.to_json(),
         "pins": list(pins),
+        "stash": change.stash,
+        "installer": change.installer,
+        "before": {one.name: one.before for one in change.changes},
     }
     run.write(f"step-{number}.json", {**step, "after": {}})
-    run.note("changing", step=number, kind="install-packages", pins=list(pins))
+    run.note("changing", step=number, kind="install-packages", pins=list(pins), stash=change.stash)
     try:
-        installer.install(pins, fetched, reinstall=change.reinstall)
+        installer.install(pins, fetched, reinstall=change.reinstall, builds=change.builds, wheels=wheels, told=told)
     except Refused as error:
         raise StepFailed("the installer failed", about=str(error), hint="What it had changed is put back.") from None
     boundary("installed")
@@ -196,6 +271,17 @@ def apply(change: Install, run: Run, number: int, *, installer: Installer) -> No
     run.write(f"step-{number}.json", {**step, "after": after})
     run.note("changed", step=number)
     shutil.rmtree(fetched, ignore_errors=True)
+
+
+def _named(change: Install) -> dict[str, str]:
+    """The wheel files of a plan by package; they have to be what the plan was shown for. Raises Stale."""
+    found = {}
+    for path in change.wheels:
+        match = [one for one in change.changes if one.source == Path(path).name]
+        if len(match) != 1 or sha256_of(Path(path)) != match[0].sha256:
+            raise Stale("the wheel is not the file that the plan was shown for", about=path, hint="Make a new plan.")
+        found[match[0].name] = path
+    return found
 
 
 def _places(brings: tuple[str, ...], target: Target, roots: Roots, *, uv: bool) -> list[Path]:

@@ -1,0 +1,235 @@
+"""Which installer works on a target, what it is asked, and what is done where it cannot say what it would do."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attn_doctor.fix import builds, find_installer, installed, installers
+from attn_doctor.fix.actions import packages
+from attn_doctor.fix.make import Wish
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.machine.target import Target
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    """An environment in name: folders, and what an interpreter tells of itself."""
+    site = tmp_path / "environment/lib/python3/site-packages"
+    site.mkdir(parents=True)
+    (tmp_path / "environment/bin").mkdir()
+    told = {
+        "version": "3.11.7", "prefix": str(tmp_path / "environment"), "base_prefix": "/usr", "has_pip": True,
+        "purelib": str(site), "platlib": str(site), "externally_managed": False,
+        "markers": {"python_version": "3.11", "sys_platform": "linux", "platform_machine": "x86_64"},
+    }  # fmt: skip
+    python = tmp_path / "environment/bin/python"
+    return Target(python=python, because="test", environment_kind="venv", told=told)
+
+
+def found(target: Target, asked: str = "pip", **told: object) -> installers.Installer:
+    folder = Path(str(target.told["prefix"])).parent / "private"
+    folder.mkdir(exist_ok=True)
+    return find_installer.find(asked, replace(target, told={**target.told, **told}), installers.Sources(), folder)
+
+
+def plant(target: Target, name: str, version: str) -> None:
+    """A distribution's metadata."""
+    info = Path(str(target.told["purelib"])) / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+class TestFound:
+    """uv, the target's pip, ours, or a reason."""
+
+    def test_the_mark_of_a_system_is_not_that_of_its_virtual_environments(self, target: Target) -> None:
+        """PEP 668's file lies in the standard library, which a virtual environment shares with its base."""
+        assert found(target, externally_managed=True).kind == "pip"
+        with pytest.raises(Refused, match="EXTERNALLY-MANAGED"):
+            found(target, externally_managed=True, base_prefix=target.told["prefix"])
+
+    @pytest.mark.parametrize(("version", "reports"), [("21.3.1", False), ("22.1.2", False), ("22.2", True)])
+    def test_an_old_pip_cannot_say_what_it_would_do(self, target: Target, version: str, reports: bool) -> None:
+        """--report came with 22.2."""
+        plant(target, "pip", version)
+
+        assert found(target).reports is reports
+
+    def test_an_environment_without_pip(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ours works for it, when it is new enough to; nothing is installed there for it."""
+        monkeypatch.setattr(find_installer.importlib.metadata, "version", lambda _: "23.2.1")  # type: ignore[attr-defined]
+        ours = found(target, has_pip=False)
+        assert ours.command == (sys.executable, "-m", "pip", "--python", str(target.python))
+        assert "environment has none" in ours.whose
+
+        monkeypatch.setattr(find_installer.importlib.metadata, "version", lambda _: "22.2.2")  # type: ignore[attr-defined]
+        with pytest.raises(Refused, match="there is no pip"):
+            found(target, has_pip=False)
+
+    def test_a_torch_backend_is_uvs(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With pip a person names the index."""
+        monkeypatch.setattr(find_installer.shutil, "which", lambda _: None)  # type: ignore[attr-defined]
+        sources = installers.Sources(torch_backend="cu128")
+        with pytest.raises(Refused, match="--index-url"):
+            find_installer.find("auto", target, sources, Path())
+
+    def test_where_a_person_says_where_from(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A recipe's torch_backend gives way to any index that a person configured."""
+        for name in (
+            "UV_INDEX_URL",
+            "UV_DEFAULT_INDEX",
+            "UV_INDEX",
+            "UV_EXTRA_INDEX_URL",
+            "UV_FIND_LINKS",
+            "UV_OFFLINE",
+        ):
+            monkeypatch.delenv(name, raising=False)
+        assert not installers.Sources().named
+        assert installers.Sources(no_index=True).named
+        monkeypatch.setenv("UV_DEFAULT_INDEX", "https://mirror.example/simple")
+        assert installers.Sources().named
+
+
+class TestOldPip:
+    """Without --report: the named releases are fetched, and what they need has to be there already."""
+
+    def preview(self, target: Target, house: Path, *, no_deps: bool = False) -> tuple[installers.Release, ...]:
+        plant(target, "pip", "21.3.1")
+        sources = installers.Sources(no_index=True, find_links=(str(house),))
+        # The tests' own pip does the fetching: every pip has `download`.
+        installer = replace(found(target), command=(sys.executable, "-m", "pip"), sources=sources)
+        return installer.preview(("fine==2.0",), (), no_deps=no_deps, reinstall=False)
+
+    def test_what_it_needs_is_there(self, tmp_path: Path, target: Target) -> None:
+        """Markers of other systems and extras do not count."""
+        plant(target, "torch", "2.12.0")
+        house = tmp_path / "house"
+        house.mkdir()
+        _with_needs(house, "torch>=2", 'pywin32; sys_platform == "win32"', 'extra-thing; extra == "all"')
+
+        assert [(one.name, one.version) for one in self.preview(target, house)] == [("fine", "2.0")]
+
+    @pytest.mark.parametrize("need", ["torch>=2.13", "not-there"])
+    def test_what_it_needs_is_not(self, tmp_path: Path, target: Target, need: str) -> None:
+        """It says what, and what to do; with --no-deps nobody asks."""
+        plant(target, "torch", "2.12.0")
+        house = tmp_path / "house"
+        house.mkdir()
+        _with_needs(house, need)
+
+        with pytest.raises(Refused, match=rf"(?s)older than 22\.2.*{need.partition('>')[0]}.*--installer uv"):
+            self.preview(target, house)
+        (Path(str(target.told["purelib"])) / "pip-21.3.1.dist-info/METADATA").unlink()
+        (Path(str(target.told["purelib"])) / "pip-21.3.1.dist-info").rmdir()
+        assert self.preview(target, house, no_deps=True)
+
+
+def _with_needs(house: Path, *needs: str) -> None:
+    text = "Metadata-Version: 2.1\nName: fine\nVersion: 2.0\n" + "".join(f"Requires-Dist: {one}\n" for one in needs)
+    with zipfile.ZipFile(house / "fine-2.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("fine.py", "")
+        archive.writestr("fine-2.0.dist-info/METADATA", text)
+        archive.writestr("fine-2.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("fine-2.0.dist-info/RECORD", "")
+
+
+class TestConda:
+    """What conda installed is recognised by its own records."""
+
+    def records(self, target: Target, *files: str) -> None:
+        folder = target.prefix / "conda-meta"
+        folder.mkdir()
+        (folder / "pytorch-2.12.0-py3.11_cuda12.8_0.json").write_text(
+            json.dumps({"name": "pytorch", "version": "2.12.0", "channel": "conda-forge", "files": list(files)})
+        )
+        (folder / "history").write_text("==> 2026-01-01 <==\n")
+
+    def test_by_the_files_it_brought(self, target: Target) -> None:
+        """conda calls torch pytorch: the files tell which distribution it is."""
+        self.records(target, "lib/python3.11/site-packages/torch-2.12.0.dist-info/METADATA", "bin/torchrun")
+
+        assert installed.conda_names(target.prefix) == {"torch"}
+        assert installed.conda_names(target.prefix / "nowhere") == frozenset()
+
+    @pytest.mark.parametrize("text", ["", "[]", "{", '{"files": 3}', '{"files": [1, null]}', "\xff"])
+    def test_records_that_are_none(self, target: Target, text: str) -> None:
+        """A damaged one is passed over."""
+        self.records(target)
+        (target.prefix / "conda-meta/x.json").write_bytes(text.encode("latin-1"))
+
+        assert installed.conda_names(target.prefix) == frozenset()
+
+    def test_its_torch_is_not_replaced_without_a_word(
+        self, tmp_path: Path, target: Target, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The plan says so."""
+        self.records(target, "lib/python3.11/site-packages/torch-2.12.0.dist-info/METADATA")
+        plant(target, "torch", "2.12.0")
+        release = installers.Release(name="torch", version="2.13.0", source="torch-2.13.0-x.whl", sha256="")
+        monkeypatch.setattr(installers.Installer, "preview", lambda *_, **__: (release,))
+        wish = Wish(requirements=("torch",), no_deps=False, no_cache=False, reinstall=False)
+        plan = packages.resolve(wish, lambda: found(target), stash=True)
+
+        assert "conda installed torch 2.12.0; conda will not know that it was replaced" in plan.warnings
+
+
+class TestWishes:
+    """What the options of a recipe become."""
+
+    def resolved(self, target: Target, monkeypatch: pytest.MonkeyPatch, wish: Wish) -> tuple[list[str], object]:
+        asked: list[str] = []
+
+        def preview(self: object, requirements: tuple[str, ...], *_: object, **__: object) -> tuple[object, ...]:
+            asked.extend(requirements)
+            return (installers.Release(name="torch", version="2.13.0", source="", sha256=""),)
+
+        monkeypatch.setattr(installers.Installer, "preview", preview)
+        return asked, packages.resolve(wish, lambda: found(target), stash=True)
+
+    def test_its_companions_follow_torch(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        """torchvision is released for one torch: what is installed of it moves along."""
+        plant(target, "torch", "2.12.0")
+        plant(target, "torchvision", "0.27.0")
+        wish = Wish(requirements=("torch>=2.13",), no_deps=False, no_cache=False, reinstall=False)
+        asked, _ = self.resolved(target, monkeypatch, wish)
+
+        assert asked == ["torch>=2.13", "torchvision"]
+
+    @pytest.mark.parametrize(
+        "text", ["flash-attn", "flash-attn>=2.8", "flash-attn==2.*", "flash-attn[x]==2.8.3", "-e ."]
+    )
+    def test_what_is_built_is_named_exactly(self, target: Target, text: str) -> None:
+        """Nothing resolves it beforehand."""
+        wish = Wish(requirements=(), no_deps=True, no_cache=True, reinstall=True, builds=(text,))
+        with pytest.raises(Refused):
+            packages.resolve(wish, lambda: found(target), stash=True)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory", "limit", "jobs"),
+    [(64, 512, None, "51"), (4, 512, None, "4"), (64, 16, None, "1"), (64, 4, None, "1"), (64, 512, 32, "3")],
+)
+def test_as_many_compilers_as_the_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: int, memory: int, limit: int | None, jobs: str
+) -> None:
+    """10 GiB for a job of two threads; a container's limit counts, and what the user says counts more."""
+    monkeypatch.delenv("MAX_JOBS", raising=False)
+    monkeypatch.delenv("NVCC_THREADS", raising=False)
+    facts = FactSet(
+        Fact(name=FactName.parse(name), state=Known(value), how="test")
+        for name, value in (("node.cpus", cpus), ("node.memory_mib", memory * 1024))
+    )
+    if limit is not None:
+        (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+        (tmp_path / "sys/fs/cgroup/memory.max").write_text(f"{limit * 2**30}\n")
+
+    assert builds.environment(facts, root=tmp_path) == {"MAX_JOBS": jobs, "NVCC_THREADS": "2"}
+    monkeypatch.setenv("MAX_JOBS", "7")
+    assert builds.environment(facts, root=tmp_path)["MAX_JOBS"] == "7"
