@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from attn_doctor.cookbook import shelf
 from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.assume import assume, assume_gpu
+from attn_doctor.diagnose.log.explain import Refuted
 from attn_doctor.diagnose.log.explain import explain as explain_logs
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
@@ -118,6 +120,8 @@ def explained(
             )
         )
     told = explain_logs(scanned, base)
+    refuted = {one.log: one for one in reversed(told.refuted)}
+    read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
     status = exit_status.of(told.diagnosis, fail_on=fail_on, strict=strict)
     return Report(
         command="explain",
@@ -131,6 +135,20 @@ def explained(
         facts=told.facts,
         logs=tuple(read),
         looked_for=tuple(recipe.id for recipe in recipes if recipe.logs),
+    )
+
+
+def _with_refuted(log: LogRead, refuted: Refuted) -> LogRead:
+    """The log with its first message that is known and cannot be what it says."""
+    note = (
+        f"line {refuted.line} has the words of {' and '.join(refuted.recipes)}, "
+        "and what is known of the machine speaks against that"
+    )
+    return replace(
+        log,
+        note=f"{log.note}; {note}" if log.note else note,
+        unknown_line=log.unknown_line or refuted.line,
+        unknown=log.unknown or refuted.quoted,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from attn_doctor.cookbook.build import TEMPLATE
@@ -11,7 +11,7 @@ from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.judge import finding_of
 from attn_doctor.diagnose.log.facts import of_match
 from attn_doctor.diagnose.log.join import join
-from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
@@ -27,17 +27,30 @@ _TORCHRUN = re.compile(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refuted:
+    """A message that recipes know, and that cannot be what they say on this machine."""
+
+    log: str
+    line: int
+    quoted: str
+    recipes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
     """What some logs come to."""
 
     diagnosis: Diagnosis
     facts: FactSet
     """What the logs were judged by: all that they agree in, and what was known before."""
+    refuted: tuple[Refuted, ...] = ()
+    """Messages of which every cause that a recipe knows was ruled out by facts, in order."""
 
 
 def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
     """The diagnosis of logs that were looked through, judged by `base` and by what they tell themselves."""
     weighed: list[Weighed] = []
+    refuted: list[tuple[str, Match]] = []
     told: list[list[Fact]] = []
     for log in logs:
         clues = list(log.clues.facts(log.name))
@@ -48,6 +61,8 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
             found = weigh(match, join(facts, own) if own else facts, log.name)
             if found is not None:
                 weighed.append(found)
+            elif not match.pattern.only_with_facts:
+                refuted.append((log.name, match))
     chosen = _chosen(weighed)
     groups: dict[str, list[Weighed]] = {}
     for one in sorted(chosen, key=lambda one: one.order):
@@ -63,6 +78,21 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
             ),
         ),
         facts=join(base, _agreed(told)),
+        refuted=_refuted(refuted, {id(one.match.unit) for one in weighed}),
+    )
+
+
+def _refuted(ruled_out: Iterable[tuple[str, Match]], explained: Set[int]) -> tuple[Refuted, ...]:
+    """One for each message, unless something else explains it."""
+    by_place: dict[tuple[str, int], list[Match]] = {}
+    for log, match in ruled_out:
+        if id(match.unit) not in explained:
+            by_place.setdefault((log, match.line), []).append(match)
+    return tuple(
+        Refuted(
+            log=log, line=line, quoted=matches[0].quoted, recipes=tuple(dict.fromkeys(m.recipe.id for m in matches))
+        )
+        for (log, line), matches in sorted(by_place.items())
     )
 
 

@@ -253,3 +253,33 @@ def test_an_unknown_failure_is_told() -> None:
 def test_garbage(text: str) -> None:
     """Anything gets an answer."""
     assert ids(said(text, *BOTH)) == []
+
+
+ONLY_WITH_FACTS = made(
+    "amd-build",
+    {
+        "pattern": "only supports Ampere",
+        "only_with_facts": True,
+        "when": [{"fact": "gpu.compute_capability", "below": "8.0", "for_each": "gpu"}],
+    },
+)
+
+
+@pytest.mark.parametrize(("gpu", "found"), [("", []), ("7.5", ["amd-build"]), ("9.0", [])])
+def test_a_text_that_says_too_little_alone(gpu: str, found: list[str]) -> None:
+    """It is not offered, and asks no question, until facts make it so."""
+    facts = assume(FactSet(), [f"gpu.compute_capability={gpu}"] if gpu else [])
+    diagnosis = said(TEXT, ONLY_WITH_FACTS, facts=facts)
+
+    assert ids(diagnosis) == found
+    assert diagnosis.open_questions == ()
+
+
+def test_what_facts_rule_out_is_kept() -> None:
+    """A message of which every known cause is impossible is told as such, once, with the recipes; others are not."""
+    scanned = Scanner(Patterns(BOTH)).scan("a.log", ["ok\n", TEXT, "\n"])
+    ruled_out = explain([scanned], assume(FactSet(), ["gpu.compute_capability=9.0"])).refuted
+    possible = explain([scanned], assume(FactSet(), ["gpu.compute_capability=7.5"])).refuted
+
+    assert [(one.line, one.quoted, one.recipes) for one in ruled_out] == [(2, TEXT, ("gpu-too-old", "package-too-old"))]
+    assert possible == ()

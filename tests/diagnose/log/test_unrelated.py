@@ -201,6 +201,13 @@ TEXTS = {
     "a notice on windows": "Sliding Window Attention is enabled but not implemented for `sdpa`; unexpected "
     "results may be "
     "encountered.",
+    "a notice on speed": "Warning: import flash_attn rms_norm fail, please install FlashAttention layer_norm to get "
+    "higher efficiency",
+    "a choice of backend": "DEBUG 01-20 13:03:50 [cuda.py:300] Some attention backends are not valid for cuda with "
+    "AttentionSelectorConfig(head_size=64). Reasons: {FLASH_ATTN: [sink setting not supported], FLASHINFER: [compute "
+    "capability not supported]}.",
+    "a cast of inputs": "UserWarning: MatMul8bitLt: inputs will be cast from torch.float32 to float16",
+    "an untested version": " [WARNING]  using untested triton version (3.0.0), only 1.0.0 is known to be compatible",
     "a versions' list": "torch==2.3.0\ntriton==2.3.0\nflash-attn==2.5.8\ntransformers==4.41.0\nGPU 0: Tesla "
     "V100-SXM2-32GB",
 }
