@@ -66,7 +66,7 @@ def metrics(text: str) -> dict[str, float]:
     return samples
 
 
-@given(report=strategies.reports, name=st.text(max_size=30))
+@given(report=strategies.reports, name=st.one_of(st.text(max_size=30), st.sampled_from(('a"b', "a\\", "a\nb"))))
 def test_metrics_follow_the_format(report: Report, name: str) -> None:
     """Whatever names and versions a report holds, every line is a sample or a comment."""
     hostile = Finding(id=name, severity=Severity.WARNING, title="")
