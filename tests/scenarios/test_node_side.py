@@ -282,6 +282,8 @@ class TestFormats:
             (("--exit-style=nagios", "--no-such-option"), False, 3),
             (("--exit-style", "npd", "--no-such-option"), False, 2),
             (("--exit-zero", "--gpu", "no-such"), False, 2),
+            (("--exit-zero", "--json", "--gpu", "no-such"), False, 0),
+            (("--json", "--gpu", "no-such"), False, 2),
         ],
     )
     def test_exit_styles(
@@ -303,10 +305,11 @@ class TestNoExamination:
 
         run = doctor(*QUICK, missing, "--output", f"{folder}/", "--exit-zero", "--format", "ndjson")
 
-        assert run.status == 2
+        assert run.status == 0
         assert "no such interpreter" in run.stderr
         assert run.report["failure"]["what"] == "there is no such interpreter"
         assert run.report["summary"]["exit_status"] == 2
+        assert run.report["environment"]["prefix"] == str(missing)
         ((name, failed),) = _reports(folder).items()
         assert failed == run.report
         assert ".failed-" in name
@@ -344,7 +347,7 @@ class TestNoExamination:
 
         (joined,) = chunks.join(run.stdout.splitlines())
         assert "ZeroDivisionError: planted" in json.loads(joined.text or "")["failure"]["what"]
-        assert run.status == 70
+        assert run.status == 0
         assert "bug of attn-doctor" in run.stderr
         assert list(tmp_path.glob("attn-doctor-bug-*"))
 
