@@ -539,6 +539,7 @@ class TestStatus:
             ({"volatile": {"boot_id": "another"}}, "restarted"),
             ({"assumed": ["gpu.0.name"]}, "as if"),
             ({"command": "explain"}, "explain"),
+            ({"node": {"name": "n2", "hostname": "n2", "named_by": "hostname"}}, "of n2, not of this node"),
             ({"summary": {"exit_status": 3}}, "status 3"),
             ({"summary": {"exit_status": "0"}}, "damaged"),
             ({"findings": [{"id": 7}]}, "damaged"),
@@ -557,6 +558,15 @@ class TestStatus:
 
         assert run.status == 3
         assert says in run.stdout
+
+    def test_of_another_nodes_file(self, doctor: Doctor, environment: Make, folder: Path) -> None:
+        """Who names a file means that report, whichever node it is of; the line says which."""
+        file = self._examine(doctor, environment(), folder, node="n2")
+
+        run = self._status(doctor, "--from", file, node="n1")
+
+        assert run.status == 0
+        assert run.stdout.startswith("attn-doctor n2: ")
 
     def test_of_a_pipe(self, doctor: Doctor, tmp_path: Path) -> None:
         """A FIFO of that name does not make a hook wait."""
