@@ -65,6 +65,13 @@ class Delivery:
         collected = self.form in (CheckFormat.NDJSON, CheckFormat.CHUNKS, CheckFormat.SUMMARY)
         return collected or self.exit_zero or self.folder is not None or self.prometheus is not None
 
+    @property
+    def told_in_full(self) -> bool:
+        """A failure's report reaches whoever collects: with --exit-zero it is the verdict then, as any other."""
+        return self.tells_failures and (
+            self.folder is not None or self.form not in (None, CheckFormat.TEXT, CheckFormat.MARKDOWN)
+        )
+
     def prepare(self) -> None:
         """Raises BadInput when something could not be written, before anything is examined for it."""
         if self.folder is not None:
@@ -167,12 +174,17 @@ def failed_report(error: Exception, node: NodeName, *, environment: str, asked: 
         facts=FactSet(),
         identity=Identity(
             node=node,
-            environment=EnvironmentName(id=environment, prefix=""),
+            environment=EnvironmentName(id=environment, prefix=str(_folder_of(Path(asked)))),
             cohort=Cohort(gpu=(), compute_capability=(), gpu_count=None, partition=None, environment=environment),
             fingerprint=fingerprint.of({}),
         ),
         failure=failure,
     )
+
+
+def _folder_of(python: Path) -> Path:
+    """The environment that an interpreter is most likely of; it cannot be asked."""
+    return python.parent.parent if python.parent.name == "bin" else python
 
 
 @contextlib.contextmanager

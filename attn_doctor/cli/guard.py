@@ -56,6 +56,17 @@ def _styled(status: int, style: object) -> int:
     return styled(status, style) if isinstance(style, ExitStyle) else status
 
 
+def failed(error: Exception) -> int:
+    """Tells any exception as the end of a command would; gives the status that it would end with."""
+    if isinstance(error, AttnDoctorError):
+        tell(error)
+        return error.exit_status
+    try:
+        raise error
+    except Exception:
+        return our_bug()
+
+
 def close_stdout() -> None:
     """Nobody reads it any more; what Python flushes at its end must not complain again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

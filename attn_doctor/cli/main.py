@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import itertools
 import sys
 from typing import Annotated
@@ -81,6 +82,10 @@ def _style(arguments: list[str]) -> ExitStyle:
 def main(*, as_module: bool = False) -> int:
     """Runs the command line; gives the exit status."""
     started.as_module = as_module
+    for stream in (sys.stdout, sys.stderr):
+        # A hook or a cron job may run with a locale that has no arrows; a path may be no text at all.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         build(sys.argv[1:])()
         sys.stdout.flush()

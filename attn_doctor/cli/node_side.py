@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from attn_doctor.cli import started
+from attn_doctor.cli import guard, started
 from attn_doctor.cli.delivery import Delivery, failed_report
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.machine import once
@@ -32,7 +32,8 @@ def examined_once(
 ) -> int:
     """Looks and delivers, or waits for the process that does; gives the exit status.
 
-    Raises whatever `look` raises, after it was reported where reports are collected.
+    Raises whatever `look` raises, after it was reported where reports are collected; where the report is the verdict
+    (--exit-zero) it is only told.
     """
     raised: list[Exception] = []
 
@@ -44,11 +45,13 @@ def examined_once(
             report = look()
         except Exception as error:
             raised.append(error)
+            status = error.exit_status if isinstance(error, AttnDoctorError) else int(Status.OUR_BUG)
             if delivery.tells_failures:
                 told = failed_report(error, node_name(os.environ), environment=failure, asked=asked, quick=quick)
                 with contextlib.suppress(AttnDoctorError, OSError):  # the first error is the one to tell
                     delivery.deliver(told)
-            status = error.exit_status if isinstance(error, AttnDoctorError) else Status.OUR_BUG
+                    # A site may have srun end the whole step when one task ends with another status (KillOnBadExit).
+                    status = 0 if delivery.exit_zero and delivery.told_in_full else status
             return once.Answer(status=styled(status, delivery.style))
         try:
             delivery.deliver(report, outdates=failure)
@@ -67,7 +70,9 @@ def examined_once(
                 answer = mine()
             else:
                 delivery.deliver(report_v1.loads(answer.report, about="another process's report"), mine=False)
-    if raised:
+    if raised and answer.status == Status.HEALTHY:
+        guard.failed(raised[0])
+    elif raised:
         raise raised[0]
     return answer.status
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
@@ -65,6 +64,10 @@ def status(
             standings.append(standing.unreadable(str(file), error.what))
             continue
         here = report.identity is not None and report.identity.node.name == node
+        if not here and file != place:
+            other = report.identity.node.name if report.identity else "nobody knows which node"
+            standings.append(standing.unreadable(str(file), f"the report is of {other}, not of this node"))
+            continue
         standings.append(standing.weigh(report, file=str(file), now=now, max_age=span, boot_id=boot if here else None))
     found = tuple(standings)
     # A report that was named may be of another node: then it is that node's line.
@@ -81,15 +84,12 @@ def _files(place: Path, node: str) -> tuple[list[Path], str]:
     try:
         if not place.is_dir():
             return ([place], "") if place.exists() else ([], f"there is no {place}")
-        # Not by listing the folder: it may hold ten thousand nodes' reports, on a file server.
-        found = sorted(glob.iglob(f"{glob.escape(str(place))}/{glob.escape(safe_name(node))}.*.json"))[:_MOST]  # noqa: PTH207
+        own = re.compile(re.escape(safe_name(node)) + r"\.[^.]+\.json")
+        with os.scandir(place) as entries:
+            found = sorted(entry.path for entry in entries if own.fullmatch(entry.name))
     except OSError as error:
         return [], f"{place} cannot be read: {error.strerror}"
-    own = re.compile(re.escape(safe_name(node)) + r"\.[^.]+\.json")
-    files = [Path(file) for file in found if own.fullmatch(Path(file).name)]
-    if not files and not os.access(place, os.R_OK | os.X_OK):
-        return [], f"{place} cannot be read"
-    return files, f"no report of this node in {place}"
+    return [Path(file) for file in found[:_MOST]], f"no report of this node in {place}"
 
 
 def _span(text: str) -> timedelta:

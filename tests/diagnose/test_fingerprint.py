@@ -51,6 +51,7 @@ def test_independent_of_prefix_home_node_and_user(prefix: str, home: str, node: 
     )
 
     assert one == other
+    assert one.facts["library_path.libnccl.so.2"] == "{prefix}/lib/python3.11/site-packages/nvidia/libnccl.so.2"
 
 
 def test_a_prefix_below_home() -> None:

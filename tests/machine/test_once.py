@@ -15,13 +15,15 @@ from attn_doctor.errors import AttnDoctorError
 from attn_doctor.machine import once
 from attn_doctor.machine.once import Answer, Rank, rank
 from tests.conftest import CHECKOUT, clean_environment
-from tests.scenarios.processes import written
+from tests.scenarios.processes import has_open, written
 
 #: A rank in a process of its own: FOLDER NUMBER HOW. Appends what it examined to `examined`, prints status and origin.
 RANK = """
 import os, sys, time
 from pathlib import Path
+from attn_doctor.machine import once as module
 from attn_doctor.machine.once import Answer, Rank, once
+module._HEAD_START = 60.0  # the machine that runs this may be busy
 folder, number, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 def examine():
     with open(folder / "examined", "a") as file:
@@ -29,7 +31,8 @@ def examine():
     if how == "hangs":
         (folder / "hanging").write_text(str(os.getpid()))
         time.sleep(600)
-    time.sleep(1.0)
+    while how == "waits" and not (folder / "go").exists():
+        time.sleep(0.05)
     return Answer(status=10 + number)
 if how == "late":
     time.sleep(3.0)
@@ -106,7 +109,13 @@ def test_nobody_waits_for_ever(tmp_path: Path) -> None:
 
 def test_processes_that_nobody_launched_together(tmp_path: Path) -> None:
     """Two at once share an examination that one of them makes meanwhile."""
-    assert sorted(_said([_start(tmp_path, 99), _start(tmp_path, 99)])) == ["109 False", "109 True"]
+    first = _start(tmp_path, 99, "waits")
+    written(tmp_path / "examined")
+    second = _start(tmp_path, 99, "waits")
+    assert has_open(second.pid, ".lock")
+    (tmp_path / "go").touch()
+
+    assert _said([first, second]) == ["109 True", "109 False"]
 
 
 class TestAnotherTime:

@@ -26,6 +26,17 @@ def test_a_summary_fits(report: Report) -> None:
     assert all(line.isprintable() for line in text.split("\n"))
 
 
+@given(report=strategies.reports, long=st.text(min_size=60, max_size=300))
+def test_long_names_are_shortened(report: Report, long: str) -> None:
+    """Ids and node names of any length leave the first line at 80 characters."""
+    finding = Finding(id=long, severity=Severity.ERROR, title=long)
+
+    text = summary.text(dataclasses.replace(report, diagnosis=Diagnosis(findings=(finding,)), failure=None))
+
+    assert len(text.split("\n", 1)[0]) <= 80
+    assert len(text.encode()) <= 4096
+
+
 def test_a_long_summary_counts_what_is_left_out() -> None:
     """Two hundred findings are not all told; how many lines are missing is."""
     finding = Finding(id="a-trouble", severity=Severity.ERROR, title="ä" * 100)
@@ -66,7 +77,7 @@ def metrics(text: str) -> dict[str, float]:
     return samples
 
 
-@given(report=strategies.reports, name=st.text(max_size=30))
+@given(report=strategies.reports, name=st.one_of(st.text(max_size=30), st.sampled_from(('a"b', "a\\", "a\nb"))))
 def test_metrics_follow_the_format(report: Report, name: str) -> None:
     """Whatever names and versions a report holds, every line is a sample or a comment."""
     hostile = Finding(id=name, severity=Severity.WARNING, title="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -16,6 +17,18 @@ def gone(pid: int, *, within: float = 5.0) -> bool:
             return True
         if state == "Z":
             return True
+        time.sleep(0.05)
+    return False
+
+
+def has_open(pid: int, ending: str, *, within: float = 60.0) -> bool:
+    """Whether the process opens a file whose name ends so, within so many seconds."""
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                if str(link.readlink()).endswith(ending):
+                    return True
         time.sleep(0.05)
     return False
 

@@ -471,6 +471,25 @@ def _closed_stdout(*arguments: object) -> subprocess.CompletedProcess[bytes]:
         os.close(writer)
 
 
+class TestTheLocale:
+    @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+    @pytest.mark.parametrize("options", [(), ("--json",), ("--format", "summary")], ids=" ".join)
+    def test_that_lacks_a_character(
+        self, doctor: Doctor, environment: Make, tmp_path: Path, encoding: str, options: tuple[str, ...]
+    ) -> None:
+        """Characters that standard output cannot show, or that are none, are written as escapes; JSON stays JSON."""
+        config = os.fsdecode(os.fsencode(str(tmp_path)) + b"/caf\xe9-\xe2\x86\x92.yaml")
+        Path(config).write_text("model_name_or_path: x\nstage: sft\n")
+        run = doctor(
+            *QUICK, *options, "--python", environment().python, "--config", config, env={"PYTHONIOENCODING": encoding}
+        )
+
+        assert run.stderr == ""
+        assert run.status == 0
+        if "--json" in options:
+            assert run.report["quick"] is True
+
+
 class TestTheTemporaryFolder:
     def test_that_is_missing_is_no_trouble(self, doctor: Doctor, environment: Make) -> None:
         """TMPDIR names a folder that a finished job took along: another temporary folder is taken."""

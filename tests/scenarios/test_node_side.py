@@ -21,7 +21,7 @@ import pytest
 from attn_doctor.wire import chunks, report_v1
 from tests.conftest import CHECKOUT, Doctor, Environment, Run, clean_environment, command, needs_torch
 from tests.report.test_summary import metrics
-from tests.scenarios.processes import written
+from tests.scenarios.processes import has_open, written
 from tests.scenarios.test_bad_input import BREAKS_JUDGE
 
 Make = Callable[..., Environment]
@@ -282,6 +282,8 @@ class TestFormats:
             (("--exit-style=nagios", "--no-such-option"), False, 3),
             (("--exit-style", "npd", "--no-such-option"), False, 2),
             (("--exit-zero", "--gpu", "no-such"), False, 2),
+            (("--exit-zero", "--json", "--gpu", "no-such"), False, 0),
+            (("--json", "--gpu", "no-such"), False, 2),
         ],
     )
     def test_exit_styles(
@@ -303,10 +305,11 @@ class TestNoExamination:
 
         run = doctor(*QUICK, missing, "--output", f"{folder}/", "--exit-zero", "--format", "ndjson")
 
-        assert run.status == 2
+        assert run.status == 0
         assert "no such interpreter" in run.stderr
         assert run.report["failure"]["what"] == "there is no such interpreter"
         assert run.report["summary"]["exit_status"] == 2
+        assert run.report["environment"]["prefix"] == str(missing)
         ((name, failed),) = _reports(folder).items()
         assert failed == run.report
         assert ".failed-" in name
@@ -344,7 +347,7 @@ class TestNoExamination:
 
         (joined,) = chunks.join(run.stdout.splitlines())
         assert "ZeroDivisionError: planted" in json.loads(joined.text or "")["failure"]["what"]
-        assert run.status == 70
+        assert run.status == 0
         assert "bug of attn-doctor" in run.stderr
         assert list(tmp_path.glob("attn-doctor-bug-*"))
 
@@ -386,7 +389,7 @@ class TestRanks:
         said = [process.communicate(timeout=120) for process in ranks]
 
         assert [process.returncode for process in ranks] == [1, 1, 1, 1]
-        assert [bool(out) for out, _ in said] == [False, False, False, True]
+        assert sorted(bool(out) for out, _ in said) == [False, False, False, True]
         assert [err for _, err in said] == [""] * 4
         assert (tmp_path / "started").read_text().split() == ["x"]
         assert len(_reports(tmp_path / "reports")) == 1
@@ -419,17 +422,21 @@ class TestRanks:
         said = [process.communicate(timeout=120) for process in ranks]
 
         assert [process.returncode for process in ranks] == [2, 2]
-        assert [bool(out) for out, _ in said] == [False, True]
-        assert ["no such interpreter" in err for _, err in said] == [False, True]
+        assert sorted(bool(out) for out, _ in said) == [False, True]
+        assert sorted("no such interpreter" in err for _, err in said) == [False, True]
 
     def test_two_that_nobody_launched_together(self, environment: Make, tmp_path: Path) -> None:
         """Two commands into one folder at once: one examines, both print what they were asked for."""
-        python = self._counting(tmp_path, environment(), "sleep 2")
+        python = self._counting(tmp_path, environment(), f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done")
         line = command(*QUICK, python, "--format", "summary", "--output", f"{tmp_path}/reports/")
-        both = [
-            subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT, env=clean_environment())
-            for _ in range(2)
-        ]
+        both = []
+        for _ in range(2):
+            both.append(
+                subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT, env=clean_environment())
+            )
+            written(tmp_path / "started")
+        assert has_open(both[1].pid, ".lock")
+        (tmp_path / "go").touch()
         said = [process.communicate(timeout=120)[0] for process in both]
 
         assert [process.returncode for process in both] == [0, 0]
@@ -536,6 +543,7 @@ class TestStatus:
             ({"volatile": {"boot_id": "another"}}, "restarted"),
             ({"assumed": ["gpu.0.name"]}, "as if"),
             ({"command": "explain"}, "explain"),
+            ({"node": {"name": "n2", "hostname": "n2", "named_by": "hostname"}}, "of n2, not of this node"),
             ({"summary": {"exit_status": 3}}, "status 3"),
             ({"summary": {"exit_status": "0"}}, "damaged"),
             ({"findings": [{"id": 7}]}, "damaged"),
@@ -554,6 +562,15 @@ class TestStatus:
 
         assert run.status == 3
         assert says in run.stdout
+
+    def test_of_another_nodes_file(self, doctor: Doctor, environment: Make, folder: Path) -> None:
+        """Who names a file means that report, whichever node it is of; the line says which."""
+        file = self._examine(doctor, environment(), folder, node="n2")
+
+        run = self._status(doctor, "--from", file, node="n1")
+
+        assert run.status == 0
+        assert run.stdout.startswith("attn-doctor n2: ")
 
     def test_of_a_pipe(self, doctor: Doctor, tmp_path: Path) -> None:
         """A FIFO of that name does not make a hook wait."""
