@@ -73,8 +73,8 @@ def write(file: Path, reports: Iterator[tuple[dict[str, Any], str]]) -> dict[str
     return nodes
 
 
-def merge(source: Path) -> tuple[float, float, dict[str, Any]]:
-    """(seconds, MiB at most, the answer)"""
+def merge(source: Path) -> tuple[float, float, float, dict[str, Any]]:
+    """(seconds, processor seconds, MiB at most, the answer)"""
     command = [sys.executable, "-m", "attn_doctor", "fleet", "merge", str(source), "--json"]
     source.stat()
     with tempfile.TemporaryFile() as out:
@@ -85,7 +85,7 @@ def merge(source: Path) -> tuple[float, float, dict[str, Any]]:
         _, _, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - begun
         out.seek(0)
-        return seconds, usage.ru_maxrss / 1024, json.load(out)
+        return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, json.load(out)
 
 
 def judged(answer: dict[str, Any], nodes: dict[str, set[str]]) -> str:
@@ -133,7 +133,7 @@ def main() -> None:
             source = Path(folder) / "reports.ndjson"
             nodes = write(source, make(count))
             runs = [merge(source) for _ in range(options.rounds)]
-            fault = judged(runs[0][2], nodes)
+            fault = judged(runs[0][3], nodes)
             results.append(told(name, count, source.stat().st_size, runs, fault))
             if options.folder and make is planted and count == options.nodes:
                 files = Path(folder) / "reports"
@@ -142,21 +142,23 @@ def main() -> None:
                     (files / f"{one['node']['name']}.json").write_bytes(line(one, SIZE))
                 runs = [merge(files) for _ in range(options.rounds)]
                 results.append(
-                    told(f"{name}, a file a node", count, source.stat().st_size, runs, judged(runs[0][2], nodes))
+                    told(f"{name}, a file a node", count, source.stat().st_size, runs, judged(runs[0][3], nodes))
                 )
     if options.json:
         options.json.write_text(json.dumps(results, indent=2))
 
 
-def told(name: str, count: int, size: int, runs: list[tuple[float, float, Any]], fault: str) -> dict[str, Any]:
+def told(name: str, count: int, size: int, runs: list[tuple[float, float, float, Any]], fault: str) -> dict[str, Any]:
     """Prints one case and gives it."""
-    seconds, memory = sorted(run[0] for run in runs), max(run[1] for run in runs)
+    processor = min(run[1] for run in runs)
+    seconds, memory = sorted(run[0] for run in runs), max(run[2] for run in runs)
     print(
-        f"{name}: {count:,} reports, {size / 1e6:.0f} MB: {seconds[len(seconds) // 2]:.2f} s (least {seconds[0]:.2f}), "
+        f"{name}: {count:,} reports, {size / 1e6:.0f} MB: {seconds[len(seconds) // 2]:.2f} s (least {seconds[0]:.2f}; "
+        f"processor {processor:.2f}), "
         f"{memory:.0f} MiB, {fault or 'all planted found, nothing else'}",
         flush=True,
     )
-    return {"case": name, "reports": count, "seconds": seconds, "mib": memory, "fault": fault}
+    return {"case": name, "reports": count, "seconds": seconds, "processor": processor, "mib": memory, "fault": fault}
 
 
 if __name__ == "__main__":

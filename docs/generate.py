@@ -20,7 +20,7 @@ def commands() -> str:
     """docs/commands.md: what every --help prints."""
     statuses = "The exit statuses are in [exit-status.md](exit-status.md)."
     parts = [f"# Commands\n\nWhat each command prints with `--help`. {statuses}\n"]
-    for command in ("", *COMMANDS):
+    for command in ("", *COMMANDS, *(f"fleet {one}" for one in ("run", "merge", "golden", "hook"))):
         said = subprocess.run(
             [sys.executable, "-m", "attn_doctor", *command.split(), "--help"],
             capture_output=True,

@@ -58,6 +58,8 @@ class Cluster:
     network: str
     node_options: str = ""
     """More of slurm.conf about each node, such as Gres=gpu:4."""
+    gres: str = ""
+    """gres.conf"""
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -115,13 +117,13 @@ class Cluster:
 
     def wait_idle(self, seconds: float = 60.0) -> None:
         """Until Slurm has all nodes."""
-        self._until(lambda: self._idle() == len(self.nodes), seconds, "nodes are not idle")
+        self.until(lambda: self._idle() == len(self.nodes), seconds, "nodes are not idle")
 
     def _idle(self) -> int:
         said = self.run("sinfo", "-h", "-N", "-o", "%t").stdout.split()
         return said.count("idle")
 
-    def _until(self, holds: Callable[[], bool], seconds: float, words: str) -> None:
+    def until(self, holds: Callable[[], bool], seconds: float, words: str) -> None:
         end = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > end:
@@ -154,7 +156,7 @@ class Cluster:
             "  ControlMaster no\n"
         )
         for node in self.nodes.values():
-            self._until(lambda address=node.address: _answers(address, 22), 20, "sshd does not answer")  # type: ignore[misc]
+            self.until(lambda address=node.address: _answers(address, 22), 20, "sshd does not answer")  # type: ignore[misc]
         return keys / "config"
 
     # Set-up
@@ -170,10 +172,11 @@ class Cluster:
                   "--pid-file", str(here / "pid"), "--log-file", str(here / "munged.log"),
                   "--seed-file", str(here / "seed"))  # fmt: skip
         self._daemon(munged, log="munged")
-        self._until((here / "socket").exists, 20, "munged does not answer")
+        self.until((here / "socket").exists, 20, "munged does not answer")
         (self.folder / "slurm.conf").write_text(self._configuration() + more)
         # cgroups are not used, and slurmd looks for those of version 2 all the same unless it is told otherwise.
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        (self.folder / "gres.conf").write_text(self.gres)
         for name in ("state", *(f"spool/{node}" for node in self.nodes)):
             (self.folder / name).mkdir(parents=True)
         self._daemon(("slurmctld", "-D", "-i"), log="slurmctld")
@@ -249,6 +252,7 @@ def up(
     mounts: Mapping[str, tuple[tuple[str, Path], ...]] | None = None,
     more: str = "",
     node_options: str = "",
+    gres: str = "",
 ) -> Iterator[Cluster]:
     """A cluster of `count` nodes in `folder`; `mounts` by node; `more` lines of slurm.conf."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -259,6 +263,7 @@ def up(
         bridge=f"ad{tag}",
         network=f"10.213.{third}",
         node_options=node_options,
+        gres=gres,
         nodes={
             f"n{number}": Node(
                 name=f"n{number}",

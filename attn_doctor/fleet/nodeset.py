@@ -18,6 +18,7 @@ from attn_doctor.errors import BadInput
 _MOST = 1_000_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 _LAST_NUMBER = re.compile(r"(.*?)(\d+)(\D*)\Z", re.DOTALL)
+_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -42,9 +43,11 @@ def unfold(text: str, *, about: str) -> tuple[str, ...]:
     """
     hint = "Write node names as Slurm does: gpu[001-124,130],login1."
     library = _library()
+    if any(int(last) - int(first) > _MOST for one in _BRACKET.findall(text) for first, last in _RANGE.findall(one)):
+        raise BadInput(f"that is more than {_MOST:,} nodes", about=about, hint=hint)
     if library is not None:
         try:
-            found = library.NodeSet(text)
+            found = library.NodeSet(",".join(text.split()))
             if len(found) > _MOST:
                 raise BadInput(f"that is more than {_MOST:,} nodes", about=about, hint=hint)
             names = tuple(str(name) for name in found)

@@ -26,6 +26,8 @@ def deep_nodes(gathered: Gathered, verdict: FleetVerdict) -> tuple[str, ...]:
     known_as = {node.partition(".")[0]: node for node in seen}
     for there in gathered.records.values():
         for record in there:
+            if record.fingerprint is None:
+                continue  # what could not be looked at from outside cannot be looked at in depth either
             node = record.node if record.node in seen else known_as.get(record.node.partition(".")[0], record.node)
             key = (record.cohort, record.fingerprint)
             first[key] = min(node, first.get(key, node))

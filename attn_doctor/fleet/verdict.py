@@ -59,7 +59,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
     without = tuple(sorted({one.node for one in records if one.fingerprint is None and not one.outcome.failure}))
-    because = _because(question, {*missing, *not_deep, *sent})
+    because = _because(question, {*missing, *not_deep, *sent}, nothing_came=not gathered.reports)
     states = _states(
         {
             State.FAILS: [node for one in failing for node in one.nodes],
@@ -265,17 +265,25 @@ def _status(states: Iterable[State], unreadable: Sequence[Unreadable]) -> int:
     return 3 if unreadable or every != {State.FIT} else 0
 
 
-def _because(question: Question, wanted: set[str]) -> dict[str, str]:
-    """What the engine and the nodes themselves said of those nodes."""
+def _because(question: Question, wanted: set[str], *, nothing_came: bool) -> dict[str, str]:
+    """What the engine and the nodes themselves said of those nodes; where nothing came, what it said of no node."""
     said: dict[str, list[str]] = defaultdict(list)
+    general = []
     for line in question.engine_said:
-        for word in set(_NODES_IN.findall(line)):
-            for name in {word.rstrip(".,:-"), *_inside(word)} & wanted:
-                said[name].append(line)
+        named = {
+            name for word in set(_NODES_IN.findall(line)) for name in {word.rstrip(".,:-"), *_inside(word)} & wanted
+        }
+        for name in named:
+            said[name].append(line.removeprefix(f"{name}: "))
+        if not named and line.strip():
+            general.append(line)
     for node, words in question.node_said.items():
         if node in wanted:
             said[node].append(words)
-    return {node: " / ".join(dict.fromkeys(lines[:3])) for node, lines in sorted(said.items())}
+    if nothing_came:
+        for node in wanted - set(said):
+            said[node] = general[-3:]
+    return {node: " / ".join(dict.fromkeys(lines[-3:])) for node, lines in sorted(said.items()) if lines}
 
 
 def _inside(word: str) -> Iterable[str]:

@@ -6,7 +6,7 @@ from html import escape
 from typing import IO
 
 from attn_doctor.model.fleet import FleetVerdict
-from attn_doctor.report.fleet_lines import Fold, cohort_words, headline, plain, sections
+from attn_doctor.report.fleet_lines import Fold, cohort_lines, headline, plain, sections
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -26,14 +26,13 @@ def write(verdict: FleetVerdict, stream: IO[str], *, doctor_version: str, fold: 
         f'<h1 class="{tone}">{escape(headline(verdict))}</h1>\n'
         f"<p>attn-doctor {escape(doctor_version)}, {escape(verdict.created)}, {verdict.reports:,} reports</p>\n<ul>\n"
     )
-    for cohort in verdict.cohorts:
-        words = f"{len(cohort.nodes):,} nodes, fingerprints: {cohort.fingerprints:,}; {cohort_words(cohort)}"
-        stream.write(f"<li>{escape(words)}</li>\n")
+    for line in cohort_lines(verdict, fold):
+        stream.write(f"<li>{escape(line)}</li>\n")
     stream.write("</ul>\n")
     for section in sections(verdict, fold):
         stream.write(f'<h2 class="{section.tone}">{escape(plain(("", section.title))[1])}</h2>\n<table>\n')
-        for line in section.lines:
-            nodes, words = plain(line)
+        for told in section.lines:
+            nodes, words = plain(told)
             stream.write(f"<tr><td>{escape(nodes)}</td><td>{escape(words)}</td></tr>\n")
         stream.write("</table>\n")
     stream.write("</body></html>\n")

@@ -49,6 +49,24 @@ _WORDS = {
 }
 
 
+def cohort_lines(verdict: FleetVerdict, fold: Fold) -> Iterator[str]:
+    """The cohorts, each in a line. Nodes that were examined in depth as well are told once, not as a second cohort."""
+    whole = {(cohort.key, node) for cohort in verdict.cohorts if cohort.quick for node in cohort.nodes}
+    for cohort in verdict.cohorts:
+        if not cohort.quick and all((cohort.key, node) in whole for node in cohort.nodes):
+            continue
+        count = "1 node" if len(cohort.nodes) == 1 else f"{len(cohort.nodes):,} nodes"
+        same = "one fingerprint" if cohort.fingerprints == 1 else f"{cohort.fingerprints:,} fingerprints"
+        deep = [
+            node
+            for other in verdict.cohorts
+            if cohort.quick and not other.quick and other.key == cohort.key
+            for node in other.nodes
+        ]
+        depth = f"; in depth: {fold(deep)}" if deep else "; files only" if cohort.quick else ""
+        yield _plain(f"{count}, {same}: {cohort_words(cohort)}{depth}")
+
+
 def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
     """What there is to say, worst first."""
     told = [
@@ -133,13 +151,13 @@ def _odd_ones(cohort: Cohort, verdict: FleetVerdict, fold: Fold) -> list[Section
 def _titled(words: str, cohort: Cohort, verdict: FleetVerdict) -> str:
     alike = f"{'golden file' if cohort.by_golden else 'majority'} of {len(cohort.nodes):,}"
     words = f"{words} from the {alike}" if words == "differs" else words
-    return f"{words} ({cohort_words(cohort)})" if len(verdict.cohorts) > 1 else words
+    several = len({cohort.key for cohort in verdict.cohorts}) > 1
+    return f"{words} ({cohort_words(cohort)})" if several else words
 
 
 def cohort_words(cohort: Cohort) -> str:
     """What a cohort has in common."""
-    parts = [value for _, value in cohort.key if value]
-    return _plain(", ".join([*parts, *(["quick"] if cohort.quick else [])]) or "no GPU")
+    return _plain(", ".join(value for _, value in cohort.key if value) or "no GPU")
 
 
 def _groups(groups: Sequence[OddGroup], fold: Fold) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from attn_doctor.model.fleet import FleetVerdict
 from attn_doctor.report.console import ReportConsole
-from attn_doctor.report.fleet_lines import Fold, cohort_words, headline, plain, sections
+from attn_doctor.report.fleet_lines import Fold, cohort_lines, headline, plain, sections
 
 _STYLES = {"bad": "bold red", "unsure": "yellow", "note": "dim"}
 
@@ -18,14 +18,11 @@ def write(verdict: FleetVerdict, stream: IO[str], *, doctor_version: str, fold: 
     console = ReportConsole(stream)
     style = {0: "bold green", 1: "bold red", 3: "bold yellow"}[verdict.exit_status]
     console.print(Text.assemble(f"attn-doctor {doctor_version} fleet  ", (headline(verdict), style)), soft_wrap=True)
-    for cohort in verdict.cohorts:
-        same = "one fingerprint" if cohort.fingerprints == 1 else f"{cohort.fingerprints:,} fingerprints"
-        count = "1 node" if len(cohort.nodes) == 1 else f"{len(cohort.nodes):,} nodes"
-        alike = f"{count}, {same}: {cohort_words(cohort)}"
-        console.print(Text(alike, style="dim"), soft_wrap=True)
+    for line in cohort_lines(verdict, fold):
+        console.print(Text(line, style="dim"), soft_wrap=True)
     for section in sections(verdict, fold):
         console.print()
         console.print(Text(section.title, style=_STYLES[section.tone]), soft_wrap=True)
-        for line in section.lines:
-            nodes, words = plain(line)
+        for told in section.lines:
+            nodes, words = plain(told)
             console.print(Text(f"  {nodes}  {words}" if nodes else f"    {words}"), soft_wrap=True)

@@ -64,8 +64,13 @@ def found(written: dict[str, Any], name: str = "x-transformers-rotary-fp32", sev
     """The report with a finding."""
     one = copy.deepcopy(written)
     one["findings"].append(
-        {"id": name, "severity": severity, "title": f"{name} in words", "accepted": None, "symptoms": []}
-    )
+        {
+            "id": name, "aliases": [], "severity": severity, "title": f"{name} in words", "certainty": "seen",
+            "library": "x-transformers", "subjects": [], "what": "", "why": "", "known_problems": "", "locations": [],
+            "evidence": [], "remedies": [], "symptoms": [], "references": [], "status": "stable", "rank": 50,
+            "origin": "", "accepted": None,
+        }
+    )  # fmt: skip
     one["summary"]["exit_status"] = 1 if severity == "error" else 0
     return one
 

@@ -203,6 +203,13 @@ class TestWhoIsThere:
 
         assert answer.missing_because == {"n02": said[0]}
 
+    def test_what_the_engine_said_of_nobody(self) -> None:
+        """It is the reason where nothing came at all."""
+        busy = ["srun: error: Unable to allocate resources: Requested nodes are busy"]
+
+        assert verdict([], expected=("n01",), engine_said=busy).missing_because == {"n01": busy[0]}
+        assert verdict(fleet(1), expected=("n01", "n02"), engine_said=busy).missing_because == {}
+
 
 class TestTwiceTheSame:
     """Several reports of one node."""

@@ -23,6 +23,7 @@ import pytest
 
 from tests.cluster import SLURM_PROGRAMS, Cluster, lacking, up
 from tests.conftest import CHECKOUT, HAS_TORCH, Environment, clean_environment, make_environment
+from tests.fleet.reports import found, report
 
 WHY_NOT = lacking(SLURM_PROGRAMS)
 if WHY_NOT:
@@ -179,6 +180,82 @@ class TestNodes:
         said = json.dumps([answer["missing_because"], answer["unreadable"], answer["could_not_examine"]])
         assert "n2" in said
         assert "planted" in said
+
+
+class TestWhatIsAsked:
+    """What reaches Slurm, and hooks that Slurm calls."""
+
+    def test_gpus_are_asked_for(self, start: Start, patient: Environment, tmp_path: Path) -> None:
+        """Without them a node with device constraints would report that it has none."""
+        wrapper = tmp_path / "attn-doctor"
+        wrapper.write_text(
+            f'#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES" > {tmp_path}/$SLURMD_NODENAME\n'
+            f'exec {sys.executable} -m attn_doctor "$@"\n'
+        )
+        wrapper.chmod(0o755)
+        more = {"more": "GresTypes=gpu\n", "node_options": "Gres=gpu:4", "gres": "Name=gpu File=/dev/tty[0-3]\n"}
+        with start(**more) as cluster:
+            answer = asked(cluster, patient, "--doctor", wrapper, "--gpus-per-node", 2, "--srun-arg=--comment=x")
+
+        assert answer["exit_status"] == 0, answer["stderr"]
+        assert {(tmp_path / name).read_text().strip() for name in ("n1", "n2", "n3")} == {"0,1"}
+        assert "--comment=x" in answer["stderr"]
+
+    def test_a_task_prolog(self, start: Start, patient: Environment, tmp_path: Path) -> None:
+        """It tells the user and lets the task run; with GATE=yes the task fails and the node stays in service."""
+        with start() as cluster:
+            cluster.doctor("fleet", "hook", "slurm-taskprolog", "--install", tmp_path)
+            script = tmp_path / "slurm-taskprolog.sh"
+            env = {"VIRTUAL_ENV": str(patient.folder)}
+            run = cluster.run("srun", "-N1", f"--task-prolog={script}", "echo", "RAN", env=env)
+            assert (run.returncode, "RAN" in run.stdout) == (0, True), run.stderr
+
+            # A doctor that finds something, whatever it is.
+            finds = tmp_path / "finds"
+            finds.write_text("#!/bin/sh\necho ill\nexit 1\n")
+            finds.chmod(0o755)
+            cluster.doctor("fleet", "hook", "slurm-taskprolog", "--doctor", finds, "--install", tmp_path)
+            told = cluster.run("srun", "-N1", f"--task-prolog={script}", "echo", "RAN", env=env)
+            assert "[user_problem] ill" in told.stdout
+            assert "RAN" in told.stdout
+            script.write_text(script.read_text().replace("GATE=no", "GATE=yes"))
+            gated = cluster.run("srun", "-N1", f"--task-prolog={script}", "echo", "RAN", env=env)
+            assert gated.returncode != 0
+            cluster.wait_idle()
+
+    def test_a_health_check_program(self, start: Start, patient: Environment, tmp_path: Path) -> None:
+        """slurmd runs it without PATH; a finding drains its node where somebody said so, and only then."""
+        script, reports, ran = tmp_path / "hc.sh", tmp_path / "reports", tmp_path / "ran"
+        script.write_text("#!/bin/sh\nexit 0\n")
+        script.chmod(0o755)
+        reports.mkdir()
+        for node in ("n1", "n2", "n3"):
+            written = found(report(node)) if node == "n2" else report(node)
+            written["created"] = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+            written["volatile"] = {"boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
+            (reports / f"{node}.9f2c4411aa.json").write_text(json.dumps(written))
+        with start(more=f"HealthCheckProgram={script}\nHealthCheckInterval=3\n") as cluster:
+            made = cluster.doctor("fleet", "hook", "slurm-healthcheck", "--python", patient.folder).stdout
+            text = made.replace("/var/lib/attn-doctor", str(reports)).replace(
+                "DRAIN=no\n", f"DRAIN=no\nexport PYTHONPATH={CHECKOUT} SLURM_CONF={tmp_path}/cluster/slurm.conf\n"
+            )
+
+            def put(text: str) -> None:
+                (tmp_path / "new").write_text(text)
+                (tmp_path / "new").chmod(0o755)
+                (tmp_path / "new").replace(script)
+
+            def states() -> str:
+                return cluster.run("sinfo", "-h", "-N", "-o", "%N %t %E").stdout
+
+            put(f'{text.rsplit("exit", 1)[0]}echo "$SLURMD_NODENAME $status" >> {ran}\n')
+            cluster.until(lambda: ran.exists() and len(set(ran.read_text().splitlines())) == 3, 40, "no health check")
+            assert set(ran.read_text().splitlines()) == {"n1 0", "n2 1", "n3 0"}
+            assert states().count("idle") == 3
+            put(text.replace("DRAIN=no", "DRAIN=yes"))
+            cluster.until(lambda: "[node_problem]" in states(), 40, "not drained")
+            assert states().count("idle") == 2
+            assert "n2 drain" in states()
 
 
 #: One task's report as one line of so many bytes, each task a node of its own.

@@ -65,6 +65,9 @@ def _values(places: Places, quote: Callable[..., str]) -> dict[str, str]:
     return {
         "VERSION": places.version,
         "DOCTOR": quote(*places.doctor),
+        "DOCTORSHELL": _shell(*places.doctor),
+        "SCRIPT": json.dumps(f"{places.folder}/npd-check.sh"),
+        "CHECKCOMMA": "".join(f"{json.dumps(word)}, " for word in places.check),
         "PYTHON": quote(places.python),
         "REVIEWED": quote(*places.reviewed),
         "CHECK": quote(*places.check),

@@ -1,0 +1,161 @@
+"""`fleet merge`, `golden` and `run` as a person uses them: answers, files, exit statuses, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import CHECKOUT, Doctor, clean_environment, command
+from tests.fleet.reports import found, line, report
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four nodes: n2 is ill, n3 has another torch, n4's report is cut off."""
+    made = tmp_path / "reports"
+    made.mkdir()
+    for one in (report("n1"), found(report("n2")), report("n3", **{"packages.torch": "2.12.1"}), report("n5")):
+        (made / f"{one['node']['name']}.9f2c.json").write_bytes(line(one))
+    (made / "n4.9f2c.json").write_bytes(line(report("n4"))[:700])
+    return made
+
+
+def test_a_folder(doctor: Doctor, folder: Path) -> None:
+    """Missing and unreadable first, then findings, then odd ones; 1 comes before 3."""
+    run = doctor("fleet", "merge", folder, "--expect", "n[1-6]")
+
+    assert (run.status, run.stderr) == (1, "")
+    places = [
+        run.stdout.index(word)
+        for word in ("\nmissing\n  n6", "\nunreadable\n  n4", "\nfails\n  n2", "n3  packages.torch")
+    ]
+    assert places == sorted(places)
+    assert "2.13.0+cu130 → 2.12.1" in run.stdout
+
+
+def test_formats(doctor: Doctor, folder: Path, tmp_path: Path) -> None:
+    """JSON, HTML and Prometheus say the same; --output writes it there."""
+    answer: dict[str, Any] = json.loads(doctor("fleet", "merge", folder, "--json").stdout)
+    assert (answer["schema"], answer["nodes"]["fails"]) == ("attn-doctor/fleet/v1", ["n2"])
+    page = doctor("fleet", "merge", folder, "--format", "html").stdout
+    assert page.startswith("<!doctype html>")
+    assert "packages.torch" in page
+    metrics = doctor("fleet", "merge", folder, "--format", "prometheus", "--output", tmp_path / "fleet.prom")
+    assert (metrics.status, metrics.stdout) == (1, "")
+    assert 'attn_doctor_fleet_nodes{state="fails"} 1' in (tmp_path / "fleet.prom").read_text()
+
+
+def test_lists_of_nodes(doctor: Doctor, folder: Path, tmp_path: Path) -> None:
+    """One file a state, and one of all that are not fit; empty ones are written too."""
+    doctor("fleet", "merge", folder, "--expect", "n[1-6]", "--write-lists", tmp_path / "lists")
+    lists = {file.name: file.read_text().split() for file in (tmp_path / "lists").iterdir()}
+
+    assert lists["exclude_nodes.txt"] == ["n2", "n3", "n4", "n6"]
+    assert lists["fit_nodes.txt"] == ["n1", "n5"]
+    assert lists["missing_nodes.txt"] == ["n6"]
+    assert lists["unsure_nodes.txt"] == []
+
+
+def test_hostile_words_reach_no_terminal(doctor: Doctor, tmp_path: Path) -> None:
+    """Control characters, markup and lone surrogates in what nodes say."""
+    odd = report("n1", **{"packages.torch": "\x1b[31mred\x07 [bold]x[/] \ud800"})
+    file = tmp_path / "reports.ndjson"
+    file.write_bytes(line(odd) + line(report("n2")) + line(report("n3")))
+    for form in ("text", "html", "json", "prometheus"):
+        run = doctor("fleet", "merge", file, "--format", form)
+        assert (run.status, run.stderr) == (1, ""), form
+        assert "\x1b" not in run.stdout
+        assert "\x07" not in run.stdout
+
+
+def test_golden_and_back(doctor: Doctor, folder: Path, tmp_path: Path) -> None:
+    """What it cannot put in is named, and status 3 says that something was unreadable."""
+    made = doctor("fleet", "golden", folder, "--output", tmp_path / "golden.json")
+    assert made.status == 3
+    assert "n4" in made.stderr
+    (folder / "n4.9f2c.json").unlink()
+    (folder / "n2.9f2c.json").unlink()
+    run = doctor("fleet", "merge", folder, "--golden", tmp_path / "golden.json")
+    assert run.status == 1
+    assert "differs from the golden file" in run.stdout
+
+
+def test_waiting(folder: Path) -> None:
+    """A report that comes later is waited for, and no longer than that."""
+    for file in ("n2", "n3", "n4"):
+        (folder / f"{file}.9f2c.json").unlink()
+
+    def late() -> None:
+        time.sleep(2)
+        (folder / "n6.9f2c.json").write_bytes(line(report("n6")))
+
+    hand = threading.Thread(target=late)
+    hand.start()
+    begun = time.monotonic()
+    done = subprocess.run(
+        command("fleet", "merge", folder, "--expect", "n1,n5,n6", "--wait", 60), cwd=CHECKOUT, env=clean_environment(),
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    hand.join()
+
+    assert (done.returncode, "fit: 3 fit of 3" in done.stdout) == (0, True), done.stdout
+    assert time.monotonic() - begun < 30
+
+
+def test_standard_input(folder: Path) -> None:
+    """A pipe."""
+    text = b"".join(file.read_bytes() for file in sorted(folder.glob("n[15]*")))
+    done = subprocess.run(
+        command("fleet", "merge", "-"),
+        input=text,
+        cwd=CHECKOUT,
+        env=clean_environment(),
+        capture_output=True,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("merge", "/nothing/there"), "no such file"),
+        (("merge", ".", "--expect", "n[1-"), "no set of nodes"),
+        (("merge", ".", "--expect", "slurm"), "Slurm does not say"),
+        (("merge", ".", "--golden", "README.md"), "not JSON"),
+        (("merge", ".", "--golden", "/nothing"), "cannot be read"),
+        (("merge", ".", "--cohort-by", "colour"), "no cohort has that"),
+        (("merge", ".", "--wait", "5"), "only folders can be waited for"),
+        (("merge", ".", "--write-lists", "README.md"), "cannot be made"),
+        (("merge", ".", "--output", "/nothing/x"), "cannot be written"),
+        (("run", "--engine", "clush"), "has to be told the nodes"),
+        (("run", "--engine", "clush", "-w", "n1", "--", "--json"), "needs the reports itself"),
+        (("hook", "slurm-job", "--plan", "/nothing"), "no such plan"),
+    ],
+)
+def test_bad_input(doctor: Doctor, arguments: tuple[str, ...], words: str) -> None:
+    """One clear message, status 2, no traceback."""
+    run = doctor("fleet", *arguments, env={"PATH": os.environ["PATH"], "SLURM_CONF": "/nothing/slurm.conf"})
+
+    assert run.status == 2
+    assert words in run.stderr
+    assert "Traceback" not in run.stderr
+    assert run.stdout == ""
+
+
+def test_the_command_without_starting_it(doctor: Doctor) -> None:
+    """--dry-run prints what `fleet run` would start; every word of it is quoted."""
+    run = doctor("fleet", "run", "--engine", "clush", "-w", "n[1-3]", "--dry-run", "--", "--only", "a b")
+
+    assert run.status == 0
+    assert run.stdout.startswith("clush -S -f 64")
+    assert "'n[1-3]'" in run.stdout
+    assert "a b" in run.stdout

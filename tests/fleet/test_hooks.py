@@ -1,0 +1,85 @@
+"""Hooks are whole files that their readers can parse, with odd paths quoted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from attn_doctor.fleet.hooks import FILES, Hook, Places, written
+from tests.conftest import Doctor, Environment
+
+ODD = Places(
+    version="1.2.3",
+    doctor=("/opt/it's here/attn-doctor",),
+    python='/srv/en v/"x"',
+    reviewed=("--only", "a b"),
+    check=("--only", "x-$HOME"),
+    folder="/etc/attn doctor",
+)
+
+
+@pytest.mark.parametrize("hook", Hook)
+def test_every_place_is_filled(hook: Hook) -> None:
+    """None is left open, and each hook has its files."""
+    files = written(hook, ODD)
+
+    assert tuple(files) == FILES[hook]
+    assert [name for name, text in files.items() if "@@" in text or ("1.2.3" not in text and name != "npd.json")] == []
+
+
+@pytest.mark.parametrize("name", [name for files in FILES.values() for name in files if name.endswith(".sh")])
+def test_scripts_parse(name: str, tmp_path: Path) -> None:
+    """By the shell that runs them; and by shellcheck where there is one."""
+    hook = next(hook for hook, files in FILES.items() if name in files)
+    file = tmp_path / name
+    file.write_text(written(hook, ODD)[name])
+    checked = subprocess.run(["bash", "-n", str(file)], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    if shutil.which("shellcheck"):
+        assert subprocess.run(["shellcheck", "-S", "warning", str(file)]).returncode == 0
+
+
+def test_manifests_parse() -> None:
+    """And say what they should, odd paths included."""
+    job: Any = YAML(typ="safe").load(written(Hook.K8S, ODD)["k8s.yaml"])
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"] == list(ODD.doctor)
+    assert container["args"][-4:] == ["--only", "x-$HOME", "--python", ODD.python]
+    assert json.loads(written(Hook.NPD, ODD)["npd.json"])["rules"][0]["path"] == "/etc/attn doctor/npd-check.sh"
+    plugin: Any = YAML(typ="safe").load(written(Hook.GPUD, ODD)["gpud.yaml"])[0]
+    script = plugin["health_state_plugin"]["steps"][0]["run_bash_script"]["script"]
+    assert subprocess.run(["bash", "-n", "-c", script]).returncode == 0
+
+
+def test_npd_reads_the_last_report(doctor: Doctor, environment: Any, tmp_path: Path) -> None:
+    """Unknown (2 or more) without one; 0 and one line of at most 80 characters with one."""
+    env: Environment = environment()
+    env.metadata("torch", "2.13.0")
+    made = doctor("fleet", "hook", "npd", "--python", env.folder, "--install", tmp_path / "hooks")
+    assert made.status == 0
+    script = (tmp_path / "hooks" / "npd-check.sh").read_text()
+    assert (tmp_path / "hooks" / "npd-check.sh").stat().st_mode & 0o111
+    here = tmp_path / "npd.sh"
+    here.write_text(script.replace("/var/lib/attn-doctor", str(tmp_path / "reports")))
+
+    def asked() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["sh", str(here)], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+
+    assert asked().returncode >= 2
+    assert doctor("check", "--quick", "--python", env.python, "--output", f"{tmp_path}/reports/").status == 0
+    done = asked()
+    assert (done.returncode, len(done.stdout.strip()) <= 80) == (0, True)
+
+
+def test_a_review_is_needed_for_a_fix(doctor: Doctor) -> None:
+    """--unsafe-fixes without a finding or a plan is no review."""
+    run = doctor("fleet", "hook", "slurm-job", "--unsafe-fixes")
+
+    assert run.status == 2
+    assert "nothing was reviewed" in run.stderr
