@@ -12,8 +12,9 @@ from typing import Annotated
 import typer
 
 from attn_doctor import __version__
-from attn_doctor.cli import started
+from attn_doctor.cli import kernels_command, sdpa_command, started
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.kernels_command import Mode
 from attn_doctor.cli.shared import Format, as_if, each, examined, names, progress, write_report
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
@@ -47,6 +48,34 @@ def check(
     samples: Annotated[
         bool, typer.Option("--samples/--no-samples", help="Run tiny samples of the installed libraries.")
     ] = True,
+    kernels: Annotated[
+        Mode | None,
+        typer.Option("--kernels", help="Run every attention kernel on every GPU and hold it against float64 there."),
+    ] = None,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="With --kernels: this kernel only, or your own as module:function. Repeatable."
+        ),
+    ] = None,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(metavar="bf16|fp16|fp32", help="With --kernels: this dtype only. Repeatable."),
+    ] = None,
+    kernels_budget: Annotated[
+        float | None,
+        typer.Option(min=1.0, metavar="SECONDS", help="With --kernels: time for each GPU; 20 for quick, 90 for full."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**31 - 1, help="With --kernels: the seed of a run to repeat.")
+    ] = None,
+    explain_sdpa: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CALL",
+            help="Say which backend SDPA picks, and why not the others: 'q=2x32x4096x128:bf16 causal train'.",
+        ),
+    ] = None,
     config: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="A training configuration to examine as well (LLaMA-Factory). Repeatable."),
@@ -97,12 +126,17 @@ def check(
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 could not examine.
     """
     written = Format.JSON if json_ else format_
+    tried = kernels_command.asked(kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch())
         # Processes that only look are started first: what the person gave is read while they work.
         early = None if command else stack.enter_context(_early(python, folder))
         picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
         named = named_gpu(gpu) if gpu is not None else None
+        if explain_sdpa is not None:
+            return sdpa_command.run(
+                explain_sdpa, python=python, gpu=named, as_json=written is Format.JSON, timeout=timeout
+            )
         acceptances = accepted.read(accept_file) if accept_file else ()
         assume(FactSet(), each(assumption))
         if command or early is None:
@@ -124,6 +158,12 @@ def check(
             virtual_gpu=None if named is None else asdict(named),
         )
         facts = examine(target, wanted, folder=folder, say=say, asked=asked)
+        kernels_answer = None
+        if tried is not None:
+            # After everything else: what runs beside a kernel would be in its times.
+            kernels_answer, facts = kernels_command.run(
+                tried, facts, target, gpu=named, timeout=timeout, folder=folder, say=say
+            )
     facts = as_if(facts, named, each(assumption))
     diagnosis = accept(judge(facts, picked), acceptances, today=datetime.now(timezone.utc).date())
     status = exit_status.of(diagnosis, fail_on=fail_on, strict=strict)
@@ -137,6 +177,7 @@ def check(
         diagnosis=diagnosis,
         exit_status=int(status),
         facts=facts,
+        kernels=kernels_answer,
     )
     write_report(report, written, output=output, verbose=verbose, masked=not show_names)
     return status

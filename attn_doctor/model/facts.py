@@ -47,8 +47,11 @@ class Origin(str, Enum):
 
 #: Kinds that come several to a node; each of theirs has a subject: `gpu.0.name`, `package.torch.version`.
 PLURAL_KINDS = frozenset(
-    {"gpu", "package", "import", "extension", "sample", "config", "promotion", "attention", "kernel"}
+    {"gpu", "package", "import", "extension", "sample", "config", "promotion", "attention", "kernel", "cell", "speed"}
 )
+
+#: Kinds that are looked at when a person asks for it (`--kernels`), and leave no question open otherwise.
+ON_REQUEST = frozenset({"cell", "speed"})
 
 #: The attribute that tells whether one member of a plural kind could be looked at.
 LEADING: Mapping[str, str] = {
@@ -60,6 +63,8 @@ LEADING: Mapping[str, str] = {
     "promotion": "call",
     "attention": "verdict",
     "kernel": "outcome",
+    "cell": "outcome",
+    "speed": "matmul_tflops",
 }
 
 
@@ -153,6 +158,8 @@ class FactSet(Mapping[FactName, Fact]):
         # once (LEADING), and unknown where it could not look, or where several probes contribute.
         listing = self._facts.get(FactName("listed", "", name.kind))
         if listing is None:
+            if name.kind in ON_REQUEST or (name.kind == "listed" and name.attribute in ON_REQUEST):
+                return Unknown("not asked for (--kernels)", asked=False)
             return Unknown("not examined")
         if isinstance(listing.state, Unknown):
             return listing.state

@@ -1,0 +1,77 @@
+"""What would run on a GPU, what its contracts leave out, and what is left out for time. No torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from ..virtual_gpu.gpus import capability
+from . import matrix
+from .cells import DTYPES, Cell, Place
+from .registry import Backend
+
+__all__ = ["Plan", "capability", "make"]
+
+#: Cells of one backend that is compiled when it is called, which takes seconds.
+_MOST_COMPILED = {"quick": 1, "full": 6}
+_MOST_COMPILED_LINEAR = {"quick": 1, "full": 2}
+
+
+@dataclasses.dataclass
+class Plan:
+    """The cells in the order in which they run, and why others do not."""
+
+    cells: List[Cell]
+    not_offered: List[Tuple[Cell, str]]
+    left_out: Dict[str, int]
+    """Offered cells by backend that the mode leaves out: pairs of their values are met by others."""
+    backends: List[Dict[str, Any]]
+
+    def as_json(self) -> Dict[str, Any]:
+        return {
+            "cells": [cell.as_json() for cell in self.cells],
+            "not_offered": [{**cell.as_json(), "reason": reason} for cell, reason in self.not_offered],
+            "left_out": self.left_out,
+            "backends": self.backends,
+        }
+
+
+def make(
+    backends: Sequence[Tuple[Backend, Optional[str]]], place: Place, mode: str, dtypes: Optional[Iterable[str]]
+) -> Plan:
+    """backends: each with why it cannot run at all, or None."""
+    plan = Plan(cells=[], not_offered=[], left_out={}, backends=[])
+    first: List[Cell] = []
+    rest: List[Cell] = []
+    for backend, missing in backends:
+        entry = {
+            "name": backend.name,
+            "title": backend.title,
+            "version": place.versions.get(backend.distribution or ""),
+            "state": missing or ("contract only (preview)" if backend.calls is None else "runs"),
+        }
+        plan.backends.append(entry)
+        if missing is not None:
+            continue
+        offered: List[Cell] = []
+        for cell in matrix.everything(backend.name, dtypes or (*DTYPES, *backend.more_dtypes)):
+            reason = backend.contract(cell, place)
+            if reason is None:
+                offered.append(cell)
+            else:
+                plan.not_offered.append((cell, reason))
+        if backend.calls is None:
+            plan.left_out[backend.name] = len(offered)
+            continue
+        few = matrix.pairwise(offered)
+        chosen = few if mode == "quick" else [*few, *(c for c in matrix.thorough(offered) if c not in set(few))]
+        if backend.compiled:
+            most = (_MOST_COMPILED_LINEAR if backend.linear else _MOST_COMPILED)[mode]
+            chosen = chosen[:most]
+            few = chosen[: _MOST_COMPILED["quick"]]
+        early = set(few)
+        first += [cell for cell in chosen if cell in early]
+        rest += [cell for cell in chosen if cell not in early]
+        plan.left_out[backend.name] = len(offered) - len(chosen)
+    plan.cells = first + rest
+    return plan
