@@ -108,7 +108,20 @@ class _Range(_Table):
 class _Question(_Table):
     fact: Name
     for_each: (
-        Literal["gpu", "extension", "import", "sample", "config", "package", "promotion", "attention", "kernel"] | None
+        Literal[
+            "gpu",
+            "extension",
+            "import",
+            "sample",
+            "config",
+            "package",
+            "promotion",
+            "attention",
+            "kernel",
+            "cell",
+            "speed",
+        ]
+        | None
     ) = None
     present: StrictBool | None = None
     affected: _Range | None = None

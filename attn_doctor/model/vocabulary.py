@@ -250,6 +250,7 @@ TERMS: tuple[Term, ...] = (
         ("cell.*.error", _T, "how far off, or the kernel's own last words"),
         ("cell.*.chosen", _TS, "the SDPA backends that torch picked there by itself"),
         ("listed.speed", _I, "GPUs whose speed was measured (--kernels)"),
+        ("speed.*.index", _T, "index of the GPU, as torch counts"),
         ("speed.*.gpu", _T, "the GPU's name; for people only"),
         ("speed.*.matmul_tflops", _N, "a large matrix product in half precision", "TFLOP/s"),
         ("speed.*.copy_gbs", _N, "a large copy on the GPU", "GB/s"),

@@ -151,6 +151,7 @@ def _note_speeds(notes: Notes, answer: Mapping[str, Any]) -> None:
     notes.known("listed.speed", len(measured), _SPEED)
     for gpu in measured:
         own = f"speed.{gpu['index']}."
+        notes.known(own + "index", str(gpu["index"]), _SPEED)
         notes.known_or_absent(own + "gpu", gpu["name"], _SPEED)
         notes.known_or_absent(own + "matmul_tflops", half_matmul(gpu), _SPEED)
         notes.known_or_absent(own + "copy_gbs", gpu["ceilings"].get("copy"), _SPEED)

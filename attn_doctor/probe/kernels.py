@@ -141,7 +141,8 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
     plans: dict[str, Any] = plan["plans"]
     told = {str(one["index"]): one for one in (_read(answers / "gpus.json") or {}).get("gpus", [])}
     for name, gpu in told.items():
-        lines = _lines(answers / f"cells-{name}.jsonl")
+        files = [answers / f"cells-{name}.jsonl", *sorted(answers.glob(f"cells-{name}.*.jsonl"))]
+        lines = [line for file in files for line in _lines(file)]
         answer["gpus"].append(_gpu(name, gpu, lines, states, completed))
         cells = [_cell(name, line) for line in lines if "cell" in line]
         answer["cells"] += cells

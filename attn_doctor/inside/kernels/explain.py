@@ -7,12 +7,15 @@ what it would take, and of each backend alone the warnings with which it is refu
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import os
+import re
 import sys
+import tempfile
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from .. import answers as _answers
 from .. import imports, torch_facts
@@ -50,6 +53,8 @@ def _explained(request: Dict[str, Any]) -> Dict[str, Any]:
         found = asked(torch, call)
     except Exception as raised:  # noqa: BLE001
         return {"torch": str(torch.__version__), **guess, "could_not_ask": torch_facts.last_line(raised)}
+    if found["chosen"] not in (None, "flash") and "flash" not in found["refused"]:
+        guess["changes"] = [{"changes": [_before_flash(found["chosen"])]}]
     return {
         **guess,
         **found,
@@ -137,10 +142,37 @@ def can_use(torch: Any, name: str, tensors: Tuple[Any, Any, Any, Any], call: Cal
         params = torch.backends.cuda.SDPAParams(*given, call.enable_gqa)
     except TypeError:  # before 2.5
         params = torch.backends.cuda.SDPAParams(*given)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, _standard_error() as written:
         warnings.simplefilter("always")
         takes = bool(ask(params, True))
-    return takes, refusals([str(one.message) for one in caught])
+    # torch warns through Python where a handler of its is in place, which here it is not: it writes itself.
+    said = [match.group(1) for match in _WARNING.finditer(written())]
+    return takes, refusals([*(str(one.message) for one in caught), *said])
+
+
+_WARNING = re.compile(r"Warning: (.+?)(?: \(function \w+\))?$", re.MULTILINE)
+
+
+@contextlib.contextmanager
+def _standard_error() -> Iterator[Callable[[], str]]:
+    """What is written to file descriptor 2 meanwhile, C++ code included."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        text: List[str] = []
+
+        def written() -> str:
+            return "".join(text)
+
+        try:
+            yield written
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            os.close(before)
+            file.seek(0)
+            text.append(file.read().decode("utf-8", "replace"))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -164,16 +196,19 @@ def changes(call: Call, gpu: gpus.Gpu, torch_version: str, cudnn: Optional[int])
                 continue
             words = [name for name, _ in picked]
             if choice.backend != "flash":
-                words.append(
-                    "{} stands before flash here: switch it off, torch.backends.cuda.enable_{}_sdp(False), or ask for "
-                    "flash, torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)".format(
-                        choice.backend, {"efficient": "mem_efficient"}.get(str(choice.backend), choice.backend)
-                    )
-                )
+                words.append(_before_flash(choice.backend))
             found.append({"changes": words})
         if found:
             return found
     return []
+
+
+def _before_flash(backend: Optional[str]) -> str:
+    switch = {"efficient": "mem_efficient"}.get(str(backend), backend)
+    return (
+        "{} stands before flash here: switch it off, torch.backends.cuda.enable_{}_sdp(False), or ask for flash, "
+        "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)".format(backend, switch)
+    )
 
 
 def _without_mask(call: Call) -> Optional[Call]:

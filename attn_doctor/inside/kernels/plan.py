@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..virtual_gpu.gpus import capability
@@ -12,9 +13,10 @@ from .registry import Backend
 
 __all__ = ["Plan", "capability", "make"]
 
-#: Cells of one backend that is compiled when it is called, which takes seconds.
+#: Cells of one backend that is compiled when it is called: seconds each, and most of a minute where it tunes itself.
 _MOST_COMPILED = {"quick": 1, "full": 6}
-_MOST_COMPILED_LINEAR = {"quick": 1, "full": 2}
+_MOST_COMPILED_LINEAR = {"quick": 1, "full": 1}
+_QUICK_HEAD_DIMS = (128, 64)
 
 
 @dataclasses.dataclass
@@ -37,12 +39,20 @@ class Plan:
 
 
 def make(
-    backends: Sequence[Tuple[Backend, Optional[str]]], place: Place, mode: str, dtypes: Optional[Iterable[str]]
+    backends: Sequence[Tuple[Backend, Optional[str]]],
+    place: Place,
+    mode: str,
+    dtypes: Optional[Iterable[str]],
+    *,
+    named: bool,
 ) -> Plan:
-    """backends: each with why it cannot run at all, or None."""
+    """backends: each with why it cannot run at all, or None. named: the person asked for these and no others.
+
+    quick: pairs of values over two head dimensions, nothing that is compiled unless it is named.
+    """
     plan = Plan(cells=[], not_offered=[], left_out={}, backends=[])
-    first: List[Cell] = []
-    rest: List[Cell] = []
+    first: List[List[Cell]] = []
+    rest: List[List[Cell]] = []
     for backend, missing in backends:
         entry = {
             "name": backend.name,
@@ -63,15 +73,20 @@ def make(
         if backend.calls is None:
             plan.left_out[backend.name] = len(offered)
             continue
-        few = matrix.pairwise(offered)
-        chosen = few if mode == "quick" else [*few, *(c for c in matrix.thorough(offered) if c not in set(few))]
+        few = matrix.pairwise([cell for cell in offered if cell.head_dim in _QUICK_HEAD_DIMS])
+        chosen = few
+        if mode == "full":
+            chosen = [*few, *(cell for cell in matrix.thorough(offered) if cell not in set(few))]
         if backend.compiled:
             most = (_MOST_COMPILED_LINEAR if backend.linear else _MOST_COMPILED)[mode]
-            chosen = chosen[:most]
-            few = chosen[: _MOST_COMPILED["quick"]]
-        early = set(few)
-        first += [cell for cell in chosen if cell in early]
-        rest += [cell for cell in chosen if cell not in early]
+            few = chosen = chosen[:most] if mode == "full" or named else []
+        first.append(few)
+        rest.append([cell for cell in chosen if cell not in set(few)])
         plan.left_out[backend.name] = len(offered) - len(chosen)
-    plan.cells = first + rest
+    # In turn: when the time is over, each backend was met.
+    plan.cells = [*_in_turn(first), *_in_turn(rest)]
     return plan
+
+
+def _in_turn(lists: Sequence[Sequence[Cell]]) -> List[Cell]:
+    return [cell for cells in itertools.zip_longest(*lists) for cell in cells if cell is not None]

@@ -117,7 +117,8 @@ def make(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
         # A query that sees nothing has no answer that kernels agree on: it always sees itself.
         problem.mask = mask | torch.eye(length, dtype=torch.bool, device=device)
     elif cell.form in ("half-mask", "fp32-mask"):
-        # Finite: an error is then a number, where minus infinity, misread, gives NaN.
-        bias = torch.randn(1, 1, length, length, generator=generator, device=device)
-        problem.mask = bias if cell.form == "fp32-mask" else bias.to(dtype)
+        # Finite, and numbers that bfloat16 holds: a kernel that misreads the bytes of a float32 mask then gives an
+        # error that is a number, where other masks give NaN.
+        bias = torch.randn(1, 1, length, length, generator=generator, device=device).to(torch.bfloat16)
+        problem.mask = bias.to(torch.float32 if cell.form == "fp32-mask" else dtype)
     return problem

@@ -4,16 +4,17 @@ Request: `mode` ("quick" or "full"), `backends` (names; None: all that are insta
 the person's own), `dtypes` (None: all), `seed`, `budget` (seconds for each GPU, counted from when torch is
 imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; ["cpu"] in tests),
 `gpu` (None, or the GPU to plan for where there is none). Answers: plan (what would run and what would not, and why),
-gpus, done; and while they come, lines of cells-DEVICE.jsonl: a cell begun, a cell done.
+gpus, done; and while they come, lines of cells-DEVICE*.jsonl: a cell begun, a cell done.
 
-A child that dies costs the cell that it was at; a fresh one goes on with the next. Not here: one trial (trial.py).
+A child that dies costs the cell that it was at; a fresh one goes on with the next. Kernels that are compiled when
+they are called have a child each: they import and compile side by side, and run only once the GPU's own child, whose
+times must not be disturbed, has ended. Not here: what a child does (child.py), one trial (trial.py).
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import os
 import resource
 import signal
@@ -23,13 +24,13 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import answers as _answers
 from .. import forked, imports, torch_facts
-from . import plan
+from . import child, plan
 from .cells import Cell, Place, from_json
 from .registry import BACKENDS, Backend, backend
 
-_MOST_DEATHS = 12  # of children of one GPU: one that kills every child is not worth more
-_COMPILING = 6  # times the time of another cell
-_MOST_OF_ONE = 3  # that one backend may take along: the rest of its cells is not run
+_MOST_OF_ONE = 3
+"""Children that one backend may take along: the rest of its cells is not run."""
+_AT_ONCE = 256
 
 
 def main(request: Dict[str, Any], answers: str) -> None:
@@ -39,28 +40,14 @@ def main(request: Dict[str, Any], answers: str) -> None:
     os._exit(0)
 
 
-class _Device:
-    """One GPU on its way through its cells."""
-
-    def __init__(self, name: str, cells: List[Cell], file: str, deadline: float) -> None:
-        self.name = name
-        self.left = list(cells)
-        self.file = file
-        self.deadline = deadline
-        self.deaths = 0
-        self.taken: Dict[str, int] = {}
-        self.ceiling: Optional[Dict[str, float]] = None
-
-
 class _Run:
     def __init__(self, request: Dict[str, Any], answers: str) -> None:
         self.request = request
         self.answers = answers
         self.scratch: str = request.get("scratch") or answers
-        self.seed = int(request["seed"])
-        self.budget = float(request["budget"])
         self.cell_timeout = float(request.get("cell_timeout") or 10.0)
-        self._plans: Dict[str, plan.Plan] = {}
+        self.torch: Any = None
+        self.imported = 0.0
 
     def _write(self, name: str, value: Any) -> None:
         _answers.write(self.answers, name, value)
@@ -74,20 +61,21 @@ class _Run:
         outcome, _ = imports.attempt("torch")
         if outcome["outcome"] != "imported":
             self._write("plan", {"error": "importing torch {}".format(outcome["outcome"]), "backends": []})
-            self._write("done", {"seconds": round(time.monotonic() - started, 3)})
-            return
-        self.torch = sys.modules["torch"]
-        self.imported = time.monotonic()
+        else:
+            self.torch = sys.modules["torch"]
+            self.imported = time.monotonic()
+            self._run()
+        self._write("done", {"seconds": round(time.monotonic() - started, 3)})
+
+    def _run(self) -> None:
         wanted = self.request.get("devices")
         if wanted:
             children = self._devices({"devices": [{"index": name} for name in wanted]})
-            forked.run(children, max(1, len(children)), self.scratch)
+            forked.run(children, _AT_ONCE, self.scratch)
         elif torch_facts.is_cpu_build(self.torch):
             self._plan_only(torch_facts.cpu_build(self.torch)["reason"])
         else:
-            at_once = 64  # GPUs of one node
-            forked.run([self._asking_cuda()], at_once, self.scratch)
-        self._write("done", {"seconds": round(time.monotonic() - started, 3)})
+            forked.run([self._asking_cuda()], _AT_ONCE, self.scratch)
 
     def _asking_cuda(self) -> forked.Child:
         def work(tell: Callable[[Any], None]) -> None:
@@ -112,19 +100,23 @@ class _Run:
         """No GPU: what would run on the one that was named, and nothing that ran."""
         gpu = self.request.get("gpu")
         if gpu is None:
-            self._write("plan", {"no_gpu": reason, "backends": [], "cells": [], "not_offered": [], "left_out": []})
+            self._write("plan", {"no_gpu": reason, "backends": [], "cells": [], "not_offered": [], "left_out": {}})
             return
-        place = self._place(plan.capability(gpu["compute_capability"]), gpu.get("name") or "", None)
-        made = plan.make(self._backends(), place, self.request["mode"], self._dtypes())
+        made = self._plan(self._place(plan.capability(gpu["compute_capability"]), gpu.get("name") or "", None))
         self._write("plan", {"no_gpu": reason, "gpu": gpu, **made.as_json()})
+
+    def _plan(self, place: Place) -> plan.Plan:
+        """Of the backends wanted, each with why it cannot be run here at all, or None."""
+        names = self.request.get("backends") or [one.name for one in BACKENDS]
+        backends = [(one, _missing(one)) for one in (backend(name) for name in names)]
+        named = bool(self.request.get("backends"))
+        return plan.make(backends, place, self.request["mode"], self.request.get("dtypes") or None, named=named)
 
     def _devices(self, cuda: Dict[str, Any]) -> List[forked.Child]:
         children: List[forked.Child] = []
-        gpus: List[Dict[str, Any]] = []
+        plans: Dict[str, Any] = {}
         for device in cuda["devices"]:
             name = str(device["index"])
-            gpus.append({key: value for key, value in device.items() if key != "uuid"})
-            gpus[-1]["uuid"] = device.get("uuid")
             if "error" in device:
                 continue
             capability = device.get("compute_capability")
@@ -133,12 +125,11 @@ class _Run:
                 device.get("name") or name,
                 cuda.get("cudnn"),
             )
-            made = self._plans[name] = plan.make(self._backends(), place, self.request["mode"], self._dtypes())
-            file = os.path.join(self.answers, "cells-{}.jsonl".format(name))
-            state = _Device(name, made.cells, file, self.imported + self.budget)
-            children.append(self._child(state))
-        self._write("plan", {"plans": {name: made.as_json() for name, made in self._plans.items()}})
-        self._write("gpus", {"gpus": gpus})
+            made = self._plan(place)
+            plans[name] = made.as_json()
+            children += [_Line(self, name, part, cells).child() for part, cells in _parts(made.cells).items()]
+        self._write("plan", {"plans": plans})
+        self._write("gpus", {"gpus": cuda["devices"]})
         return children
 
     def _place(self, capability: Optional[Tuple[int, int]], name: str, cudnn: Optional[int]) -> Place:
@@ -157,100 +148,80 @@ class _Run:
             versions=versions,
         )
 
-    def _dtypes(self) -> Optional[List[str]]:
-        return self.request.get("dtypes") or None
 
-    def _backends(self) -> List[Tuple[Backend, Optional[str]]]:
-        """Those wanted, each with why it cannot be run here at all, or None."""
-        names = self.request.get("backends") or [one.name for one in BACKENDS]
-        return [(one, _missing(one)) for one in (backend(name) for name in names)]
+class _Line:
+    """Cells that run one after the other on one GPU, in one child or in several until all are through."""
 
-    # -----------------------------------------------------------------------------------------------------------
+    def __init__(self, run: _Run, device: str, part: str, cells: List[Cell]) -> None:
+        self.part = part
+        self.left = list(cells)
+        self.deadline = run.imported + float(run.request["budget"])
+        self.taken: Dict[str, int] = {}
+        quiet = os.path.join(run.scratch, "quiet-" + device)
+        self.work = child.Work(
+            torch=run.torch,
+            device=device,
+            file=os.path.join(run.answers, "cells-{}{}.jsonl".format(device, "." + part if part else "")),
+            deadline=self.deadline,
+            cell_timeout=run.cell_timeout,
+            seed=int(run.request["seed"]),
+            waits_for=quiet if part else None,
+        )
+        self.quiet = None if part else quiet
 
-    def _child(self, state: _Device) -> forked.Child:
-        left = max(1.0, state.deadline - time.monotonic())
+    def child(self) -> forked.Child:
         return forked.Child(
-            "gpu " + state.name,
-            lambda tell: self._in_child(state, tell),
+            "gpu {} {}".format(self.work.device, self.part),
+            lambda tell: child.run(self.work, self.left),
             # Each cell has an alarm of its own; this ends what outlives all of them.
-            timeout=left + _COMPILING * self.cell_timeout + 60.0,
-            done=lambda ended: self._ended(state, ended),
+            timeout=max(1.0, self.deadline - time.monotonic()) + self.work.cell_timeout + 60.0,
+            done=self._ended,
         )
 
-    def _in_child(self, state: _Device, tell: Callable[[Any], None]) -> None:
-        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
-        device = state.name if state.name == "cpu" else "cuda:" + state.name
-        with open(state.file, "a", encoding="ascii") as file:
+    def _ended(self, ended: forked.Ended) -> List[forked.Child]:
+        more = self._more(ended)
+        if not more and self.quiet is not None:
+            with open(self.quiet, "w"):
+                pass
+        return more
 
-            def note(line: Dict[str, Any]) -> None:
-                file.write(json.dumps(line, default=str) + "\n")
-                file.flush()
-
-            self._cells(state, device, note)
-
-    def _cells(self, state: _Device, device: str, note: Callable[[Dict[str, Any]], None]) -> None:
-        _alarm(self.cell_timeout + 30.0)
-        from . import speed, trial
-
-        torch = self.torch
-        ceiling = state.ceiling
-        if device == "cpu":
-            torch.set_num_threads(1)
-        else:
-            torch.cuda.set_device(device)
-            capability = torch.cuda.get_device_capability(device)
-            free, total = torch.cuda.mem_get_info(device)
-            if ceiling is None:
-                note({"memory": {"free": free, "total": total}})
-                ceiling = speed.ceilings(torch.device(device), capability)
-                note({"ceiling": ceiling})
-        for number, cell in enumerate(state.left):
-            if time.monotonic() > state.deadline:
-                break
-            note({"begun": cell.as_json()})
-            one = backend(cell.backend)
-            # The kernel ends this process when the time is over, wherever it hangs; what is compiled takes longer.
-            _alarm(self.cell_timeout * (_COMPILING if one.compiled else 1))
-            # Its own for each cell, so that a cell that is run alone is given the same numbers.
-            result = trial.attempt(cell, one, device, self.seed + _hash(cell), ceiling)
-            note({"cell": cell.as_json(), **result})
-            if result.get("context_lost"):
-                break
-        _alarm(0)
-
-    def _ended(self, state: _Device, ended: forked.Ended) -> List[forked.Child]:
-        lines = _lines(state.file)
+    def _more(self, ended: forked.Ended) -> List[forked.Child]:
+        lines = child.lines(self.work.file)
         finished = {from_json(line["cell"]) for line in lines if "cell" in line}
         ceilings = [line["ceiling"] for line in lines if "ceiling" in line]
-        state.ceiling = ceilings[-1] if ceilings else None
+        self.work.ceiling = ceilings[-1] if ceilings else None
         begun = [from_json(line["begun"]) for line in lines if "begun" in line]
         died_at = begun[-1] if begun and begun[-1] not in finished else None
-        before = len(state.left)  # a child that came to no cell would come to none the next time
+        before = len(self.left)
         if died_at is not None:
-            with open(state.file, "a", encoding="ascii") as file:
-                file.write(json.dumps({"cell": died_at.as_json(), **_death(ended)}, default=str) + "\n")
+            late = backend(died_at.backend).compiled and time.monotonic() > self.deadline
+            child.note(self.work.file, {"cell": died_at.as_json(), **(_LATE if late else death(ended))})
             finished.add(died_at)
-            state.taken[died_at.backend] = state.taken.get(died_at.backend, 0) + 1
-        state.left = [cell for cell in state.left if cell not in finished]
-        given_up = {name for name, deaths in state.taken.items() if deaths >= _MOST_OF_ONE}
-        dropped = [cell for cell in state.left if cell.backend in given_up]
-        if dropped:
+            self.taken[died_at.backend] = self.taken.get(died_at.backend, 0) + 1
+        self.left = [cell for cell in self.left if cell not in finished]
+        came_to_none = len(self.left) == before  # the next child would come to none either
+        given_up = {name for name, deaths in self.taken.items() if deaths >= _MOST_OF_ONE}
+        for cell in [cell for cell in self.left if cell.backend in given_up]:
             reason = "not run: this backend ended its process {} times".format(_MOST_OF_ONE)
-            with open(state.file, "a", encoding="ascii") as file:
-                for cell in dropped:
-                    file.write(json.dumps({"cell": cell.as_json(), "outcome": "not run", "reason": reason}) + "\n")
-            state.left = [cell for cell in state.left if cell.backend not in given_up]
-        well = ended.status == 0 and not ended.hung
-        if not state.left or time.monotonic() > state.deadline:
+            child.note(self.work.file, {"cell": cell.as_json(), "outcome": "not run", "reason": reason})
+        self.left = [cell for cell in self.left if cell.backend not in given_up]
+        if not self.left or time.monotonic() > self.deadline:
             return []
-        if not well or len(state.left) == before:
-            state.deaths += 1
-        if len(state.left) == before or state.deaths > _MOST_DEATHS:
-            why = _death(ended)["reason"] if len(state.left) == before else "too many kernels ended their process"
-            with open(state.file, "a", encoding="ascii") as file:
-                file.write(json.dumps({"stopped": why}) + "\n")
+        if came_to_none:
+            child.note(self.work.file, {"stopped": death(ended)["reason"]})
             return []
-        return [self._child(state)]
+        return [self.child()]
+
+
+_LATE = {"outcome": "not run", "reason": "it was still being compiled when the time was over"}
+
+
+def _parts(cells: List[Cell]) -> Dict[str, List[Cell]]:
+    """The GPU's own line under "", and one for each backend that is compiled."""
+    parts: Dict[str, List[Cell]] = {"": []}
+    for cell in cells:
+        parts.setdefault(cell.backend if backend(cell.backend).compiled else "", []).append(cell)
+    return parts
 
 
 def _missing(one: Backend) -> Optional[str]:
@@ -270,15 +241,7 @@ def _cudnn(torch: Any) -> Optional[int]:
         return None
 
 
-def _hash(cell: Cell) -> int:
-    return sum(ord(letter) * (number + 1) for number, letter in enumerate(cell.name)) % 100_003
-
-
-def _alarm(seconds: float) -> None:
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def _death(ended: forked.Ended) -> Dict[str, Any]:
+def death(ended: forked.Ended) -> Dict[str, Any]:
     """How the cell ended that took its child along."""
     if ended.hung or ended.signal == signal.SIGALRM:
         return {"outcome": "hung", "reason": "it did not end in time and was killed"}
@@ -290,18 +253,3 @@ def _death(ended: forked.Ended) -> Dict[str, Any]:
         return {"outcome": "crashed", "reason": "killed by {}".format(name) + (": " + words if words else "")}
     status = "left the process with status {}".format(ended.status)
     return {"outcome": "crashed", "reason": status + (": " + words if words else "")}
-
-
-def _lines(file: str) -> List[Dict[str, Any]]:
-    try:
-        with open(file, encoding="ascii") as handle:
-            text = handle.read()
-    except OSError:
-        return []
-    found = []
-    for line in text.split("\n")[:-1]:  # the last is empty, or was cut short
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found

@@ -71,7 +71,7 @@ def moved(problem: Problem) -> float:
 
 
 def measure(
-    compute: Callable[[], torch.Tensor], problem: Problem, ceiling: Dict[str, float], linear: bool
+    compute: Callable[[], torch.Tensor], problem: Problem, ceiling: Dict[str, float]
 ) -> Dict[str, Optional[float]]:
     """Milliseconds, TFLOP/s and GB/s of one call, and their shares of the ceilings."""
 
@@ -84,12 +84,12 @@ def measure(
 
     time = milliseconds(once, problem.device)
     gbs = moved(problem) / time / 1e6
-    tflops = None if linear else flops(problem) / time / 1e9
+    tflops = flops(problem) / time / 1e9
     top = ceiling.get("matmul_" + problem.cell.dtype)
     return {
         "ms": round(time, 4),
-        "tflops": None if tflops is None else round(tflops, 1),
+        "tflops": round(tflops, 1),
         "gbs": round(gbs, 1),
-        "of_matmul": None if tflops is None or not top else round(tflops / top, 4),
+        "of_matmul": round(tflops / top, 4) if top else None,
         "of_copy": round(gbs / ceiling["copy"], 4) if ceiling.get("copy") else None,
     }
