@@ -90,7 +90,9 @@ def condition(group: Sequence[Mapping[str, Any]]) -> str:
         tuple(sorted(directions)), "with and without gradients"
     )
     many = "s" if len({cell["head_dim"] for cell in group}) > 1 else ""
-    return f"{dtypes} q, k and v, {FORM_WORDS[first['form']]}, head dim{many} {dims}, {way}"
+    variants = dict.fromkeys(str(cell["variant"]) for cell in group if cell.get("variant"))
+    held = f", when its tuning chooses {' or '.join(variants)}" if variants else ""
+    return f"{dtypes} q, k and v, {FORM_WORDS[first['form']]}, head dim{many} {dims}, {way}{held}"
 
 
 def worst(group: Iterable[Mapping[str, Any]]) -> str:

@@ -39,6 +39,8 @@ class Cell:
     head_dim: int
     form: str
     direction: str
+    variant: str = ""
+    """Of a kernel that tunes itself: the choice it is held to, such as "4 warps"."""
 
     @property
     def axes(self) -> Tuple[Any, ...]:
@@ -46,14 +48,14 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return "{} {} {} {} {}".format(*self.axes)
+        return " ".join(str(one) for one in (*self.axes, self.variant)).strip()
 
     def as_json(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
 
 
 def from_json(written: Dict[str, Any]) -> Cell:
-    return Cell(**{field.name: written[field.name] for field in dataclasses.fields(Cell)})
+    return Cell(**{field.name: written[field.name] for field in dataclasses.fields(Cell) if field.name in written})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -83,27 +83,35 @@ def _import_early(cells: List[Cell]) -> None:
     """Seconds each, while the GPU belongs to another line. What fails here fails again in its trial, and is told."""
     import importlib
 
+    _held_to(cells[0].variant)
     for name in dict.fromkeys(backend(cell.backend).module for cell in cells):
         try:
             importlib.import_module(name or "torch._inductor.compile_fx")
         except Exception:  # noqa: BLE001
             pass
-    _tune_quickly()
 
 
-def _tune_quickly() -> None:
-    """Triton times each of a kernel's configurations for 0.1 s; a hundred of them would take the whole budget."""
+def _held_to(variant: str) -> None:
+    """Before the kernels are imported: their autotuners have one configuration each, that with so many warps.
+
+    Left to itself Triton compiles a hundred of them, minutes in all, and takes the fastest: one for this size on this
+    GPU at this moment, another for the next. A kernel that is wrong with one of them is wrong some of the time.
+    """
+    warps = variant.partition(" ")[0]
+    if not warps.isdigit():
+        return
     try:
-        import triton.testing as testing
-
-        thorough = testing.do_bench
+        import triton
+        from triton.runtime import autotuner
     except Exception:  # noqa: BLE001
         return
+    thorough = autotuner.autotune
 
-    def do_bench(fn: Any, *args: Any, **options: Any) -> Any:
-        return thorough(fn, **{**options, "warmup": 2, "rep": 10})
+    def autotune(configs: Any, *args: Any, **options: Any) -> Any:
+        fitting = [config for config in configs if config.num_warps == int(warps)]
+        return thorough((fitting or list(configs))[:1], *args, **options)
 
-    testing.do_bench = do_bench
+    triton.autotune = autotuner.autotune = autotune
 
 
 def _own_seed(cell: Cell) -> int:

@@ -80,9 +80,12 @@ def make(
         if backend.compiled:
             most = (_MOST_COMPILED_LINEAR if backend.linear else _MOST_COMPILED)[mode]
             few = chosen = chosen[:most] if mode == "full" or named else []
+        few, chosen = (
+            [dataclasses.replace(c, variant=v) for c in part for v in backend.variants] for part in (few, chosen)
+        )
         first.append(few)
         rest.append([cell for cell in chosen if cell not in set(few)])
-        plan.left_out[backend.name] = len(offered) - len(chosen)
+        plan.left_out[backend.name] = len(offered) - len({cell.axes for cell in chosen})
     # In turn: when the time is over, each backend was met.
     plan.cells = [*_in_turn(first), *_in_turn(rest)]
     return plan

@@ -26,6 +26,8 @@ class Backend:
     """No softmax: it has a reference of its own in backends/."""
     compiled: bool = False
     """Compiled when it is first called: seconds a cell, so that few are run."""
+    variants: Tuple[str, ...] = ("",)
+    """Choices of its own tuning that it is held to, one after the other; each is right or the kernel is not."""
     promises: Tuple[str, ...] = ()
     """Directions in which the same inputs are promised to give the same bits."""
     chosen_by_torch: bool = False
@@ -87,6 +89,7 @@ BACKENDS: Tuple[Backend, ...] = (
             module="fla",
             linear=True,
             compiled=True,
+            variants=("4 warps", "2 warps"),
         )
         for name, title in (
             ("gated-delta-rule", "gated delta rule"),

@@ -217,10 +217,11 @@ _LATE = {"outcome": "not run", "reason": "it was still being compiled when the t
 
 
 def _parts(cells: List[Cell]) -> Dict[str, List[Cell]]:
-    """The GPU's own line under "", and one for each backend that is compiled."""
+    """The GPU's own line under "", and one for each backend that is compiled, and for each choice of its tuning."""
     parts: Dict[str, List[Cell]] = {"": []}
     for cell in cells:
-        parts.setdefault(cell.backend if backend(cell.backend).compiled else "", []).append(cell)
+        part = "-".join([cell.backend, *cell.variant.split()]) if backend(cell.backend).compiled else ""
+        parts.setdefault(part, []).append(cell)
     return parts
 
 
