@@ -123,7 +123,7 @@ class _Writer:
             )
             mark = _NOT_OFFERED if refused else _NOT_RUN
             return Text(f"{mark:9}", style=_STYLES[mark])
-        order = (_WRONG, _BROKEN, _RIGHT, _NOT_RUN)
+        order = (_WRONG, _BROKEN, _RIGHT, _NOT_OFFERED, _NOT_RUN)
         mark = min((_mark(cell) for cell in cells), key=order.index)
         shares = [(cell.get("speed") or {}).get("of_matmul") for cell in cells]
         best = max((share for share in shares if share), default=None)
@@ -190,4 +190,6 @@ def _mark(cell: Mapping[str, Any]) -> str:
         return _RIGHT
     if cell["outcome"] == "wrong":
         return _WRONG
+    if cell["outcome"] == "not offered":
+        return _NOT_OFFERED
     return _BROKEN if cell["outcome"] in ("refused", "crashed", "hung") else _NOT_RUN

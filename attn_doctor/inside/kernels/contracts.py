@@ -19,6 +19,9 @@ from .cells import HALVES, Cell, Place
 
 Reason = Optional[str]
 
+OWN_WORDS = ("invalid dtype for bias - should match query's dtype",)
+"""With which a kernel says when it is called that it does not offer this; which one torch picks, switches decide."""
+
 _NO_SDPA_FORM = {
     "varlen": "scaled_dot_product_attention takes no packed sequences",
     "window": "scaled_dot_product_attention has no window argument; a mask does it",
@@ -28,6 +31,12 @@ _SDPA_JUDGES = {
     "sdpa-flash": sdpa_backends.flash,
     "sdpa-efficient": sdpa_backends.efficient,
     "sdpa-cudnn": sdpa_backends.cudnn,
+}
+LINEAR_HEAD_DIMS = {
+    "fla-gated-delta-rule": (128, 64),
+    "fla-gla": (64,),
+    "fla-gsa": (64,),
+    "fla-rwkv7": (64,),
 }
 _MASKS = ("bool-mask", "half-mask", "fp32-mask")
 
@@ -84,7 +93,7 @@ def sdpa(cell: Cell, place: Place) -> Reason:
     asked = Asked(call, gpu_of(place), version, place.cudnn or sdpa_choice.wheel_cudnn(version), [])
     reason = _SDPA_JUDGES[cell.backend](asked)
     if reason is None and cell.backend == "sdpa-efficient" and cell.form == "fp32-mask" and cell.dtype in HALVES:
-        return "invalid dtype for bias - should match query's dtype"
+        return OWN_WORDS[0]
     return reason
 
 
@@ -164,12 +173,14 @@ def transformer_engine(cell: Cell, place: Place) -> Reason:
 
 
 def fla(cell: Cell, place: Place) -> Reason:
-    """One pinned configuration for each of its kernels: head dim 64, a whole sequence."""
+    """Pinned configurations for each of its kernels: the head dims that published models have, a whole sequence."""
     if cell.form != "causal":
         return "linear attention is causal and takes no mask"
     if cell.dtype not in HALVES:
         return "its chunked kernels do not support float32; bfloat16 is asked for"
-    return None if cell.head_dim == 64 else "one pinned configuration is run: head dim 64"
+    pinned = LINEAR_HEAD_DIMS[cell.backend]
+    words = " and ".join(str(dim) for dim in pinned)
+    return None if cell.head_dim in pinned else "pinned configurations are run: head dim {}".format(words)
 
 
 def _release(text: Optional[str]) -> Tuple[int, ...]:

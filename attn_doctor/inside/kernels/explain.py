@@ -150,7 +150,7 @@ def can_use(torch: Any, name: str, tensors: Tuple[Any, Any, Any, Any], call: Cal
     return takes, refusals([*(str(one.message) for one in caught), *said])
 
 
-_WARNING = re.compile(r"Warning: (.+?)(?: \(function \w+\))?$", re.MULTILINE)
+_WARNING = re.compile(r"Warning: (.+?)(?: \(function [\w()]+\))?$", re.MULTILINE)
 
 
 @contextlib.contextmanager

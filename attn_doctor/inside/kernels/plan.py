@@ -15,7 +15,6 @@ __all__ = ["Plan", "capability", "make"]
 
 #: Cells of one backend that is compiled when it is called: seconds each, and most of a minute where it tunes itself.
 _MOST_COMPILED = {"quick": 1, "full": 6}
-_MOST_COMPILED_LINEAR = {"quick": 1, "full": 1}
 _QUICK_HEAD_DIMS = (128, 64)
 
 
@@ -77,9 +76,10 @@ def make(
         chosen = few
         if mode == "full":
             chosen = [*few, *(cell for cell in matrix.thorough(offered) if cell not in set(few))]
+        if backend.linear:
+            chosen = [cell for cell in offered if (cell.dtype, cell.direction) == (offered[0].dtype, "train")]
         if backend.compiled:
-            most = (_MOST_COMPILED_LINEAR if backend.linear else _MOST_COMPILED)[mode]
-            few = chosen = chosen[:most] if mode == "full" or named else []
+            few = chosen = chosen[: _MOST_COMPILED[mode]] if mode == "full" or named else []
         few, chosen = (
             [dataclasses.replace(c, variant=v) for c in part for v in backend.variants] for part in (few, chosen)
         )

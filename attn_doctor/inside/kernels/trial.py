@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from ..torch_facts import last_line
-from . import problems, speed, truth
+from . import contracts, problems, speed, truth
 from .cells import Cell
 from .registry import Backend
 
@@ -25,7 +25,8 @@ class ContextLost(Exception):
 def attempt(
     cell: Cell, backend: Backend, device: str, seed: int, ceiling: Optional[Dict[str, float]]
 ) -> Dict[str, Any]:
-    """What came of it. outcome: right, wrong, refused (it raised), crashed (it broke the GPU's context), no memory."""
+    """What came of it. outcome: right, wrong, refused or not offered (it raised), crashed (it broke the GPU's context),
+    no memory."""
     started = time.monotonic()
     result: Dict[str, Any] = {}
     try:
@@ -34,7 +35,10 @@ def attempt(
         result = {"outcome": "no memory", "reason": last_line(error)[:_LONGEST]}
     except Exception as error:  # noqa: BLE001
         lost = _lost(error, device)
-        result = {"outcome": "crashed" if lost else "refused", "reason": _words(error), "context_lost": lost}
+        outcome = "crashed" if lost else "refused"
+        if any(words in str(error) for words in contracts.OWN_WORDS):
+            outcome = "not offered"
+        result = {"outcome": outcome, "reason": _words(error), "context_lost": lost}
     result["seconds"] = round(time.monotonic() - started, 4)
     return result
 
