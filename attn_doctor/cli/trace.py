@@ -128,7 +128,8 @@ def trace(
     met = tuple(recipe for recipe in picked if recipe.for_each in _MET or any(n.kind == "trace" for n in recipe.asks()))
     diagnosis = judge(facts, met)
     status = exit_status.of(diagnosis, fail_on=fail_on, strict=False)
-    if traced.trace.outcome in ("could not run", "raised") and status == exit_status.Status.HEALTHY:
+    ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
+    if ended_early and status == exit_status.Status.HEALTHY:
         status = exit_status.Status.COULD_NOT_EXAMINE
     report = Report(
         command="trace",

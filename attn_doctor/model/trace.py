@@ -177,7 +177,10 @@ class Trace:
     counterfactual: str
     """How the latent promotions were looked for, in words; empty for a clean run."""
     failure: Failure | None
+    launches: int
+    """How many sorts of Triton launches were met."""
     kernels: tuple[KernelVerdict, ...]
+    """What becomes of them on the GPU, where they were compiled for it."""
     error_kind: str
     error: str
     """One sentence that also says how far the run came; empty when nothing went wrong."""

@@ -254,7 +254,7 @@ TERMS: tuple[Term, ...] = (
         ("attention.*.head_dim", _I, "head dimension"),
         ("attention.*.autocast", _T, "dtype that autocast casts to around the call"),
         ("attention.*.all_along", _B, "the blamed operands had their dtype since their projection"),
-        ("attention.*.broken", _TS, "what of the kernel's contract the call does not keep"),
+        ("attention.*.broken", _TS, "what the kernel demands and the call does not meet, each after `not met: `"),
         ("attention.*.error", _T, "what the kernel says to it"),
         ("attention.*.stand_in", _T, "what stood in for the kernel"),
         ("attention.*.calls", _I, "how many calls are alike"),

@@ -91,7 +91,7 @@ def _note_call(notes: Notes, number: int, call: AttentionCall, how: str) -> None
     notes.known_or_absent(own + "head_dim", call.head_dim, how)
     notes.known_or_absent(own + "autocast", call.autocast, how)
     notes.known(own + "all_along", bool(blamed) and all(one.all_along for one in blamed), how)
-    notes.known_or_absent(own + "broken", tuple(one.words for one in call.broken), how)
+    notes.known_or_absent(own + "broken", tuple(f"not met: {one.words}" for one in call.broken), how)
     notes.known_or_absent(own + "error", call.error or None, how)
     notes.known_or_absent(own + "stand_in", call.stand_in or None, how)
     notes.known(own + "calls", call.calls, how)

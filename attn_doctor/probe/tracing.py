@@ -54,6 +54,7 @@ def run_trace(
     answer = _read(answers / "trace.json")
     if answer is None:
         answer = _cut_short(_read(answers / "progress.json"), completed, timeout, target)
+    _add_last_words(answer, completed)
     try:
         trace = trace_1.read(answer, _read(answers / "kernels.json"))
     except (KeyError, TypeError) as error:
@@ -61,6 +62,14 @@ def run_trace(
             f"the tracer's answer cannot be read: {type(error).__name__}: {error}", about=str(target.python)
         ) from None
     return Traced(trace=trace, answer=answer, stdout=completed.stdout)
+
+
+def _add_last_words(answer: dict[str, Any], completed: Completed) -> None:
+    """A program that ends itself says why on standard error, which is not the report's."""
+    error = answer.get("error") or {}
+    lines = completed.stderr.strip().splitlines()
+    if error.get("kind") == "exit" and lines:
+        error["words"] = f"{error['words']}; its last words: {lines[-1].strip()[:300]}"
 
 
 def _read(file: Path) -> dict[str, Any] | None:

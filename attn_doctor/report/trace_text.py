@@ -32,11 +32,26 @@ def write(trace: Trace, console: Console, *, verbose: bool) -> None:
         console.print("no attention call was seen: this is no clean bill")
     for call in trace.calls:
         _call(call, trace, console, verbose=verbose)
+    _kernels(trace, console, verbose=verbose)
     if trace.error:
         _whole(console, Text(trace.error, style="bold"))
     for words in trace.not_simulated if verbose else ():
         console.print(Text(f"not simulated: {words}", style="dim"))
     console.print()
+
+
+def _kernels(trace: Trace, console: Console, *, verbose: bool) -> None:
+    """What became of the Triton kernels: findings speak of those that do not compile, this of all."""
+    if trace.launches and not trace.kernels and trace.rules.startswith("no GPU"):
+        number = "1 Triton kernel was" if trace.launches == 1 else f"{trace.launches} Triton kernels were"
+        console.print(Text(f"{number} launched into nothing: --kernels compiles them for that GPU", style="dim"))
+    if not trace.kernels:
+        return
+    good = [one for one in trace.kernels if one.outcome == "compiles"]
+    console.print()
+    console.print(f"{len(good)} of {len(trace.kernels)} Triton kernels compile for {trace.kernels[0].gpu}")
+    for one in trace.kernels if verbose else [one for one in trace.kernels if one not in good]:
+        _whole(console, Text(f"  {one.outcome}  {one.kernel}  {one.call_site}"))
 
 
 def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool) -> None:

@@ -43,6 +43,7 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         promotions=tuple(_promotion(one) for one in answer["promotions"]),
         counterfactual=counterfactual.get("words") or "",
         failure=_failure(answer["failure"], error),
+        launches=len(answer["launches"]),
         kernels=tuple(_kernel(one) for one in (kernels or {}).get("verdicts", ())),
         error_kind=error.get("kind") or "",
         error=error.get("words") or "",

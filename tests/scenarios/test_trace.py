@@ -133,6 +133,65 @@ def test_a_program_of_ones_own(folder: Path) -> None:
     assert "fp32-promoted-before-kernel" in {found["id"] for found in json.loads(ended.stdout)["findings"]}
 
 
+ENDING = """
+import sys
+import torch
+import torch.nn.functional as F
+
+x = torch.randn(1, 2, 4, 8, device="cuda")
+F.scaled_dot_product_attention(x, x, x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "says"),
+    [
+        ("sys.exit()", 0, "clean  scaled_dot_product_attention"),
+        ("sys.exit(0)", 0, "nothing wrong found"),
+        ("sys.exit('no data')", 3, "the program called exit('no data')"),
+        ("import os; os._exit(5)", 3, "the traced run ended with status 5; until then it came through"),
+        ("import os; os.abort()", 3, "the traced run was ended by SIGABRT; until then it came through"),
+        ("import time; time.sleep(1000)", 3, "the traced run took longer than 8 s; until then it came through"),
+        ("raise KeyError('x')", 3, "model raised after"),
+    ],
+)
+def test_how_a_program_ends(folder: Path, last: str, status: int, says: str) -> None:
+    """A program that ends well is finished; of any other it is told how it ended and what was seen until then."""
+    (folder / "ending.py").write_text(ENDING + last + "\n")
+    ended = trace(folder, "--timeout", "8" if "sleep" in last else "60", "--", "ending.py")
+
+    assert (ended.returncode, ended.stderr) == (status, "")
+    assert says in ended.stdout
+    assert "clean  scaled_dot_product_attention" in ended.stdout
+    assert ("No verdict" in ended.stdout) == (status == 3)
+
+
+def test_arguments_that_a_program_refuses(folder: Path) -> None:
+    """What the program itself said to its arguments is passed on."""
+    (folder / "strict.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n")
+    ended = trace(folder, "--", "strict.py", "--nope")
+
+    assert ended.returncode == 3
+    assert "its last words: strict.py: error: unrecognized arguments: --nope" in ended.stdout
+
+
+def test_sdpa_on_another_gpu(folder: Path) -> None:
+    """A call that falls to math on that GPU says so and why the others refuse; in JSON as a fact too."""
+    (folder / "falls.py").write_text(
+        "import torch\nimport torch.nn.functional as F\n\n\ndef build():\n"
+        "    q = torch.randn(1, 2, 8, 16, dtype=torch.bfloat16)\n"
+        "    return lambda: F.scaled_dot_product_attention(q, q, q)\n"
+    )
+    said = trace(folder, "falls.py:build", "--gpu", "t4").stdout
+    report = json.loads(trace(folder, "falls.py:build", "--gpu", "t4", "--json").stdout)
+
+    assert "SDPA takes math on" in said
+    assert "not flash: Flash attention only supports gpu architectures in the range [sm80" in said
+    assert report["facts"]["attention.0.backend"]["value"] == "math"
+    assert len(report["facts"]["attention.0.backend_refused"]["value"]) == 3
+    assert "SDPA takes" not in trace(folder, "falls.py:build", "--gpu", "a100").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

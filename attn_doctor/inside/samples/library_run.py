@@ -44,7 +44,7 @@ def run(
     faulthandler.register(signal.SIGALRM, file=2, all_threads=False, chain=True)
     if device is not None:
         torch.cuda.set_device(device["index"])
-    with _first_configuration() if device is not None else _one_place():
+    with _first_configuration() if device is not None else contextlib.nullcontext():
         for sample in samples:
             tell({"started": sample.name})
             signal.setitimer(signal.ITIMER_REAL, timeout)
@@ -107,23 +107,6 @@ def _prepare(scratch: str) -> None:
     }.items():
         os.environ[name] = value
     torch.set_num_threads(1)
-
-
-@contextlib.contextmanager
-def _one_place() -> Iterator[None]:
-    """The tracer does not tell CPU and GPU tensors apart: a sample mixes none.
-
-    Where it does, a layer that makes a tensor on the device of its own parameters, before it was ever moved to a GPU,
-    is taken to mix them (RWKV7 of flash-linear-attention 0.2.2), and so are gradients that autograd makes itself.
-    """
-    from ..trace.places import Places  # noqa: TID252
-
-    before = Places.active
-    Places.active = property(lambda self: False)  # type: ignore[misc,assignment]
-    try:
-        yield
-    finally:
-        Places.active = before  # type: ignore[misc]
 
 
 @contextlib.contextmanager

@@ -11,15 +11,28 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Any, Callable, Dict, List
+import types
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 
+from ..virtual_gpu.triton_driver import version_of
 from . import frames
 from .places import CPU, GPU, Places
 
 _NOT_TOLD_APART = "tensors on the CPU and on the GPU are not told apart here: where both meet in one op, a GPU raises"
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+
+
+_CUDA_OF_WHEELS = (
+    ((2, 15), "13.2"),
+    ((2, 11), "13.0"),
+    ((2, 8), "12.8"),
+    ((2, 7), "12.6"),
+    ((2, 5), "12.4"),
+    ((0, 0), "12.1"),
+)
+"""First release, and the CUDA that the default wheels of it and of those after it are built for."""
 
 
 def _from_torch(depth: int) -> bool:
@@ -52,6 +65,9 @@ class Redirect:
                 if hasattr(cuda, name):
                     _put(undo, cuda, name, value)
             _put(undo, torch, "Generator", _generator(torch.Generator))
+            if torch.version.cuda is None and torch.version.hip is None:
+                # Only of a CPU build: libraries take it for proof that there is no NVIDIA GPU.
+                _put(undo, torch.version, "__class__", _Version)
             _put(undo, torch, "set_default_device", self._default_device(torch.set_default_device))
             context = sys.modules.get("torch.utils._device") or __import__("torch.utils._device").utils._device
             _put(undo, context.DeviceContext, "__init__", self._device_context(context.DeviceContext.__init__))
@@ -195,6 +211,17 @@ class Redirect:
         if asked is not None and torch.device(asked).type == "cpu" and self.places.active:
             return self.places.moved(args[0], CPU, out)
         return out
+
+
+class _Version(types.ModuleType):
+    """torch.version of a CPU build: to the traced code it names the CUDA that its twin on the GPU node is built for."""
+
+    @property
+    def cuda(self) -> Optional[str]:
+        if _from_torch(2):
+            return None
+        release = version_of(str(torch.__version__))
+        return next(cuda for first, cuda in _CUDA_OF_WHEELS if release >= first)
 
 
 class _CUDAGraph:

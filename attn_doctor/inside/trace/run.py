@@ -264,6 +264,7 @@ class _Watcher:
 
     def __init__(self, session: Session, request: Dict[str, Any], on_progress: Any) -> None:
         self.session = session
+        self.request = request
         self.on_progress = on_progress
         self.script = request.get("kind") == "script"
         self.calls = request.get("calls")
@@ -274,25 +275,27 @@ class _Watcher:
         now = time.monotonic()
         if self.on_progress is not None and (record.broken or now - self._told > 1.0):
             self._told = now
-            self.on_progress(partial(recording))
+            self.on_progress(partial(recording, self.request, self.session.rules))
         if self.calls and recording.attention.total >= int(self.calls):
             raise StopTrace("{} attention calls were seen".format(self.calls))
         if self.script and record.broken:
             raise StopTrace("the first broken attention call")
 
 
-def partial(recording: Recording) -> Dict[str, Any]:
+def partial(recording: Recording, request: Dict[str, Any], rules: Rules) -> Dict[str, Any]:
     """What is known so far, should the process die before the answer is written."""
     promotions = result.Promotions()
-    attention = [result.describe(r, promotions) for r in recording.records if r.broken]
-    return {
-        "schema": SCHEMA,
-        "outcome": "under way",
-        "verdict": result.worst(recording.records),
-        "progress": recording.progress(),
-        "attention": attention,
-        "promotions": promotions.found,
-    }
+    answer = _empty(request)
+    answer["entry"]["words"] = "{} {}".format(request.get("kind"), request.get("target"))
+    return dict(
+        answer,
+        outcome="under way",
+        rules=rules.as_json(),
+        verdict=result.worst(recording.records),
+        progress=recording.progress(),
+        attention=[result.describe(r, promotions) for r in recording.records],
+        promotions=promotions.found,
+    )
 
 
 def _fill(answer: Dict[str, Any], recording: Recording, rules: Rules) -> None:
@@ -301,6 +304,9 @@ def _fill(answer: Dict[str, Any], recording: Recording, rules: Rules) -> None:
     answer["progress"] = recording.progress()
     answer["launches"] = recording.launches.seen
     error = recording.error
+    script = answer["entry"]["kind"] == "script"
+    if script and isinstance(error, SystemExit) and error.code in (None, 0):
+        error = None  # how many programs end
     if error is None:
         answer["outcome"] = "stopped" if recording.stopped else "finished"
         return
@@ -310,6 +316,9 @@ def _fill(answer: Dict[str, Any], recording: Recording, rules: Rules) -> None:
     answer["error"] = _error(_kind_of(error, own, failed), error, recording)
     if failed is not None and failed["error"] is error and own is None:
         answer["failure"] = result.failure(failed)
+
+
+_ABOUT_DTYPES = re.compile(r"dtype|scalar type|(input|weight|bias) type|\bHalf\b|BFloat16", re.IGNORECASE)
 
 
 def _kind_of(error: BaseException, own: Optional[Record], failed: Any) -> str:
@@ -334,7 +343,7 @@ def _kind_of(error: BaseException, own: Optional[Record], failed: Any) -> str:
     if "same device" in text or "expected device" in text or "is on cpu" in text:
         return "wrong device"
     operands = failed["operands"] if failed is not None and failed["error"] is error else []
-    if len({node.dtype for node, _ in operands}) > 1 and "dtype" in text:
+    if len({node.dtype for node, _ in operands}) > 1 and _ABOUT_DTYPES.search(text):
         return "dtype mismatch"
     return "model raised"
 

@@ -114,7 +114,7 @@ def cached():
     cache = torch.zeros(2, 4, 8, 8)
 
     def between(m, q, k, v):
-        filled = cache.clone()
+        filled = cache.clone().to(q.device)
         filled.copy_(k)
         return q, filled, v
 
@@ -123,7 +123,7 @@ def cached():
 
 def masked(kind="float32"):
     def between(m, q, k, v):
-        mask = torch.zeros(8, 8, dtype=getattr(torch, kind))
+        mask = torch.zeros(8, 8, dtype=getattr(torch, kind), device=q.device)
         return q, k, v, mask
 
     return _model(between, dtype=torch.float16)

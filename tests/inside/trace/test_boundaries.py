@@ -21,6 +21,8 @@ from tests.inside.trace.conftest import MODELS, Tracer, operand
 def test_met(traced, factory, name, verdict):
     """Each way of calling attention is one entry with its name and verdict."""
     answer = traced(factory, stand_ins=["flash_attn", "xformers"])
+    if "No module named 'torch.nn.attention.flex_attention'" in str(answer["error"]):
+        pytest.skip("this torch has no flex attention")
 
     assert [(call["name"], call["verdict"]) for call in answer["attention"]] == [(name, verdict)]
 
