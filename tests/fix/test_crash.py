@@ -91,8 +91,8 @@ def test_without_copies_and_without_the_old_release(scene: Scene) -> None:
     after = scene.state()
     with pytest.raises(UndoFailed, match=r"--no-stash.*kernels==1\.0"):
         undo.undo(outcome.run)
-    assert {name: seen for name, seen in scene.state().items() if "site-packages" in name} == {
-        name: seen for name, seen in after.items() if "site-packages" in name
+    assert {name: seen for name, seen in scene.state().items() if "site-packages/kernels" in name} == {
+        name: seen for name, seen in after.items() if "site-packages/kernels" in name
     }
 
 
