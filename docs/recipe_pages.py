@@ -153,22 +153,24 @@ def _remedy(remedy: RecipeRemedy) -> str:
     return "\n".join(lines)
 
 
-_FLAGS = (
-    ("no_deps", " --no-deps"),
-    ("no_cache", " --no-cache-dir"),
-    ("no_build_isolation", " --no-build-isolation"),
-    ("force_reinstall", " --force-reinstall"),
-)
-
-
 def _action(kind: str, arguments: dict[str, str | bool | tuple[str, ...]]) -> Iterator[str]:
     if kind == "install-packages":
         requirements = arguments["requirements"]
         assert isinstance(requirements, tuple)
-        flags = "".join(flag for key, flag in _FLAGS if arguments.get(key))
+        flags = "".join(
+            flag
+            for key, flag in (
+                ("no_deps", " --no-deps"),
+                ("no_cache", " --no-cache-dir"),
+                ("force_reinstall", " --force-reinstall"),
+                ("no_build_isolation", " --no-build-isolation"),
+            )
+            if arguments.get(key)
+        )
         yield f"Installs {_code(' '.join(requirements))}{f' with `{flags.strip()}`' if flags else ''}."
     elif kind == "install-wheel":
-        yield f"Installs the published wheel of {arguments['package']} that fits (computed, or named with `--wheel`)."
+        asked = f"{arguments['package']}{arguments.get('version', '')}"
+        yield f"Installs the wheel of {_code(asked)} that its authors publish for the node."
     elif kind == "set-environment":
         yield f"Sets `{arguments['name']}={arguments['value']}`."
     elif kind == "set-config":
