@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from attn_doctor.fleet.extract import LARGEST, report_of
 from attn_doctor.fleet.reading import Heard, check_sources, read, stream
 from attn_doctor.model.fleet import NodeReport, Unreadable
 from attn_doctor.wire import chunks
-from tests.fleet.reports import line, report
+from tests.fleet.reports import MANY, line, report
 
 NODES = [f"n{number}" for number in range(1, 6)]
 
@@ -75,8 +76,13 @@ def nodes_in(text: bytes) -> tuple[list[str], list[Unreadable]]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_is_known_by_itself(form: str) -> None:
-    """The same reports come out of each."""
-    assert nodes_in(FORMS[form]([report(node) for node in NODES])) == (NODES, [])
+    """The same reports come out of each, to the last character."""
+    reports = [report(node, **MANY) for node in NODES]
+    arrivals = list(stream(FORMS[form](reports).splitlines(keepends=True), "a pipe", Heard()))
+    whole = sorted((one for one in arrivals if isinstance(one, NodeReport)), key=lambda one: one.node)
+
+    assert len(arrivals) == len(NODES)
+    assert [replace(one, task=None) for one in whole] == [report_of(line(one), source="") for one in reports]
 
 
 @pytest.mark.parametrize("form", FORMS)

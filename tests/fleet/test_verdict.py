@@ -104,6 +104,13 @@ class TestOddOnes:
 
         assert verdict(nodes).exit_status == 0
 
+    def test_who_could_not_look_has_no_vote(self) -> None:
+        """Two of three could not: the third is not outvoted by them, and they are not fit."""
+        odd = {name: report(name, gpu_count={"unknown": name}) for name in ("n01", "n03")}
+        answer = verdict(fleet(3, **odd))
+
+        assert (answer.exit_status, answer.nodes_in(State.UNSURE)) == (3, ("n01", "n03"))
+
     def test_no_majority(self) -> None:
         """Two against two: both are shown and nobody is called right."""
         odd = {name: report(name, **{"packages.torch": "2.12.1"}) for name in ("n02", "n04")}
@@ -313,6 +320,17 @@ class TestOther:
 
         assert verdict([odd]).exit_status == 1
 
+    def test_what_gated_on_the_node_gates(self) -> None:
+        """A warning where it was asked to fail on warnings; and a status of 1 that nothing explains."""
+        asked = found(report("n01"), severity="warning")
+        asked["summary"]["exit_status"] = 1
+        unexplained = report("n02")
+        unexplained["summary"]["exit_status"] = 1
+        answer = verdict([asked, unexplained, found(report("n03"), severity="warning")])
+
+        assert answer.nodes_in(State.FAILS) == ("n01", "n02")
+        assert {one.nodes for one in answer.failing} == {("n01",), ("n02",)}
+
     def test_accepted_findings_do_not_gate(self) -> None:
         """Somebody lives with them."""
         known = found(report("n01"))
@@ -388,7 +406,15 @@ def fleets(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Up to 9 nodes, some odd, some ill, some reporting twice."""
     reports = []
     for number in range(draw(st.integers(1, 9))):
-        one = report(f"n{number}", **draw(st.one_of(st.just({}), st.just({}), _ODDITY)))
+        odd = draw(st.one_of(st.just({}), st.just({}), _ODDITY))
+        # Each node has its own reason for what it could not look at.
+        one = report(
+            f"n{number}",
+            **{
+                name: {"unknown": f"reason {number}"} if isinstance(value, dict) else value
+                for name, value in odd.items()
+            },
+        )
         if draw(st.integers(0, 4)) == 0:
             one = found(one, severity=draw(st.sampled_from(["error", "warning"])))
         reports.append(one)
