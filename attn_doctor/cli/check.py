@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 
 from attn_doctor import __version__
-from attn_doctor.cli import started
+from attn_doctor.cli import kernels_command, started
 from attn_doctor.cli.delivery import CheckFormat, Delivery
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.kernels_command import Mode
 from attn_doctor.cli.node_side import examined_once
 from attn_doctor.cli.shared import as_if, each, examined, identify, names, progress
 from attn_doctor.cookbook import accepted, shelf
@@ -51,6 +52,34 @@ def check(
     samples: Annotated[
         bool, typer.Option("--samples/--no-samples", help="Run tiny samples of the installed libraries.")
     ] = True,
+    kernels: Annotated[
+        Mode | None,
+        typer.Option("--kernels", help="Run every attention kernel on every GPU and hold it against float64 there."),
+    ] = None,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="With --kernels: this kernel only, or your own as module:function. Repeatable."
+        ),
+    ] = None,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(metavar="bf16|fp16|fp32", help="With --kernels: this dtype only. Repeatable."),
+    ] = None,
+    kernels_budget: Annotated[
+        float | None,
+        typer.Option(min=1.0, metavar="SECONDS", help="With --kernels: time for each GPU; 20 for quick, 90 for full."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**31 - 1, help="With --kernels: the seed of a run to repeat.")
+    ] = None,
+    explain_sdpa: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CALL",
+            help="Say which backend SDPA picks, and why not the others: 'q=2x32x4096x128:bf16 causal train'.",
+        ),
+    ] = None,
     config: Annotated[
         list[Path] | None,
         typer.Option(
@@ -129,6 +158,18 @@ def check(
         masked=not show_names,
     )
 
+    tried = kernels_command.asked(kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick)
+    if explain_sdpa is not None:
+        from attn_doctor.cli import sdpa_command
+
+        return sdpa_command.run(
+            explain_sdpa,
+            python=python,
+            gpu=None if gpu is None else named_gpu(gpu),
+            as_json=delivery.form is CheckFormat.JSON,
+            timeout=timeout,
+        )
+
     def picked() -> tuple[Recipe, ...]:
         chosen = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
         assume(FactSet(), each(assumption))
@@ -158,6 +199,12 @@ def check(
                 virtual_gpu=None if named is None else asdict(named),
             )
             facts = examine(target, wanted, folder=folder, say=say, asked=asked)
+            kernels_answer = None
+            if tried is not None:
+                # After everything else: what runs beside a kernel would be in its times.
+                kernels_answer, facts = kernels_command.run(
+                    tried, facts, target, gpu=named, timeout=timeout, folder=folder, say=say
+                )
         identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
         facts = as_if(facts, named, each(assumption))
         diagnosis = accept(judge(facts, judged_by), acceptances, today=datetime.now(timezone.utc).date())
@@ -172,6 +219,7 @@ def check(
             exit_status=int(exit_status.of(diagnosis, fail_on=fail_on, strict=strict)),
             facts=facts,
             identity=identity,
+            kernels=kernels_answer,
         )
 
     delivery.prepare()

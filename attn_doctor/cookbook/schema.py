@@ -131,7 +131,18 @@ class _Question(_Table):
     fact: Name
     for_each: (
         Literal[
-            "gpu", "extension", "import", "sample", "config", "package", "promotion", "attention", "kernel", "patch"
+            "gpu",
+            "extension",
+            "import",
+            "sample",
+            "config",
+            "package",
+            "promotion",
+            "attention",
+            "kernel",
+            "cell",
+            "speed",
+            "patch",
         ]
         | None
     ) = None

@@ -158,7 +158,7 @@ def kind_of(conditions: Iterable[Condition]) -> str | None:
 
 
 #: Kinds whose facts show trouble itself; versions and capabilities only imply it.
-_SHOWING = frozenset({"import", "sample", "config", "promotion", "attention", "kernel", "trace"})
+_SHOWING = frozenset({"import", "sample", "config", "promotion", "attention", "kernel", "trace", "cell", "speed"})
 
 
 def _shown(evidence: tuple[Fact, ...]) -> bool:

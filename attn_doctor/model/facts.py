@@ -59,8 +59,13 @@ PLURAL_KINDS = frozenset(
         "attention",
         "kernel",
         "patch",
+        "cell",
+        "speed",
     }
 )
+
+#: Kinds that are looked at when a person asks for it (`--kernels`), and leave no question open otherwise.
+ON_REQUEST = frozenset({"cell", "speed"})
 
 #: The attribute that tells whether one member of a plural kind could be looked at.
 LEADING: Mapping[str, str] = {
@@ -74,6 +79,8 @@ LEADING: Mapping[str, str] = {
     "attention": "verdict",
     "kernel": "outcome",
     "patch": "path",
+    "cell": "outcome",
+    "speed": "matmul_tflops",
 }
 
 
@@ -167,6 +174,8 @@ class FactSet(Mapping[FactName, Fact]):
         # once (LEADING), and unknown where it could not look, or where several probes contribute.
         listing = self._facts.get(FactName("listed", "", name.kind))
         if listing is None:
+            if name.kind in ON_REQUEST or (name.kind == "listed" and name.attribute in ON_REQUEST):
+                return Unknown("not asked for (--kernels)", asked=False)
             return Unknown("not examined")
         if isinstance(listing.state, Unknown):
             return listing.state

@@ -68,6 +68,8 @@ class Report:
     """Of `trace` only; reports read back from JSON have it as `trace_answer` alone."""
     trace_answer: Mapping[str, Any] | None = field(default=None, repr=False)
     """The tracer's own answer, format trace/1, passed on as it is."""
+    kernels: Mapping[str, Any] | None = field(default=None, repr=False)
+    """Of `check --kernels` only: every trial, format kernels/1 (probe/kernels.py)."""
     logs: tuple[LogRead, ...] = ()
     """Of `explain` only."""
     looked_for: tuple[str, ...] = ()

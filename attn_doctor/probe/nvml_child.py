@@ -1,7 +1,8 @@
 """Asks NVML about every GPU and writes the answer to a file. Runs as a process of its own: a stuck driver call
 cannot be interrupted in any other way.
 
-    python nvml_child.py ANSWER.json
+    python nvml_child.py ANSWER.json          what each GPU is
+    python nvml_child.py ANSWER.json state    and how it is doing: clocks, throttling, power, errors, load
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 
-def main(file: str) -> None:
+def main(file: str, what: str = "") -> None:
     """Writes {"outcome": "ok" | "no library" | "error", ...}."""
     sys.path.pop(0)  # this folder, whose file names are no modules of the person's
-    answer = _ask()
+    answer = _ask(with_state=what == "state")
     with open(file + ".part", "w") as handle:  # noqa: PTH123
         json.dump(answer, handle)
     os.replace(file + ".part", file)  # noqa: PTH105
 
 
-def _ask() -> dict[str, Any]:
+def _ask(*, with_state: bool) -> dict[str, Any]:
     try:
         import pynvml
     except ImportError as error:
@@ -38,13 +39,13 @@ def _ask() -> dict[str, Any]:
             "outcome": "ok",
             "driver": _text(pynvml.nvmlSystemGetDriverVersion()),
             "cuda": _or_none(pynvml, lambda: pynvml.nvmlSystemGetCudaDriverVersion_v2()),
-            "gpus": [_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())],
+            "gpus": [_gpu(pynvml, index, with_state) for index in range(pynvml.nvmlDeviceGetCount())],
         }
     except pynvml.NVMLError as error:
         return {"outcome": "error", "message": str(error)}
 
 
-def _gpu(pynvml: Any, index: int) -> dict[str, Any]:
+def _gpu(pynvml: Any, index: int, with_state: bool) -> dict[str, Any]:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     except pynvml.NVMLError as error:
@@ -63,6 +64,53 @@ def _gpu(pynvml: Any, index: int) -> dict[str, Any]:
         "compute_capability": f"{capability[0]}.{capability[1]}" if capability else None,
         "memory_mib": memory // 2**20 if memory else None,
         "mig": None if mig is None else "on" if mig else "off",
+        **(_state(pynvml, handle, ask) if with_state else {}),
+    }
+
+
+#: https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
+_THROTTLING = {
+    0x2: "application clocks are set",
+    0x4: "software power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+    0x100: "display clocks are set",
+}
+
+
+def _state(pynvml: Any, handle: Any, ask: Callable[[Callable[[], Any]], Any]) -> dict[str, Any]:
+    reasons = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+    if reasons is None:
+        reasons = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    used = ask(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    power = ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
+    limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    usual = ask(lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle))
+    rows = ask(lambda: pynvml.nvmlDeviceGetRemappedRows(handle))
+    return {
+        "clock_mhz": ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        "max_clock_mhz": ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        "memory_clock_mhz": ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
+        "throttle_reasons": None if reasons is None else [w for bit, w in _THROTTLING.items() if reasons & bit],
+        "power_watts": None if power is None else power // 1000,
+        "power_limit_watts": None if limit is None else limit // 1000,
+        "power_default_watts": None if usual is None else usual // 1000,
+        "temperature": ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        "ecc_errors": ask(
+            lambda: pynvml.nvmlDeviceGetTotalEccErrors(
+                handle, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+            )
+        ),
+        "remapped_rows": None
+        if rows is None
+        else {"corrected": rows[0], "uncorrected": rows[1], "pending": bool(rows[2]), "failed": bool(rows[3])},
+        "utilization": ask(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        "memory_used_mib": None if used is None else used // 2**20,
+        "processes": None if processes is None else len(processes),
     }
 
 
@@ -78,4 +126,4 @@ def _text(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:3])

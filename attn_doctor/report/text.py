@@ -31,6 +31,10 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
         from attn_doctor.report import trace_text  # rich's tables, for nobody else
 
         trace_text.write(report.trace, console, verbose=verbose)
+    if report.kernels is not None:
+        from attn_doctor.report import kernels_text
+
+        kernels_text.write(report.kernels, console, verbose=verbose)
     for finding in report.diagnosis.findings:
         out.finding(finding)
     out.questions(report)

@@ -86,6 +86,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "not_asked": list(diagnosis.not_asked),
         "facts": {str(fact.name): _fact(fact) for fact in report.facts.values()},
         **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
+        **({"kernels": dict(report.kernels)} if report.kernels is not None else {}),
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
         **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
@@ -239,6 +240,7 @@ def from_json(written: dict[str, Any]) -> Report:
         exit_status=written["summary"]["exit_status"],
         facts=FactSet(_read_fact(name, fact) for name, fact in written["facts"].items()),
         trace_answer=written.get("trace"),
+        kernels=written.get("kernels"),
         logs=tuple(
             LogRead(**{key: one[key] for key in ("name", "lines", "failures", "unknown_line", "unknown", "note")})
             for one in written.get("logs", ())

@@ -158,9 +158,18 @@ def _sdpa_backend(choice: Any) -> List[Clause]:
 
 
 def flash_attn_2(
-    operands: Operands, version: str, capability: Tuple[int, int], backward: bool = False, dropout: float = 0.0
+    operands: Operands,
+    version: str,
+    capability: Tuple[int, int],
+    backward: bool = False,
+    dropout: float = 0.0,
+    starts: Tuple[Any, ...] = (),
 ) -> List[Clause]:
-    """flash_attn 2.x, in the order of its C++ checks; the first that fails is the one that is raised."""
+    """flash_attn 2.x, in the order of its C++ checks; the first that fails is the one that is raised.
+
+    starts: cu_seqlens_q and cu_seqlens_k of the varlen functions. Held against the kernels themselves by
+    tests/inside/trace/test_flash_attn_recorded.py.
+    """
     q, k, v = (operands[r] for r in "qkv")
     release = _version(version)
     major, minor = capability
@@ -201,6 +210,9 @@ def flash_attn_2(
             _pair(operands, "v"),
         )
     )
+    for name, start in zip(("cu_seqlens_q", "cu_seqlens_k"), starts):
+        right = getattr(start, "dtype", torch.int32) == torch.int32
+        clauses.append(Clause(name + " is int32", right, RAISES, name + " must have dtype int32"))
     dim = q.head_dim
     if isinstance(dim, int):
         clauses.append(
@@ -218,6 +230,16 @@ def flash_attn_2(
                 Clause("the backward pass fits this GPU at this head dimension", False, RAISES, limited, ("q",))
             )
     clauses.extend(_heads(operands))
+    if isinstance(dim, int) and isinstance(k.head_dim, int):
+        words = "k and v are as wide as q"
+        shape = "k must have shape (batch_size, seqlen_k, num_heads_k, head_size)"
+        clauses.append(Clause(words, k.head_dim == dim, RAISES, shape, ("k",)))
+    for role, name in (("new_k", "Key"), ("new_v", "Value")):
+        if role in operands:
+            message = name + " must have the same dtype as query"
+            clauses.append(
+                Clause(role + " has the dtype of q", operands[role].dtype == q.dtype, RAISES, message, (role,))
+            )
     return clauses
 
 

@@ -134,10 +134,10 @@ def _efficient_offsets(asked: Asked) -> Reason:
 
 
 def _efficient_gqa(asked: Asked) -> bool:
-    """No in 2.9.1, yes on main in August 2026; the releases between were not read."""
-    if not asked.call.enable_gqa or asked.version < (2, 10):
+    """No in 2.9.1 and in 2.11 as an H200 answered, yes on main in August 2026; the releases between were not read."""
+    if not asked.call.enable_gqa or asked.version < (2, 12):
         return False
-    asked.doubts.append("from which release on the memory-efficient kernel takes enable_gqa is UNVERIFIED (2.9.1: no)")
+    asked.doubts.append("from which release on the memory-efficient kernel takes enable_gqa is UNVERIFIED (2.11: no)")
     return asked.version >= (2, 14)
 
 
@@ -186,10 +186,12 @@ def _cudnn_head_dim_limit(asked: Asked) -> int:
     query, value = asked.call.query.shape[-1], asked.call.value.shape[-1]
     if asked.version < (2, 9) or not hopper_or_blackwell or max(query, value) <= 128:
         return 128
-    if asked.version == (2, 9):
-        return 256 if asked.gpu.capability == (9, 0) and (asked.cudnn or 0) >= 91000 else 128
     if asked.version < (2, 15):
-        asked.doubts.append(f"cuDNN's head dim limit in torch {dotted(asked.version)} is UNVERIFIED")
+        # 2.9.1 as read; 2.11 as an H200 answered, with cuDNN 9.19.
+        hopper = asked.gpu.capability == (9, 0)
+        if asked.version > (2, 11) or not (hopper or asked.version == (2, 9)):
+            asked.doubts.append(f"cuDNN's head dim limit in torch {dotted(asked.version)} there is UNVERIFIED")
+        return 256 if hopper and (asked.cudnn or 0) >= 91000 else 128
     if (asked.cudnn or 0) > 92200:
         return 256
     return 192 if (query, value) == (192, 128) and (asked.cudnn or 0) >= 91100 else 128
@@ -214,6 +216,8 @@ def _cudnn_dropout(asked: Asked) -> Reason:
     if asked.call.dropout > 0 and asked.cudnn is not None and 91100 < asked.cudnn < 91400:
         return f"{asked.cudnn} cuDNN version does not support droppout in SDPA (9.11 - 9.13)."
     if (asked.call.dropout * 16) % 1:
+        if asked.version < (2, 12):
+            return None
         if asked.version < (2, 14):
             asked.doubts.append("from which release on cuDNN's dropout must be a multiple of 1/16 is UNVERIFIED")
             return None

@@ -53,7 +53,7 @@ def choose(call: Call, gpu: Gpu, torch_version: str, cudnn_version: Optional[int
     error = unfit(call, version)
     if error is not None:
         return Choice(backend=None, refused={}, certain=True, error=error)
-    cudnn = cudnn_version if cudnn_version is not None else _wheel_cudnn(version)
+    cudnn = cudnn_version if cudnn_version is not None else wheel_cudnn(version)
     refused: Dict[str, str] = {}
     doubts: Dict[str, List[str]] = {MATH: []}
     for backend, judge in (
@@ -154,7 +154,7 @@ def _prefers_cudnn(asked: Asked) -> bool:
     return asked.cudnn >= needed
 
 
-def _wheel_cudnn(version: Version) -> Optional[int]:
+def wheel_cudnn(version: Version) -> Optional[int]:
     """cuDNN of the release's default wheel on the registry, as its metadata pins it."""
     if version in ((2, 9), (2, 10)):
         return 91002

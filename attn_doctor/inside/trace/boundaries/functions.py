@@ -98,8 +98,10 @@ def contract_for(module: str, attention: Attention, kwargs: Dict[str, Any]) -> C
         return lambda o, a: contracts.flash_attn_3(o, conditions.capability, conditions.backward)
     if module.startswith("flash_attn"):
         dropout = float(kwargs.get("dropout_p") or 0.0)
+        names = ("cu_seqlens_q", "cu_seqlens_k") if "cu_seqlens_q" in kwargs else ("cu_seqlens",)
+        starts = tuple(kwargs[name] for name in names if kwargs.get(name) is not None)
         return lambda o, a: contracts.flash_attn_2(
-            o, conditions.flash_attn_version, conditions.capability, conditions.backward, dropout
+            o, conditions.flash_attn_version, conditions.capability, conditions.backward, dropout, starts
         )
     if module.startswith("xformers"):
         return lambda o, a: contracts.xformers(o)

@@ -1,0 +1,107 @@
+"""`check --kernels`: its options read, its trials run, its facts put beside the others."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.cookbook.gpus import NamedGpu
+from attn_doctor.errors import BadInput
+from attn_doctor.machine.target import Target
+from attn_doctor.model.facts import FactSet
+from attn_doctor.probe import kernel_facts, kernels
+from attn_doctor.probe.known_kernels import BACKENDS, DTYPES
+
+
+class Mode(str, Enum):
+    """How much is tried."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+def asked(
+    mode: Mode | None,
+    backends: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    budget: float | None,
+    seed: int | None,
+    *,
+    quick: bool,
+) -> kernels.Asked | None:
+    """What was asked for, or None.
+
+    Raises BadInput for names that are unknown and for options that contradict each other.
+    """
+    if mode is None:
+        given = {"--backend": backends, "--dtype": dtypes, "--kernels-budget": budget, "--seed": seed is not None}
+        for option, value in given.items():
+            if value:
+                raise BadInput(
+                    f"{option} is about --kernels", about=option, hint="Add --kernels quick or --kernels full."
+                )
+        return None
+    if quick:
+        raise BadInput(
+            "--quick runs nothing, and --kernels runs kernels",
+            about="--quick --kernels",
+            hint="Leave out one of them; `--kernels quick` is the short form of the trials.",
+        )
+    return kernels.Asked(
+        mode=mode.value,
+        seed=seed if seed is not None else secrets.randbelow(10**6),
+        budget=budget,
+        backends=tuple(dict.fromkeys(name for text in backends for name in _backends(text))),
+        dtypes=tuple(dict.fromkeys(_dtype(name) for text in dtypes for name in text.split(","))),
+    )
+
+
+def run(
+    wanted: kernels.Asked,
+    facts: FactSet,
+    target: Target,
+    *,
+    gpu: NamedGpu | None,
+    timeout: float,
+    folder: Path,
+    say: Callable[[str], None],
+) -> tuple[dict[str, Any], FactSet]:
+    """The answer of the trials, and the facts with theirs among them."""
+    if gpu is not None:
+        wanted = replace(wanted, gpu=asdict(gpu))
+    answer = kernels.run(target, wanted, timeout=timeout, folder=folder, environment=dict(os.environ), say=say)
+    return answer, facts.with_facts(kernel_facts.facts(answer))
+
+
+def _backends(text: str) -> list[str]:
+    found = []
+    for name in (part.strip() for part in text.split(",")):
+        if ":" in name:
+            found.append(name)
+            continue
+        names = [known for known in BACKENDS if known == name or known.startswith(name + "-")]
+        if not names:
+            close = difflib.get_close_matches(name, BACKENDS, n=1)
+            hint = f"Did you mean {close[0]}? " if close else ""
+            raise BadInput(
+                f"there is no kernel {name!r}",
+                about=f"--backend {text}",
+                hint=f"{hint}Known: {', '.join(BACKENDS)}; or module:function for one of your own.",
+            )
+        found += names
+    return found
+
+
+def _dtype(name: str) -> str:
+    wanted = DTYPES.get(name.strip().lower())
+    if wanted not in kernel_facts.SHORT:
+        raise BadInput(
+            f"there is no dtype {name!r} here", about=f"--dtype {name}", hint="Give bf16, fp16, fp32 or fp8."
+        )
+    return str(wanted)

@@ -1,0 +1,53 @@
+"""`check --explain-sdpa`: which backend SDPA picks for one call, and why not the others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from attn_doctor.cli import started
+from attn_doctor.cookbook.gpus import NamedGpu
+from attn_doctor.errors import TargetUnusable
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.machine.target import Target, examine_target
+from attn_doctor.probe import sdpa_spec
+from attn_doctor.report.exit_status import Status
+
+
+def run(text: str, *, python: str | None, gpu: NamedGpu | None, as_json: bool, timeout: float) -> Status:
+    """Explains it on standard output.
+
+    Raises BadInput for a call that cannot be read, TargetUnusable where torch cannot be asked.
+    """
+    call = sdpa_spec.parse(text)
+    with scratch() as folder:
+        target = examine_target(python, as_module=started.as_module, folder=folder, timeout=timeout)
+        running, answers = target.start_inside(
+            "kernels.explain", {"call": call, "gpu": asdict(gpu) if gpu else None}, folder=folder
+        )
+        completed = running.wait(timeout + 30.0)
+        try:
+            answer: dict[str, Any] = json.loads((answers / "explanation.json").read_text())
+        except (OSError, ValueError):
+            last = completed.stderr.strip().splitlines()[-1:]
+            raise TargetUnusable(
+                f"the question to torch {completed.ended()}",
+                about="\n".join([str(target.python), *last]),
+                hint="`attn-doctor check` says what is wrong with this environment.",
+            ) from None
+    if answer.get("error"):
+        raise _cannot(answer["error"], target, asked_here=gpu is None)
+    if as_json:
+        sys.stdout.write(json.dumps({"call": text, **answer}, indent=2, ensure_ascii=False) + "\n")
+    else:
+        from attn_doctor.report import sdpa_text
+
+        sdpa_text.write(text, answer, sys.stdout)
+    return Status.HEALTHY
+
+
+def _cannot(error: str, target: Target, *, asked_here: bool) -> TargetUnusable:
+    hint = "Name a GPU to have it predicted: --gpu h100." if asked_here else "`attn-doctor check` says what is wrong."
+    return TargetUnusable(f"torch cannot be asked: {error}", about=str(target.python), hint=hint)

@@ -1,0 +1,37 @@
+"""flash_attn 2: flash_attn_func and flash_attn_varlen_func."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+import torch
+
+from ..problems import Problem
+from ..registry import Backend
+
+
+def prepare(problem: Problem, backend: Backend) -> Callable[[], torch.Tensor]:
+    import flash_attn
+
+    given: Dict[str, Any] = {"dropout_p": 0.0, "softmax_scale": problem.scale, "causal": problem.causal}
+    if problem.window is not None:
+        given.update(causal=True, window_size=(problem.window - 1, 0))
+    if problem.softcap is not None:
+        given["softcap"] = problem.softcap
+    if problem.documents is None:
+
+        def compute() -> torch.Tensor:
+            q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
+            return flash_attn.flash_attn_func(q, k, v, **given).transpose(1, 2)
+
+        return compute
+    ends = torch.tensor([0, *problem.documents], device=problem.device).cumsum(0, dtype=torch.int32)
+    longest = max(problem.documents)
+    given["causal"] = True
+
+    def packed() -> torch.Tensor:
+        q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
+        out = flash_attn.flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, **given)
+        return out.transpose(0, 1)[None]
+
+    return packed

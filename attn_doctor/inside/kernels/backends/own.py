@@ -1,0 +1,19 @@
+"""A function of the person's own, named `module:function`, with the arguments of scaled_dot_product_attention."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Callable
+
+import torch
+
+from ..problems import Problem
+from ..registry import Backend
+from . import sdpa
+
+
+def prepare(problem: Problem, backend: Backend) -> Callable[[], torch.Tensor]:
+    module, _, name = backend.name.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    given = sdpa.arguments(problem)
+    return lambda: function(problem.q, problem.k, problem.v, **given)

@@ -1,0 +1,72 @@
+"""What one trial is: a backend, a dtype, a head dimension, a form of attention, and a direction.
+
+No torch: a node without one can be told what would run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Optional, Tuple
+
+DTYPES = ("bfloat16", "float16", "float32")
+HEAD_DIMS = (128, 64, 96, 192, 256)
+FORMS = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask", "fp32-mask", "window", "softcap")
+"""Dropout is 0 in each: with dropout no two kernels compute the same."""
+DIRECTIONS = ("train", "forward")
+"""train: forward and backward. forward: under no_grad."""
+
+HALVES = ("bfloat16", "float16")
+
+FORM_WORDS = {
+    "dense": "without a mask",
+    "causal": "causal",
+    "gqa": "causal, with fewer key-value heads",
+    "varlen": "with packed sequences",
+    "bool-mask": "with a boolean mask",
+    "half-mask": "with a mask in the query's half precision",
+    "fp32-mask": "with a float32 mask",
+    "window": "with a sliding window",
+    "softcap": "with soft-capped scores",
+}
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Cell:
+    """One trial."""
+
+    backend: str
+    dtype: str
+    head_dim: int
+    form: str
+    direction: str
+    variant: str = ""
+    """Of a kernel that tunes itself: the choice it is held to, such as "4 warps"."""
+
+    @property
+    def axes(self) -> Tuple[Any, ...]:
+        return (self.backend, self.dtype, self.head_dim, self.form, self.direction)
+
+    @property
+    def name(self) -> str:
+        return " ".join(str(one) for one in (*self.axes, self.variant)).strip()
+
+    def as_json(self) -> Dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def from_json(written: Dict[str, Any]) -> Cell:
+    return Cell(**{field.name: written[field.name] for field in dataclasses.fields(Cell) if field.name in written})
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What a contract is asked about: the GPU and the versions that meet on it."""
+
+    capability: Optional[Tuple[int, int]]
+    """None: not on an NVIDIA GPU."""
+    gpu_name: str
+    torch_version: str
+    cudnn: Optional[int]
+    """As in 91900; None: not known."""
+    versions: Dict[str, str]
+    """Of the distributions that are installed, by the name of the backend's distribution."""

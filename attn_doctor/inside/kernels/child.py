@@ -1,0 +1,151 @@
+"""What a child does that has one GPU: measure its ceilings, go through its cells, write a line about each.
+
+Each cell has an alarm. Its default action ends the process whatever hangs in it, and needs no Python to run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import time
+from typing import Any, Dict, List, Optional
+
+from .cells import Cell
+from .registry import backend
+
+_LONGEST_COMPILATION = 120.0
+_LATE = 2.0
+
+
+@dataclasses.dataclass
+class Work:
+    """One GPU's line of cells, as the child sees it."""
+
+    torch: Any
+    device: str
+    """"0", "1", …: as torch counts; or "cpu"."""
+    file: str
+    """Lines of JSON, appended: what was begun, what came of it."""
+    deadline: float
+    """time.monotonic()"""
+    cell_timeout: float
+    seed: int
+    waits_for: Optional[str]
+    """A file: before it is there nothing may run on the GPU. None: this is the line that is timed."""
+    ceiling: Optional[Dict[str, float]] = None
+
+
+def run(work: Work, cells: List[Cell]) -> None:
+    """For a forked child: ends after the last cell, at the deadline, or when a kernel broke the GPU's context."""
+    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
+    _alarm(max(work.deadline - time.monotonic(), 1.0) + 30.0)
+    from . import trial  # imports torch's parts that a supervisor does not need
+
+    torch, on_gpu = work.torch, work.device != "cpu"
+    device = "cuda:" + work.device if on_gpu else "cpu"
+    if not on_gpu:
+        torch.set_num_threads(1)  # this process was forked of one whose threads are not here
+    if work.waits_for is not None:
+        _import_early(cells)
+        while not os.path.exists(work.waits_for) and time.monotonic() < work.deadline:
+            time.sleep(0.02)
+    if on_gpu:
+        torch.cuda.set_device(device)
+        if work.waits_for is None and work.ceiling is None:
+            _measure(work, device)
+    for cell in cells:
+        left = work.deadline - time.monotonic()
+        if left <= 0:
+            break
+        note(work.file, {"begun": cell.as_json()})
+        one = backend(cell.backend)
+        _alarm(min(_LONGEST_COMPILATION, left + _LATE) if one.compiled else work.cell_timeout)
+        result = trial.attempt(cell, one, device, work.seed + _own_seed(cell), work.ceiling)
+        note(work.file, {"cell": cell.as_json(), **result})
+        if result.get("context_lost"):
+            break
+    _alarm(0)
+
+
+def _measure(work: Work, device: str) -> None:
+    from . import speed
+
+    torch = work.torch
+    free, total = torch.cuda.mem_get_info(device)
+    note(work.file, {"memory": {"free": free, "total": total}})
+    work.ceiling = speed.ceilings(torch.device(device), torch.cuda.get_device_capability(device))
+    note(work.file, {"ceiling": work.ceiling})
+
+
+def _import_early(cells: List[Cell]) -> None:
+    """Seconds each, while the GPU belongs to another line. What fails here fails again in its trial, and is told."""
+    import importlib
+
+    _held_to(cells[0].variant)
+    for name in dict.fromkeys(backend(cell.backend).module for cell in cells):
+        try:
+            importlib.import_module(name or "torch._inductor.compile_fx")
+        except Exception:  # noqa: BLE001
+            pass
+
+
+def _held_to(variant: str) -> None:
+    """Before the kernels are imported: their autotuners have one configuration each, that with so many warps.
+
+    Left to itself Triton compiles a hundred of them, minutes in all, and takes the fastest: one for this size on this
+    GPU at this moment, another for the next. A kernel that is wrong with one of them is wrong some of the time.
+    """
+    warps = variant.partition(" ")[0]
+    if not warps.isdigit():
+        return
+    try:
+        import triton
+        from triton.runtime import autotuner
+    except Exception:  # noqa: BLE001
+        return
+    thorough = autotuner.autotune
+
+    def autotune(configs: Any, *args: Any, **options: Any) -> Any:
+        fitting = [config for config in configs if config.num_warps == int(warps)]
+        # The smallest: what does not fit into shared memory the tuner would pass over as well.
+        return thorough([min(fitting or list(configs), key=_size)], *args, **options)
+
+    triton.autotune = autotuner.autotune = autotune
+
+
+def _size(config: Any) -> Any:
+    blocks = [value for value in config.kwargs.values() if isinstance(value, int)]
+    return config.num_stages, sum(blocks)
+
+
+def _own_seed(cell: Cell) -> int:
+    """Its own for each cell, so that one that is run alone is given the same numbers."""
+    return sum(ord(letter) * (number + 1) for number, letter in enumerate(cell.name)) % 100_003
+
+
+def _alarm(seconds: float) -> None:
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def note(file: str, line: Dict[str, Any]) -> None:
+    """Append one line."""
+    with open(file, "a", encoding="ascii") as handle:
+        handle.write(json.dumps(line, default=str) + "\n")
+
+
+def lines(file: str) -> List[Dict[str, Any]]:
+    """What was appended so far."""
+    try:
+        with open(file, encoding="ascii") as handle:
+            text = handle.read()
+    except OSError:
+        return []
+    found = []
+    for line in text.split("\n")[:-1]:  # the last is empty, or was cut short
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,52 @@
+"""Which trials there are: everything, or few that still meet each two values of any two axes once.
+
+Deterministic: the same backends on the same GPU give the same trials in the same order on every node.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Dict, Iterable, List, Sequence, Set, Tuple
+
+from .cells import DIRECTIONS, DTYPES, FORMS, HEAD_DIMS, Cell
+
+Pair = Tuple[int, object, int, object]
+
+
+def everything(backend: str, dtypes: Iterable[str] = DTYPES) -> List[Cell]:
+    """Every combination of the axes for one backend, whether it is offered or not."""
+    wanted = tuple(dtypes)
+    return [
+        Cell(backend, dtype, head_dim, form, direction)
+        for form, dtype, direction, head_dim in itertools.product(FORMS, wanted, DIRECTIONS, HEAD_DIMS)
+    ]
+
+
+def pairs(cell: Cell) -> Set[Pair]:
+    """Each two axes with their values."""
+    numbered = list(enumerate(cell.axes))
+    return {(i, a, j, b) for (i, a), (j, b) in itertools.combinations(numbered, 2)}
+
+
+def thorough(cells: Sequence[Cell]) -> List[Cell]:
+    """Every backend and dtype with every form and direction, head dims in turn so that all pairs are met."""
+    return cover(cells, lambda cell: {("all", cell.dtype, cell.form, cell.direction), *pairs(cell)})
+
+
+def pairwise(cells: Sequence[Cell]) -> List[Cell]:
+    """Few cells among `cells` that meet every pair of values that `cells` meet."""
+    return cover(cells, pairs)
+
+
+def cover(cells: Sequence[Cell], goals_of) -> List[Cell]:
+    """Greedy: the cell that meets most of what is not met yet, the first of equals; until all is met."""
+    goals: Dict[Cell, Set[object]] = {cell: set(goals_of(cell)) for cell in cells}
+    left: Set[object] = set().union(*goals.values()) if goals else set()
+    chosen: List[Cell] = []
+    candidates = list(cells)
+    while left:
+        best = max(candidates, key=lambda cell: len(goals[cell] & left))
+        chosen.append(best)
+        left -= goals[best]
+        candidates.remove(best)
+    return chosen

@@ -1,0 +1,114 @@
+"""The kernels that are looked at: whose they are, and the file in backends/ that calls them. No torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Dict, Optional, Tuple
+
+from . import contracts
+from .cells import Cell, Place
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """One kernel, or one way to one."""
+
+    name: str
+    title: str
+    calls: Optional[str]
+    """Module in backends/ with `prepare(problem, backend)`; None: preview, its contract alone is known."""
+    contract: Callable[[Cell, Place], Optional[str]]
+    distribution: Optional[str] = None
+    """Whose metadata tells the version; None: torch's own."""
+    module: Optional[str] = None
+    """What must be there to import."""
+    linear: bool = False
+    """No softmax: it has a reference of its own in backends/."""
+    compiled: bool = False
+    """Compiled when it is first called: seconds a cell, so that few are run."""
+    variants: Tuple[str, ...] = ("",)
+    """Choices of its own tuning that it is held to, one after the other; each is right or the kernel is not."""
+    promises: Tuple[str, ...] = ()
+    """Directions in which the same inputs are promised to give the same bits."""
+    chosen_by_torch: bool = False
+    more_dtypes: Tuple[str, ...] = ()
+    """Offered besides those that everything is asked for."""
+
+
+_FLASH_FORWARD = ("forward",)
+# flash_attn_func's docstring: "The forward pass is always deterministic."
+
+BACKENDS: Tuple[Backend, ...] = (
+    Backend("sdpa-default", "SDPA, as torch picks", "sdpa", contracts.sdpa, chosen_by_torch=True),
+    Backend("sdpa-flash", "SDPA flash", "sdpa", contracts.sdpa, promises=_FLASH_FORWARD),
+    Backend("sdpa-efficient", "SDPA memory-efficient", "sdpa", contracts.sdpa),
+    Backend("sdpa-cudnn", "SDPA cuDNN", "sdpa", contracts.sdpa),
+    Backend("sdpa-math", "SDPA math", "sdpa", contracts.sdpa),
+    Backend(
+        "flash-attn-2",
+        "FlashAttention-2",
+        "flash_attn_2",
+        contracts.flash_attn_2,
+        distribution="flash-attn",
+        module="flash_attn_2_cuda",
+        promises=_FLASH_FORWARD,
+    ),
+    Backend(
+        "flash-attn-3",
+        "FlashAttention-3",
+        None,
+        contracts.flash_attn_3,
+        distribution="flash-attn-3",
+        module="flash_attn_interface",
+        more_dtypes=("float8_e4m3fn",),
+    ),
+    Backend(
+        "flash-attn-4",
+        "FlashAttention-4",
+        None,
+        contracts.flash_attn_4,
+        distribution="flash-attn-4",
+        module="flash_attn.cute",
+    ),
+    Backend("xformers", "xformers", "xformers_ops", contracts.xformers, distribution="xformers", module="xformers"),
+    Backend(
+        "transformer-engine",
+        "Transformer Engine",
+        None,
+        contracts.transformer_engine,
+        distribution="transformer-engine",
+        module="transformer_engine",
+    ),
+    *(
+        Backend(
+            "fla-" + name,
+            "fla " + title,
+            "fla_ops",
+            contracts.fla,
+            distribution="fla-core",
+            module="fla",
+            linear=True,
+            compiled=True,
+            variants=("4 warps", "2 warps"),
+        )
+        for name, title in (
+            ("gated-delta-rule", "gated delta rule"),
+            ("gla", "GLA"),
+            ("gsa", "GSA"),
+            ("rwkv7", "RWKV-7"),
+        )
+    ),
+    Backend("flex", "FlexAttention", "flex", contracts.flex, compiled=True),
+)
+
+_BY_NAME: Dict[str, Backend] = {backend.name: backend for backend in BACKENDS}
+
+
+def own(name: str) -> Backend:
+    """A function of the person's, `module:function`, with the arguments of scaled_dot_product_attention."""
+    return Backend(name, name, "own", contracts.own, module=name.partition(":")[0])
+
+
+def backend(name: str) -> Backend:
+    """The backend of that name. Raises KeyError."""
+    return own(name) if ":" in name else _BY_NAME[name]

@@ -1,0 +1,95 @@
+"""How fast a kernel is, as a share of what this GPU itself reached in a large matrix product and a large copy.
+
+Absolute numbers depend on the clock of the day; shares compare between GPUs and days. Nothing is changed on the GPU.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any, Callable, Dict, Optional
+
+import torch
+
+from .problems import Problem
+
+_SIDE = 8192
+_COPY_BYTES = 2**30
+_SHARE_OF_MEMORY = 0.1
+_REPEATS = 5
+
+
+def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int = _REPEATS) -> float:
+    """Median of some runs, by the GPU's own clock; after two that are not counted."""
+    for _ in range(2):
+        work()
+    times = []
+    for _ in range(repeats):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize(device)
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def ceilings(device: torch.device, capability: Any) -> Dict[str, float]:
+    """TFLOP/s of a matrix product in each dtype and GB/s of a copy, as this GPU reaches them now."""
+    free, _ = torch.cuda.mem_get_info(device)
+    found = {}
+    dtypes = ("bfloat16", "float16", "float32") if capability >= (8, 0) else ("float16", "float32")
+    for dtype in dtypes:
+        # float32 without TF32 is some twenty times slower, and small GPUs have little memory.
+        side = _SIDE if dtype != "float32" and free > 8 * 2**30 else _SIDE // 2
+        left, right = (torch.randn(side, side, device=device).to(getattr(torch, dtype)) for _ in range(2))
+        out = torch.empty_like(left)
+        time = milliseconds(lambda a=left, b=right, c=out: torch.mm(a, b, out=c), device, repeats=8)
+        found["matmul_" + dtype] = 2.0 * side**3 / time / 1e9
+        del left, right, out
+    size = int(min(_COPY_BYTES, free * _SHARE_OF_MEMORY))
+    source = torch.empty(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    time = milliseconds(lambda: target.copy_(source), device, repeats=8)
+    found["copy"] = 2.0 * size / time / 1e6
+    return {name: round(value, 1) for name, value in found.items()}
+
+
+def flops(problem: Problem) -> float:
+    """Of the products with scores, counting only those that the form needs; the backward pass costs 2.5 times that."""
+    batch, heads, length, head_dim = problem.q.shape
+    allowed = problem.allowed()
+    share = 1.0 if allowed is None or problem.mask is not None else float(allowed.float().mean())
+    forward = 4.0 * batch * heads * length * length * head_dim * share
+    return forward * (3.5 if problem.cell.direction == "train" else 1.0)
+
+
+def moved(problem: Problem) -> float:
+    """Bytes of all operands and results, each touched once: what no kernel can do without."""
+    tensors = [*problem.leaves().values(), problem.out_gradient]
+    once = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return once * (2.0 if problem.cell.direction == "train" else 1.0)
+
+
+def measure(
+    compute: Callable[[], torch.Tensor], problem: Problem, ceiling: Dict[str, float]
+) -> Dict[str, Optional[float]]:
+    """Milliseconds, TFLOP/s and GB/s of one call, and their shares of the ceilings."""
+
+    def once() -> None:
+        with torch.set_grad_enabled(problem.cell.direction == "train"):
+            out = compute()
+        if problem.cell.direction == "train":
+            trained = [leaf for leaf in problem.leaves().values() if leaf.requires_grad]
+            torch.autograd.grad(out, trained, problem.out_gradient)
+
+    time = milliseconds(once, problem.device)
+    gbs = moved(problem) / time / 1e6
+    tflops = flops(problem) / time / 1e9
+    top = ceiling.get("matmul_" + problem.cell.dtype)
+    return {
+        "ms": round(time, 4),
+        "tflops": round(tflops, 1),
+        "gbs": round(gbs, 1),
+        "of_matmul": round(tflops / top, 4) if top else None,
+        "of_copy": round(gbs / ceiling["copy"], 4) if ceiling.get("copy") else None,
+    }

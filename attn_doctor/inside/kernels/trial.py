@@ -1,0 +1,132 @@
+"""One trial: the kernel is called twice on poisoned memory, judged, and timed when it was right."""
+
+from __future__ import annotations
+
+import importlib
+import time
+import warnings
+from typing import Any, Dict, Optional
+
+import torch
+
+from ..torch_facts import last_line
+from . import contracts, problems, speed, truth
+from .cells import Cell
+from .registry import Backend
+
+_POISON = 12288.0  # exact in every dtype, and far above what an output or a gradient can be
+_LONGEST = 400
+
+
+class ContextLost(Exception):
+    """The GPU's context is gone: nothing else can run in this process."""
+
+
+def attempt(
+    cell: Cell, backend: Backend, device: str, seed: int, ceiling: Optional[Dict[str, float]]
+) -> Dict[str, Any]:
+    """What came of it. outcome: right, wrong, refused or not offered (it raised), crashed (it broke the GPU's context),
+    no memory."""
+    started = time.monotonic()
+    result: Dict[str, Any] = {}
+    try:
+        result = _tried(cell, backend, device, seed, ceiling)
+    except torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError as error:
+        result = {"outcome": "no memory", "reason": last_line(error)[:_LONGEST]}
+    except Exception as error:  # noqa: BLE001
+        lost = _lost(error, device)
+        outcome = "crashed" if lost else "refused"
+        if any(words in str(error) for words in contracts.OWN_WORDS):
+            outcome = "not offered"
+        result = {"outcome": outcome, "reason": _words(error), "context_lost": lost}
+    result["seconds"] = round(time.monotonic() - started, 4)
+    return result
+
+
+def _tried(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Optional[Dict[str, float]]) -> Dict[str, Any]:
+    calls = importlib.import_module("..backends." + str(backend.calls), __name__)
+    on_gpu = device != "cpu"
+    if backend.linear:
+        problem = calls.make(cell, device, seed)
+        recipe: truth.Recipe = calls.reference
+    else:
+        problem = problems.make(cell, device, seed, problems.SMALL if on_gpu else problems.TINY)
+        recipe = truth.softmax_attention
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            compute = calls.prepare(problem, backend)
+            first = truth.run_poisoned(compute, problem, float("nan"))
+            second = truth.run_poisoned(compute, problem, _POISON)
+        except RuntimeError as error:
+            said = refusals([str(one.message) for one in caught])
+            if not said or "No available kernel" not in str(error):
+                raise
+            return {"outcome": "refused", "reason": said[0][:_LONGEST], "context_lost": False}
+    reference = truth.plain(problem, torch.float64, recipe)
+    if backend.linear:
+        limit = truth.linear_limits(reference, cell.dtype)
+    else:
+        plain = truth.plain(problem, getattr(torch, cell.dtype), recipe)
+        yardstick = {name: truth.distance(plain[name], wanted)["relative"] for name, wanted in reference.items()}
+        limit = truth.limits(yardstick, cell.dtype)
+        del plain
+    result = truth.judge(first, second, _POISON, reference, limit, cell.direction in backend.promises)
+    del first, second, reference
+    if backend.chosen_by_torch:
+        result["chosen"] = calls.chosen(problem)
+    if ceiling is not None and result["outcome"] == "right" and _worth_timing(cell):
+        del problem
+        result["speed"] = _timed(cell, backend, calls, device, seed, ceiling)
+    return result
+
+
+def _worth_timing(cell: Cell) -> bool:
+    """cuDNN plans anew for each size, half a second each: the usual sizes and forms are timed."""
+    return cell.head_dim in (64, 128) and cell.form in ("dense", "causal", "gqa", "varlen")
+
+
+def _timed(
+    cell: Cell, backend: Backend, calls: Any, device: str, seed: int, ceiling: Dict[str, float]
+) -> Optional[Dict[str, Any]]:
+    problem = problems.make(cell, device, seed, problems.LARGE)
+    try:
+        return speed.measure(calls.prepare(problem, backend), problem, ceiling)
+    except torch.cuda.OutOfMemoryError:
+        return None  # right all the same
+
+
+def refusals(words: Any) -> Any:
+    """torch's own reasons among its warnings, without its "kernel not used because:" headings and source lines."""
+    found = []
+    for text in words:
+        text = text.partition(" (Triggered internally at")[0].strip()
+        if text and not text.endswith("not used because:"):
+            found.append(text)
+    return found
+
+
+def _words(error: Exception) -> str:
+    """The message; of a long one, which brings a C++ stack or a compiler's log along, the line that says it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    telling = next((line for line in lines if "Error" in line or "error" in line), lines[0])
+    first = lines[0] if len(lines[0]) > 15 else telling
+    return "{}: {}".format(type(error).__name__, first)[:_LONGEST]
+
+
+def _lost(error: Exception, device: str) -> bool:
+    if device == "cpu":
+        return False
+    text = str(error)
+    if not any(
+        word in text for word in ("CUDA error", "CUDA driver error", "cuda error", "device-side assert", "illegal")
+    ):
+        return False
+    try:
+        torch.cuda.synchronize()
+        torch.ones(1, device=device).sum().item()
+    except Exception:  # noqa: BLE001
+        return True
+    return False

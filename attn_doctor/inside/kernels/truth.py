@@ -1,0 +1,149 @@
+"""What must come out, and how far from it a kernel may be. docs/kernels.md derives the numbers.
+
+The reference is the plain recipe in float64 on the same GPU: matrix products, softmax, nothing fused. The yardstick
+is the same recipe in the kernel's own dtype: its error is what that precision costs, and a kernel may cost a small
+factor more, as flash-attention's own tests put it
+(https://github.com/Dao-AILab/flash-attention/blob/main/tests/test_flash_attn.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List
+
+import torch
+
+from .problems import Problem
+
+FACTOR = {"out": 2.0, "gradient": 3.0}
+"""How many times the yardstick's error a kernel may have."""
+FLOOR = {"bfloat16": 2.0**-9, "float16": 2.0**-12, "float32": 2.0**-10}
+"""Added to it. Half of what rounding one result may cost; float32: tensor cores offer TF32 for it, and no kernel
+promises more."""
+MOST = {"bfloat16": 2.0**-6, "float16": 2.0**-8, "float32": 2.0**-9}
+"""Never more than this, for an output; twice as much for a gradient."""
+
+NAN, INFINITY, UNWRITTEN, ERROR, FLICKERS = "NaN", "infinity", "unwritten", "error", "not deterministic"
+
+Results = Dict[str, torch.Tensor]
+Recipe = Callable[[Problem, Dict[str, torch.Tensor]], torch.Tensor]
+
+LINEAR = {"bfloat16": 2.0**-6, "float16": 2.0**-9}
+"""For linear attention, whose chunks hold products of decays that no plain recipe in half precision holds: eight
+times (float16: four times) what rounding one result may cost; a gradient twice as much."""
+
+
+def plain(problem: Problem, dtype: torch.dtype, recipe: Recipe) -> Results:
+    """Output and gradients of the plain recipe in `dtype`; the problem's tensors are left as they are."""
+    leaves = {name: t.detach().to(dtype).requires_grad_(t.requires_grad) for name, t in problem.leaves().items()}
+    with torch.set_grad_enabled(problem.cell.direction == "train"):
+        out = recipe(problem, leaves)
+    return with_gradients(out, leaves, problem)
+
+
+def softmax_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torch.Tensor:
+    """softmax(q kᵀ · scale) v with what belongs to the form; nothing of it fused."""
+    q, k, v = leaves["q"], leaves["k"], leaves["v"]
+    if problem.gqa:
+        share = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(share, dim=1), v.repeat_interleave(share, dim=1)
+    scores = (q * problem.scale) @ k.transpose(-2, -1)
+    if problem.softcap is not None:
+        scores = torch.tanh(scores / problem.softcap) * problem.softcap
+    bias, allowed = problem.bias(), problem.allowed()
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, float("-inf"))
+    return torch.softmax(scores, dim=-1) @ v
+
+
+def with_gradients(out: torch.Tensor, leaves: Dict[str, torch.Tensor], problem: Problem) -> Results:
+    """`out` and, where the problem trains, the gradient of every leaf."""
+    results = {"out": out.detach()}
+    if problem.cell.direction == "train":
+        trained = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+        gradients = torch.autograd.grad(out, list(trained.values()), problem.out_gradient.to(out.dtype))
+        results.update(("d" + name, gradient) for name, gradient in zip(trained, gradients))
+    return results
+
+
+def distance(found: torch.Tensor, wanted: torch.Tensor) -> Dict[str, float]:
+    """‖found − wanted‖ / ‖wanted‖ and the largest difference. NaN and infinity come out as themselves."""
+    difference = found.to(torch.float64) - wanted
+    size = float(wanted.norm())
+    return {"relative": float(difference.norm()) / (size or 1.0), "max": float(difference.abs().max())}
+
+
+def limits(yardstick: Dict[str, float], dtype: str) -> Dict[str, float]:
+    """How large the relative error of each result may be, from that of the yardstick."""
+    found = {}
+    for name, error in yardstick.items():
+        kind = "out" if name == "out" else "gradient"
+        most = MOST[dtype] * (1.0 if kind == "out" else 2.0)
+        found[name] = min(FACTOR[kind] * error + FLOOR[dtype], most)
+    return found
+
+
+def linear_limits(reference: Results, dtype: str) -> Dict[str, float]:
+    """The same for linear attention."""
+    return {name: LINEAR[dtype] * (1.0 if name == "out" else 2.0) for name in reference}
+
+
+def judge(
+    first: Results, second: Results, poison: float, reference: Results, limit: Dict[str, float], promised: bool
+) -> Dict[str, Any]:
+    """The verdict on two runs; before the first free memory was filled with NaN, before the second with `poison`."""
+    errors: Dict[str, Dict[str, float]] = {}
+    troubles: List[str] = []
+    unwritten = 0
+    for name, wanted in reference.items():
+        found, again = first[name], second[name]
+        error = distance(found, wanted)
+        error["limit"] = limit[name]
+        errors[name] = error
+        strange = ~torch.isfinite(found)
+        # What holds NaN once and the poison the next time was written by nobody.
+        left = strange & (again == poison)
+        unwritten += int(left.sum())
+        if bool((torch.isnan(found) & ~left).any()):
+            troubles.append(NAN)
+        if bool(torch.isinf(found).any()):
+            troubles.append(INFINITY)
+        if not error["relative"] <= limit[name] and math.isfinite(error["relative"]):
+            troubles.append(ERROR)
+    if unwritten:
+        troubles.insert(0, UNWRITTEN)
+    same = all(torch.equal(first[name], second[name]) for name in reference)
+    if promised and not same and not unwritten and NAN not in troubles:
+        troubles.append(FLICKERS)
+    return {
+        "outcome": "wrong" if troubles else "right",
+        "troubles": list(dict.fromkeys(troubles)),
+        # JSON knows neither NaN nor infinity.
+        "errors": {n: {k: v if math.isfinite(v) else None for k, v in e.items()} for n, e in errors.items()},
+        "unwritten": unwritten,
+        "same_twice": same,
+    }
+
+
+def run_poisoned(compute: Callable[[], torch.Tensor], problem: Problem, value: float) -> Results:
+    """What `compute` gives, on memory that was filled with `value` just before: what it does not write shows."""
+    _poison(problem, value)
+    problem.without_gradients()
+    with torch.set_grad_enabled(problem.cell.direction == "train"):
+        out = compute()
+    _poison(problem, value)
+    results = with_gradients(out, problem.leaves(), problem)
+    if problem.device.type == "cuda":
+        torch.cuda.synchronize(problem.device)  # what a kernel broke is raised here at the latest
+    return results
+
+
+def _poison(problem: Problem, value: float) -> None:
+    """Blocks as large as those that the kernel will ask for, filled and given back: the allocator hands them out."""
+    blocks = []
+    for tensor in (*problem.leaves().values(), problem.q, problem.out_gradient):
+        for dtype in {tensor.dtype, torch.float32}:
+            blocks.append(torch.full(tensor.shape, value, dtype=dtype, device=problem.device))
+    del blocks

@@ -1,0 +1,35 @@
+"""What NVML tells of each GPU's state right now: clocks, throttling, power, memory errors, who else uses it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.machine.process import Running
+
+
+class GpuStates:
+    """The question is out from the start; `answer` once."""
+
+    def __init__(self, environment: Mapping[str, str], *, folder: Path, name: str) -> None:
+        self._file = folder / f"{name}.json"
+        script = Path(__file__).with_name("nvml_child.py")
+        self._running = Running(
+            [sys.executable, "-B", str(script), str(self._file), "state"],
+            folder=folder,
+            name=name,
+            environment=environment,
+        )
+
+    def answer(self, timeout: float) -> list[dict[str, Any]]:
+        """A dict for each GPU; empty where NVML does not answer."""
+        self._running.wait(timeout)
+        try:
+            answer = json.loads(self._file.read_text())
+        except (OSError, ValueError):
+            return []
+        gpus = answer.get("gpus", [])
+        return gpus if isinstance(gpus, list) else []

@@ -1,0 +1,194 @@
+"""The trials as a doctor starts them, on CPU tensors: planted faults cost their cell, are named, and nothing else."""
+
+import json
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("torch")
+
+KERNELS = """
+import os, signal, time
+import torch
+import torch.nn.functional as F
+
+
+def right(q, k, v, **given):
+    return F.scaled_dot_product_attention(q, k, v, **given)
+
+
+def off_by_two_per_cent(q, k, v, **given):
+    return right(q, k, v, **given) * 1.02
+
+
+def tile_unwritten(q, k, v, **given):
+    whole = right(q, k, v, **given)
+    out = torch.empty_like(whole)
+    out[:, :, :128] = whole[:, :, :128]
+    out[:, :, 192:] = whole[:, :, 192:]
+    return out
+
+
+def gradient_off(q, k, v, **given):
+    class Off(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 0.5
+
+    return right(q, Off.apply(k), v, **given)
+
+
+def hangs(q, k, v, **given):
+    if given["is_causal"]:
+        time.sleep(3600)
+    return right(q, k, v, **given)
+
+
+def crashes(q, k, v, **given):
+    if given["is_causal"]:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return right(q, k, v, **given)
+
+
+def leaves(q, k, v, **given):
+    if given["is_causal"]:
+        os._exit(3)
+    return right(q, k, v, **given)
+
+
+def refuses(q, k, v, **given):
+    if q.dtype == torch.float32:
+        raise RuntimeError("only fp16 and bf16, says this kernel")
+    return right(q, k, v, **given)
+"""
+
+
+@pytest.fixture
+def tried(patient):
+    def run(function, **more):
+        (patient.stubs / "planted.py").write_text(KERNELS)
+        request = {
+            "task": "kernels.run",
+            "mode": "quick",
+            "seed": 11,
+            "budget": 100,
+            "cell_timeout": 30,
+            "backends": [f"planted:{function}"],
+            "dtypes": ["bfloat16"],
+            "devices": ["cpu"],
+            "scratch": str(patient.scratch),
+        }
+        done = patient.run({**request, **more}, timeout=150)
+        assert done.returncode == 0, done.stderr
+        lines = []
+        for file in patient.answers_dir.glob("cells-*.jsonl"):
+            lines += [json.loads(line) for line in file.read_text().splitlines()]
+        cells = [{**line.pop("cell"), **line} for line in lines if "cell" in line]
+        planned = patient.answers["plan"]["plans"]["cpu"]["cells"]
+        assert len(cells) == len(planned) or "budget" in more
+        return cells
+
+    return run
+
+
+def outcomes(cells, **wanted):
+    return Counter(c["outcome"] for c in cells if all(c[key] == value for key, value in wanted.items()))
+
+
+def test_a_right_kernel_is_right(tried):
+    """Nothing is found where nothing is wrong, in any dtype, form and direction."""
+    cells = tried("right", dtypes=None)
+
+    assert outcomes(cells) == {"right": len(cells)}
+    assert {c["form"] for c in cells} >= {"dense", "causal", "gqa", "bool-mask", "half-mask", "fp32-mask"}
+
+
+def test_off_by_two_per_cent(tried):
+    """An output that is off by 2 % is wrong in every cell, with its error."""
+    cells = tried("off_by_two_per_cent")
+
+    assert outcomes(cells) == {"wrong": len(cells)}
+    assert all(0.015 < c["errors"]["out"]["relative"] < 0.03 for c in cells)
+
+
+def test_a_tile_left_unwritten(tried):
+    """A tile that nobody writes is wrong in every cell, and mostly told as what it is."""
+    cells = tried("tile_unwritten")
+
+    assert outcomes(cells) == {"wrong": len(cells)}
+    assert any("unwritten" in c["troubles"] for c in cells)
+
+
+def test_a_wrong_gradient_behind_a_right_output(tried):
+    """The backward pass is looked at by itself: dk is off, out and dq and dv are right."""
+    cells = tried("gradient_off")
+    trained = [c for c in cells if c["direction"] == "train"]
+
+    assert outcomes(cells, direction="forward") == {"right": len(cells) - len(trained)}
+    assert outcomes(trained) == {"wrong": len(trained)}
+    for cell in trained:
+        off = {name for name, error in cell["errors"].items() if error["relative"] > error["limit"]}
+        assert off == {"dk"}
+
+
+@pytest.mark.parametrize(
+    ("function", "outcome", "words"),
+    [("hangs", "hung", "did not end"), ("crashes", "crashed", "SIGSEGV"), ("leaves", "crashed", "status 3")],
+)
+def test_a_fault_costs_its_cell(tried, function, outcome, words):
+    """A cell that takes its process along is named; the others run, until this backend took three along."""
+    cells = tried(function, cell_timeout=6 if function == "hangs" else 30)
+    lost = [c for c in cells if c["outcome"] == outcome]
+
+    assert 1 <= len(lost) <= 3  # _MOST_OF_ONE
+    assert all(words in c["reason"] and c["form"] in ("causal", "gqa") for c in lost)
+    assert outcomes(cells)["right"] >= 1
+    assert set(outcomes(cells)) <= {"right", outcome, "not run"}
+
+
+def test_the_rest_of_the_backends_goes_on(tried):
+    """One backend that crashes does not cost another one anything."""
+    cells = tried("crashes", backends=["planted:crashes", "sdpa-math"])
+
+    assert outcomes(cells, backend="sdpa-math") == {"right": sum(c["backend"] == "sdpa-math" for c in cells)}
+
+
+def test_a_refusal_in_its_own_words(tried):
+    """What a kernel raises is its refusal, word for word."""
+    cells = tried("refuses", dtypes=["float32", "float16"])
+    refused = [c for c in cells if c["outcome"] == "refused"]
+
+    assert {c["dtype"] for c in refused} == {"float32"}
+    assert {c["reason"] for c in refused} == {"RuntimeError: only fp16 and bf16, says this kernel"}
+
+
+def test_what_the_time_did_not_reach_was_not_run(tried):
+    """When the time is over no cell is begun, and those that were are whole."""
+    cells = tried("right", budget=0.5)
+
+    assert len(cells) < 10
+
+
+def test_one_dtype(tried):
+    """Only the dtypes that were asked for are tried."""
+    assert {c["dtype"] for c in tried("right", dtypes=["float16"])} == {"float16"}
+
+
+def test_without_a_gpu_nothing_runs(patient):
+    """On a node without a GPU the answer is a plan, for the GPU that was named."""
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    request = {"task": "kernels.run", "mode": "full", "seed": 1, "budget": 10, "scratch": str(patient.scratch)}
+    gpu = {"compute_capability": "9.0", "name": "h100"}
+    done = patient.run({**request, "gpu": gpu}, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    assert list(patient.answers_dir.glob("*.jsonl")) == []
+    assert patient.answers["plan"]["no_gpu"]
+    assert {c["backend"] for c in patient.answers["plan"]["cells"]} >= {"sdpa-cudnn", "sdpa-flash"}
+    assert any("Flash Attention does not support" in c["reason"] for c in patient.answers["plan"]["not_offered"])
