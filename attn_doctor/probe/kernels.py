@@ -148,16 +148,20 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
         answer["cells"] += cells
         answer["not_reached"] += len(plans[name]["cells"]) - len(cells) if name in plans else 0
     answer["ran"] = bool(answer["cells"])
+    answer["backends"] = next((one["backends"] for one in plans.values()), [])
+    answer["left_out"] = next((one["left_out"] for one in plans.values()), {})
     if not answer["ran"]:
-        answer["why_not"] = (
-            "; ".join(str(one["stopped"]) for one in answer["gpus"] if one["stopped"])
-            or f"the trials {completed.ended()} before the first one"
-        )
-    first: dict[str, Any] = next(iter(plans.values()), {"backends": [], "left_out": {}})
-    answer["backends"] = first["backends"]
-    answer["left_out"] = first["left_out"]
+        answer["why_not"] = _why_nothing_ran(answer, plans, completed)
     answer["not_offered"] = _grouped({name: one["not_offered"] for name, one in plans.items()})
     return answer
+
+
+def _why_nothing_ran(answer: Mapping[str, Any], plans: Mapping[str, Any], completed: Completed) -> str:
+    stopped = [str(one["stopped"]) for one in answer["gpus"] if one["stopped"]]
+    if stopped or any(one["cells"] for one in plans.values()):
+        return "; ".join(stopped) or f"the trials {completed.ended()} before the first one"
+    states = [f"{one['title']}: {one['state']}" for one in answer["backends"] if one["state"] != "runs"]
+    return "nothing of what was asked for can be run here" + (f" ({'; '.join(states)})" if states else "")
 
 
 def _gpu(

@@ -160,8 +160,10 @@ class _Writer:
     def plan(self) -> None:
         """Nothing ran: what would."""
         answer = self._answer
-        self._line(f"No kernel was run: {answer['why_not'] or 'there is no GPU'}.")
+        self._line(f"No kernel was run: {str(answer['why_not'] or 'there is no GPU').rstrip('.')}.")
         planned = answer["gpu_planned_for"]
+        if answer["gpus"]:
+            return
         if planned is None:
             self._line(
                 "Name a GPU to be told what would run on it and what its contracts refuse, for example --gpu h100."

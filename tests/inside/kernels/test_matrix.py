@@ -105,3 +105,10 @@ def test_the_float32_mask_is_always_tried(dtype):
     cells = plan.make(backends, H200, "quick", None, named=False).cells
 
     assert {c.backend for c in cells if c.form == "fp32-mask" and c.dtype == dtype} == {"sdpa-default", "sdpa-cudnn"}
+
+
+def test_the_doctor_knows_every_name():
+    """--backend takes the names that inside/ runs by."""
+    from attn_doctor.probe.known_kernels import BACKENDS as NAMES
+
+    assert [one.name for one in BACKENDS] == list(NAMES)

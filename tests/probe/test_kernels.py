@@ -1,0 +1,260 @@
+"""Facts of trials on GPUs, from a run on an H200 (torch 2.11.0+cu130, fla 0.4.2, Triton 3.6.0; 2026-11-21)."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from attn_doctor.cookbook import shelf
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.model.facts import FactSet, Unknown
+from attn_doctor.model.findings import Severity
+from attn_doctor.model.vocabulary import term_of, value_fault
+from attn_doctor.probe import kernel_facts
+from attn_doctor.report import kernels_text
+from attn_doctor.report.console import ReportConsole
+from attn_doctor.wire import report_v1
+from tests.nodes.test_nodes import recorded
+
+RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("h200-kernels.json").read_text())
+
+
+@pytest.fixture
+def answer() -> dict[str, Any]:
+    return copy.deepcopy(RECORDED)
+
+
+def read(answer: dict[str, Any], *, verbose: bool = False) -> str:
+    stream = io.StringIO()
+    kernels_text.write(answer, ReportConsole(stream), verbose=verbose)
+    return stream.getvalue()
+
+
+def of(answer: dict[str, Any]) -> FactSet:
+    return FactSet(kernel_facts.facts(answer))
+
+
+def found(seen: FactSet) -> dict[str, Severity]:
+    recipes = [one for one in shelf.bundled() if one.library == "kernels"]
+    return {one.id: one.severity for one in judge(seen, recipes).findings}
+
+
+def cell(**more: Any) -> dict[str, Any]:
+    return {
+        "gpu": "0",
+        "backend": "sdpa-default",
+        "dtype": "bfloat16",
+        "head_dim": 128,
+        "form": "dense",
+        "direction": "train",
+        "variant": "",
+        "outcome": "right",
+        "troubles": [],
+        "errors": {},
+        **more,
+    }
+
+
+def broken(outcome: str, **more: Any) -> dict[str, Any]:
+    return cell(outcome=outcome, reason="RuntimeError: no", **more)
+
+
+def test_every_fact_is_in_the_vocabulary(answer: dict[str, Any]) -> None:
+    """Names and values are as the vocabulary says."""
+    for fact in of(answer).values():
+        term = term_of(fact.name)
+        assert term is not None, fact.name
+        if hasattr(fact.state, "value"):
+            assert value_fault(term.kind, fact.state.value) is None, fact
+
+
+def test_the_schema_knows_it(answer: dict[str, Any]) -> None:
+    """The published schema describes the trials."""
+    schema = json.loads(report_v1.json_schema())["properties"]["kernels"]
+    jsonschema.validate(answer, schema)
+
+    del answer["cells"][0]["outcome"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(answer, schema)
+
+
+def test_the_float32_mask_on_an_h200(answer: dict[str, Any]) -> None:
+    """cuDNN's float32 mask is wrong, with its error, by itself and as torch picks; everything else is right."""
+    groups = kernel_facts.troubles(answer)
+
+    assert {(g[0]["backend"], g[0]["form"]) for g in groups} == {
+        ("sdpa-cudnn", "fp32-mask"),
+        ("sdpa-default", "fp32-mask"),
+    }
+    assert all("off by 1" in kernel_facts.worst(group) for group in groups)
+    assert {c["outcome"] for c in answer["cells"] if c["form"] != "fp32-mask"} == {"right"}
+
+
+def test_a_stock_node_stays_fit(answer: dict[str, Any]) -> None:
+    """What training may never meet is a warning and no error: a stock H200 exits with 0."""
+    assert found(of(answer)) == {"kernel-wrong-result": Severity.WARNING}
+
+
+def test_one_cause(answer: dict[str, Any]) -> None:
+    """With torch's version known, the wrong cells hang under the recipe that knows the cause, and that was seen."""
+    node = derive(recorded("h200-torch2.11.json"))
+    diagnosis = judge(FactSet([*node.values(), *of(answer).values()]), shelf.bundled())
+    mine = [one for one in diagnosis.findings if one.id in ("sdpa-cudnn-float-mask", "kernel-wrong-result")]
+
+    assert [(one.id, one.certainty, one.severity) for one in mine] == [
+        ("sdpa-cudnn-float-mask", "seen", Severity.WARNING)
+    ]
+    assert {symptom.id for symptom in mine[0].symptoms} == {"kernel-wrong-result"}
+
+
+@pytest.mark.parametrize(
+    ("more", "severity"),
+    [
+        ({}, Severity.ERROR),
+        ({"form": "causal", "dtype": "float16"}, Severity.ERROR),
+        ({"backend": "flash-attn-2"}, Severity.ERROR),
+        ({"dtype": "float32"}, Severity.WARNING),
+        ({"form": "fp32-mask"}, Severity.WARNING),
+        ({"form": "window"}, Severity.WARNING),
+        ({"backend": "sdpa-efficient"}, Severity.WARNING),
+        ({"backend": "fla-gla", "form": "causal"}, Severity.WARNING),
+    ],
+)
+def test_what_any_training_meets_is_an_error(answer: dict[str, Any], more: dict[str, Any], severity: Severity) -> None:
+    """Wrong in ordinary half precision, by what torch picks or a whole library: an error. Elsewhere a warning."""
+    answer["cells"] = [cell(outcome="wrong", troubles=["error"], **more)]
+
+    assert found(of(answer)) == {"kernel-wrong-result": severity}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "recipe"), [("crashed", "kernel-crashes"), ("hung", "kernel-crashes"), ("refused", "kernel-refused")]
+)
+def test_how_it_ended(answer: dict[str, Any], outcome: str, recipe: str) -> None:
+    """Each way to fail is a finding of its own."""
+    answer["cells"] = [cell(), broken(outcome)]
+
+    assert recipe in found(of(answer))
+
+
+def test_nan_is_a_finding_of_its_own(answer: dict[str, Any]) -> None:
+    """NaN is not merely wrong."""
+    answer["cells"] = [cell(outcome="wrong", troubles=["NaN", "error"])]
+
+    assert set(found(of(answer))) == {"kernel-not-finite"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"not_reached": 3},
+        {"cells": [cell(), broken("not run")]},
+        {"cells": [cell(), broken("no memory")]},
+        {"ran": False, "cells": [], "why_not": "there is no GPU"},
+    ],
+)
+def test_what_was_not_run_is_not_healthy(answer: dict[str, Any], change: dict[str, Any]) -> None:
+    """Trials that were not reached leave the question open, and are said."""
+    answer.update(change)
+    seen = of(answer)
+
+    assert isinstance(seen.fact("listed.cell").state, Unknown)
+    assert any(one.recipe == "kernel-wrong-result" for one in judge(seen, shelf.bundled()).open_questions)
+    assert "not r" in read(answer) or "No kernel was run" in read(answer)
+
+
+def test_nobody_asked() -> None:
+    """Without --kernels no question stays open for it."""
+    diagnosis = judge(FactSet(), [one for one in shelf.bundled() if one.library == "kernels"])
+
+    assert diagnosis.open_questions == ()
+    assert "kernel-wrong-result" in diagnosis.not_asked
+
+
+# --------------------------------------------------------------------------------------------------------------
+# Several GPUs
+
+
+def several(answer: dict[str, Any], *shares: float, busy: int | None = None) -> dict[str, Any]:
+    first = answer["gpus"][0]
+    answer["gpus"] = []
+    for index, share in enumerate(shares):
+        gpu = copy.deepcopy(first)
+        gpu["index"] = str(index)
+        gpu["ceilings"] = {n: v * (1 if n == "copy" else share) for n, v in gpu["ceilings"].items()}
+        if index == busy:
+            gpu["before"]["utilization"] = 97
+        answer["gpus"].append(gpu)
+    return answer
+
+
+def test_a_gpu_slower_than_its_siblings(answer: dict[str, Any]) -> None:
+    """The slow one is named, with how slow and what NVML says of it."""
+    seen = of(several(answer, 1.0, 0.98, 0.58, 1.0))
+    findings = [one for one in judge(seen, shelf.bundled()).findings if one.id == "gpu-slower-than-siblings"]
+
+    assert [one.title for one in findings] == ["GPU 2 reaches 58 % of GPU 0 (matrix product)"]
+    assert "1980 of 1980 MHz" in findings[0].what
+    assert findings[0].certainty == "seen"
+
+
+@pytest.mark.parametrize("busy", [None, 1])
+def test_no_false_alarm_about_speed(answer: dict[str, Any], busy: int | None) -> None:
+    """A few per cent are nothing, one GPU has no sibling, and a busy one proves nothing."""
+    shares = (1.0, 0.5) if busy else (1.0, 0.93)
+
+    assert "gpu-slower-than-siblings" not in found(of(several(answer, *shares, busy=busy)))
+    assert "gpu-slower-than-siblings" not in found(of(several(copy.deepcopy(RECORDED), 1.0)))
+
+
+def test_two_kinds_of_gpu_are_not_siblings(answer: dict[str, Any]) -> None:
+    """An older GPU beside a newer one is not slow."""
+    several(answer, 1.0, 0.3)["gpus"][1]["name"] = "another"
+
+    assert "gpu-slower-than-siblings" not in found(of(answer))
+
+
+def test_a_gpu_that_differs_has_a_table_of_its_own(answer: dict[str, Any]) -> None:
+    """GPUs that came to the same share a table; one with a wrong kernel stands apart, and is named."""
+    several(answer, 1.0, 1.0, 1.0)
+    answer["cells"] = [cell(gpu="0"), cell(gpu="1"), cell(gpu="2", outcome="wrong", troubles=["error"])]
+    text = read(answer)
+
+    assert "GPU 0, 1 " in text
+    assert "GPU 2: SDPA, as torch picks wrong" in text
+
+
+# --------------------------------------------------------------------------------------------------------------
+# The table
+
+
+def test_wrong_comes_first(answer: dict[str, Any]) -> None:
+    """What is wrong stands above the table, and wrong above refused."""
+    answer["cells"].insert(0, broken("refused", form="window"))
+    lines = read(answer).splitlines()
+    first = next(i for i, line in enumerate(lines) if "! SDPA" in line)
+    refused = next(i for i, line in enumerate(lines) if "refused:" in line)
+    table = next(i for i, line in enumerate(lines) if "dense" in line and "causal" in line and "varlen" in line)
+
+    assert first < refused < table
+
+
+def test_marks(answer: dict[str, Any]) -> None:
+    """One square is as bad as the worst of its trials."""
+    answer["cells"] = [cell(), cell(form="causal"), broken("refused", form="causal", head_dim=64)]
+    row = next(line for line in read(answer).splitlines() if "as torch picks bf16" in line)
+
+    assert row.split()[5:7] == ["✓", "✗"]
+
+
+def test_verbose_tells_each_refusal_in_its_words(answer: dict[str, Any]) -> None:
+    """-v lists what is not offered, and why, in the kernel's own words."""
+    assert "Flash Attention does not support non-null attn_mask." in read(answer, verbose=True)
+    assert "Flash Attention does not support" not in read(answer)

@@ -1,0 +1,91 @@
+"""`check --kernels` and `--explain-sdpa` as a person without a GPU meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import CHECKOUT, clean_environment
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "attn_doctor", "check", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=CHECKOUT,
+        env=clean_environment(),
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_gpu() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+
+
+def test_without_a_gpu_it_says_what_would_run() -> None:
+    """Nothing ran, which is said; what would run on the GPU that was named is predicted, and a question stays open."""
+    done = run("--kernels", "quick", "--gpu", "h100", "--no-samples", "--only", "kernels", "--json")
+    report = json.loads(done.stdout)
+    kernels = report["kernels"]
+
+    assert kernels["ran"] is False
+    assert kernels["cells"] == []
+    assert kernels["why_not"]
+    assert {one["backend"] for one in kernels["would_run"]} >= {"sdpa-default", "sdpa-cudnn"}
+    assert {one["recipe"] for one in report["open_questions"]} >= {"kernel-wrong-result"}
+    assert report["findings"] == []
+
+
+def test_the_text_claims_nothing() -> None:
+    """The text says that nothing ran, and holds no mark of a kernel that is right."""
+    done = run("--kernels", "full", "--gpu", "h100", "--no-samples", "--only", "kernels")
+
+    assert "No kernel was run" in done.stdout
+    assert "predicted and not run" in done.stdout
+    assert "✓" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--kernels", "quick", "--backend", "sdpa-flsh"), "Did you mean"),
+        (("--kernels", "quick", "--dtype", "bf17"), "Give bf16"),
+        (("--kernels", "quick", "--quick"), "Leave out one"),
+        (("--backend", "flex"), "Add --kernels"),
+        (("--seed", "0"), "Add --kernels"),
+        (("--explain-sdpa", "q=1x2x3:bf16"), "four numbers"),
+    ],
+)
+def test_bad_input(arguments: tuple[str, ...], words: str) -> None:
+    """One clear message, status 2, nothing on standard output."""
+    done = run(*arguments)
+
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_explain_sdpa_for_a_gpu_that_is_not_there() -> None:
+    """The choice, each refusal in torch's words, and how to get flash."""
+    done = run("--explain-sdpa", "q=2x32x4096x128:bf16 mask=bool train", "--gpu", "a100")
+
+    assert done.returncode == 0, done.stderr
+    assert "predicted for" in done.stdout
+    assert "Flash Attention does not support non-null attn_mask." in " ".join(done.stdout.split())
+    assert "to get flash: pass no attn_mask" in done.stdout
+
+
+def test_explain_sdpa_without_a_gpu_and_without_a_name() -> None:
+    """Nothing is made up: it could not ask, and says how to have it predicted."""
+    done = run("--explain-sdpa", "q=1x2x64x64:bf16")
+
+    assert done.returncode == 3
+    assert "--gpu h100" in done.stderr
