@@ -250,7 +250,7 @@ def death(ended: forked.Ended) -> Dict[str, Any]:
         return {"outcome": "hung", "reason": ended.trouble}
     words = " ".join(ended.stderr.strip().splitlines()[-1:])[:200]
     if ended.signal is not None:
-        name = signal.Signals(ended.signal).name
+        name = next((one.name for one in signal.Signals if one == ended.signal), "signal {}".format(ended.signal))
         return {"outcome": "crashed", "reason": "killed by {}".format(name) + (": " + words if words else "")}
     status = "left the process with status {}".format(ended.status)
     return {"outcome": "crashed", "reason": status + (": " + words if words else "")}
