@@ -2,7 +2,7 @@
 
 Request: `mode` ("quick" or "full"), `backends` (names; None: all that are installed; `module:function` is one of
 the person's own), `dtypes` (None: all), `seed`, `budget` (seconds for each GPU, counted from when torch is
-imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; ["cpu"] in tests),
+imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; in tests "cpu…"),
 `gpu` (None, or the GPU to plan for where there is none). Answers: plan (what would run and what would not, and why),
 gpus, done; and while they come, lines of cells-DEVICE*.jsonl: a cell begun, a cell done.
 
