@@ -71,7 +71,8 @@ def check(
         typer.Option(min=1.0, metavar="SECONDS", help="With --kernels: time for each GPU; 20 for quick, 90 for full."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, max=2**31 - 1, help="With --kernels: the seed of a run to repeat.")
+        int | None,
+        typer.Option(min=0, max=2**31 - 1, metavar="NUMBER", help="With --kernels: seed of a run to repeat."),
     ] = None,
     explain_sdpa: Annotated[
         str | None,

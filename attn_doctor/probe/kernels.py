@@ -143,7 +143,9 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
     for name, gpu in told.items():
         files = [answers / f"cells-{name}.jsonl", *sorted(answers.glob(f"cells-{name}.*.jsonl"))]
         lines = [line for file in files for line in _lines(file)]
-        answer["gpus"].append(_gpu(name, gpu, lines, states, completed))
+        planned = name in plans and bool(plans[name]["cells"])
+        silent = f"the trials {completed.ended()} before they came to it" if planned and not lines else None
+        answer["gpus"].append(_gpu(name, gpu, lines, states, silent))
         cells = [_cell(name, line) for line in lines if "cell" in line]
         answer["cells"] += cells
         answer["not_reached"] += len(plans[name]["cells"]) - len(cells) if name in plans else 0
@@ -165,16 +167,14 @@ def _why_nothing_ran(answer: Mapping[str, Any], plans: Mapping[str, Any], comple
 
 
 def _gpu(
-    name: str, gpu: Mapping[str, Any], lines: list[dict[str, Any]], states: Mapping[str, Any], completed: Completed
+    name: str, gpu: Mapping[str, Any], lines: list[dict[str, Any]], states: Mapping[str, Any], silent: str | None
 ) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for line in lines:
         for key in ("ceiling", "memory", "stopped"):
             if key in line:
                 merged[key] = line[key]
-    stopped = gpu.get("error") or merged.get("stopped")
-    if not lines and not stopped:
-        stopped = f"the trials {completed.ended()} before they came to it"
+    stopped = gpu.get("error") or merged.get("stopped") or silent
     return {
         "index": name,
         "name": gpu.get("name"),

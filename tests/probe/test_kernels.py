@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import pytest
 from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.vocabulary import term_of, value_fault
-from attn_doctor.probe import kernel_facts
+from attn_doctor.probe import kernel_facts, kernels
 from attn_doctor.report import kernels_text
 from attn_doctor.report.console import ReportConsole
 from attn_doctor.wire import report_v1
@@ -258,3 +260,27 @@ def test_verbose_tells_each_refusal_in_its_words(answer: dict[str, Any]) -> None
     """-v lists what is not offered, and why, in the kernel's own words."""
     assert "Flash Attention does not support non-null attn_mask." in read(answer, verbose=True)
     assert "Flash Attention does not support" not in read(answer)
+
+
+# --------------------------------------------------------------------------------------------------------------
+# Runs, on CPU tensors
+
+
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [
+        ("nosuch:kernel", "nosuch:kernel: not installed"),
+        ("flash-attn-4", "FlashAttention-4: not installed"),
+    ],
+)
+def test_nothing_of_what_was_asked_for_is_here(tmp_path: Path, backend: str, words: str) -> None:
+    """A kernel that is not installed is told as that; nothing is claimed to have run."""
+    pytest.importorskip("torch")
+    target = examine_target(None, as_module=True, folder=tmp_path, timeout=60.0)
+    asked = kernels.Asked(mode="quick", seed=1, backends=(backend,))
+    answer = kernels.run(target, asked, timeout=60.0, folder=tmp_path, environment=dict(os.environ), devices=("cpu",))
+
+    assert answer["ran"] is False
+    assert words in answer["why_not"]
+    assert words in read(answer)
+    assert isinstance(of(answer).fact("listed.cell").state, Unknown)

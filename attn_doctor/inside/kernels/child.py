@@ -25,7 +25,7 @@ class Work:
 
     torch: Any
     device: str
-    """"0", "1", …: as torch counts; or "cpu"."""
+    """"0", "1", …: as torch counts; or "cpu" and whatever follows, in tests."""
     file: str
     """Lines of JSON, appended: what was begun, what came of it."""
     deadline: float
@@ -43,7 +43,7 @@ def run(work: Work, cells: List[Cell]) -> None:
     _alarm(max(work.deadline - time.monotonic(), 1.0) + 30.0)
     from . import trial  # imports torch's parts that a supervisor does not need
 
-    torch, on_gpu = work.torch, work.device != "cpu"
+    torch, on_gpu = work.torch, not work.device.startswith("cpu")
     device = "cuda:" + work.device if on_gpu else "cpu"
     if not on_gpu:
         torch.set_num_threads(1)  # this process was forked of one whose threads are not here

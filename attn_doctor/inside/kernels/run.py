@@ -2,7 +2,7 @@
 
 Request: `mode` ("quick" or "full"), `backends` (names; None: all that are installed; `module:function` is one of
 the person's own), `dtypes` (None: all), `seed`, `budget` (seconds for each GPU, counted from when torch is
-imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; ["cpu"] in tests),
+imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; in tests "cpu…"),
 `gpu` (None, or the GPU to plan for where there is none). Answers: plan (what would run and what would not, and why),
 gpus, done; and while they come, lines of cells-DEVICE*.jsonl: a cell begun, a cell done.
 
@@ -250,7 +250,7 @@ def death(ended: forked.Ended) -> Dict[str, Any]:
         return {"outcome": "hung", "reason": ended.trouble}
     words = " ".join(ended.stderr.strip().splitlines()[-1:])[:200]
     if ended.signal is not None:
-        name = signal.Signals(ended.signal).name
+        name = next((one.name for one in signal.Signals if one == ended.signal), "signal {}".format(ended.signal))
         return {"outcome": "crashed", "reason": "killed by {}".format(name) + (": " + words if words else "")}
     status = "left the process with status {}".format(ended.status)
     return {"outcome": "crashed", "reason": status + (": " + words if words else "")}

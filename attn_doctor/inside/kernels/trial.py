@@ -33,6 +33,7 @@ def attempt(
         result = _tried(cell, backend, device, seed, ceiling)
     except torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError as error:
         result = {"outcome": "no memory", "reason": last_line(error)[:_LONGEST]}
+        torch.cuda.empty_cache()
     except Exception as error:  # noqa: BLE001
         lost = _lost(error, device)
         outcome = "crashed" if lost else "refused"

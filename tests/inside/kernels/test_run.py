@@ -88,8 +88,8 @@ def tried(patient):
         for file in patient.answers_dir.glob("cells-*.jsonl"):
             lines += [json.loads(line) for line in file.read_text().splitlines()]
         cells = [{**line.pop("cell"), **line} for line in lines if "cell" in line]
-        planned = patient.answers["plan"]["plans"]["cpu"]["cells"]
-        assert len(cells) == len(planned) or "budget" in more
+        planned = sum(len(one["cells"]) for one in patient.answers["plan"]["plans"].values())
+        assert len(cells) == planned or "budget" in more
         return cells
 
     return run
@@ -164,6 +164,27 @@ def test_a_refusal_in_its_own_words(tried):
 
     assert {c["dtype"] for c in refused} == {"float32"}
     assert {c["reason"] for c in refused} == {"RuntimeError: only fp16 and bf16, says this kernel"}
+
+
+def test_each_gpu_is_a_line_of_its_own(tried, patient):
+    """Every GPU goes through all trials, beside the others; what a kernel breaks on one costs nothing on another."""
+    (patient.stubs / "once.py").write_text(
+        """
+import os, signal
+import torch.nn.functional as F
+def first_come(q, k, v, **given):
+    try:
+        os.close(os.open("taken", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return F.scaled_dot_product_attention(q, k, v, **given)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    )
+    cells = tried("", backends=["once:first_come"], devices=["cpu-a", "cpu-b"])
+    files = sorted(file.name for file in patient.answers_dir.glob("cells-*.jsonl"))
+
+    assert files == ["cells-cpu-a.jsonl", "cells-cpu-b.jsonl"]
+    assert outcomes(cells) == {"crashed": 1, "right": len(cells) - 1}
 
 
 def test_what_the_time_did_not_reach_was_not_run(tried):
