@@ -102,7 +102,8 @@ def test_a_person_sees_the_path(folder: Path) -> None:
     assert "q = q * self.scale.exp()" in said
     assert "scale (float32)" in said
     assert "fp16→fp32 F.normalize" in said
-    assert said.count("why and cure as for the one before") == 2
+    # The parameter that one of the three meets has a remedy of its own.
+    assert said.count("why and cure as for the one before") == 1
 
 
 def test_the_mended_model_is_clean(folder: Path) -> None:
