@@ -64,7 +64,7 @@ class Gathered:
     """All that came."""
 
     reports: int = 0
-    records: dict[tuple[str, str, bool], list[Record]] = field(default_factory=dict)
+    records: dict[tuple[str, str, bool], tuple[Record, ...]] = field(default_factory=dict)
     """By node, environment and whether it was quick; several only where two machines go by one name."""
     repeated: set[str] = field(default_factory=set)
     unreadable: list[Unreadable] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Gathered:
         self.reports += 1
         record = Record(
             node=arrival.node,
-            created=arrival.created,
+            created=self._share(arrival.created),
             quick=arrival.quick,
             machine=_marked(arrival.machine),
             cohort=self._share(_cohort(arrival.cohort)),
@@ -126,13 +126,15 @@ class Gathered:
                 yield environment, record
 
     def _place(self, record: Record, environment: str) -> None:
-        there = self.records.setdefault((record.node, environment, record.quick), [])
-        for place, other in enumerate(there):
+        key = (record.node, environment, record.quick)
+        there = self.records.get(key, ())
+        for other in there:
             if not _two_machines(record, other):
                 self.repeated.add(record.node)
-                there[place] = max(record, other, key=self._fixed)
+                kept = max(record, other, key=self._fixed)
+                self.records[key] = tuple(kept if one is other else one for one in there)
                 return
-        there.append(record)
+        self.records[key] = (*there, record)
 
     def _fixed(self, record: Record) -> tuple[Any, ...]:
         """Which of two reports counts: the later; of equal age the worse; at last any order that is always the same."""

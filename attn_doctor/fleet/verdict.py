@@ -170,8 +170,10 @@ def _bring_home(groups: dict[tuple[CohortKey, bool], list[Record]]) -> None:
             groups[home] += groups.pop((key, quick))
 
 
-def _counting(records: Iterable[Record]) -> list[Record]:
+def _counting(records: Sequence[Record]) -> list[Record]:
     """Those whose findings count: of a node's environment the deep one, unless a quick one is newer."""
+    if len({record.quick for record in records}) < 2:
+        return list(records)
     by_place: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         by_place[record.node, dict(record.cohort).get("environment", "")].append(record)
