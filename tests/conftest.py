@@ -23,8 +23,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import settings
 
 import attn_doctor
+
+# How long an example takes says how busy the machine is: no law here is about time.
+settings.register_profile("attn-doctor", deadline=None)
+settings.load_profile("attn-doctor")
 
 #: `-m attn_doctor` finds the package here, installed or not.
 CHECKOUT = Path(attn_doctor.__file__).resolve().parent.parent

@@ -9,12 +9,14 @@ from pathlib import Path
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe import elf, libraries
+from attn_doctor.probe.builds import for_other_torches
 from attn_doctor.probe.elf.identity import identity
 from attn_doctor.probe.noting import Notes
 from attn_doctor.probe.packages import Distribution, Inventory
 
 #: torch is what the others are held against; NVIDIA's wheels carry no extensions of torch.
 _NOT_EXTENSIONS = re.compile(r"torch$|nvidia-|pytorch-triton|triton$")
+_GPU_LIBRARIES = ("libtorch_cuda.so", "libtorch_hip.so")
 _LINKS_TORCH = re.compile(r"lib(torch|c10)[\w.]*$")
 _OTHER_TAG = re.compile(r"\.(cpython-\d+|cp\d+)[\w-]*\.so$")
 #: More libraries than any attention stack has, each costs a millisecond or two.
@@ -42,7 +44,16 @@ def probe(inventory: Inventory, target: Target, environment: Mapping[str, str]) 
         if torch_lib is not None:
             _note_torch(notes, torch_lib)
         count = 0
-        for module, file, package in _extensions(inventory, tuple(target.told.get("extension_suffixes") or (".so",))):
+        suffixes = tuple(target.told.get("extension_suffixes") or (".so",))
+        version = next((dist.version for dist in inventory.distributions if dist.name == "torch"), None)
+        others = for_other_torches(
+            [file for file, _, _ in _files(inventory)],
+            version,
+            gpu=torch_lib is not None and any((torch_lib / name).exists() for name in _GPU_LIBRARIES),
+        )
+        for module, file, package in _extensions(inventory, suffixes):
+            if file in others:
+                continue
             if isinstance(file, tuple):
                 how = "file names beside it"
                 notes.known(f"extension.{module}.other_python", file, how)
@@ -69,7 +80,7 @@ def _note_torch(notes: Notes, lib: Path) -> None:
         notes.known("torch.cxx11_abi", abi is elf.StringAbi.NEW, how)
     else:
         notes.unknown("torch.cxx11_abi", how, str(abi) if abi is not None else "it exports none of the telling symbols")
-    for name in ("libtorch_cuda.so", "libtorch_hip.so"):
+    for name in _GPU_LIBRARIES:
         if (lib / name).exists():
             _note_code(notes, "torch.arch_list", lib / name)
             return
