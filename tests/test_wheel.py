@@ -28,5 +28,6 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
         for file in (ROOT / "recipes").rglob("*.toml")
     }
     scripts = {str(file.relative_to(ROOT)) for file in (ROOT / "attn_doctor").rglob("*.py")}
-    assert recipes | scripts | {"attn_doctor/wire/report_v1.schema.json"} <= names
+    hooks = {str(file.relative_to(ROOT)) for file in (ROOT / "attn_doctor" / "fleet" / "hooks").glob("*.*")}
+    assert recipes | scripts | hooks | {"attn_doctor/wire/report_v1.schema.json"} <= names
     assert not [name for name in names if name.startswith("tests")]

@@ -340,11 +340,20 @@ class TestOnboarding:
 
     def job(self, cluster: Cluster, script: Path, *words: str) -> tuple[int, str]:
         """(exit status, output) of the script as a job on all nodes."""
-        out = script.parent / "job.out"
-        env = {"PIP_NO_INDEX": "1"}  # the plan that is only shown must not wait for a network
-        done = cluster.run("sbatch", "--parsable", "--nodes=3", "-o", out, script, *words, cwd=script.parent, env=env)
+        return self.ended(cluster, self.submitted(cluster, script, *words), script)
+
+    def submitted(self, cluster: Cluster, script: Path, *words: str, nodes: int = 3) -> str:
+        env = {"PIP_NO_INDEX": "1", "ATTN_DOCTOR_PAUSE": "3"}  # a plan that is only shown must not wait for a network
+        out = script.parent / "%j.out"
+        done = cluster.run(
+            "sbatch", "--parsable", f"--nodes={nodes}", "-o", out, script, *words, cwd=script.parent, env=env
+        )
         number = done.stdout.strip()
         assert number.isdigit(), done.stderr
+        return number
+
+    def ended(self, cluster: Cluster, number: str, script: Path) -> tuple[int, str]:
+        out = script.parent / f"{number}.out"
         end = time.monotonic() + 200
         while cluster.run("squeue", "-h", "-j", number).stdout.strip():
             assert time.monotonic() < end, out.read_text()
@@ -352,16 +361,30 @@ class TestOnboarding:
         told = cluster.run("scontrol", "show", "job", number).stdout
         return int(told.partition("ExitCode=")[2].partition(":")[0]), out.read_text()
 
-    def test_from_broken_to_fit(self, start: Start, tmp_path: Path, wheels: Path) -> None:
-        """Unreviewed it prints the plan and stops; reviewed it mends once, and COMMAND runs; undo puts it back."""
-        env = make_environment(tmp_path / "train", torch=True)
-        offline = ("--no-index", f"--find-links={wheels}")
+    def patient(self, folder: Path, wheels: Path) -> Environment:
+        """A shared environment with x-transformers 1.30.1 and a real torch."""
+        env = make_environment(folder, torch=True)
         subprocess.run([str(env.python), "-m", "ensurepip"], check=True, capture_output=True, timeout=120)
         subprocess.run(
-            [str(env.python), "-m", "pip", "install", "--quiet", "--no-deps", *offline,
+            [str(env.python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", f"--find-links={wheels}",
              "x-transformers==1.30.1", "einops", "packaging"],
             check=True, capture_output=True, timeout=200, env=clean_environment(),
         )  # fmt: skip
+        return env
+
+    def reviewed(self, cluster: Cluster, env: Environment, wheels: Path, folder: Path) -> Path:
+        """The script, the cure reviewed."""
+        made = cluster.doctor(
+            "fleet", "hook", "slurm-job", "--python", env.folder, "--fix", self.ROTARY, "--unsafe-fixes",
+            "--check-arg=--only", f"--check-arg={self.ROTARY}", "--fix-arg=--no-index",
+            f"--fix-arg=--find-links={wheels}", "--install", folder,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stderr
+        return folder / "slurm-job.sh"
+
+    def test_from_broken_to_fit(self, start: Start, tmp_path: Path, wheels: Path) -> None:
+        """Unreviewed it prints the plan and stops; reviewed it mends once, and COMMAND runs; undo puts it back."""
+        env = self.patient(tmp_path / "train", wheels)
         only = ("--check-arg=--only", f"--check-arg={self.ROTARY}")
         with start() as cluster:
             cluster.doctor(
@@ -374,12 +397,8 @@ class TestOnboarding:
             assert "RAN" not in said
             assert not (env.folder / ".attn-doctor").exists()
 
-            made = cluster.doctor(
-                "fleet", "hook", "slurm-job", "--python", env.folder, "--fix", self.ROTARY, "--unsafe-fixes", *only,
-                *(f"--fix-arg={one}" for one in offline), "--install", tmp_path / "reviewed",
-            )  # fmt: skip
-            assert made.returncode == 0, made.stderr
-            status, said = self.job(cluster, tmp_path / "reviewed" / "slurm-job.sh", "echo", "RAN")
+            script = self.reviewed(cluster, env, wheels, tmp_path / "reviewed")
+            status, said = self.job(cluster, script, "echo", "RAN")
 
             assert status == 0, said
             assert f"Cured, seen by examining again: {self.ROTARY}" in said
@@ -391,6 +410,19 @@ class TestOnboarding:
 
         assert undone.returncode == 0, undone.stderr
         assert (env.site / "x_transformers-1.30.1.dist-info").is_dir()
+
+    @pytest.mark.heavy
+    def test_two_jobs_at_once(self, start: Start, tmp_path: Path, wheels: Path) -> None:
+        """One mends, the other waits for it; both come to run what they were given."""
+        env = self.patient(tmp_path / "train", wheels)
+        with start() as cluster:
+            script = self.reviewed(cluster, env, wheels, tmp_path / "reviewed")
+            numbers = [self.submitted(cluster, script, "echo", "RAN", nodes=1) for _ in range(2)]
+            ended = [self.ended(cluster, number, script) for number in numbers]
+
+        assert [status for status, _ in ended] == [0, 0], ended
+        assert sum("Cured, seen by examining again" in said for _, said in ended) == 1
+        assert all(said.rstrip().endswith("RAN") for _, said in ended)
 
 
 CLUSH = shutil.which("clush", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
