@@ -27,6 +27,10 @@ def planned(install: Install, facts: FactSet) -> FactSet:
         version = FactName("package", name, "version")
         found[version] = _fact(version, Known(change.after))
         found[FactName("package", name, "duplicates")] = facts.fact(FactName("package", name, "duplicates"))
+    for listing in (FactName("listed", "", "extension"), FactName("listed", "", "import")):
+        if changes and listing in facts:
+            # What a release brings along is not in the list: without this its own modules would be missing ones.
+            found[listing] = _fact(listing, Unknown(_LATER))
     torch = "torch" in changes
     modules = {name.replace("-", "_") for name in changes}
     for fact in facts.values():

@@ -368,6 +368,23 @@ def test_what_only_files_tell_is_unknown_in_the_planned_set() -> None:
     assert isinstance(these.fact("torch.cuda").state, Unknown)
 
 
+def test_a_package_that_was_not_there_is_not_said_to_lack_its_modules(recipes: tuple[Recipe, ...]) -> None:
+    """flash-attn without flash_attn_2_cuda is broken; one whose files nobody has seen yet is not."""
+    found = facts(
+        fact("listed.package", Known(1)),
+        fact("listed.extension", Known(0)),
+        fact("listed.import", Known(1)),
+        fact("torch.hip", Absent()),
+        **{"package.torch.version": "2.11.0"},
+    )
+    new = Install(
+        installer="pip", requirements=(), no_deps=True, no_cache=False, reinstall=False,
+        changes=(PackageChange(name="flash-attn", before=None, after="2.8.3"),),
+    )  # fmt: skip
+
+    planned_set.check(new, found, judge(found, recipes), lambda these: judge(derive(these), recipes))
+
+
 def test_a_model_in_the_cache_is_left_alone(recipes: tuple[Recipe, ...], tmp_path: Path) -> None:
     """Every snapshot links to the blob, which is named by its content; a model in a folder of one's own is edited."""
     text = '{"model_type": "llama", "attn_implementation": "flash_attention_2", "torch_dtype": "float32"}'
