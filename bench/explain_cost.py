@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TRACEBACK = """\
 Traceback (most recent call last):
-  File "/work/train.py", line 310, in <module>
+  File "/job/train.py", line 310, in <module>
     main()
   File "/env/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1751, in _wrapped_call_impl
     return self._call_impl(*args, **kwargs)
