@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attn_doctor.fix.journal import JournalUnusable, Run, runs
-from attn_doctor.fix.undo import Reinstall, undo, undo_step
+from attn_doctor.fix.undo import Reinstall, check_untouched, undo, undo_step
 from attn_doctor.model.plans import Plan
 from attn_doctor.wire import plan_v1
 
@@ -30,6 +30,8 @@ def resumed_steps(run: Run, *, reinstall: Reinstall | None = None) -> tuple[Plan
         raise JournalUnusable(f"the run's plan cannot be read: {error.strerror}", about=str(run.folder)) from None
     done = {entry["step"] for entry in entries if entry["at"] == "changed"}
     begun = {entry["step"] for entry in entries if entry["at"] == "changing"} - done
+    # Also what is done: it would be put back, unasked, if the rest of the run fails.
+    check_untouched(run, begun=begun | done, whole=done)
     for number in begun:
         undo_step(run, number, reinstall=reinstall)
     return plan_v1.loads(text, about=str(run.folder / "plan.json")), frozenset(done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,9 @@ def undo(run: Run, *, lenient: bool = False, reinstall: Reinstall | None = None)
     whole = {entry["step"] for entry in entries if entry["at"] == "changed"}
     undoing = any(entry["at"] == "undoing" for entry in entries)
     steps = [(number, run.read(f"step-{number}.json")) for number in reversed(begun)]
-    if not lenient and not undoing:
-        _check(steps, whole)
+    if not lenient:
+        # Of packages that were half put back anything may stand there; files are what they were or what was made.
+        _check([one for one in steps if not undoing or one[1]["kind"] == "edit-file"], whole)
     try:
         # On a full disk the files themselves matter more than the entries: whoever runs undo again finds them in place.
         with contextlib.suppress(OSError):
@@ -83,25 +84,32 @@ def _put_all_back(
     return count
 
 
+def check_untouched(run: Run, *, begun: Set[int], whole: Set[int]) -> None:
+    """Raises ChangedSince where somebody has changed since what a run that was cut off had made; JournalUnusable."""
+    _check([(number, run.read(f"step-{number}.json")) for number in sorted(begun)], whole)
+
+
 def undo_step(run: Run, number: int, *, reinstall: Reinstall | None = None) -> None:
     """Puts back one step that was cut off halfway, so that it can be made again.
 
     Raises UndoFailed, JournalUnusable.
     """
+    step = run.read(f"step-{number}.json")
     try:
-        _put_back(run.read(f"step-{number}.json"), run, whole=False, reinstall=reinstall)
+        _put_back(step, run, whole=False, reinstall=reinstall)
     except OSError as error:
         raise UndoFailed(f"a step could not be put back: {error.strerror or error}", about=str(run.folder)) from None
 
 
-def _check(steps: list[tuple[int, dict[str, Any]]], whole: set[int]) -> None:
+def _check(steps: list[tuple[int, dict[str, Any]]], whole: Set[int]) -> None:
     foreign = []
     for number, step in steps:
         if number not in whole and step["kind"] != "edit-file":
             continue  # cut off halfway: anything may stand there
         for one in from_json(step["kept"]):
             wanted = step["after"].get(one.file)
-            if not as_before(one) and sha256_of(Path(one.file)) != wanted:
+            # Bytecode is compiled anew by whoever imports the new release.
+            if "__pycache__" not in one.file and not as_before(one) and sha256_of(Path(one.file)) != wanted:
                 foreign.append(one.file)
         for file, digest in step["after"].items():
             if "__pycache__" not in file and sha256_of(Path(file)) not in (digest, None) and file not in foreign:
@@ -113,7 +121,7 @@ def _check(steps: list[tuple[int, dict[str, Any]]], whole: set[int]) -> None:
         raise ChangedSince(
             "files were changed by somebody else since",
             about="\n".join(foreign[:10]) + more,
-            hint="Nothing was put back. --force puts them back all the same; what stands there now is lost.",
+            hint="Nothing was put back. `attn-doctor undo --force` does it all the same; what stands there now is lost.",
         )
 
 

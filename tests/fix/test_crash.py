@@ -360,3 +360,57 @@ def test_nothing_is_left_beside_the_files(scene: Scene) -> None:
 
     assert fresh == {"fresh.py", "sub", "kernels-2.0.dist-info", "kernels-tool", "attn-doctor.json"}
     assert atomic.sha256_of(scene.folder / "nothing") is None
+
+
+@pytest.mark.parametrize("way", ["undo", "resume"])
+def test_what_a_person_wrote_after_a_crash_is_kept(
+    tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]], way: str
+) -> None:
+    """Wherever the run was killed, a configuration that somebody has edited since is never put back over their words."""
+    refused = 0
+    for number in range(0, planned[0], 3):
+        scene = Scene.make(tmp_path / str(number))
+        in_child(lambda scene=scene: scene.run(scene.plan()), kill_at=number)
+        mine = b"stage: sft\nflash_attn: sdpa  # mine\n"
+        (scene.project / "a.yaml").write_bytes(mine)
+        try:
+            (scene.undo if way == "undo" else scene.resume)()
+        except ChangedSince:
+            refused += 1
+        except (Stale, NotCured):
+            pass  # it was not begun when they wrote it
+
+        assert (scene.project / "a.yaml").read_bytes() == mine, number
+        shutil.rmtree(scene.folder)
+    assert refused
+
+
+def test_what_a_person_wrote_during_an_undo_is_kept(
+    tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]]
+) -> None:
+    """The same where undo itself was cut off: it does not go on over their words."""
+    for number in range(3, 60, 8):
+        scene = Scene.make(tmp_path / str(number))
+        scene.run(scene.plan())
+        killed, _ = in_child(scene.undo, kill_at=number)
+        assert killed
+        mine = b"stage: sft\nflash_attn: sdpa  # mine\n"
+        (scene.project / "a.yaml").write_bytes(mine)
+        with pytest.raises(ChangedSince):
+            scene.undo()
+
+        assert (scene.project / "a.yaml").read_bytes() == mine, number
+        shutil.rmtree(scene.folder)
+
+
+def test_bytecode_is_nobodys_change(scene: Scene) -> None:
+    """A training run on the new release compiles it; undo still goes, and brings the old bytecode back."""
+    compiled = scene.site / "kernels/__pycache__/__init__.cpython-311.pyc"
+    compiled.parent.mkdir()
+    compiled.write_bytes(b"old")
+    before = scene.state()
+    scene.run(scene.plan())
+    compiled.write_bytes(b"compiled by a training run")
+    scene.undo()
+
+    assert scene.state() == before
