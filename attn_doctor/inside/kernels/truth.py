@@ -99,16 +99,22 @@ def judge(
     unwritten = 0
     for name, wanted in reference.items():
         found, again = first[name], second[name]
+        if found.shape != wanted.shape:
+            raise ValueError(
+                "{} has the shape {}, where {} is asked for".format(name, tuple(found.shape), tuple(wanted.shape))
+            )
+        # What holds NaN once and the poison the next time was written by nobody.
+        left = ~torch.isfinite(found) & (again == poison)
+        unwritten += int(left.sum())
         error = distance(found, wanted)
+        if not bool(left.any()):
+            # Some instructions pass over NaN: memory that is read and not written may show in the second run alone.
+            error = max(error, distance(again, wanted), key=_how_bad)
         error["limit"] = limit[name]
         errors[name] = error
-        strange = ~torch.isfinite(found)
-        # What holds NaN once and the poison the next time was written by nobody.
-        left = strange & (again == poison)
-        unwritten += int(left.sum())
-        if bool((torch.isnan(found) & ~left).any()):
+        if bool(((torch.isnan(found) | torch.isnan(again)) & ~left).any()):
             troubles.append(NAN)
-        if bool(torch.isinf(found).any()):
+        if bool((torch.isinf(found) | torch.isinf(again)).any()):
             troubles.append(INFINITY)
         if not error["relative"] <= limit[name] and math.isfinite(error["relative"]):
             troubles.append(ERROR)
@@ -125,6 +131,10 @@ def judge(
         "unwritten": unwritten,
         "same_twice": same,
     }
+
+
+def _how_bad(error: Dict[str, float]) -> float:
+    return error["relative"] if math.isfinite(error["relative"]) else math.inf
 
 
 def run_poisoned(compute: Callable[[], torch.Tensor], problem: Problem, value: float) -> Results:

@@ -111,6 +111,29 @@ def test_infinity():
     assert judged(made, first)["troubles"] == ["infinity"]
 
 
+@pytest.mark.parametrize(
+    ("value", "trouble"), [(7.0, "error"), (float("nan"), "NaN"), (float("inf"), "infinity"), (12288.0, "error")]
+)
+def test_both_runs_are_judged(value, trouble):
+    """A kernel that is right beside NaN and wrong beside numbers reads what nobody wrote: it is wrong."""
+    made = problem(direction="forward")
+    second = right(made)
+    second["out"][..., 64:, :] = value
+    found = judged(made, right(made), second)
+
+    assert found["outcome"] == "wrong"
+    assert found["troubles"] == [trouble]
+
+
+def test_another_shape_is_no_result():
+    """One that happens to broadcast over what is asked for is refused, not measured."""
+    made = problem(direction="forward")
+    results = right(made)
+
+    with pytest.raises(ValueError, match="has the shape"):
+        judged(made, {"out": results["out"][:, :1]})
+
+
 def test_flickering_is_wrong_only_where_it_was_promised():
     """Two runs that differ in the last bit are wrong where the library promises the same bits."""
     made = problem(direction="forward")
