@@ -92,16 +92,18 @@ def _set_configs(made: Making, chosen: list[Chosen]) -> None:
     wanted: dict[str, dict[str, str]] = {}
     by: dict[str, list[Chosen]] = {}
     for one in chosen:
+        settings = [dict(action.arguments) for action in actions_of(one, "set-config")]
+        keys = {str(each["key"]): str(each["value"]) for each in settings}
         for subject in subjects(one.finding) or ("",):
             file = os.path.realpath(subject) if subject else ""
-            for action in actions_of(one, "set-config"):
-                arguments = dict(action.arguments)
-                key, value = str(arguments["key"]), str(arguments["value"])
-                if wanted.setdefault(file, {}).setdefault(key, value) != value:
-                    made.left.append(left(one.finding, f"another cure wants {key} to be {wanted[file][key]}"))
-                    break
-            else:
-                by.setdefault(file, []).append(one)
+            there = wanted.setdefault(file, {})
+            # All of its keys or none: half of a cure is none.
+            clash = next((key for key, value in keys.items() if there.get(key, value) != value), None)
+            if clash is not None:
+                made.left.append(left(one.finding, f"another cure wants {clash} to be {there[clash]}"))
+                continue
+            there.update(keys)
+            by.setdefault(file, []).append(one)
     for file, cures in by.items():
         try:
             path = check_file(file, configs=made.configs, roots=())

@@ -61,10 +61,10 @@ class _Casts:
 
     def __init__(self, made: Making) -> None:
         self.made = made
-        self.edits: dict[str, dict[Splice, None]] = {}
         self.contents: dict[str, bytes] = {}
         self.warnings: dict[str, dict[str, None]] = {}
-        self.by: dict[str, list[Chosen]] = {}
+        self.by: dict[str, list[tuple[Chosen, tuple[Splice, ...]]]] = {}
+        """Of each file, what each cure changes in it."""
 
     def add(self, one: Chosen, file: str, splicing: _Splicing) -> None:
         """Raises Refused, OSError."""
@@ -72,10 +72,7 @@ class _Casts:
         if path.is_relative_to(self.made.prefix) or {"site-packages", "dist-packages"} & set(path.parts):
             raise Refused(f"{path} is an installed file: a release of its package cures it, or a person")
         content = self.contents.setdefault(str(path), path.read_bytes())
-        self.edits.setdefault(str(path), {}).update(dict.fromkeys(splicing(content)))
-        cures = self.by.setdefault(str(path), [])
-        if one not in cures:
-            cures.append(one)
+        self.by.setdefault(str(path), []).append((one, splicing(content)))
 
     def warn(self, file: str, warnings: tuple[str, ...]) -> None:
         """For the step that edits this file."""
@@ -83,17 +80,16 @@ class _Casts:
 
     def forget(self, one: Chosen) -> None:
         """A finding of which one place cannot be mended is no step's."""
-        for file in [file for file, cures in self.by.items() if cures == [one]]:
-            del self.by[file]
-        for cures in self.by.values():
-            if one in cures:
-                cures.remove(one)
+        left_over = {file: [cure for cure in cures if cure[0] != one] for file, cures in self.by.items()}
+        self.by = {file: cures for file, cures in left_over.items() if cures}
 
     def plan(self) -> None:
         """Makes the steps."""
-        for file, cures in self.by.items():
+        for file, edits in self.by.items():
+            cures = [one for number, (one, _) in enumerate(edits) if one not in [cure for cure, _ in edits[:number]]]
             try:
-                splices = tuple(sorted(self.edits[file], key=lambda splice: splice.start))
+                every = dict.fromkeys(splice for _, splices in edits for splice in splices)
+                splices = tuple(sorted(every, key=lambda splice: splice.start))
                 source.check(spliced(self.contents[file], splices), file)
                 edit = file_edit(file, self.contents[file], splices, warnings=tuple(self.warnings.get(file, ())))
             except Refused as error:

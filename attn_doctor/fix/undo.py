@@ -121,7 +121,7 @@ def _check(steps: list[tuple[int, dict[str, Any]]], whole: Set[int]) -> None:
         raise ChangedSince(
             "files were changed by somebody else since",
             about="\n".join(foreign[:10]) + more,
-            hint="Nothing was put back. `attn-doctor undo --force` does it all the same; what stands there now is lost.",
+            hint="Nothing was put back. `attn-doctor undo --force` does it; what stands there now is lost.",
         )
 
 

@@ -366,7 +366,7 @@ def test_nothing_is_left_beside_the_files(scene: Scene) -> None:
 def test_what_a_person_wrote_after_a_crash_is_kept(
     tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]], way: str
 ) -> None:
-    """Wherever the run was killed, a configuration that somebody has edited since is never put back over their words."""
+    """Wherever the run was killed, nothing is put back over what somebody wrote into a configuration since."""
     refused = 0
     for number in range(0, planned[0], 3):
         scene = Scene.make(tmp_path / str(number))
