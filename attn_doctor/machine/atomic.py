@@ -31,15 +31,17 @@ def sha256_of(file: Path) -> str | None:
 def put(file: Path, content: bytes, *, part: Path, mode: int, mtime_ns: int | None = None) -> None:
     """Puts a file with this content in the place of the old one.
 
-    `part` is its name while it is written, beside `file`: os.replace cannot cross file systems. Raises OSError; the
-    old file is then as it was and the part is gone.
+    Owner and group stay those of the old file, as far as this user may give files away: what root mends is not root's
+    afterwards. `part` is its name while it is written, beside `file`: os.replace cannot cross file systems. Raises
+    OSError; the old file is then as it was and the part is gone.
     """
     try:
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
-            os.fchmod(stream.fileno(), mode)
+            _give(stream.fileno(), file)
+            os.fchmod(stream.fileno(), mode)  # after its owner: giving a file away may cost it bits of its mode
             os.fsync(stream.fileno())
         if mtime_ns is not None:
             os.utime(part, ns=(mtime_ns, mtime_ns))
@@ -49,6 +51,17 @@ def put(file: Path, content: bytes, *, part: Path, mode: int, mtime_ns: int | No
             part.unlink()
         raise
     sync_folder(file.parent)
+
+
+def _give(handle: int, file: Path) -> None:
+    try:
+        owner = file.lstat()
+    except OSError:
+        return  # a new file is its writer's
+    for uid in (owner.st_uid, -1):  # only root gives to another user; anybody to a group of theirs
+        with contextlib.suppress(OSError):
+            os.fchown(handle, uid, owner.st_gid)
+            return
 
 
 def copy(source: Path, file: Path) -> str:
