@@ -206,7 +206,11 @@ def _note_state(notes: Notes, own: str, gpu: Mapping[str, Any]) -> None:
         notes.known_or_absent(own + "power", power, how)
         notes.known_or_absent(own + "ecc_errors", load.get("ecc_errors"), how)
         notes.known_or_absent(own + "remapped_rows", _rows(rows) if rows else None, how)
-    notes.known_or_absent(own + "busy", busy(gpu), "NVML, before the kernels ran")
+    before = "NVML, before the kernels ran"
+    if gpu["before"]:
+        notes.known_or_absent(own + "busy", busy(gpu), before)
+    else:
+        notes.unknown(own + "busy", before, "NVML did not answer")
 
 
 def _rows(rows: Mapping[str, Any]) -> str | None:

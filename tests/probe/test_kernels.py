@@ -216,6 +216,15 @@ def test_no_false_alarm_about_speed(answer: dict[str, Any], busy: int | None) ->
     assert "gpu-slower-than-siblings" not in found(of(several(copy.deepcopy(RECORDED), 1.0)))
 
 
+def test_whether_it_was_busy_could_not_be_asked(answer: dict[str, Any]) -> None:
+    """Without NVML a slow GPU may have been a busy one: an open question, no finding."""
+    several(answer, 1.0, 0.5)["gpus"][1]["before"] = None
+    diagnosis = judge(of(answer), shelf.bundled())
+
+    assert "gpu-slower-than-siblings" not in {one.id for one in diagnosis.findings}
+    assert "gpu-slower-than-siblings" in {one.recipe for one in diagnosis.open_questions}
+
+
 def test_two_kinds_of_gpu_are_not_siblings(answer: dict[str, Any]) -> None:
     """An older GPU beside a newer one is not slow."""
     several(answer, 1.0, 0.3)["gpus"][1]["name"] = "another"
