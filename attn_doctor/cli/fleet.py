@@ -59,6 +59,12 @@ def merge(
         float,
         typer.Option(min=0.0, max=86400.0, metavar="SECONDS", help="Wait so long for reports of expected nodes."),
     ] = 0.0,
+    max_age: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPAN", help="A node whose last report is older is not known to be fit: 90s, 30m, 6h, 7d."
+        ),
+    ] = None,
     format_: How = FleetFormat.TEXT,
     json_: Json = False,
     output: Output = None,
@@ -72,7 +78,10 @@ def merge(
     Exit status: 0 fit, 1 a node fails or differs in something critical, 2 wrong usage, 3 missing or unreadable.
     """
     check_sources(sources)
-    answer = Answer(golden=golden, cohorts=cohort_by, form=format_, json=json_, output=output, write_lists=write_lists)
+    answer = Answer(
+        golden=golden, cohorts=cohort_by, form=format_, json=json_, output=output, write_lists=write_lists,
+        max_age=max_age,
+    )  # fmt: skip
     nodes = expected(expect)
     folders = [Path(source) for source in sources if Path(source).is_dir()]
     if wait and (nodes is None or len(folders) != len(sources)):
@@ -105,7 +114,8 @@ def _awaited(
             gathered.add(arrival)
         elif not damaged:
             verdict = answer.judged(gathered, heard, nodes)
-            if not verdict.missing:
+            # With --max-age an earlier report is not what is waited for.
+            if not verdict.missing and not (verdict.age_decides and verdict.old):
                 return verdict
     gathered.unreadable += damaged.values()
     return answer.judged(gathered, heard, nodes)

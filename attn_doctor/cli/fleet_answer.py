@@ -14,6 +14,7 @@ import typer
 
 from attn_doctor import __version__
 from attn_doctor.cli import guard
+from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet import golden as goldens
 from attn_doctor.fleet import lists, slurm
@@ -109,6 +110,7 @@ class Answer:
         json: bool,
         output: Path | None,
         write_lists: Path | None,
+        max_age: str | None = None,
     ) -> None:
         self.golden = goldens.read(golden) if golden is not None else None
         self.cohort_by = cohort_by(cohorts, self.golden)
@@ -116,6 +118,7 @@ class Answer:
         self.form = FleetFormat.JSON if json else form
         self.output = output
         self.lists = write_lists
+        self.max_age = span(max_age, flag="--max-age") if max_age is not None else None
         if output is not None:
             check_output(output)
         if write_lists is not None:
@@ -134,6 +137,7 @@ class Answer:
                 cohort_by=self.cohort_by,
                 cohorts_as_given=self.cohorts_as_given,
                 golden=None if self.golden is None else self.golden.cohorts,
+                max_age=self.max_age,
                 engine_said=heard.engine,
                 node_said=heard.nodes,
             ),

@@ -6,13 +6,14 @@ import json
 import os
 import re
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
 from attn_doctor.model.identity import safe_name
 from attn_doctor.probe.identity import boot_id, node_name
@@ -51,7 +52,7 @@ def status(
 
     Exit status: 0 healthy, 1 findings, 3 not known: no report, too old, damaged, or the node was restarted since.
     """
-    span = _span(max_age)
+    longest = span(max_age, flag="--max-age")
     place = from_ or Path(os.environ.get("ATTN_DOCTOR_REPORTS") or USUAL)
     node = node_name(os.environ).name
     files, nothing = _files(place, node)
@@ -68,7 +69,9 @@ def status(
             other = report.identity.node.name if report.identity else "nobody knows which node"
             standings.append(standing.unreadable(str(file), f"the report is of {other}, not of this node"))
             continue
-        standings.append(standing.weigh(report, file=str(file), now=now, max_age=span, boot_id=boot if here else None))
+        standings.append(
+            standing.weigh(report, file=str(file), now=now, max_age=longest, boot_id=boot if here else None)
+        )
     found = tuple(standings)
     # A report that was named may be of another node: then it is that node's line.
     of = next((one.node for one in found if one.node), node) if len(found) == 1 else node
@@ -90,10 +93,3 @@ def _files(place: Path, node: str) -> tuple[list[Path], str]:
     except OSError as error:
         return [], f"{place} cannot be read: {error.strerror}"
     return [Path(file) for file in found[:_MOST]], f"no report of this node in {place}"
-
-
-def _span(text: str) -> timedelta:
-    match = re.fullmatch(r"(\d{1,6})\s*([smhd]?)", text.strip())
-    if match is None:
-        raise BadInput("that is no span of time", about=f"--max-age {text}", hint="For example 90s, 30m, 6h, 7d.")
-    return timedelta(seconds=int(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]])

@@ -74,7 +74,8 @@ def _read(written: Any, task: int | None) -> NodeReport:
     cohort = _flat(_dict(written, "cohort", {}), "cohort")
     fingerprint = written.get("fingerprint")
     facts = None
-    if fingerprint is not None and written.get("failure") is None:
+    supposed = _supposed(written)
+    if fingerprint is not None and written.get("failure") is None and not supposed:
         facts = _flat(_dict(_as_dict(fingerprint, "fingerprint"), "facts"), "fingerprint")
     return NodeReport(
         node=name,
@@ -83,7 +84,7 @@ def _read(written: Any, task: int | None) -> NodeReport:
         quick=written.get("quick") is True,
         machine=_marks(_dict(written, "volatile", {})),
         cohort={**cohort, "environment": environment},
-        outcome=_outcome(written, _dict(written, "summary")),
+        outcome=_outcome(written, _dict(written, "summary"), supposed),
         facts=facts,
         task=task,
     )
@@ -125,7 +126,15 @@ def _flat(values: dict[str, Any], what: str) -> dict[str, Any]:
     return values
 
 
-def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any]) -> Outcome:
+def _supposed(written: Mapping[str, Any]) -> str:
+    """Why what the report says is not what is there; empty where it is."""
+    command, assumed = _text(written, "command", "check"), written.get("assumed")
+    if command != "check":
+        return f"the report is of `{command[:40]}`, not of `check`"
+    return "the report judges as if (--gpu, --assume), not what is there" if assumed else ""
+
+
+def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any], supposed: str) -> Outcome:
     status = written.get("exit_status", summary.get("exit_status"))
     if isinstance(status, bool) or not isinstance(status, int):
         raise _NoReport("damaged: its exit status is no number")
@@ -144,12 +153,14 @@ def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any]) -> Outcome:
                     title=_text(finding, "title", "")[:_MOST_WORDS],
                 )
             )
+    if supposed:
+        kept, questions, status = [], [], 3
     return Outcome(
         exit_status=status,
         findings=tuple(dict.fromkeys(kept)),
         open_questions=tuple(dict.fromkeys(_text(_as_dict(one, "open question"), "recipe") for one in questions)),
         doctor_version=_text(written, "doctor_version", "unknown")[:40],
-        failure=_failure(_dict(written, "failure", {})),
+        failure=supposed or _failure(_dict(written, "failure", {})),
     )
 
 

@@ -21,6 +21,8 @@ from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding,
 COHORT_BY = ("gpu", "compute_capability", "partition", "environment")
 #: Clocks of a cluster run together to the second; this is a broken one.
 _SKEW = timedelta(minutes=5)
+#: What was found yesterday need not be so today: told, where nobody says how old is too old.
+_YOUNG = timedelta(hours=24)
 _NODES_IN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|\[[0-9,-]+\])*")
 
 
@@ -37,6 +39,8 @@ class Question:
     cohorts_as_given: bool = False
     """Somebody chose them: nodes without a GPU stay among themselves."""
     golden: Mapping[CohortKey, Expectation] | None = None
+    max_age: timedelta | None = None
+    """A node whose last report is older is not known to be fit. None: it is told, and decides nothing."""
     engine_said: Sequence[str] = ()
     node_said: Mapping[str, str] = field(default_factory=dict)
 
@@ -59,6 +63,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
     without = tuple(sorted({one.node for one in records if one.fingerprint is None and not one.outcome.failure}))
+    old = _old(records, question)
     because = _because(question, {*missing, *not_deep, *sent}, nothing_came=not gathered.reports)
     states = _states(
         {
@@ -66,7 +71,14 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
             State.DRIFTS: [node for cohort in cohorts for node in _drifting(cohort)],
             State.MISSING: missing,
             State.UNREADABLE: sent,
-            State.UNSURE: [*unexamined, *same_name, *without, *not_deep, *_unsure(cohorts)],
+            State.UNSURE: [
+                *unexamined,
+                *same_name,
+                *without,
+                *not_deep,
+                *(node for node, _ in (old if question.max_age is not None else ())),
+                *_unsure(cohorts),
+            ],
             State.FIT: seen,
         }
     )
@@ -89,6 +101,8 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         repeated=tuple(sorted({names.get(one, one) for one in gathered.repeated})),
         same_name=same_name,
         skewed=_skewed(records, question.now),
+        old=old,
+        age_decides=question.max_age is not None,
         without_fingerprint=without,
         versions=_versions(counting),
         stands_for=stands_for,
@@ -307,6 +321,23 @@ def _folded(found: Iterable[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...
 def _versions(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     found = _folded((record.outcome.doctor_version, record.node) for record in records)
     return found if len(found) > 1 else ()
+
+
+def _old(records: Iterable[Record], question: Question) -> tuple[tuple[str, str], ...]:
+    """(node, when) of those of whose environments one was last examined too long ago."""
+    newest: dict[tuple[str, str], datetime] = {}
+    for record in records:
+        place = record.node, dict(record.cohort).get("environment", "")
+        try:
+            newest[place] = max(newest.get(place, moment(record.created)), moment(record.created))
+        except ValueError:
+            continue  # told as a clock that is off
+    oldest = question.now - (_YOUNG if question.max_age is None else question.max_age)
+    found: dict[str, datetime] = {}
+    for (node, _), created in newest.items():
+        if created < oldest:
+            found[node] = min(found.get(node, created), created)
+    return tuple(sorted((node, created.isoformat(timespec="seconds")) for node, created in found.items()))
 
 
 def _skewed(records: Iterable[Record], now: datetime) -> tuple[tuple[str, str], ...]:

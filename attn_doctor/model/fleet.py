@@ -184,6 +184,10 @@ class FleetVerdict:
     """Names that two machines go by."""
     skewed: tuple[tuple[str, str], ...]
     """(node, how its clock is off)"""
+    old: tuple[tuple[str, str], ...]
+    """(node, when it was last examined) where that is long ago."""
+    age_decides: bool
+    """Somebody said how old is too old: these nodes are not known to be fit."""
     without_fingerprint: tuple[str, ...]
     versions: tuple[tuple[str, tuple[str, ...]], ...]
     """Of attn-doctor itself, where there are several."""

@@ -90,6 +90,8 @@ def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
             lines=_one(verdict.without_fingerprint, "reports of an older attn-doctor: not compared", fold),
         ),
     ]
+    if verdict.age_decides:
+        told.append(Section(title="too old", tone="unsure", lines=tuple(_old(verdict, fold))))
     for cohort in verdict.cohorts:
         told.append(Section(title=_titled("benign", cohort, verdict), tone="note", lines=_groups(cohort.benign, fold)))
     told.append(Section(title="also", tone="note", lines=tuple(_notes(verdict, fold))))
@@ -188,6 +190,15 @@ def _unexamined(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
         yield fold(nodes), why
 
 
+def _old(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
+    by_day: dict[str, list[str]] = {}
+    for node, created in verdict.old:
+        by_day.setdefault(created[:10], []).append(node)
+    hint = "" if verdict.age_decides else "; --max-age says how old is too old"
+    for day, nodes in _most(sorted(by_day.items())):
+        yield fold(nodes), f"last examined on {day}{hint}"
+
+
 def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
     for one in _most(verdict.warned):
         yield fold(one.nodes), f"[{one.finding.severity}] {one.finding.id}: {one.finding.title}"
@@ -204,6 +215,8 @@ def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
             yield fold(cohort.nodes), f"compared with no other node: alone in its cohort ({cohort_words(cohort)})"
     for node, what in _most(verdict.skewed):
         yield node, f"its clock is off: the report is {what}"
+    if not verdict.age_decides:
+        yield from _old(verdict, fold)
     for version, nodes in verdict.versions:
         yield fold(nodes), f"attn-doctor {version}"
     yield from _one(verdict.repeated, "several reports: the latest counts", fold)

@@ -43,6 +43,9 @@ def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
         "several_reports": list(verdict.repeated),
         "same_name": list(verdict.same_name),
         "clock_skew": [{"node": node, "what": what} for node, what in verdict.skewed],
+        "old_reports": [
+            {"node": node, "created": created, "decides": verdict.age_decides} for node, created in verdict.old
+        ],
         "without_fingerprint": list(verdict.without_fingerprint),
         "doctor_versions": {version: list(nodes) for version, nodes in verdict.versions},
         "stands_for": {node: list(others) for node, others in verdict.stands_for.items()},

@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,34 @@ def test_waiting(folder: Path) -> None:
     assert time.monotonic() - begun < 30
 
 
+def test_yesterdays_report_is_not_what_is_waited_for(tmp_path: Path) -> None:
+    """With --max-age the report that lies there from before does not end the waiting; the new one does."""
+    (tmp_path / "n1.9f2c.json").write_bytes(line(report("n1", created="2020-01-01T00:00:00+00:00")))
+    arguments = command("fleet", "merge", tmp_path, "--expect", "n1", "--max-age", "6h", "--wait")
+    given: dict[str, Any] = {
+        "cwd": CHECKOUT,
+        "env": clean_environment(),
+        "capture_output": True,
+        "text": True,
+        "timeout": 100,
+    }
+    alone = subprocess.run([*arguments, "1"], **given)
+
+    def late() -> None:
+        time.sleep(2)
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        (tmp_path / ".new").write_bytes(line(report("n1", created=now)))
+        (tmp_path / ".new").replace(tmp_path / "n1.9f2c.json")
+
+    hand = threading.Thread(target=late)
+    hand.start()
+    done = subprocess.run([*arguments, "60"], **given)
+    hand.join()
+
+    assert (alone.returncode, "too old\n  n1  last examined on 2020-01-01" in alone.stdout) == (3, True), alone.stdout
+    assert (done.returncode, "fit: 1 fit of 1" in done.stdout) == (0, True), done.stdout
+
+
 def test_standard_input(folder: Path) -> None:
     """A pipe."""
     text = b"".join(file.read_bytes() for file in sorted(folder.glob("n[15]*")))
@@ -133,6 +162,7 @@ def test_standard_input(folder: Path) -> None:
         (("merge", ".", "--golden", "README.md"), "not JSON"),
         (("merge", ".", "--golden", "/nothing"), "cannot be read"),
         (("merge", ".", "--cohort-by", "colour"), "no cohort has that"),
+        (("merge", ".", "--max-age", "soon"), "no span of time"),
         (("merge", ".", "--wait", "5"), "only folders can be waited for"),
         (("merge", ".", "--write-lists", "README.md"), "cannot be made"),
         (("merge", ".", "--output", "/nothing/x"), "cannot be written"),

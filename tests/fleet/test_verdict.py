@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from attn_doctor.fleet import golden
 from attn_doctor.fleet.extract import report_of
 from attn_doctor.fleet.gather import Gathered
+from attn_doctor.fleet.nodeset import fold
 from attn_doctor.fleet.onward import deep_nodes
 from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.model.fleet import FleetVerdict, State, Unreadable
+from attn_doctor.report.fleet_lines import sections
 from tests.fleet.reports import found, line, report
 
 NOW = datetime(2026, 11, 21, 5, 0, 30, tzinfo=timezone.utc)
@@ -471,3 +473,40 @@ def test_every_planted_oddity_is_found_and_none_invented(oddities: list[dict[str
 
     assert told == {(f"odd{number}", fact) for number, oddity in enumerate(oddities) for fact in oddity}
     assert {f"fit{number}" for number in range(fit)} <= set(answer.nodes_in(State.FIT))
+
+
+def test_an_old_report_proves_nothing_today() -> None:
+    """A node that died since keeps its last report in the folder: with --max-age it is not known to be fit."""
+    reports = fleet(3, n02=report("n02", created=(NOW - timedelta(days=40)).isoformat()))
+    answer = verdict(reports, max_age=timedelta(hours=6))
+
+    assert answer.states == {"n01": State.FIT, "n02": State.UNSURE, "n03": State.FIT}
+    assert answer.exit_status == 3
+    assert [node for node, _ in answer.old] == ["n02"]
+
+    told = verdict(reports)
+    assert (told.exit_status, [node for node, _ in told.old]) == (0, ["n02"])
+    assert any("last examined on" in words for one in sections(told, fold) for _, words in one.lines)
+
+
+def test_a_younger_report_takes_the_old_ones_place() -> None:
+    """Of two reports of one environment the newer one says when it was last examined."""
+    old = report("n01", created=(NOW - timedelta(days=2)).isoformat())
+    answer = verdict([{**old, "quick": True}, report("n01"), report("n02")], max_age=timedelta(hours=6))
+
+    assert (answer.exit_status, answer.old) == (0, ())
+
+
+@pytest.mark.parametrize(
+    "change", [{"assumed": ["gpu.0.compute_capability"]}, {"command": "trace"}], ids=["as if", "another command"]
+)
+@pytest.mark.parametrize("ill", [False, True])
+def test_what_is_supposed_is_not_what_is_there(change: dict[str, Any], ill: bool) -> None:
+    """A report that judges as if says neither that its node is fit nor that it fails, and has no vote."""
+    supposed = report("n02", **{"packages.torch": "2.0.0"})
+    answer = verdict(fleet(3, n02={**(found(supposed) if ill else supposed), **change}))
+
+    assert answer.states == {"n01": State.FIT, "n02": State.UNSURE, "n03": State.FIT}
+    assert answer.exit_status == 3
+    assert not answer.failing
+    assert not drift(answer)
