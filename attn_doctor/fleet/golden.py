@@ -94,7 +94,11 @@ def _text(value: Any) -> str:
 
 
 def _facts(value: Any) -> dict[str, Any]:
-    plain = (str, int, float, type(None))
-    if not isinstance(value, dict) or not all(isinstance(one, plain) for one in value.values()):
+    if not isinstance(value, dict) or not all(_comparable(one) for one in value.values()):
         raise TypeError("its facts are none")
     return value
+
+
+def _comparable(value: Any) -> bool:
+    plain = (str, int, float, type(None))
+    return isinstance(value, plain) or (isinstance(value, list) and all(isinstance(one, plain) for one in value))

@@ -93,8 +93,11 @@ class _Writer:
                     f"{kernel_facts.condition(group)}: {kernel_facts.worst(group)}",
                 )
             )
-        if not groups:
-            self._line("Every kernel that was run was right, forward and backward.")
+        right = {cell["direction"] for cell in self._answer["cells"] if cell["outcome"] == "right"}
+        if not right:
+            self._line("No trial came to a right result.")
+        elif not groups:
+            self._line(f"Every kernel that was run was right{', forward and backward' if 'train' in right else ''}.")
 
     def table(self, gpus: Sequence[str]) -> None:
         width = max(len(f"{self._titles[name]} fp32") for name in self._titles) + 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -510,3 +511,19 @@ def test_what_is_supposed_is_not_what_is_there(change: dict[str, Any], ill: bool
     assert answer.exit_status == 3
     assert not answer.failing
     assert not drift(answer)
+
+
+def test_a_golden_file_holds_lists(tmp_path: Path) -> None:
+    """What `fleet golden` writes `fleet merge --golden` reads, whatever the facts are; a list that differs is drift."""
+    arches = ["sm_80", "sm_90"]
+    made = golden.make(
+        gathered(report(f"n{number}", **{"torch.arch_list": arches}) for number in range(3)),
+        cohort_by=COHORT_BY,
+        created="",
+    )
+    file = tmp_path / "golden.json"
+    file.write_text(made.text)
+    reports = [report("n1", **{"torch.arch_list": arches}), report("n2", **{"torch.arch_list": ["sm_80"]})]
+    answer = verdict(reports, golden=golden.read(file).cohorts)
+
+    assert list(drift(answer)) == [("n2",)]

@@ -257,6 +257,23 @@ def test_wrong_comes_first(answer: dict[str, Any]) -> None:
     assert first < refused < table
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "told"),
+    [
+        ([("no memory", "train"), ("not run", "forward")], "No trial came to a right result."),
+        ([("right", "forward"), ("no memory", "train")], "Every kernel that was run was right."),
+        ([("right", "forward"), ("right", "train")], "Every kernel that was run was right, forward and backward."),
+    ],
+)
+def test_nothing_is_called_right_that_did_not_run(
+    answer: dict[str, Any], outcomes: list[tuple[str, str]], told: str
+) -> None:
+    """Trials that found no memory are no proof, and forward passes alone are none of backward ones."""
+    answer["cells"] = [cell(outcome=outcome, direction=direction) for outcome, direction in outcomes]
+
+    assert told in " ".join(read(answer).split())
+
+
 def test_marks(answer: dict[str, Any]) -> None:
     """One square is as bad as the worst of its trials."""
     answer["cells"] = [cell(), cell(form="causal"), broken("refused", form="causal", head_dim=64)]
