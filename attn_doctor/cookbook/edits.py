@@ -12,6 +12,15 @@ _LITERAL = re.compile(r"(True|False|None|-?\d{1,9}(\.\d{1,9})?|\"[\w .:/-]*\")\Z
 _FILE = re.compile(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)+\.py\Z", re.ASCII)
 _KEY = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*\Z", re.ASCII)
 _VALUE = re.compile(r"[A-Za-z0-9_][\w.-]*\Z", re.ASCII)
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
+#: Nothing that any of the shells would read as more than itself.
+_VARIABLE_VALUE = re.compile(r"[A-Za-z0-9_.,:/=+-]*\Z")
+#: Variables that say what every program loads or runs, or where packages come from: no cure of an attention stack.
+_REACHES_TOO_FAR = re.compile(
+    r"(LD_|DYLD_|PYTHON|PIP_|UV_|CONDA_|BASH_|GIT_|SSH_).*"
+    r"|(\w+_)?(PATH|PRELOAD|STARTUP)"
+    r"|HOME|ENV|IFS|SHELL|SHELLOPTS|PS[0-4]|PROMPT_COMMAND|TMPDIR|VIRTUAL_ENV|EDITOR|PAGER|CC|CXX"
+)
 
 
 def keyword_fault(*, file: str, function: str, call: str, keyword: str, value: str) -> str:
@@ -29,3 +38,12 @@ def setting_fault(key: str, value: str) -> str:
     if not _KEY.match(key):
         return f"key: {key!r} is no plain key"
     return "" if _VALUE.match(value) else f"value: {value!r} is no plain word"
+
+
+def variable_fault(name: str, value: str) -> str:
+    """What is wrong with a `set-environment`, in words."""
+    if not _VARIABLE.match(name):
+        return f"name: {name[:40]!r} is no name of a variable"
+    if _REACHES_TOO_FAR.fullmatch(name):
+        return f"name: {name} decides what programs load or run; no recipe sets that"
+    return "" if _VARIABLE_VALUE.match(value) else f"value: {value[:40]!r} is more than a plain word to a shell"

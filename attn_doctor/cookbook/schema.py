@@ -31,7 +31,7 @@ from pydantic import (
 )
 
 from attn_doctor.cookbook.build import TEMPLATE, TO_FILL_IN, plain
-from attn_doctor.cookbook.edits import keyword_fault, setting_fault
+from attn_doctor.cookbook.edits import keyword_fault, setting_fault, variable_fault
 from attn_doctor.cookbook.literals import SHORTEST, required
 from attn_doctor.errors import BrokenRecipe
 from attn_doctor.model.facts import FactName
@@ -324,8 +324,15 @@ class _EditSource(_Table):
 
 class _SetEnvironment(_Table):
     kind: Literal["set-environment"]
-    name: Annotated[StrictStr, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
-    value: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.,:/=+-]*$")]  # nothing that a shell would read as more
+    name: StrictStr
+    value: StrictStr
+
+    @model_validator(mode="after")
+    def _plain(self) -> _SetEnvironment:
+        fault = variable_fault(self.name, self.value)
+        if fault:
+            raise ValueError(fault)
+        return self
 
 
 class _Advise(_Table):

@@ -10,7 +10,7 @@ from pathlib import Path
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.fix.actions import environment
 from attn_doctor.fix.allowed import check_file
-from attn_doctor.fix.edits import digest, spliced
+from attn_doctor.fix.edits import diff, digest, spliced
 from attn_doctor.fix.journal import Run, boundary
 from attn_doctor.fix.kept import keep, part_of, to_json
 from attn_doctor.fix.refusal import Refused
@@ -80,6 +80,12 @@ def _checked(edit: FileEdit, plan: Plan) -> tuple[Path, bytes | None]:
         raise Stale(f"the file cannot be read: {error.strerror}", about=edit.file, hint=hint) from None
     if (None if content is None else digest(content)) != edit.before:
         raise Stale("the file has been changed since the plan was made", about=edit.file, hint=hint)
+    try:
+        shown = diff(edit.file, content or b"", spliced(content or b"", edit.splices))
+    except Refused as error:
+        raise Stale(str(error), about=edit.file, hint=hint) from None
+    if shown != edit.diff:  # what a person agreed to is the diff, and what is carried out are the splices
+        raise Stale("the plan shows another change than it would make", about=edit.file, hint=hint)
     return file, content
 
 

@@ -254,12 +254,13 @@ class Installer:
         anew = [pin.partition("==")[0] for pin in (*pins, *builds)] if reinstall else []
         anew += [*files, *(pin.partition("==")[0] for pin in builds)]
         if self.kind == "pip":
-            # By its path, since the name of a published wheel may say more than its metadata (+cu12torch2.8…).
+            # By its path, since the name of a published wheel may say more than its metadata (+cu12torch2.8…); the
+            # copy, which was looked at, and not the file itself: a build may have taken hours since.
             self._run(
                 "install",
                 ["install", "--quiet", "--no-index", "--find-links", str(fetched), "--no-deps",
                  "--only-binary", ":all:", *(["--force-reinstall"] if anew else []), "--", *pins, *builds,
-                 *files.values()],
+                 *(str(fetched / Path(file).name) for file in files.values())],
             )  # fmt: skip
             return
         binary = ["--only-binary", ":all:"] if not builds else ["--no-build-isolation"]

@@ -220,6 +220,11 @@ def test_selection() -> None:
         ('{ kind = "set-environment", name = "A=1 B", value = "1" }', "name"),
         ('{ kind = "set-environment", name = "A", value = "$(id)" }', "value"),
         ('{ kind = "set-environment", name = "A", value = "1\'; id; \'" }', "value"),
+        ('{ kind = "set-environment", name = "LD_PRELOAD", value = "/tmp/x.so" }', "what programs load or run"),
+        ('{ kind = "set-environment", name = "PYTHONPATH", value = "/tmp" }', "what programs load or run"),
+        ('{ kind = "set-environment", name = "PIP_INDEX_URL", value = "x" }', "what programs load or run"),
+        ('{ kind = "set-environment", name = "PATH", value = "/tmp" }', "what programs load or run"),
+        ('{ kind = "set-environment", name = "TRITON_PTXAS_PATH", value = "/tmp/x" }', "what programs load or run"),
     ],
 )
 def test_actions_that_reach_too_far(tmp_path: Path, action: str, told: str) -> None:

@@ -134,13 +134,13 @@ def test_a_script_that_is_a_link(prefix: Path, tmp_path: Path) -> None:
     ("name", "value"),
     [
         (NAME, "1'; rm -rf ~; '"), (NAME, "$(id)"), (NAME, "`id`"), (NAME, "a\nb"), (NAME, "a b"), (NAME, "1\n"),
-        ("A=1 B", "1"), ("A;B", "1"), ("", "1"), ("A\n", "1"),
+        ("A=1 B", "1"), ("A;B", "1"), ("", "1"), ("A\n", "1"), ("LD_PRELOAD", "/tmp/x.so"), ("BASH_ENV", "/tmp/x"),
     ],
 )  # fmt: skip
 def test_nothing_that_a_shell_reads_as_more(prefix: Path, name: str, value: str) -> None:
     """A hostile recipe cannot make an activation script run anything."""
     before = (prefix / "bin/activate").read_bytes()
-    with pytest.raises(Refused, match="no variable"):
+    with pytest.raises(Refused, match="is no name of a variable|what programs load|more than a plain word"):
         environment.planned(prefix, {name: value})
 
     assert (prefix / "bin/activate").read_bytes() == before

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zipfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from attn_doctor.errors import AttnDoctorError
 from attn_doctor.fix import installed, installers, releases
-from attn_doctor.fix.actions import packages
+from attn_doctor.fix.actions import config, packages
 from attn_doctor.fix.allowed import check_file, check_plan, project_of
+from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.edits import digest
-from attn_doctor.fix.journal import JournalUnusable, held
+from attn_doctor.fix.journal import JournalUnusable, begin, held
 from attn_doctor.fix.make import Wish
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.model.plans import FileEdit, Plan, Splice, Step
+from attn_doctor.machine.target import Target
+from attn_doctor.model.plans import FileEdit, Install, PackageChange, Plan, Splice, Step
 from tests.fix.crashing import Scene
 
 
@@ -83,6 +88,21 @@ def test_a_plan_from_a_file_speaks_of_this_place_only(scene: Scene, tmp_path: Pa
     ):
         with pytest.raises(Refused):
             check_plan(other, prefix=scene.prefix, here=scene.project)
+
+
+def test_a_plan_makes_what_it_shows(scene: Scene) -> None:
+    """A person agrees to the diff: splices that make another change, however sound by their digests, are not made."""
+    plan = scene.plan(install=False)
+    honest = plan.steps[0].change
+    assert isinstance(honest, FileEdit)
+    other = config.planned(honest.file, Path(honest.file).read_bytes(), {"flash_attn": "disabled"})
+    assert other is not None
+    forged = replace(plan, steps=(replace(plan.steps[0], change=replace(other, diff=honest.diff)),))
+    before = scene.state()
+    with pytest.raises(Stale, match="shows another change"):
+        scene.run(forged)
+
+    assert scene.state() == before
 
 
 def test_a_link_bent_since_the_plan(scene: Scene, tmp_path: Path) -> None:
@@ -247,3 +267,64 @@ def test_plans_touch_sources_of_packages_alone(scene: Scene) -> None:
     assert scene.state() == before
     for aim in ("fused/ops.py", "fused-1.0.dist-info/RECORD", "fused-1.0.dist-info/attn-doctor.json"):
         check_file(str(scene.site / aim), configs=(), roots=(), prefix=str(scene.prefix))
+
+
+@dataclass
+class Wheels:
+    """An installer that fetches one wheel into the run's folder, and must never come to install it."""
+
+    target: Target
+    kind: str = "pip"
+    installed: bool = False
+
+    def fetch(self, pins: tuple[str, ...], into: Path, *, no_cache: bool) -> tuple[str, ...]:
+        into.mkdir(exist_ok=True)
+        (into / WHEEL).write_bytes(b"another one")
+        return ("kernels/__init__.py",)
+
+    def bring(self, wheels: tuple[str, ...], into: Path) -> tuple[str, ...]:
+        return self.fetch((), into, no_cache=False)
+
+    def install(self, *_: Any, **__: Any) -> None:
+        self.installed = True
+
+
+WHEEL = "kernels-2.0-py3-none-any.whl"
+SHOWN = hashlib.sha256(b"the one that was shown").hexdigest()
+
+
+def _refuse(change: Install, fetched: Path) -> None:
+    assert (fetched / WHEEL).is_file()
+    raise Refused("its symbols are another torch's")
+
+
+@pytest.mark.parametrize(
+    ("more", "judge", "named", "words"),
+    [
+        ({"sha256": SHOWN}, None, False, "not the file that the plan was shown for"),
+        ({}, _refuse, False, "symbols are another torch's"),
+        ({"sha256": SHOWN}, None, True, "not the file that the plan was shown for"),
+    ],
+    ids=["another file on the index", "does not fit", "another file under the name"],
+)
+def test_what_was_fetched_is_looked_at_before_anything_changes(
+    scene: Scene, tmp_path: Path, more: dict[str, str], judge: packages.Judge | None, named: bool, words: str
+) -> None:
+    """Other bytes than the plan was shown for, or files that do not fit: the installer is not even started."""
+    mine = tmp_path / WHEEL
+    mine.write_bytes(b"another one")
+    change = Install(
+        installer="pip", requirements=("kernels==2.0",), no_deps=True, no_cache=False, reinstall=False,
+        changes=(PackageChange(name="kernels", before="1.0", after="2.0", source=WHEEL, **more),),
+        wheels=(str(mine),) if named else (),
+    )  # fmt: skip
+    installer: Any = Wheels(target=scene.target)
+    before = scene.state()
+    with held((scene.prefix,)):
+        run = begin(scene.prefix, "{}", "")
+        with pytest.raises(AttnDoctorError) as told:
+            packages.apply(change, run, 0, installer=installer, judge=judge)
+
+    assert words in f"{told.value.what} {told.value.about}"
+    assert not installer.installed
+    assert scene.state() == before

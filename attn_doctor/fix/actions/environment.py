@@ -13,14 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from attn_doctor.cookbook.edits import variable_fault
 from attn_doctor.fix.edits import file_edit
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.plans import FileEdit, Splice
 
 _BEGIN, _END = "# >>> attn-doctor >>>", "# <<< attn-doctor <<<"
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
-#: Nothing that any of the shells would read as more than itself.
-_VALUE = re.compile(r"[A-Za-z0-9_.,:/=+-]*\Z")
 _LIMIT = (
     "only activating the environment sets it (in a job: before the program is started); a program that is started by "
     "the path of its Python does not see it"
@@ -61,8 +59,9 @@ def planned(prefix: Path, wanted: Mapping[str, str]) -> tuple[FileEdit, ...]:
     Raises Refused where nothing is sourced, or it says so already; OSError.
     """
     for name, value in wanted.items():
-        if not _NAME.match(name) or not _VALUE.match(value):
-            raise Refused(f"no variable that can be set: {name[:40]!r} to {value[:40]!r}")
+        fault = variable_fault(name, value)
+        if fault:
+            raise Refused(fault)
     settings = {**written(prefix), **wanted}
     edits: list[FileEdit] = []
     for script in _scripts(prefix):

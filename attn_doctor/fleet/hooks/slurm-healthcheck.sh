@@ -8,7 +8,8 @@
 # slurmd runs it as root, with no PATH, ends it after 60 s, and heeds no exit status: a node stays in service until
 # something drains it. This drains only when DRAIN=yes stands below, and only for what was found; not for what could not
 # be looked at. It runs before the node registers as well: a wrong finding would keep it out from its first second.
-# Say yes only for an environment that is the site's own.
+# Say yes only for an environment that is the site's own. Whichever it is, its Python is started as root: name none that
+# somebody else can write.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 DRAIN=no
 doctor=(@@DOCTOR@@)

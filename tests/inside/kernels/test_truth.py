@@ -87,6 +87,15 @@ def test_two_per_cent_off_is_wrong(dtype, form):
     assert judged(made, results)["troubles"] == ["error"]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_per_cent_are_too_much_whatever_the_yardstick_says(dtype):
+    """Where the plain recipe itself is far off, an output is still held to less than 2 %, a gradient to twice that."""
+    found = truth.limits({"out": 1.0, "dq": 1.0}, dtype)
+
+    assert found["out"] < 0.02
+    assert found["dq"] == 2 * found["out"]
+
+
 def test_unwritten_is_told_from_nan():
     """What holds NaN once and the poison the next time was written by nobody; NaN both times is the kernel's own."""
     made = problem(direction="forward")
