@@ -140,7 +140,7 @@ def test_a_script_that_is_a_link(prefix: Path, tmp_path: Path) -> None:
 def test_nothing_that_a_shell_reads_as_more(prefix: Path, name: str, value: str) -> None:
     """A hostile recipe cannot make an activation script run anything."""
     before = (prefix / "bin/activate").read_bytes()
-    with pytest.raises(Refused, match="is no name of a variable|what programs load|more than a plain word"):
+    with pytest.raises(Refused, match=r"is no name of a variable|what programs load|more than a plain word"):
         environment.planned(prefix, {name: value})
 
     assert (prefix / "bin/activate").read_bytes() == before

@@ -318,7 +318,7 @@ def test_what_was_fetched_is_looked_at_before_anything_changes(
         changes=(PackageChange(name="kernels", before="1.0", after="2.0", source=WHEEL, **more),),
         wheels=(str(mine),) if named else (),
     )  # fmt: skip
-    installer: Any = Wheels(target=scene.target)
+    installer: Any = Wheels(target=scene.target, kind="uv" if named else "pip")  # uv keeps no wheel
     before = scene.state()
     with held((scene.prefix,)):
         run = begin(scene.prefix, "{}", "")

@@ -305,7 +305,7 @@ def _inside(file: Path, target: Target) -> bool:
 
 def _check_hashes(change: Install, fetched: Path, kind: str) -> None:
     if kind != "pip":
-        return  # uv checks what it fetches itself, and keeps no wheel
+        return  # uv keeps no wheel: what it unpacked is judged by its files
     for one in change.changes:
         if one.source.endswith(".whl") and one.sha256:
             file = fetched / one.source
