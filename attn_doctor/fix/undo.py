@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 from collections.abc import Callable, Set
 from pathlib import Path
@@ -13,7 +14,7 @@ from attn_doctor.fix.journal import Run, boundary
 from attn_doctor.fix.kept import as_before, from_json, put_back
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.tree import Listing, Roots, listing
-from attn_doctor.machine.atomic import sha256_of
+from attn_doctor.machine.atomic import copy, sha256_of
 
 #: Makes ready to install these releases again: from a private folder of the run, by the installer of that name.
 #: Gives what does it. Raises Refused.
@@ -207,8 +208,11 @@ def _move(file: Path, aside: Path) -> None:
     try:
         file.replace(aside)
     except OSError as error:
-        if error.errno != 18:  # another file system
+        if error.errno != errno.EXDEV:  # another file system
             raise
+        with contextlib.suppress(OSError):  # on a full disk taking it out matters more
+            if not file.is_symlink():
+                copy(file, aside)
         file.unlink()
 
 
@@ -216,5 +220,5 @@ def _remove_folder(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError as error:
-        if error.errno not in (39, 17):  # somebody put something into it: theirs to keep
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # somebody put something into it: theirs to keep
             raise

@@ -414,3 +414,23 @@ def test_bytecode_is_nobodys_change(scene: Scene) -> None:
     scene.undo()
 
     assert scene.state() == before
+
+
+def test_what_is_taken_out_is_kept_on_another_disk(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where the journal lies on another file system, what undo takes out is copied there: it might be somebody's."""
+    run = scene.run(scene.plan()).run
+    theirs = (scene.site / "kernels/sub/fresh.py").read_bytes()
+    real = Path.replace
+
+    def across(self: Path, target: Path) -> Path:
+        if "taken-out" in str(target):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(self))
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", across)
+    scene.undo()
+
+    assert not (scene.site / "kernels/sub").exists()
+    assert theirs in [file.read_bytes() for file in (run.folder / "taken-out").iterdir()]
