@@ -1,7 +1,8 @@
 """The recipe format: tells every fault of a recipe file at once, each with its path in the file.
 
-The only module that imports pydantic (0.18 s where `check --quick` wants less than half a second in all): the
-bundled shelf is held against it by the tests, and folders named with --recipes each time they are read.
+With schema_fields.py and schema_actions.py, which are parts of it, all that imports pydantic (0.18 s where
+`check --quick` wants less than half a second in all): the bundled shelf is held against it by the tests, and folders
+named with --recipes each time they are read.
 """
 
 from __future__ import annotations
@@ -11,18 +12,11 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     StrictBool,
-    StrictFloat,
     StrictInt,
     StrictStr,
     Tag,
@@ -30,92 +24,27 @@ from pydantic import (
     model_validator,
 )
 
-from attn_doctor.cookbook.build import TEMPLATE, TO_FILL_IN, plain
-from attn_doctor.cookbook.edits import keyword_fault, setting_fault, variable_fault
+from attn_doctor.cookbook.build import plain
 from attn_doctor.cookbook.literals import SHORTEST, required
+from attn_doctor.cookbook.schema_actions import ACTIONS, Action
+from attn_doctor.cookbook.schema_fields import (
+    Id,
+    Name,
+    Pattern,
+    Prose,
+    Single,
+    Table,
+    VersionText,
+    Written,
+    fact_name,
+    version_text,
+)
 from attn_doctor.errors import BrokenRecipe
-from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Safety, Severity
-from attn_doctor.model.vocabulary import Kind, close_names, term_of, value_fault
-
-_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
-#: Nested quantifiers make a pattern's time explode on a long log line.
-_NESTED = re.compile(r"\((?:[^()\\]|\\.)*[+*](?:[^()\\]|\\.)*\)[+*{]")
+from attn_doctor.model.vocabulary import Kind, term_of, value_fault
 
 
-def _fact(text: Any) -> FactName:
-    if not isinstance(text, str):
-        raise ValueError("a fact name is a string")
-    name = FactName.parse(text)
-    if term_of(name) is None:
-        close = close_names(text)
-        raise ValueError(f"unknown fact {text!r}" + (f"; did you mean {' or '.join(close)}?" if close else ""))
-    return name
-
-
-def _id(text: str) -> str:
-    if not _ID.match(text):
-        raise ValueError(f"not an id (small letters, digits and single dashes): {text!r}")
-    return text
-
-
-def _written(text: str) -> str:
-    if TO_FILL_IN in text:
-        raise ValueError(f"still to be filled in: {text.partition(TO_FILL_IN)[2].strip()}")
-    return text
-
-
-def _pattern(text: str) -> str:
-    _written(text)
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    if _NESTED.search(text):
-        raise ValueError("a quantifier inside a quantified group: such a pattern can take exponential time")
-    return text
-
-
-def _text(text: str) -> str:
-    _written(text)
-    for spelled in TEMPLATE.findall(text):
-        _fact(spelled)
-    return text
-
-
-def _version(text: str) -> str:
-    try:
-        Version(text)
-    except InvalidVersion:
-        raise ValueError(f"not a version: {text!r}") from None
-    return text
-
-
-def _releases(text: str) -> str:
-    try:
-        named = Requirement(text)
-    except InvalidRequirement:
-        raise ValueError(f"not a distribution with its releases: {text!r}") from None
-    if not named.specifier or named.url or named.marker or named.extras:
-        raise ValueError(f"wants a name and a range of releases alone: {text!r}")
-    return text
-
-
-Name = Annotated[FactName, BeforeValidator(_fact)]
-Id = Annotated[StrictStr, AfterValidator(_id)]
-Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
-Prose = Annotated[StrictStr, AfterValidator(_text)]
-Releases = Annotated[StrictStr, AfterValidator(_releases)]
-Written = Annotated[StrictStr, AfterValidator(_written)]
-VersionText = Annotated[StrictStr, AfterValidator(_version)]
-Single = StrictBool | StrictInt | StrictFloat | StrictStr
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-class _Range(_Table):
+class _Range(Table):
     introduced: VersionText | None = None
     fixed: VersionText | None = None
 
@@ -128,7 +57,7 @@ class _Range(_Table):
         return self
 
 
-class _Question(_Table):
+class _Question(Table):
     fact: Name
     for_each: (
         Literal[
@@ -169,7 +98,7 @@ class _Question(_Table):
             if bound is None:
                 continue
             if term.kind is Kind.VERSION:
-                _version(str(bound))
+                version_text(str(bound))
             elif term.kind is Kind.CAPABILITY:
                 if not re.fullmatch(r"\d+\.\d", str(bound)):
                     raise ValueError(f'a compute capability reads "9.0", not {bound!r}')
@@ -182,7 +111,7 @@ class _Question(_Table):
         return self
 
 
-class _Any(_Table):
+class _Any(Table):
     any: Annotated[tuple[_Question, ...], Field(min_length=2)]
 
 
@@ -193,7 +122,7 @@ def _form(table: Any) -> str:
 Condition = Annotated[Annotated[_Any, Tag("several")] | Annotated[_Question, Tag("one")], Discriminator(_form)]
 
 
-class _Reference(_Table):
+class _Reference(Table):
     kind: Literal["report", "fix", "introduced", "article", "evidence", "package", "web"]
     url: Annotated[Written, Field(pattern=r"^https?://\S+$")]
 
@@ -201,7 +130,7 @@ class _Reference(_Table):
 UnitKind = Literal["traceback", "message", "compiler", "warning", "line"]
 
 
-class _Log(_Table):
+class _Log(Table):
     pattern: Pattern
     unless: Pattern | None = None
     nearby: Pattern | None = None
@@ -235,124 +164,12 @@ class _Log(_Table):
         return self
 
 
-def _requirement(text: str) -> str:
-    """`name` with a specifier; no URL, path, marker or option, since a recipe must not say where from."""
-    plain_text = TEMPLATE.sub("==1", text) if TEMPLATE.search(_text(text)) else text
-    try:
-        found = Requirement(plain_text)
-    except InvalidRequirement:
-        raise ValueError(f"not a requirement: {text!r}") from None
-    if found.url is not None or found.marker is not None:
-        raise ValueError(f"a name and a specifier, without a URL and without a marker: {text!r}")
-    return text
-
-
-def _specifier(text: str) -> str:
-    try:
-        SpecifierSet(TEMPLATE.sub("1", text))
-    except InvalidSpecifier:
-        raise ValueError(f"not a version specifier: {text!r}") from None
-    return _text(text)
-
-
-RequirementText = Annotated[StrictStr, AfterValidator(_requirement)]
-
-
-class _InstallPackages(_Table):
-    kind: Literal["install-packages"]
-    requirements: Annotated[tuple[RequirementText, ...], Field(min_length=1)]
-    no_deps: StrictBool = False
-    no_cache: StrictBool = False
-    force_reinstall: StrictBool = False
-    no_build_isolation: StrictBool = False
-    torch_backend: Literal["", "auto"] = ""
-    index_hint: StrictStr = ""
-
-    @model_validator(mode="after")
-    def _buildable(self) -> _InstallPackages:
-        if self.no_build_isolation and not self.no_deps:
-            raise ValueError("no_build_isolation without no_deps: a build must not bring another torch")
-        if self.no_build_isolation and not all("==" in one for one in self.requirements):
-            raise ValueError("no_build_isolation asks for exact releases (name==version): nothing else resolves them")
-        return self
-
-
-class _InstallWheel(_Table):
-    kind: Literal["install-wheel"]
-    package: Literal["flash-attn"]
-    version: Annotated[StrictStr, AfterValidator(_specifier)] = ""
-
-
-class _SetConfig(_Table):
-    kind: Literal["set-config"]
-    key: StrictStr
-    value: StrictStr
-
-    @model_validator(mode="after")
-    def _plain(self) -> _SetConfig:
-        fault = setting_fault(self.key, self.value)
-        if fault:
-            raise ValueError(fault)
-        return self
-
-
-class _EditSource(_Table):
-    kind: Literal["edit-source"]
-    edit: Literal["cast-before-kernel", "cast-operand", "set-keyword"]
-    where: StrictStr = ""
-    packages: tuple[Releases, ...] = ()
-    file: StrictStr = ""
-    function: StrictStr = ""
-    call: StrictStr = ""
-    keyword: StrictStr = ""
-    value: StrictStr = ""
-
-    @model_validator(mode="after")
-    def _placed(self) -> _EditSource:
-        place = {key: getattr(self, key) for key in ("file", "function", "call", "keyword", "value")}
-        if self.edit != "set-keyword":
-            if any(place.values()) or self.packages:
-                raise ValueError(f"{self.edit} takes its place from a trace: no file, function, call, keyword, value")
-            return self
-        if not self.packages:
-            raise ValueError("packages: the releases whose source is known")
-        fault = keyword_fault(**place)
-        if fault:
-            raise ValueError(fault)
-        return self
-
-
-class _SetEnvironment(_Table):
-    kind: Literal["set-environment"]
-    name: StrictStr
-    value: StrictStr
-
-    @model_validator(mode="after")
-    def _plain(self) -> _SetEnvironment:
-        fault = variable_fault(self.name, self.value)
-        if fault:
-            raise ValueError(fault)
-        return self
-
-
-class _Advise(_Table):
-    kind: Literal["advise"]
-    text: Prose
-    commands: tuple[Prose, ...] = ()
-
-
-ACTIONS = ("install-packages", "install-wheel", "set-config", "edit-source", "set-environment", "advise")
-_Action = Annotated[
-    _InstallPackages | _InstallWheel | _SetConfig | _EditSource | _SetEnvironment | _Advise, Field(discriminator="kind")
-]
-
-
-class _Remedy(_Table):
+class _Remedy(Table):
     id: Id
     title: Prose
     safety: Safety
     why_this_safety: Prose = ""
-    actions: tuple[_Action, ...] = ()
+    actions: tuple[Action, ...] = ()
     when: tuple[Condition, ...] = ()
     expires: date | None = None
 
@@ -363,7 +180,7 @@ class _Remedy(_Table):
         return self
 
 
-class _Case(_Table):
+class _Case(Table):
     facts: dict[StrictStr, Any] = Field(default_factory=dict)
     unknown: tuple[Name, ...] = ()
     log: Written | None = None
@@ -374,7 +191,7 @@ class _Case(_Table):
     @model_validator(mode="after")
     def _sound(self) -> _Case:
         for spelled, value in self.facts.items():
-            term = term_of(_fact(spelled))
+            term = term_of(fact_name(spelled))
             assert term is not None
             fault = value_fault(term.kind, plain(value))
             if fault:
@@ -382,7 +199,7 @@ class _Case(_Table):
         return self
 
 
-class _File(_Table):
+class _File(Table):
     format: Literal[1]
     id: Id
     title: Prose
