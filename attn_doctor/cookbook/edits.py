@@ -15,11 +15,10 @@ _VALUE = re.compile(r"[A-Za-z0-9_][\w.-]*\Z", re.ASCII)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 #: Nothing that any of the shells would read as more than itself.
 _VARIABLE_VALUE = re.compile(r"[A-Za-z0-9_.,:/=+-]*\Z")
-#: Variables that say what every program loads or runs, or where packages come from: no cure of an attention stack.
+#: Variables that say what any program loads or runs, or where packages come from: no cure of an attention stack.
 _REACHES_TOO_FAR = re.compile(
     r"(LD_|DYLD_|PYTHON|PIP_|UV_|CONDA_|BASH_|GIT_|SSH_).*"
-    r"|(\w+_)?(PATH|PRELOAD|STARTUP)"
-    r"|HOME|ENV|IFS|SHELL|SHELLOPTS|PS[0-4]|PROMPT_COMMAND|TMPDIR|VIRTUAL_ENV|EDITOR|PAGER|CC|CXX"
+    r"|PATH|HOME|ENV|IFS|SHELL|SHELLOPTS|PS[0-4]|PROMPT_COMMAND|TMPDIR|VIRTUAL_ENV|EDITOR|PAGER|CC|CXX"
 )
 
 

@@ -106,11 +106,6 @@ class GpuNames:
         return next(iter(found)) if len(found) == 1 else None
 
 
-def capability_of_name(text: str) -> str | None:
-    """The compute capability of the GPU that a text names; None when it is ambiguous or not known."""
-    return GpuNames().capability(text)
-
-
 def _spelled(name: str) -> str:
     words = re.sub(r"[\s_-]+", " ", name.lower())
     words = re.sub(r"(?<=\d{4})(?=[a-z]{2})", " ", words)  # 2080ti

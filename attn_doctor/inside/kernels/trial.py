@@ -18,10 +18,6 @@ _POISON = 12288.0  # exact in every dtype, and far above what an output or a gra
 _LONGEST = 400
 
 
-class ContextLost(Exception):
-    """The GPU's context is gone: nothing else can run in this process."""
-
-
 def attempt(
     cell: Cell, backend: Backend, device: str, seed: int, ceiling: Optional[Dict[str, float]]
 ) -> Dict[str, Any]:
