@@ -15,7 +15,7 @@ from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
-from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
 
 #: Places of one cause that are named; a thousand ranks say the same.
 _MOST_LOCATIONS = 40
@@ -146,6 +146,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
             dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
         ),
         known_problems=_told_plainly(finding.known_problems),
+        remedies=tuple(_plain(remedy) for remedy in finding.remedies),
     )
 
 
@@ -205,13 +206,44 @@ def _title(recipe: Recipe, facts: FactSet, subject: str | None, filled: str) -> 
     missing = [
         name for name in names if facts.value(name.of(subject) if name.each and subject is not None else name) is None
     ]
-    if any(name.attribute not in ("version", "compute_capability", "cuda") for name in missing):
+    if any(name.attribute not in ("version", "compute_capability", "cuda", "package") for name in missing):
         return recipe.id.replace("-", " ")
-    return _told_plainly(filled)
+    plain = _told_plainly(filled)
+    return plain[:1].upper() + plain[1:] if missing and plain.startswith("the ") else plain
+
+
+def _plain(remedy: Remedy) -> Remedy:
+    actions = tuple(
+        replace(
+            action,
+            arguments=tuple(
+                (key, _told_plainly(value) if key == "text" and isinstance(value, str) else value)
+                for key, value in action.arguments
+            ),
+        )
+        for action in remedy.actions
+    )
+    return replace(
+        remedy,
+        title=_told_plainly(remedy.title),
+        why_this_safety=_told_plainly(remedy.why_this_safety),
+        actions=actions,
+    )
+
+
+_PLAIN = (
+    (r"\s*torch was built for CUDA \?\.", ""),
+    (r"(?<=this torch and )CUDA \?", "its CUDA"),
+    (r"\bfor CUDA \?", "for torch's CUDA"),
+    (r"(?<!another )\b(?:this )?torch \?", "this torch"),
+    (r"compute capability \?", "this compute capability"),
+    (r" ?\((?:[^()]{0,80}[ _])?\?\)", ""),
+    (r"(?: than)? \?(?=[ ,.;:)]|$)", ""),
+)
 
 
 def _told_plainly(text: str) -> str:
     """A recipe's text without the places of facts that nobody knows; they read ` ?`."""
-    text = re.sub(r" ?\([^()]{0,80} \?\)", "", text)
-    text = text.replace("compute capability ?", "this compute capability")
-    return re.sub(r" \?(?=[ ,.;:)]|$)", "", text)
+    for pattern, words in _PLAIN:
+        text = re.sub(pattern, words, text)
+    return text.strip()
