@@ -154,6 +154,8 @@ def sure(finding: Finding) -> str:
     """How sure a finding is."""
     if any(fact.origin is Origin.ASSUMED for fact in finding.evidence):
         words = "as sure as what was assumed"
+    elif finding.certainty == "seen" and any(fact.name.kind == "config" for fact in finding.evidence):
+        words = "read in the configuration itself; nothing was run"
     elif finding.certainty == "seen":
         words = "seen: the trouble itself showed"
     elif any(location.note for location in finding.locations):
