@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.diagnose.judge import finding_of
+from attn_doctor.diagnose.judge import finding_of, with_symptoms
 from attn_doctor.diagnose.log.facts import of_match
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
@@ -67,19 +67,45 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
     groups: dict[str, list[Weighed]] = {}
     for one in sorted(chosen, key=lambda one: one.order):
         groups.setdefault(one.match.recipe.id, []).append(one)
-    findings = tuple(_finding(group, several=len(logs) > 1) for group in groups.values())
+    several = len(logs) > 1
+    symptoms = _symptoms(groups)
+    hung = {name for names in symptoms.values() for name in names}
+    groups_left = {name: group for name, group in groups.items() if name not in hung}
+    findings = tuple(
+        with_symptoms(finding, tuple(_finding(groups[name], several=several) for name in symptoms[finding.id]))
+        if finding.id in symptoms
+        else finding
+        for finding in (_finding(group, several=several) for group in groups_left.values())
+    )
+    findings = tuple(sorted(findings, key=lambda one: one.severity.rank))
+    leading = [groups_left[finding.id] for finding in findings]
     return Explained(
         diagnosis=Diagnosis(
             findings=findings,
             open_questions=tuple(
                 OpenQuestion(recipe=finding.id, title=finding.title, undecided=group[0].undecided)
-                for finding, group in zip(findings, groups.values(), strict=True)
-                if not group[0].proven and (group[0].undecided or _has_rival(group[0], groups.values()))
+                for finding, group in zip(findings, leading, strict=True)
+                if not group[0].proven and (group[0].undecided or _has_rival(group[0], leading))
             ),
         ),
         facts=join(base, _agreed(told)),
         refuted=_refuted(refuted, {id(one.match.unit) for one in weighed}),
     )
+
+
+def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
+    """Recipes that explain others by their own word, to those: wherever the symptom is, the proven cause is too."""
+    found: dict[str, list[str]] = {}
+    hung: set[str] = set()
+    for cause, group in groups.items():
+        for name in group[0].match.recipe.explains:
+            if name == cause or name not in groups or name in hung or name in found or cause in hung:
+                continue
+            logs = {one.log for one in group if one.proven}
+            if all(one.log in logs for one in groups[name]):
+                found.setdefault(cause, []).append(name)
+                hung.add(name)
+    return found
 
 
 def _refuted(ruled_out: Iterable[tuple[str, Match]], explained: Set[int]) -> tuple[Refuted, ...]:

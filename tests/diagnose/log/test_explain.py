@@ -322,3 +322,25 @@ def test_no_text_has_holes(recipe: Recipe) -> None:
                 assert not re.search(r"(?:^|[\s(=\w-])\?(?:$|[\s).,;:/])", one), one
                 assert not re.search(r" (?:than|for torch|for CUDA|install)$", one.rstrip(" .")), one
                 assert "None is published" not in one, one
+
+
+DRIVER = "The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver.\n"
+NO_DEVICE = "RuntimeError: No CUDA GPUs are available\n"
+
+
+def test_what_a_cause_explains_hangs_under_it() -> None:
+    """A driver that is too old is why torch sees no GPU: one finding, as bad as its symptom."""
+    (finding,) = said(f"UserWarning: CUDA initialization: {DRIVER}{NO_DEVICE}", *bundled()).findings
+
+    assert (finding.id, finding.severity, [one.id for one in finding.symptoms]) == (
+        "driver-too-old", Severity.ERROR, ["no-cuda-device-visible"],
+    )  # fmt: skip
+    assert ids(said(NO_DEVICE, *bundled())) == ["no-cuda-device-visible"]
+
+
+def test_a_cause_in_another_log_explains_nothing() -> None:
+    """Another rank's driver is another node's: both are told."""
+    scanner = Scanner(Patterns(bundled()))
+    logs = [scanner.scan("a", [f"UserWarning: CUDA initialization: {DRIVER}"]), scanner.scan("b", [NO_DEVICE])]
+
+    assert ids(explain(logs, FactSet()).diagnosis) == ["no-cuda-device-visible", "driver-too-old"]
