@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 
@@ -132,7 +133,9 @@ def _commands(
             words.append("--no-build-isolation")
         if arguments.get("torch_backend") and not with_pip:
             words += ["--torch-backend", str(arguments["torch_backend"])]
-        return (shlex.join([*words, *(command(item, facts, subject) for item in requirements)]),)
+        # pip alone takes the newest CUDA again.
+        index = ["--index-url", "INDEX"] if arguments.get("torch_backend") and with_pip else []
+        return (shlex.join([*words, *(command(item, facts, subject) for item in requirements), *index]),)
     if kind == "install-wheel":
         try:
             wheel = _wheel(arguments, facts)
@@ -142,8 +145,18 @@ def _commands(
     if kind == "set-environment":
         return (f"export {arguments['name']}={shlex.quote(str(arguments['value']))}",)
     if kind == "set-config":
-        about = "attention" if str(arguments["key"]) in _ATTENTION_KEYS else "precision"
-        place = facts.text(f"config.{subject}.{about}_place") if subject else None
-        return (f"{arguments['key']}: {arguments['value']}" + (f"    # in {place}" if place else ""),)
+        return (_setting(str(arguments["key"]), str(arguments["value"]), facts, subject),)
     commands = arguments.get("commands", ())
     return tuple(command(item, facts, subject) for item in commands) if isinstance(commands, tuple) else ()
+
+
+def _setting(key: str, value: str, facts: FactSet, subject: str | None) -> str:
+    """A setting as its file spells it, with the place where it stands."""
+    about = "attention" if key in _ATTENTION_KEYS else "precision"
+    place = facts.text(f"config.{subject}.{about}_place") if subject else None
+    if subject and facts.text(f"config.{subject}.framework") == "deepspeed":
+        return f'"{key}": {{"enabled": {value}}}' + (f"    in {place}" if place else "")
+    if subject and subject.endswith(".json"):
+        plain = value in ("true", "false", "null") or value.replace(".", "", 1).isdigit()
+        return f'"{key}": {value if plain else json.dumps(value)}' + (f"    in {place}" if place else "")
+    return f"{key}: {value}" + (f"    # in {place}" if place else "")
