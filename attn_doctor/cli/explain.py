@@ -82,7 +82,8 @@ def explain(
     """Explain the errors in logs: what it is, why, how sure, and what cures it.
 
     Nothing of this machine is looked at unless --here or --python says that the log is from it.
-    Exit status: 0 nothing known at or above --fail-on, 1 something known, 2 wrong usage.
+    Exit status: 0 nothing known at or above --fail-on, 1 something known, 2 wrong usage, 3 nothing known in a log
+    that could not be read to its end.
     """
     picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
     if output is not None:
@@ -106,6 +107,7 @@ def explained(
     say: object = None,
 ) -> Report:
     """Looks through the logs and makes the report."""
+    found = tuple(found)
     scanner = Scanner(Patterns(recipes))
     scanned, read = [], []
     for log in found:
@@ -123,6 +125,8 @@ def explained(
     refuted = {one.log: one for one in reversed(told.refuted)}
     read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
     status = exit_status.of(told.diagnosis, fail_on=fail_on, strict=strict)
+    if status == exit_status.Status.HEALTHY and any(log.broken for log in found):
+        status = exit_status.Status.COULD_NOT_EXAMINE
     return Report(
         command="explain",
         doctor_version=__version__,

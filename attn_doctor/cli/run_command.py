@@ -12,7 +12,7 @@ from attn_doctor.cli import started
 from attn_doctor.cli.explain import NOBODY, as_if_partly, explained
 from attn_doctor.cli.shared import examined
 from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.errors import AttnDoctorError
+from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.machine import passthrough
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
@@ -51,6 +51,18 @@ def run(
     explain_text.write(report, sys.stderr, verbose=verbose)
     sys.stderr.flush()
     return passed.status
+
+
+def accepts(formed: bool, output: str | None, prometheus: Path | None) -> None:
+    """Raises BadInput for what asks for a report in another form or place: what explains a command goes to its user."""
+    given = {"--format": formed, "--output": output is not None, "--prometheus": prometheus is not None}
+    asked = [flag for flag, is_given in given.items() if is_given]
+    if asked:
+        raise BadInput(
+            "what explains a command that failed is text on standard error",
+            about=f"{' '.join(asked)} -- COMMAND",
+            hint="Leave it out; or keep the command's output in a file, and run attn-doctor explain --json FILE.",
+        )
 
 
 class _Kept(Log):

@@ -129,7 +129,7 @@ def trace(
     diagnosis = judge(facts, met)
     status = exit_status.of(diagnosis, fail_on=fail_on, strict=False)
     ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
-    if ended_early and status == exit_status.Status.HEALTHY:
+    if (ended_early or not traced.trace.seen) and status == exit_status.Status.HEALTHY:
         status = exit_status.Status.COULD_NOT_EXAMINE
     report = Report(
         command="trace",

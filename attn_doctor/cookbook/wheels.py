@@ -15,7 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.cookbook.shelf import bundled_folder
-from attn_doctor.model.facts import FactSet, Known
+from attn_doctor.model.facts import Absent, FactSet
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -58,10 +58,14 @@ class NoWheel(Exception):
     """No published wheel fits; the message says why, in words for people."""
 
 
+class NotTold(NoWheel):
+    """Whether one fits cannot be told: something about the node is not known."""
+
+
 def node_of(facts: FactSet) -> Node:
     """From an examination's facts.
 
-    Raises NoWheel when one of them is not known, or torch is no CUDA build.
+    Raises NotTold when one of them is not known, NoWheel when torch is no CUDA build of a release.
     """
     torch = _known(facts, "torch.version")
     try:
@@ -71,11 +75,11 @@ def node_of(facts: FactSet) -> Node:
     if version.is_prerelease or version.is_devrelease:
         # NVIDIA's containers and nightlies: their C++ interface is that of no release.
         raise NoWheel(f"torch {torch} is no release: published wheels are for releases")
-    if not isinstance(facts.fact("torch.cuda").state, Known):
-        raise NoWheel(f"torch {torch} is no CUDA build, or that could not be looked at")
+    if isinstance(facts.fact("torch.cuda").state, Absent):
+        raise NoWheel(f"torch {torch} is no CUDA build")
     abi = facts.value("torch.cxx11_abi")
     if not isinstance(abi, bool):
-        raise NoWheel("which C++ ABI torch has could not be looked at")
+        raise NotTold("which C++ ABI torch has could not be looked at")
     kernel = "linux" if facts.text("libc.version") else "unknown"
     glibc = facts.text("libc.version")
     gpus = (facts.text(f"gpu.{subject}.compute_capability") for subject in facts.subjects("gpu"))
@@ -101,7 +105,7 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
     try:
         allowed = SpecifierSet(wanted)
     except InvalidSpecifier:  # filled from a fact that is not known
-        raise NoWheel(f"which release of {package} is wanted is not known ({wanted})") from None
+        raise NotTold(f"which release of {package} is wanted is not known ({wanted})") from None
     reasons: list[str] = []
     for release in sorted(table["release"], key=lambda one: Version(one["versions"][-1]), reverse=True):
         versions = [one for one in release["versions"] if allowed.contains(one, prereleases=True)]
@@ -171,7 +175,7 @@ def _cudas(node: Node) -> set[str]:
 def _known(facts: FactSet, name: str) -> str:
     text = facts.text(name)
     if text is None:
-        raise NoWheel(f"{name} is not known")
+        raise NotTold(f"{name} is not known")
     return text
 
 

@@ -197,7 +197,11 @@ def _with_symptoms(number: int, found: list[_Found], above: dict[int, int]) -> F
     symptoms = tuple(_with_symptoms(i, found, above) for i, cause in above.items() if cause == number)
     if not symptoms:
         return finding
-    # A cause whose symptom was seen was seen itself, and is as bad as what it does.
+    return with_symptoms(finding, symptoms)
+
+
+def with_symptoms(finding: Finding, symptoms: tuple[Finding, ...]) -> Finding:
+    """The cause with what it does: where that was seen it was seen itself, and it is as bad."""
     worst = min((finding.severity, *(symptom.severity for symptom in symptoms)), key=lambda one: one.rank)
     return replace(finding, symptoms=symptoms, certainty="seen", severity=worst)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import RecipeRemedy
-from attn_doctor.cookbook.wheels import NoWheel, Wheel, fitting, node_of
+from attn_doctor.cookbook.wheels import NotTold, NoWheel, Wheel, fitting, node_of
 from attn_doctor.model.facts import FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Action, Location, Remedy
 
+_TO_FILL_IN = {
+    "executable": "python", "cuda": "VERSION", "cudart_major": "MAJOR", "triton_requirement": "==VERSION",
+}  # fmt: skip
 _ATTENTION_KEYS = ("flash_attn", "attn_implementation")
 
 
@@ -24,11 +28,26 @@ def shown(value: Value) -> str:
 
 
 def filled(text: str, facts: FactSet, subject: str | None) -> str:
-    """The text with each known fact in its place; one that is not known reads `?`."""
+    """The text with each known fact in its place; one that is not known reads `?`, a package `the package`."""
 
     def one(match: re.Match[str]) -> str:
         state = _bound(match[1], facts, subject)
-        return shown(state.value) if isinstance(state, Known) else "?"
+        if isinstance(state, Known):
+            return shown(state.value)
+        return "the package" if match[1].endswith(".package") else "?"
+
+    return TEMPLATE.sub(one, text)
+
+
+def command(text: str, facts: FactSet, subject: str | None) -> str:
+    """A command likewise; what is not known is a word in capitals, as manuals leave it to the reader."""
+
+    def one(match: re.Match[str]) -> str:
+        state = _bound(match[1], facts, subject)
+        if isinstance(state, Known):
+            return shown(state.value)
+        attribute = match[1].rpartition(".")[2]
+        return _TO_FILL_IN.get(attribute, attribute.upper())
 
     return TEMPLATE.sub(one, text)
 
@@ -74,8 +93,12 @@ def _action(
     return Action(
         kind=kind,
         arguments=tuple(filled_in.items()),
-        commands=_commands(kind, filled_in, facts, subject),
+        commands=_commands(kind, {**filled_in, **_written(arguments)}, facts, subject),
     )
+
+
+def _written(arguments: dict[str, str | bool | tuple[str, ...]]) -> dict[str, str | bool | tuple[str, ...]]:
+    return {key: arguments[key] for key in ("commands", "requirements") if key in arguments}
 
 
 def _wheel(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet) -> Wheel:
@@ -86,6 +109,8 @@ def _published(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSe
     try:
         return f"The published wheel for this node: {_wheel(arguments, facts).url}"
     except NoWheel as error:
+        if isinstance(error, NotTold):
+            return f"Which one fits cannot be told: {error}."
         return f"None is published for this node: {error}."
 
 
@@ -97,18 +122,20 @@ def _commands(
         assert isinstance(requirements, tuple)
         python = facts.text("python.executable") or "python"
         with_pip = facts.value("python.has_pip") is not False
-        command = [python, "-m", "pip", "install"] if with_pip else ["uv", "pip", "install", "--python", python]
+        words = [python, "-m", "pip", "install"] if with_pip else ["uv", "pip", "install", "--python", python]
         if arguments.get("no_deps"):
-            command.append("--no-deps")
+            words.append("--no-deps")
         if arguments.get("no_cache"):
-            command.append("--no-cache-dir" if with_pip else "--no-cache")
+            words.append("--no-cache-dir" if with_pip else "--no-cache")
         if arguments.get("force_reinstall"):
-            command.append("--force-reinstall")
+            words.append("--force-reinstall")
         if arguments.get("no_build_isolation"):
-            command.append("--no-build-isolation")
+            words.append("--no-build-isolation")
         if arguments.get("torch_backend") and not with_pip:
-            command += ["--torch-backend", str(arguments["torch_backend"])]
-        return (shlex.join([*command, *(filled(item, facts, subject) for item in requirements)]),)
+            words += ["--torch-backend", str(arguments["torch_backend"])]
+        # pip alone takes the newest CUDA again.
+        index = ["--index-url", "INDEX"] if arguments.get("torch_backend") and with_pip else []
+        return (shlex.join([*words, *(command(item, facts, subject) for item in requirements), *index]),)
     if kind == "install-wheel":
         try:
             wheel = _wheel(arguments, facts)
@@ -118,8 +145,18 @@ def _commands(
     if kind == "set-environment":
         return (f"export {arguments['name']}={shlex.quote(str(arguments['value']))}",)
     if kind == "set-config":
-        about = "attention" if str(arguments["key"]) in _ATTENTION_KEYS else "precision"
-        place = facts.text(f"config.{subject}.{about}_place") if subject else None
-        return (f"{arguments['key']}: {arguments['value']}" + (f"    # in {place}" if place else ""),)
+        return (_setting(str(arguments["key"]), str(arguments["value"]), facts, subject),)
     commands = arguments.get("commands", ())
-    return tuple(filled(item, facts, subject) for item in commands) if isinstance(commands, tuple) else ()
+    return tuple(command(item, facts, subject) for item in commands) if isinstance(commands, tuple) else ()
+
+
+def _setting(key: str, value: str, facts: FactSet, subject: str | None) -> str:
+    """A setting as its file spells it, with the place where it stands."""
+    about = "attention" if key in _ATTENTION_KEYS else "precision"
+    place = facts.text(f"config.{subject}.{about}_place") if subject else None
+    if subject and facts.text(f"config.{subject}.framework") == "deepspeed":
+        return f'"{key}": {{"enabled": {value}}}' + (f"    in {place}" if place else "")
+    if subject and subject.endswith(".json"):
+        plain = value in ("true", "false", "null") or value.replace(".", "", 1).isdigit()
+        return f'"{key}": {value if plain else json.dumps(value)}' + (f"    in {place}" if place else "")
+    return f"{key}: {value}" + (f"    # in {place}" if place else "")

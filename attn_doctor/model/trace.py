@@ -185,3 +185,8 @@ class Trace:
     error: str
     """One sentence that also says how far the run came; empty when nothing went wrong."""
     seconds: float | None
+
+    @property
+    def seen(self) -> bool:
+        """Something was seen that a verdict can rest on: an attention call, or what becomes of a kernel."""
+        return self.verdict is not None or bool(self.kernels)

@@ -103,9 +103,11 @@ def _gather(node: Any, above: str, settings: dict[str, Setting], *, depth: int) 
             _gather(value, f"{name}.", settings, depth=depth + 1)
 
 
-def _yaml_value(node: Any) -> Any:
+def _yaml_value(node: Any, depth: int = 0) -> Any:
     if not isinstance(node.value, str):
-        return [_yaml_value(item) for item in node.value] if node.id == "sequence" else None
+        # Lists of lists of lists, each an alias of one that is longer, would fill the memory.
+        listed = node.id == "sequence" and depth < _DEPTH
+        return [_yaml_value(item, depth + 1) for item in node.value] if listed else None
     if node.tag.endswith(":null"):
         return None
     if node.tag.endswith(":bool"):

@@ -37,6 +37,8 @@ class Log:
     def __init__(self, name: str, path: Path | None) -> None:
         self.name = name
         self.note = ""
+        self.broken = False
+        """It could not be read to its end."""
         self._path = path
 
     def chunks(self) -> Iterator[str]:
@@ -67,6 +69,7 @@ class Log:
                 if not isinstance(error, (OSError, EOFError, ValueError, *_broken())):
                     raise
                 self.note = f"could not be read to its end: {str(error) or type(error).__name__}"
+                self.broken = True
                 return
             if not raw:
                 break

@@ -1,4 +1,4 @@
-"""A call of scaled_dot_product_attention as a person writes it: `q=2x32x4096x128:bf16 mask=bool causal train`.
+"""A call of scaled_dot_product_attention as a person writes it: `q=2x32x4096x128:bf16 mask=bool train`.
 
 q=BATCHxHEADSxLENGTHxDIM:DTYPE   needed; k and v likewise, like q (v like k) where they are left out
 mask=DTYPE[:SHAPE]               an attn_mask, LENGTH x LENGTH unless its shape is given
@@ -17,7 +17,7 @@ from attn_doctor.probe.known_kernels import DTYPES
 
 _FLAGS = ("causal", "train", "gqa")
 _KEYS = ("q", "k", "v", "mask", "dropout")
-_EXAMPLE = "For example: --explain-sdpa 'q=2x32x4096x128:bf16 mask=bool causal train'"
+_EXAMPLE = "For example: --explain-sdpa 'q=2x32x4096x128:bf16 mask=bool train'"
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from attn_doctor.diagnose.words import shown
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.report import Report
+from attn_doctor.model.trace import Trace
 
 #: Shown in this order when they are installed.
 _STACK = (
@@ -154,6 +155,8 @@ def sure(finding: Finding) -> str:
     """How sure a finding is."""
     if any(fact.origin is Origin.ASSUMED for fact in finding.evidence):
         words = "as sure as what was assumed"
+    elif finding.certainty == "seen" and any(fact.name.kind == "config" for fact in finding.evidence):
+        words = "read in the configuration itself; nothing was run"
     elif finding.certainty == "seen":
         words = "seen: the trouble itself showed"
     elif any(location.note for location in finding.locations):
@@ -180,8 +183,7 @@ def counted(report: Report) -> str:
 
 def verdict(report: Report) -> tuple[str, ...]:
     """The last lines: what it all comes to, and what it does not cover."""
-    ended_early = report.trace is not None and report.trace.error and not report.diagnosis.findings
-    lines = ["No verdict: the run ended early." if ended_early else counted(report) + "."]
+    lines = [_of_trace(report.trace) if report.trace and not report.diagnosis.findings else counted(report) + "."]
     questions = len(report.diagnosis.open_questions)
     if questions:
         lines.append(
@@ -203,6 +205,24 @@ def verdict(report: Report) -> tuple[str, ...]:
         given = dict.fromkeys(report.facts.fact(name).how for name in report.assumed)
         lines.append(f"Judged as if: {', '.join(given)}.")
     return tuple(lines)
+
+
+def _of_trace(trace: Trace) -> str:
+    """What a traced run without a finding comes to."""
+    if trace.error and trace.verdict in ("raises", "silently mixed"):
+        return "No verdict on the cause: an attention call failed, and no recipe explains it."
+    if trace.error:
+        return "No verdict: the run ended early."
+    if not trace.seen:
+        return "No verdict: no attention call was seen."
+    if trace.verdict == "promoted then repaired":
+        return (
+            "nothing that fails here: float32 reached an attention call, which cast it back; "
+            "that costs time and memory, and a kernel that autocast does not know refuses it."
+        )
+    if any(call.stand_in for call in trace.calls):
+        return "nothing wrong found with a stand-in for what is not installed here: without that it does not run."
+    return "nothing wrong found."
 
 
 def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:

@@ -165,7 +165,7 @@ class Writer:
         body = Text(text) + Text(aside, style="dim")
         # The text hangs under itself, not under its label.
         for number, line in enumerate(body.wrap(self._console, max(self._console.width - 11, 40))):
-            self._whole(Text(f"  {label if number == 0 else '':9}", style="dim") + line)
+            self._whole(Text(f"  {label if number == 0 else '':8} ", style="dim") + line)
 
     def _indented(self, text: str) -> None:
         for line in Text(text).wrap(self._console, max(self._console.width - 2, 40)):

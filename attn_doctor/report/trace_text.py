@@ -23,13 +23,11 @@ _MOST_STEPS = 9
 
 def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     """Writes what was run, under whose rules, and every attention call that is worth a look."""
-    _whole(console, Text(f"traced {trace.words}: {trace.rules}"))
+    _whole(console, Text(f"traced {trace.words}: {trace.rules}" if trace.words else trace.rules))
     if trace.gpu_assumed:
         console.print(Text(f"as on {trace.gpu}, for want of another: --gpu names one", style="dim"))
-    for words in trace.stood_in:
+    for words in trace.stood_in if verbose or any(call.stand_in for call in trace.calls) else ():
         console.print(Text(words, style="yellow"))
-    if trace.verdict is None and not trace.error:
-        console.print("no attention call was seen: this is no clean bill")
     for call in trace.calls:
         _call(call, trace, console, verbose=verbose)
     _kernels(trace, console, verbose=verbose)

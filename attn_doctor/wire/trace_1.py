@@ -33,7 +33,7 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
     return Trace(
         outcome=answer["outcome"],
         verdict=answer["verdict"],
-        words=(answer["entry"] or {}).get("words", ""),
+        words=_entry(answer["entry"] or {}),
         rules=rules.get("words", ""),
         gpu=_gpu(rules.get("gpu") or {}),
         gpu_assumed=bool((rules.get("gpu") or {}).get("assumed")),
@@ -49,6 +49,11 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         error=error.get("words") or "",
         seconds=answer["seconds"],
     )
+
+
+def _entry(entry: Json) -> str:
+    """What was run; a factory that raised before it gave anything is called by its name."""
+    return entry.get("words") or " ".join(str(entry[key]) for key in ("kind", "target") if entry.get(key))
 
 
 def _gpu(written: Json) -> str:

@@ -137,6 +137,10 @@ def test_predict_without_precision(tmp_path: Path) -> None:
         ("a.json", b"[]"),
         ("a.sh", b"#!/bin/sh\necho hello\n"),
         ("a.yaml", b"stage: x\n" * 1_000_000),
+        (
+            "a.yaml",
+            b"a0: &a0 [x, x]\n" + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b"*a%d, " % (n - 1) * 9) for n in range(1, 30)),
+        ),
     ],
 )
 def test_what_is_no_configuration(tmp_path: Path, name: str, content: bytes) -> None:

@@ -675,3 +675,15 @@ def test_python_dash_m_means_that_python(doctor: Doctor, environment: Make) -> N
     run = doctor("check", "--quick", "--json", env={"VIRTUAL_ENV": str(environment().folder)})
 
     assert Path(run.report["target"]["python"]).parent == Path(sys.executable).parent
+
+
+@pytest.mark.parametrize(
+    "options", [("--json",), ("--format", "markdown"), ("--output", "x.json"), ("--prometheus", "x")]
+)
+def test_a_command_has_no_report_in_another_form(doctor: Doctor, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Options that would be passed over are refused before the command runs."""
+    ran = tmp_path / "ran"
+    run = doctor("check", *options, "--", "touch", ran)
+
+    _one_clear_error(run, status=2)
+    assert not ran.exists()

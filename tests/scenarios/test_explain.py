@@ -167,12 +167,12 @@ def test_named_files_that_are_not_there(doctor: Doctor) -> None:
     ids=["empty", "nulls", "random", "one line", "broken utf-16", "broken gzip"],
 )
 def test_garbage(doctor: Doctor, tmp_path: Path, content: bytes) -> None:
-    """An answer, and no traceback."""
+    """An answer, and no traceback; only what cannot be unpacked was not looked at."""
     file = tmp_path / "a.log"
     file.write_bytes(content)
     run = doctor("explain", file)
 
-    assert run.status == 0, run.stderr
+    assert run.status == (3 if content.startswith(b"\x1f\x8b") else 0), run.stderr
     assert "Traceback" not in run.stderr
 
 
@@ -338,3 +338,26 @@ def test_check_hands_a_signal_on() -> None:
     out, _ = process.communicate(timeout=60)
 
     assert (out, process.returncode) == ("saved\n", 9)
+
+
+def test_a_log_that_ends_too_early(doctor: Doctor, tmp_path: Path) -> None:
+    """Half an archive may hold the error in its other half: which is not to be called nothing known."""
+    whole = gzip.compress(b"step 1\n" * 200_000)
+    file = tmp_path / "a.log.gz"
+    file.write_bytes(whole[: len(whole) // 2])
+    cut = doctor("explain", file)
+    file.write_bytes(whole)
+
+    assert (cut.status, "could not be read to its end" in cut.stdout) == (3, True)
+    assert doctor("explain", file).status == 0
+
+
+@pytest.mark.parametrize("line", ["Fatal Python error: Segmentation fault", "Segmentation fault (core dumped)"])
+def test_a_crash_is_told(doctor: Doctor, tmp_path: Path, line: str) -> None:
+    """A process that a signal ended leaves no exception; its last words are not passed over."""
+    file = tmp_path / "a.log"
+    file.write_text(f"step 1\n{line}\n")
+    run = doctor("explain", file)
+
+    assert run.status == 0
+    assert f"not known here: {file}:2: {line}" in " ".join(run.stdout.split())

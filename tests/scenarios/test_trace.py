@@ -167,6 +167,42 @@ def test_how_a_program_ends(folder: Path, last: str, status: int, says: str) -> 
     assert ("No verdict" in ended.stdout) == (status == 3)
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ("", 3, "No verdict: no attention call was seen."),
+        (
+            "with torch.autocast('cuda', torch.bfloat16):\n    F.scaled_dot_product_attention(x, x @ x.mT @ x, x)\n",
+            0,
+            "nothing that fails here",
+        ),
+        (
+            "import flash_attn\nh = x.half().transpose(1, 2)\nflash_attn.flash_attn_func(h, h, h)\n",
+            0,
+            "found with a stand-in for what is not installed here",
+        ),
+        ("import flash_attn\nF.scaled_dot_product_attention(x, x, x)\n", 0, "nothing wrong found.\n"),
+    ],
+)
+def test_what_a_run_without_a_finding_comes_to(folder: Path, body: str, status: int, says: str) -> None:
+    """No attention call is no clean bill, and neither is what was cast back or stood in for said to be nothing."""
+    head = "import torch\nimport torch.nn.functional as F\nx = torch.randn(1, 2, 4, 8, device='cuda')\n"
+    (folder / "quiet.py").write_text(head + body)
+    ended = trace(folder, "--", "quiet.py")
+
+    assert (ended.returncode, ended.stderr) == (status, "")
+    assert says in " ".join(ended.stdout.split()) + "\n"
+    assert ("stood in for" in ended.stdout) == ("stand-in" in says)
+
+
+def test_a_factory_that_raises_is_named(folder: Path) -> None:
+    """What was to be traced stands in the first line even where nothing came of it."""
+    ended = trace(folder, "model.py:mended", "--arg", "nope=1")
+
+    assert ended.returncode == 3
+    assert "traced factory model.py:mended" in ended.stdout
+
+
 def test_arguments_that_a_program_refuses(folder: Path) -> None:
     """What the program itself said to its arguments is passed on."""
     (folder / "strict.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n")

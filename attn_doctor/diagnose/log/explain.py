@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.diagnose.judge import finding_of
+from attn_doctor.diagnose.judge import finding_of, with_symptoms
 from attn_doctor.diagnose.log.facts import of_match
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
-from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
 
 #: Places of one cause that are named; a thousand ranks say the same.
 _MOST_LOCATIONS = 40
@@ -67,19 +67,45 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
     groups: dict[str, list[Weighed]] = {}
     for one in sorted(chosen, key=lambda one: one.order):
         groups.setdefault(one.match.recipe.id, []).append(one)
-    findings = tuple(_finding(group, several=len(logs) > 1) for group in groups.values())
+    several = len(logs) > 1
+    symptoms = _symptoms(groups)
+    hung = {name for names in symptoms.values() for name in names}
+    groups_left = {name: group for name, group in groups.items() if name not in hung}
+    findings = tuple(
+        with_symptoms(finding, tuple(_finding(groups[name], several=several) for name in symptoms[finding.id]))
+        if finding.id in symptoms
+        else finding
+        for finding in (_finding(group, several=several) for group in groups_left.values())
+    )
+    findings = tuple(sorted(findings, key=lambda one: one.severity.rank))
+    leading = [groups_left[finding.id] for finding in findings]
     return Explained(
         diagnosis=Diagnosis(
             findings=findings,
             open_questions=tuple(
                 OpenQuestion(recipe=finding.id, title=finding.title, undecided=group[0].undecided)
-                for finding, group in zip(findings, groups.values(), strict=True)
-                if not group[0].proven and (group[0].undecided or _has_rival(group[0], groups.values()))
+                for finding, group in zip(findings, leading, strict=True)
+                if not group[0].proven and (group[0].undecided or _has_rival(group[0], leading))
             ),
         ),
         facts=join(base, _agreed(told)),
         refuted=_refuted(refuted, {id(one.match.unit) for one in weighed}),
     )
+
+
+def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
+    """Recipes that explain others by their own word, to those: wherever the symptom is, the proven cause is too."""
+    found: dict[str, list[str]] = {}
+    hung: set[str] = set()
+    for cause, group in groups.items():
+        for name in group[0].match.recipe.explains:
+            if name == cause or name not in groups or name in hung or name in found or cause in hung:
+                continue
+            logs = {one.log for one in group if one.proven}
+            if all(one.log in logs for one in groups[name]):
+                found.setdefault(cause, []).append(name)
+                hung.add(name)
+    return found
 
 
 def _refuted(ruled_out: Iterable[tuple[str, Match]], explained: Set[int]) -> tuple[Refuted, ...]:
@@ -146,6 +172,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
             dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
         ),
         known_problems=_told_plainly(finding.known_problems),
+        remedies=tuple(_plain(remedy) for remedy in finding.remedies),
     )
 
 
@@ -205,13 +232,44 @@ def _title(recipe: Recipe, facts: FactSet, subject: str | None, filled: str) -> 
     missing = [
         name for name in names if facts.value(name.of(subject) if name.each and subject is not None else name) is None
     ]
-    if any(name.attribute not in ("version", "compute_capability", "cuda") for name in missing):
+    if any(name.attribute not in ("version", "compute_capability", "cuda", "package") for name in missing):
         return recipe.id.replace("-", " ")
-    return _told_plainly(filled)
+    plain = _told_plainly(filled)
+    return plain[:1].upper() + plain[1:] if missing and plain.startswith("the ") else plain
+
+
+def _plain(remedy: Remedy) -> Remedy:
+    actions = tuple(
+        replace(
+            action,
+            arguments=tuple(
+                (key, _told_plainly(value) if key == "text" and isinstance(value, str) else value)
+                for key, value in action.arguments
+            ),
+        )
+        for action in remedy.actions
+    )
+    return replace(
+        remedy,
+        title=_told_plainly(remedy.title),
+        why_this_safety=_told_plainly(remedy.why_this_safety),
+        actions=actions,
+    )
+
+
+_PLAIN = (
+    (r"\s*torch was built for CUDA \?\.", ""),
+    (r"(?<=this torch and )CUDA \?", "its CUDA"),
+    (r"\bfor CUDA \?", "for torch's CUDA"),
+    (r"(?<!another )\b(?:this )?torch \?", "this torch"),
+    (r"compute capability \?", "this compute capability"),
+    (r" ?\((?:[^()]{0,80}[ _])?\?\)", ""),
+    (r"(?: than)? \?(?=[ ,.;:)]|$)", ""),
+)
 
 
 def _told_plainly(text: str) -> str:
     """A recipe's text without the places of facts that nobody knows; they read ` ?`."""
-    text = re.sub(r" ?\([^()]{0,80} \?\)", "", text)
-    text = text.replace("compute capability ?", "this compute capability")
-    return re.sub(r" \?(?=[ ,.;:)]|$)", "", text)
+    for pattern, words in _PLAIN:
+        text = re.sub(pattern, words, text)
+    return text.strip()

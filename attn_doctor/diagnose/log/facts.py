@@ -145,17 +145,25 @@ def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
     text = unit.text
     roles = fp32_operands(text)
     if roles is not None:
-        yield _log_fact("fp32_operands", roles, log, unit.first)
-    owners = _owners(unit, text)
+        told = _SDPA.search(text) or _ROLE.search(text)
+        yield _log_fact("fp32_operands", roles, log, _line_of(unit, text, told))
+    owners = _owners(unit)
     if owners:
-        yield _log_fact("owners", tuple(dict.fromkeys(owners)), log, unit.first)
-        yield _log_fact("innermost_owner", owners[-1], log, unit.first)
+        where = max((line.number for line in unit.lines if owners[-1][0] in line.text), default=unit.first)
+        names = [name for _, name in owners]
+        yield _log_fact("owners", tuple(dict.fromkeys(names)), log, unit.first)
+        yield _log_fact("innermost_owner", names[-1], log, where)
     symbol = _SYMBOL.search(text)
     if symbol:
-        yield _log_fact("symbol", symbol["symbol"], log, unit.first)
+        yield _log_fact("symbol", symbol["symbol"], log, _line_of(unit, text, symbol))
     library = _LIBRARY.search(text)
     if library:
-        yield _log_fact("library", library["library"], log, unit.first)
+        yield _log_fact("library", library["library"], log, _line_of(unit, text, library))
+
+
+def _line_of(unit: Unit, text: str, found: re.Match[str] | None) -> int:
+    """The line of the log that the match in the unit's text begins in."""
+    return unit.lines[text.count("\n", 0, found.start())].number if found else unit.first
 
 
 def fp32_operands(text: str) -> tuple[str, ...] | None:
@@ -170,12 +178,13 @@ def fp32_operands(text: str) -> tuple[str, ...] | None:
     return tuple(role for role in "qkv" if role in dtypes and _FLOAT.match(dtypes[role].rstrip(".,")))
 
 
-def _owners(unit: Unit, text: str) -> list[str]:
+def _owners(unit: Unit) -> list[tuple[str, str]]:
+    """Path and owner of each file that the unit names, the innermost last."""
     message = "\n".join(line.text for line in unit.lines[unit.message_at :])
     paths = [path for path, _ in unit.frames]
     paths += [found["path"] for found in _BINARY.finditer(message)]
     paths += [found["path"] for found in _CXX_FILE.finditer(message)]
-    return [name for name in map(owner, paths) if name]
+    return [(path, name) for path in paths if (name := owner(path))]
 
 
 def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:

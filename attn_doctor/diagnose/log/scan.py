@@ -27,7 +27,11 @@ _MOST_SHAPES = 6000
 #: A log up to this many lines is looked at as a whole.
 _SMALL = 3000
 #: What shows that something failed, whether or not a recipe knows it.
-_FAILURES = ("Traceback (most recent call last)", "Error: ")
+_FAILURES = ("Traceback (most recent call last)", "Error: ", "Fatal Python error: ", "Segmentation fault")
+#: A process that a signal ended leaves no exception.
+_CRASH = re.compile(
+    r"Fatal Python error: |Segmentation fault\b(?: \(core dumped\))?\s*$|\*\*\* Process received signal"
+)
 _DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
 
 
@@ -42,7 +46,7 @@ class Scanned:
     failures: int = 0
     """Tracebacks and error messages, known or not."""
     last_failure: tuple[int, str] | None = None
-    """Line and text of the last exception that no recipe matches."""
+    """Line and text of the last exception that no recipe matches, or else of a crash."""
 
 
 class Scanner:
@@ -136,6 +140,7 @@ class _Scan:
             found.clues.see(line)
         where = {id(line): at for at, line in enumerate(cleaned)}
         close = _Close(cleaned)
+        known: set[int] = set()
         for unit in cut(cleaned):
 
             def around(pattern: re.Pattern[str], unit: Unit = unit) -> bool:
@@ -143,11 +148,17 @@ class _Scan:
 
             matched = self._patterns.match(unit, around)
             found.matches += matched
+            if matched or unit.exception:
+                known.update(id(line) for line in unit.lines)
             if unit.exception and unit.kind is not UnitKind.WARNING:
                 found.failures += 1
                 if not matched:
                     message = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
                     found.last_failure = (message.number, message.text.strip())
+        crash = next((line for line in cleaned if id(line) not in known and _CRASH.match(line.text.strip())), None)
+        if crash is not None:
+            found.failures += 1
+            found.last_failure = found.last_failure or (crash.number, crash.text.strip())
 
 
 class _Close:

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from .. import answers as _answers
 from .. import imports, torch_facts
-from ..virtual_gpu import gpus, sdpa_choice
+from ..virtual_gpu import gpus, sdpa_backends, sdpa_choice
 from ..virtual_gpu.sdpa_rules import Call, Tensor
 
 BACKENDS = ("flash", "efficient", "cudnn", "math")
@@ -86,12 +86,15 @@ def call_of(written: Dict[str, Any]) -> Call:
 def predicted(call: Call, gpu: gpus.Gpu, torch_version: str, cudnn: Optional[int]) -> Dict[str, Any]:
     """By the rules that were read out of torch, nothing asked of a GPU."""
     choice = sdpa_choice.choose(call, gpu, torch_version, cudnn)
+    refused = {name: [reason] for name, reason in choice.refused.items()}
+    if choice.backend not in (None, "math"):
+        refused.update(_math_refuses(call))
     return {
         "how": "predicted",
         "gpu": gpu.name,
         "compute_capability": "{}.{}".format(*gpu.capability),
         "chosen": choice.backend,
-        "refused": {name: [reason] for name, reason in choice.refused.items()},
+        "refused": refused,
         "error": None,
         "raises": choice.error,
         "certain": choice.certain,
@@ -99,6 +102,12 @@ def predicted(call: Call, gpu: gpus.Gpu, torch_version: str, cudnn: Optional[int
         "warnings": list(choice.warnings),
         "changes": changes(call, gpu, torch_version, cudnn) if choice.backend != "flash" else [],
     }
+
+
+def _math_refuses(call: Call) -> Dict[str, List[str]]:
+    """torch asks math nothing before it hands it a call, so it says nothing of it either."""
+    reason = sdpa_backends.math(call)
+    return {"math": [reason]} if reason is not None else {}
 
 
 def asked(torch: Any, call: Call) -> Dict[str, Any]:
@@ -117,6 +126,8 @@ def asked(torch: Any, call: Call) -> Dict[str, Any]:
             takes, reasons = can_use(torch, name, tensors, call)
             if not takes:
                 found["refused"][name] = reasons
+    if found["chosen"] not in (None, "math"):
+        found["refused"].update(_math_refuses(call))
     return found
 
 
@@ -199,7 +210,8 @@ def changes(call: Call, gpu: gpus.Gpu, torch_version: str, cudnn: Optional[int])
                 words.append(_before_flash(choice.backend))
             found.append({"changes": words})
         if found:
-            return found
+            wider = any("of at most 256" in word for way in found for word in way["changes"])
+            return [way for way in found if not (wider and _SMALL_HEADS in way["changes"])]
     return []
 
 
@@ -246,8 +258,11 @@ def _same_dim(call: Call) -> Optional[Call]:
     return _with_dim(call, max(dims)) if len(dims) > 1 else None
 
 
-def _smaller_dim(call: Call) -> Optional[Call]:
-    return _with_dim(call, 128) if max(tensor.shape[-1] for tensor in call.tensors) > 192 else None
+def _at_most(dim: int) -> Callable[[Call], Optional[Call]]:
+    def change(call: Call) -> Optional[Call]:
+        return _with_dim(call, dim) if max(tensor.shape[-1] for tensor in call.tensors) > dim else None
+
+    return change
 
 
 def _grouped(call: Call) -> Optional[Call]:
@@ -268,6 +283,7 @@ def _no_gradients(call: Call) -> Optional[Call]:
     return dataclasses.replace(_all(call, requires_grad=False), grad_mode=False) if call.trains else None
 
 
+_SMALL_HEADS = "a head dimension of at most 192"
 _CHANGES: Tuple[_Change, ...] = (
     ("pass no attn_mask: is_causal=True for a causal one, packed sequences in place of padding", _without_mask),
     ("pass no attn_mask beside is_causal=True", _mask_dropped),
@@ -276,6 +292,8 @@ _CHANGES: Tuple[_Change, ...] = (
     ("enable_gqa=True, where there are fewer key-value heads", _grouped),
     ("pad v, or q and k, to one head dimension", _same_dim),
     ("as many keys as queries, or causal_lower_right of torch.nn.attention.bias", _square),
-    ("a head dimension of at most 192", _smaller_dim),
+    ("a head dimension of at most 256", _at_most(256)),
+    # Training with more takes a larger GPU.
+    (_SMALL_HEADS, _at_most(192)),
     ("no gradients (torch.no_grad)", _no_gradients),
 )

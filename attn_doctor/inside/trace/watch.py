@@ -24,7 +24,10 @@ from .session import Recording
 
 Tell = Callable[[Dict[str, Any]], None]
 
-_NO_RERUN = "not looked for: under watch nothing is run a second time; a traced run (attn-doctor trace) looks for them"
+_NO_RERUN = (
+    "what else is promoted was not looked for: under watch nothing is run a second time; "
+    "a traced run (attn-doctor trace) looks for it"
+)
 
 
 class Watch:

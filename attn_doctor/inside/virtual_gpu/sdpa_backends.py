@@ -1,7 +1,7 @@
 """What torch's three fused attention backends take, and with which words they refuse the rest.
 
 `flash`, `efficient` and `cudnn` give the first reason why a backend cannot take a call, or None; the order of their
-constraints is torch's, for it decides which reason a person sees.
+constraints is torch's, for it decides which reason a person sees. `math` is never refused: it is taken, and raises.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Tuple
 from .sdpa_rules import (
     HALVES,
     Asked,
+    Call,
     Reason,
     batch_and_heads,
     dotted,
@@ -254,3 +255,29 @@ def cudnn(asked: Asked) -> Reason:
         batch_and_heads(lambda asked: True, same_kv=False),
         _cudnn_shapes,
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The fallback in torch's own operators
+
+
+def math(call: Call) -> Reason:
+    """What torch's math implementation raises for a call that it was given: seen on the CPU with torch 2.13."""
+    if call.mask is not None and call.causal:
+        # The fused backends do not check this, whatever the documentation says.
+        return "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+    shapes = [tensor.shape for tensor in call.tensors]
+    if {len(shape) for shape in shapes} != {4}:
+        return None
+    heads = [shape[1] for shape in shapes]
+    if call.enable_gqa and (heads[0] % heads[1] or heads[0] % heads[2]):
+        return "Number of heads in key and value must divide the number of heads in query"
+    for dimension in (0, 1) if not call.enable_gqa else (0,):
+        wide = [shape[dimension] for shape in shapes]
+        for other in wide[1:]:
+            if other != wide[0] and 1 not in (wide[0], other):
+                return (
+                    f"The size of tensor a ({wide[0]}) must match the size of tensor b ({other}) at non-singleton "
+                    f"dimension {dimension}"
+                )
+    return None

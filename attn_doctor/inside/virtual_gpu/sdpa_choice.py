@@ -82,10 +82,9 @@ def choose(call: Call, gpu: Gpu, torch_version: str, cudnn_version: Optional[int
 
 def _warnings(backend: str, call: Call) -> Tuple[str, ...]:
     """float32 masks: seen on an H200 with torch 2.11, whose dtype check lets them pass beside half q, k and v."""
-    if backend == MATH and call.mask is not None and call.causal:
-        # The fused backends do not check this, whatever the documentation says.
-        error = "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-        return (f"raises afterwards: {error}",)
+    if backend == MATH:
+        error = sdpa_backends.math(call)
+        return (f"raises afterwards: {error}",) if error is not None else ()
     if call.mask is None or call.mask.dtype != "float32" or call.query.dtype not in HALVES:
         return ()
     if backend == CUDNN:

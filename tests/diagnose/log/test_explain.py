@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.cookbook.shelf import bundled
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.log.explain import explain, explain_text
 from attn_doctor.diagnose.log.match import Patterns
@@ -283,3 +287,60 @@ def test_what_facts_rule_out_is_kept() -> None:
 
     assert [(one.line, one.quoted, one.recipes) for one in ruled_out] == [(2, TEXT, ("gpu-too-old", "package-too-old"))]
     assert possible == ()
+
+
+def test_evidence_stands_in_the_line_it_is_said_of() -> None:
+    """Each fact that a message tells names the line of the log that has it, not where its traceback begins."""
+    text = (
+        "step 1\n"
+        "Traceback (most recent call last):\n"
+        '  File "/env/lib/python3.11/site-packages/flash_attn/__init__.py", line 3, in <module>\n'
+        "    import flash_attn_2_cuda\n"
+        "ImportError: /env/lib/python3.11/site-packages/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so: "
+        "undefined symbol: _ZN3c104cuda9SetDeviceEi\n"
+    )
+    (finding,) = said(text, *bundled()).findings
+
+    told = {fact.name.attribute: fact.how for fact in finding.evidence}
+    assert told["symbol"].startswith("line 5 of")
+    assert told["innermost_owner"].startswith("line 5 of")
+
+
+@pytest.mark.parametrize("recipe", [one for one in bundled() if one.logs], ids=lambda one: str(one.id))
+def test_no_text_has_holes(recipe: Recipe) -> None:
+    """What a log does not tell leaves no lone question mark in a title, a cure or a command to be copied."""
+    for case in recipe.cases:
+        if not case.log:
+            continue
+        for finding in said(case.log, recipe).findings:
+            texts = [finding.title, finding.why, finding.known_problems]
+            for remedy in finding.remedies:
+                texts += [remedy.title, remedy.why_this_safety]
+                for action in remedy.actions:
+                    texts += [str(dict(action.arguments).get("text", "")), *action.commands]
+            for one in texts:
+                assert not re.search(r"(?:^|[\s(=\w-])\?(?:$|[\s).,;:/])", one), one
+                assert not re.search(r" (?:than|for torch|for CUDA|install)$", one.rstrip(" .")), one
+                assert "None is published" not in one, one
+
+
+DRIVER = "The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver.\n"
+NO_DEVICE = "RuntimeError: No CUDA GPUs are available\n"
+
+
+def test_what_a_cause_explains_hangs_under_it() -> None:
+    """A driver that is too old is why torch sees no GPU: one finding, as bad as its symptom."""
+    (finding,) = said(f"UserWarning: CUDA initialization: {DRIVER}{NO_DEVICE}", *bundled()).findings
+
+    assert (finding.id, finding.severity, [one.id for one in finding.symptoms]) == (
+        "driver-too-old", Severity.ERROR, ["no-cuda-device-visible"],
+    )  # fmt: skip
+    assert ids(said(NO_DEVICE, *bundled())) == ["no-cuda-device-visible"]
+
+
+def test_a_cause_in_another_log_explains_nothing() -> None:
+    """Another rank's driver is another node's: both are told."""
+    scanner = Scanner(Patterns(bundled()))
+    logs = [scanner.scan("a", [f"UserWarning: CUDA initialization: {DRIVER}"]), scanner.scan("b", [NO_DEVICE])]
+
+    assert ids(explain(logs, FactSet()).diagnosis) == ["no-cuda-device-visible", "driver-too-old"]

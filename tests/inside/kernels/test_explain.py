@@ -31,7 +31,7 @@ def changes(asked, gpu=A100, version="2.11.0+cu130"):
         (call("float32"), ["cast q, k and v"]),
         (call("float32", mask="float32"), ["pass no attn_mask", "cast q, k and v"]),
         (call(kv=(2, 2, 512, 128)), ["enable_gqa"]),
-        (call(shape=(2, 8, 512, 320)), ["head dimension of at most 192"]),
+        (call(shape=(2, 8, 512, 320)), ["head dimension of at most 256"]),
         (call(kv=(2, 8, 256, 128), causal=True), ["as many keys as queries"]),
     ],
 )
@@ -103,3 +103,54 @@ def test_every_change_leaves_a_fitting_call_alone():
         changed = change(asked)
         assert changed is None or changed != asked, words
         assert changed is None or dataclasses.is_dataclass(changed)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kv", "more"),
+    [
+        ((1, 8, 4, 8), (1, 8, 4, 8), {"mask": "bool", "causal": True}),
+        ((1, 8, 4, 8), (1, 2, 4, 8), {}),
+        ((1, 8, 4, 8), (1, 3, 4, 8), {"gqa": True}),
+        ((2, 8, 4, 8), (3, 8, 4, 8), {}),
+        ((1, 8, 4, 8), (1, 1, 4, 8), {}),
+        ((2, 8, 4, 8), (1, 8, 4, 8), {}),
+        ((1, 8, 4, 8), (1, 2, 4, 8), {"gqa": True}),
+    ],
+)
+def test_what_math_raises_is_what_torch_raises(shape, kv, more):
+    """Nothing is said to go to math that math would raise on, nor the other way round: torch's own is asked."""
+    torch = pytest.importorskip("torch")
+    asked = call("float32", shape, kv, **more)
+    foreseen = explain.sdpa_backends.math(asked)
+    raised = None
+    q, k, v, mask = explain.tensors_of(torch, asked, "cpu")
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        try:
+            torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, is_causal=asked.causal, enable_gqa=asked.enable_gqa
+            )
+        except RuntimeError as error:
+            raised = " ".join(str(error).split())
+
+    assert (foreseen is None) == (raised is None)
+    assert foreseen is None or foreseen.startswith(raised)
+    said = explain.predicted(call("bfloat16", shape, kv, **more), T4, "2.11.0+cu130", 91900)
+    assert said["chosen"] == "math"
+    assert said["warnings"] == ([f"raises afterwards: {foreseen}"] if foreseen else [])
+
+
+def test_math_is_no_way_out_of_a_mask_beside_is_causal():
+    """cuDNN takes both at once and math raises, so math is named among those that do not take the call."""
+    said = explain.predicted(call(mask="bool", causal=True), H100, "2.11.0+cu130", 91900)
+
+    assert said["chosen"] == "cudnn"
+    assert "is_causal" in said["refused"]["math"][0]
+
+
+def test_the_widest_head_that_flash_takes():
+    """192 is named where training with more is refused, and 256 everywhere else."""
+    ada = gpus.from_request({"compute_capability": "8.9", "name": "rtx4090"})
+    wide = call(shape=(1, 8, 512, 512))
+
+    assert changes(wide) == [["a head dimension of at most 256"]]
+    assert changes(call(shape=(1, 8, 512, 200), train=True), ada)[0] == ["a head dimension of at most 192"]

@@ -1,0 +1,60 @@
+"""Commands and settings as a person can copy them."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.cookbook.shelf import bundled
+from attn_doctor.diagnose.judge import finding_of
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Value
+
+
+def commands(recipe: str, facts: dict[str, Value], subject: str | None) -> list[str]:
+    """All commands of the recipe's remedies."""
+    (written,) = [one for one in bundled() if one.id == recipe]
+    known = FactSet(Fact(name=FactName.parse(name), state=Known(value), how="a test") for name, value in facts.items())
+    finding = finding_of(written, known, subject)
+    return [text for remedy in finding.remedies for action in remedy.actions for text in action.commands]
+
+
+@pytest.mark.parametrize(
+    ("file", "framework", "setting"),
+    [
+        ("ds.json", "deepspeed", '"fp16": {"enabled": false}    in ds.json:3'),
+        ("ds", "deepspeed", '"fp16": {"enabled": false}    in ds:3'),
+        ("train.yaml", "llamafactory", "fp16: false    # in train.yaml:3"),
+    ],
+)
+def test_a_setting_as_its_file_spells_it(file: str, framework: str, setting: str) -> None:
+    """DeepSpeed's precisions are sections in JSON, other configurations name a value."""
+    own = f"config.{file}."
+    facts: dict[str, Value] = {
+        f"{own}framework": framework,
+        f"{own}both_halves": "bf16 and fp16",
+        f"{own}precision_place": f"{file}:3",
+        "node.bf16_native": True,
+    }
+
+    assert setting in commands("precision-both-halves", facts, file)
+
+
+def test_words_in_json_are_quoted() -> None:
+    """A dtype in a model's config.json is a string."""
+    own = "config.config.json."
+    facts: dict[str, Value] = {
+        f"{own}framework": "transformers", f"{own}precision_place": "config.json:4", f"{own}packs": False,
+    }  # fmt: skip
+
+    assert '"dtype": "bfloat16"    in config.json:4' in commands("config-fa2-without-half", facts, "config.json")
+
+
+def test_pip_is_told_where_another_torch_lies() -> None:
+    """Without an index pip brings the same CUDA again, for which the driver is too old."""
+    facts: dict[str, Value] = {
+        "driver.version": "535.104.05",
+        "torch.version": "2.12.0",
+        "python.executable": "/e/python",
+    }
+    (command,) = [one for one in commands("driver-too-old", facts, None) if "install" in one]
+
+    assert command == "/e/python -m pip install --force-reinstall torch --index-url INDEX"
