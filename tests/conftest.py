@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -30,6 +31,10 @@ import attn_doctor
 # How long an example takes says how busy the machine is: no law here is about time.
 settings.register_profile("attn-doctor", deadline=None)
 settings.load_profile("attn-doctor")
+
+# A shell starts what runs in its background with ^C ignored, and what the tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: `-m attn_doctor` finds the package here, installed or not.
 CHECKOUT = Path(attn_doctor.__file__).resolve().parent.parent

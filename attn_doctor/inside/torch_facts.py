@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import time
 import warnings
 from typing import Any, Dict, Optional
 
@@ -79,8 +80,15 @@ def cpu_build(torch: Any) -> Dict[str, Any]:
 
 
 def os_threads() -> Optional[int]:
-    """Threads of this process as the kernel counts them; None where /proc does not tell."""
+    """Threads of this process as the kernel counts them; None where /proc does not tell.
+
+    A thread that was joined may stand in the list for a moment longer, on a busy machine: it is looked at again.
+    """
     try:
+        for _ in range(20):
+            if len(os.listdir("/proc/self/task")) == 1:
+                break
+            time.sleep(0.005)
         return len(os.listdir("/proc/self/task"))
     except OSError:
         return None
