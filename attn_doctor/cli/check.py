@@ -54,7 +54,11 @@ def check(
     ] = True,
     kernels: Annotated[
         Mode | None,
-        typer.Option("--kernels", help="Run every attention kernel on every GPU and hold it against float64 there."),
+        typer.Option(
+            "--kernels",
+            help="Run every attention kernel on every GPU and hold it against float64 there; without a GPU and with "
+            "--gpu, say what would run and compile it.",
+        ),
     ] = None,
     backend: Annotated[
         list[str] | None,

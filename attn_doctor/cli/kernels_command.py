@@ -15,7 +15,7 @@ from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
-from attn_doctor.probe import kernel_facts, kernels
+from attn_doctor.probe import compiled_kernels, kernel_facts, kernels
 from attn_doctor.probe.known_kernels import BACKENDS, DTYPES
 
 
@@ -76,7 +76,8 @@ def run(
     if gpu is not None:
         wanted = replace(wanted, gpu=asdict(gpu))
     answer = kernels.run(target, wanted, timeout=timeout, folder=folder, environment=dict(os.environ), say=say)
-    return answer, facts.with_facts(kernel_facts.facts(answer))
+    found = (*kernel_facts.facts(answer), *compiled_kernels.facts(answer.get("compiled")))
+    return answer, facts.with_facts(found)
 
 
 def _backends(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Runs the trials of attention kernels (inside/kernels/) and puts what came of them into one answer, kernels/1.
 
 The answer holds every trial, what was not offered and by which words, and what was not reached; facts are made of it
-in kernel_facts.py. Where there is no GPU it holds what would run, and nothing that ran.
+in kernel_facts.py. Where there is no GPU it holds what would run, what of that compiles, and nothing that ran.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import Target
+from attn_doctor.probe import compiled_kernels
 from attn_doctor.probe.gpu_state import GpuStates
 
 FORMAT = "kernels/1"
@@ -80,8 +81,8 @@ def run(
     try:
         while running.alive() and time.monotonic() - started < limit:
             done, all_of_them, at = _progress(answers)
-            say(f"kernels: {done} of {all_of_them} trials{at}" if all_of_them else "kernels: importing torch")
-            if done and under_load is None:
+            say(f"kernels: {done} of {all_of_them}{at}" if all_of_them else "kernels: importing torch")
+            if done and under_load is None and not (answers / "compiled.jsonl").exists():
                 under_load = GpuStates(environment, folder=folder, name="gpus-under-load")
             time.sleep(0.05)
     finally:
@@ -95,14 +96,17 @@ def run(
 
 def _progress(answers: Path) -> tuple[int, int, str]:
     plan = _read(answers / "plan.json") or {}
+    compiling = [line["begun"] for line in _lines(answers / "compiled.jsonl") if "begun" in line]
+    if compiling:
+        return len(compiling) - 1, len(plan["to_compile"]["backends"]), f" compiled ({compiling[-1]})"
     number = sum(len(one["cells"]) for one in (plan.get("plans") or {}).values())
-    done, at = 0, ""
+    done, at = 0, " trials"
     for file in answers.glob("cells-*.jsonl"):
         lines = _lines(file)
         done += sum("cell" in line for line in lines)
         begun = [line["begun"] for line in lines if "begun" in line]
         if begun:
-            at = f" ({begun[-1]['backend']})"
+            at = f" trials ({begun[-1]['backend']})"
     return done, number, at
 
 
@@ -137,7 +141,8 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
         answer["would_run"] = plan.get("cells", [])
         answer["not_offered"] = _grouped({"": plan.get("not_offered", [])})
         answer["left_out"] = plan.get("left_out", {})
-        return answer
+        compiled = compiled_kernels.collate(plan, _lines(answers / "compiled.jsonl"), completed.ended())
+        return answer if compiled is None else {**answer, "compiled": compiled}
     plans: dict[str, Any] = plan["plans"]
     told = {str(one["index"]): one for one in (_read(answers / "gpus.json") or {}).get("gpus", [])}
     for name, gpu in told.items():

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from attn_doctor.probe import kernel_facts
+from attn_doctor.probe import compiled_kernels, kernel_facts
 from attn_doctor.probe.kernel_facts import SHORT
 
 _FORMS = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask", "fp32-mask", "window", "softcap")
@@ -188,6 +188,32 @@ class _Writer:
                 self._line(f"– {group['cells']} combinations: {group['reason']}", 6)
             if len(reasons) > _MOST_REASONS:
                 self._line(f"– and {len(reasons) - _MOST_REASONS} more reasons (--json)", 6)
+        if answer.get("compiled") is not None:
+            self._compiled(answer["compiled"])
+
+    def _compiled(self, compiled: Mapping[str, Any]) -> None:
+        """Triton kernels that were compiled for the GPU that is not there."""
+        gpu = compiled_kernels.gpu_words(compiled)
+        for title in compiled["not_looked_at"]:
+            self._line(f"{title} is compiled when it is called; whether it compiles for {gpu} was not looked at.")
+        if not compiled["backends"]:
+            self._line(f"No kernel was compiled for {gpu}: {compiled['why_not']}.")
+            return
+        every = compiled["kernels"]
+        number = sum(one["outcome"] == compiled_kernels.COMPILES for one in every)
+        self._line(f"compiled for {gpu}, not run: {number} of {len(every)} kernels compile")
+        for one in compiled["backends"]:
+            words = f"{one['compile']} of {one['kernels']} kernels compile" if one["kernels"] else "nothing compiled"
+            self._line(f"{one['title']}: {words}", 4)
+            if one["error"]:
+                self._line(f"not all was seen: {one['error']}", 6)
+            if one["not_reached"]:
+                self._line(f"not reached within {self._answer['budget']:g} s: {one['not_reached']} kernels", 6)
+            for kernel in every:
+                looked = kernel["outcome"] not in (compiled_kernels.COMPILES, compiled_kernels.NOT_LOOKED)
+                if kernel["backend"] == one["name"] and looked:
+                    told = f"{kernel['outcome']}: {compiled_kernels.compiler_words(kernel)}"
+                    self._line(f"{_BROKEN} {kernel['kernel']} {told}", 6)
 
 
 def _mark(cell: Mapping[str, Any]) -> str:

@@ -31,6 +31,8 @@ class Backend:
     promises: Tuple[str, ...] = ()
     """Directions in which the same inputs are promised to give the same bits."""
     chosen_by_torch: bool = False
+    sample: str = ""
+    """The sample of samples/catalogue.py, without its dtype, whose launches are compiled where there is no GPU."""
     more_dtypes: Tuple[str, ...] = ()
     """Offered besides those that everything is asked for."""
 
@@ -90,12 +92,13 @@ BACKENDS: Tuple[Backend, ...] = (
             linear=True,
             compiled=True,
             variants=("4 warps", "2 warps"),
+            sample="fla-" + layer,
         )
-        for name, title in (
-            ("gated-delta-rule", "gated delta rule"),
-            ("gla", "GLA"),
-            ("gsa", "GSA"),
-            ("rwkv7", "RWKV-7"),
+        for name, title, layer in (
+            ("gated-delta-rule", "gated delta rule", "gated-deltanet"),
+            ("gla", "GLA", "gla"),
+            ("gsa", "GSA", "gsa"),
+            ("rwkv7", "RWKV-7", "rwkv7"),
         )
     ),
     Backend("flex", "FlexAttention", "flex", contracts.flex, compiled=True),

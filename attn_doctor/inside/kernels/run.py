@@ -4,7 +4,8 @@ Request: `mode` ("quick" or "full"), `backends` (names; None: all that are insta
 the person's own), `dtypes` (None: all), `seed`, `budget` (seconds for each GPU, counted from when torch is
 imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; in tests "cpu…"),
 `gpu` (None, or the GPU to plan for where there is none). Answers: plan (what would run and what would not, and why),
-gpus, done; and while they come, lines of cells-DEVICE*.jsonl: a cell begun, a cell done.
+gpus, done; and while they come, lines of cells-DEVICE*.jsonl: a cell begun, a cell done; without a GPU lines of
+compiled.jsonl, from compilation.py.
 
 A child that dies costs the cell that it was at; a fresh one goes on with the next. Kernels that are compiled when
 they are called have a child each: they import and compile side by side, and run only once the GPU's own child, whose
@@ -24,7 +25,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import answers as _answers
 from .. import forked, imports, torch_facts
-from . import child, plan
+from . import child, compilation, plan
 from .cells import Cell, Place, from_json
 from .registry import BACKENDS, Backend, backend
 
@@ -73,7 +74,7 @@ class _Run:
             children = self._devices({"devices": [{"index": name} for name in wanted]})
             forked.run(children, _AT_ONCE, self.scratch)
         elif torch_facts.is_cpu_build(self.torch):
-            self._plan_only(torch_facts.cpu_build(self.torch)["reason"])
+            forked.run(self._plan_only(torch_facts.cpu_build(self.torch)["reason"]), 1, self.scratch)
         else:
             forked.run([self._asking_cuda()], _AT_ONCE, self.scratch)
 
@@ -84,26 +85,38 @@ class _Run:
         def done(ended: forked.Ended) -> List[forked.Child]:
             told = imports.outcome(ended)
             if told["outcome"] != "told":
-                self._plan_only(imports.in_words(told))
-                return []
+                return self._plan_only(imports.in_words(told))
             cuda = told["value"]
             if not cuda.get("devices"):
-                self._plan_only(cuda.get("reason") or "torch sees no GPU")
-                return []
+                return self._plan_only(cuda.get("reason") or "torch sees no GPU")
             return self._devices(cuda)
 
         return forked.Child("cuda", imports.telling_errors(work), 60.0, done)
 
     # -----------------------------------------------------------------------------------------------------------
 
-    def _plan_only(self, reason: str) -> None:
-        """No GPU: what would run on the one that was named, and nothing that ran."""
+    def _plan_only(self, reason: str) -> List[forked.Child]:
+        """No GPU: what would run on the one that was named, and children that compile for it. Nothing is run."""
         gpu = self.request.get("gpu")
         if gpu is None:
             self._write("plan", {"no_gpu": reason, "backends": [], "cells": [], "not_offered": [], "left_out": {}})
-            return
+            return []
         made = self._plan(self._place(plan.capability(gpu["compute_capability"]), gpu.get("name") or "", None))
-        self._write("plan", {"no_gpu": reason, "gpu": gpu, **made.as_json()})
+        left, why_not = compilation.todo(made.cells, [one["name"] for one in made.backends], gpu)
+        others = dict.fromkeys(cell.backend for cell in made.cells if backend(cell.backend).compiled)
+        to_compile = {
+            "backends": [name for name, _ in left],
+            "why_not": why_not,
+            "not_looked_at": [name for name in others if not backend(name).sample],
+        }
+        self._write("plan", {"no_gpu": reason, "gpu": gpu, **made.as_json(), "to_compile": to_compile})
+        work = compilation.Work(
+            gpu=gpu,
+            deadline=self.imported + float(self.request["budget"]),
+            file=os.path.join(self.answers, "compiled.jsonl"),
+            scratch=self.scratch,
+        )
+        return compilation.children(work, left) if left else []
 
     def _plan(self, place: Place) -> plan.Plan:
         """Of the backends wanted, each with why it cannot be run here at all, or None."""

@@ -38,7 +38,7 @@ def run(
     Tells {"started": name} and {"sample": entry} for each, and {"stopped": reason} where the rest was not tried;
     `timeout` seconds for each, the import included.
     """
-    _prepare(scratch)
+    prepare(scratch)
     # An alarm, whose default action needs no Python to run: a hang inside a kernel or a lock is ended too.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     faulthandler.register(signal.SIGALRM, file=2, all_threads=False, chain=True)
@@ -93,7 +93,7 @@ def _lost(entry: Dict[str, Any]) -> bool:
     return False
 
 
-def _prepare(scratch: str) -> None:
+def prepare(scratch: str) -> None:
     """Nothing is downloaded, and nothing is written but in `scratch`."""
     for name, value in {
         "HF_HUB_OFFLINE": "1",

@@ -150,6 +150,26 @@ def test_rwkv7(tracing, version, verdict, line, half):
         assert answer["counterfactual"]["clean_after"] == 1
 
 
+@pytest.mark.heavy
+@pytest.mark.triton
+def test_kernels_of_flash_linear_attention_compile(patient):
+    """Without a GPU every kernel of its four backends, forward and backward, is compiled for a Hopper."""
+    wanted = ["flash-linear-attention==0.6.0", *SMALL, "fla-core==0.6.0", "transformers==5.23.0"]
+    request = {"task": "kernels.run", "mode": "full", "seed": 1, "budget": 400, "scratch": str(patient.scratch)}
+    request["gpu"] = {"compute_capability": "9.0", "name": "h100"}
+    done = patient.run(request, timeout=500, env={"PYTHONPATH": str(packages(*wanted, deps=FLA))})
+
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (patient.answers_dir / "compiled.jsonl").read_text().splitlines()]
+    found = {line["compiled"]["backend"]: line["compiled"] for line in lines if "compiled" in line}
+    assert list(found) == ["fla-gated-delta-rule", "fla-gla", "fla-gsa", "fla-rwkv7"]
+    for told in found.values():
+        assert told["error"] is None
+        assert len(told["kernels"]) > 10
+        assert any("bwd" in one["kernel"] for one in told["kernels"])
+        assert {one["outcome"] for one in told["kernels"]} == {"compiles"}
+
+
 OLD = ["huggingface-hub<1", "safetensors", "pyyaml", "regex", "tqdm", "filelock", "requests", "numpy"]
 
 LLAMA = {

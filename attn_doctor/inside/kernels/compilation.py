@@ -1,0 +1,162 @@
+"""Without a GPU: the Triton kernels that a plan would run, really compiled for the GPU that was named. Nothing is run.
+
+Each backend's layer goes forward and backward once under CUDA's rules on the CPU, where its launches are recorded and
+not made; then each is compiled in a child of its own (virtual_gpu/triton_compile.py). The layer runs in a child as
+well: one that takes its process along costs its backend, is named, and a fresh child goes on with the next.
+
+Lines of compiled.jsonl: a backend begun, a backend done with its verdicts. Not here: which kernels would run (plan.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import signal
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from .. import forked, imports
+from ..samples import catalogue
+from ..virtual_gpu import gpus
+from . import child
+from .cells import Cell
+from .registry import BACKENDS, backend
+
+_LEAST_RECORDING = 30.0
+"""Seconds a backend may take for its recording even where its share is less: the first one imports the library."""
+_LATE = 30.0
+
+Todo = List[Tuple[str, catalogue.Sample]]
+
+
+@dataclasses.dataclass
+class Work:
+    """What the children of one node share."""
+
+    gpu: Dict[str, Any]
+    deadline: float
+    """time.monotonic()"""
+    file: str
+    scratch: str
+
+
+def todo(cells: Sequence[Cell], wanted: Sequence[str], gpu: Dict[str, Any]) -> Tuple[Todo, Optional[str]]:
+    """The sample that makes each backend's launches, and why there is none, or None.
+
+    cells: those that would run. wanted: names of the backends that were asked for.
+    """
+    able = [one for one in BACKENDS if one.sample and one.name in wanted]
+    if not able:
+        return [], "nothing that was asked for is compiled by Triton as a kernel of a package"
+    titles = ", ".join(one.title for one in able)
+    if not any(_there(one.module) for one in able):
+        return [], "{}: not installed".format(titles)
+    chosen = list(dict.fromkeys((c.backend, c.dtype) for c in cells if backend(c.backend).sample))
+    if not chosen:
+        return [], "none of these would run unless it is named or in `full`: {}".format(titles)
+    if not _there("triton"):
+        return [], "Triton is not installed"
+    try:
+        gpus.from_request(gpu)
+    except ValueError as error:
+        return [], str(error)
+    known = {sample.name: sample for sample in catalogue.samples_of("fla")}
+    return [(name, known["{}-{}".format(backend(name).sample, dtype)]) for name, dtype in chosen], None
+
+
+def _there(module: Optional[str]) -> bool:
+    try:
+        return module is not None and importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError, AttributeError):
+        return False
+
+
+def children(work: Work, left: Todo) -> List[forked.Child]:
+    """The child that compiles them all; when it dies, another for what is left."""
+
+    def done(ended: forked.Ended) -> List[forked.Child]:
+        lines = child.lines(work.file)
+        begun = [line["begun"] for line in lines if "begun" in line]
+        finished = {line["compiled"]["backend"] for line in lines if "compiled" in line}
+        if not begun or begun[-1] in finished:
+            return []
+        error = imports.in_words(imports.outcome(ended))
+        child.note(work.file, {"compiled": {"backend": begun[-1], "error": error, "kernels": []}})
+        rest = left[[name for name, _ in left].index(begun[-1]) + 1 :]
+        return children(work, rest) if rest and time.monotonic() < work.deadline else []
+
+    timeout = max(1.0, work.deadline - time.monotonic()) + _LATE
+    return [forked.Child("compilation", lambda tell: _compile(work, left), timeout, done)]
+
+
+def _compile(work: Work, left: Todo) -> None:
+    from ..samples import library_run
+
+    library_run.prepare(work.scratch)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for number, (name, sample) in enumerate(left):
+        seconds = work.deadline - time.monotonic()
+        if seconds <= 0:
+            return
+        waiting = len(left) - number
+        child.note(work.file, {"begun": name})
+        # A layer that hangs must leave time to the others. Its default action needs no Python to run.
+        signal.setitimer(signal.ITIMER_REAL, min(seconds, max(seconds / waiting, _LEAST_RECORDING)))
+        launches, error = _recorded(sample, work)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        share = max(0.0, work.deadline - time.monotonic()) / waiting
+        kernels = _verdicts(launches, work, share)
+        child.note(work.file, {"compiled": {"backend": name, "error": error, "kernels": kernels}})
+
+
+def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Any], Optional[str]]:
+    """The launches, and why they are not all, or None."""
+    from ..trace import run as tracer
+
+    seen: List[List[Any]] = []
+    keep: Callable[[Any], None] = seen.append
+    request = {
+        "kind": "factory",
+        "target": "{}.{}".format(catalogue.__package__, sample.factory),
+        "kwargs": sample.arguments,
+        "autocast": sample.autocast,
+        "backward": sample.backward,
+        "rules": "cpu",
+        "gpu": work.gpu,
+        "scratch": work.scratch,
+        "counterfactual": False,
+        "stand_ins": ["none but those installed"],
+    }
+    answer = tracer.trace(request, on_launches=keep)
+    launches = seen[-1] if seen else []
+    if answer["outcome"] != "finished":
+        error = answer["error"] or {}
+        return launches, error.get("words") or error.get("message") or "the layer {}".format(answer["outcome"])
+    return launches, None if launches else "the layer launched no Triton kernel"
+
+
+def _verdicts(launches: List[Any], work: Work, seconds: float) -> List[Dict[str, Any]]:
+    from ..virtual_gpu import triton_compile
+
+    found = triton_compile.compile_launches(
+        launches,
+        [gpus.from_request(work.gpu)],
+        scratch=work.scratch,
+        timeout=60.0,
+        budget=seconds,
+        configurations="enough",
+    )
+    return [
+        {
+            "kernel": one.kernel,
+            "place": one.call_site,
+            "outcome": one.outcome,
+            "message": one.message,
+            "cause": one.cause,
+            "required_bytes": one.required,
+            "limit_bytes": one.limit,
+            "configurations": len(one.configurations),
+            "left_out": one.left_out,
+        }
+        for one in found
+    ]
