@@ -25,6 +25,7 @@ from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.errors import BadInput
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import TargetQuestion
 from attn_doctor.model.facts import FactSet, Origin
@@ -133,6 +134,17 @@ def check(
             "<node>.<environment>.json.",
         ),
     ] = None,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODESET|@FILE|slurm",
+            help="With --output DIR: wait for the reports of these nodes, and end as `fleet merge` does.",
+        ),
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(min=1.0, max=86400.0, metavar="SECONDS", help="With --expect: wait so long for them; 60."),
+    ] = None,
     prometheus: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Metrics as well, for node_exporter's textfile collector.")
     ] = None,
@@ -228,8 +240,15 @@ def check(
             kernels=kernels_answer,
         )
 
+    if wait is not None and expect is None:
+        raise BadInput("whose reports?", about=f"--wait {wait:g}", hint="Name the nodes with --expect.")
+    gate = None
+    if expect is not None:
+        from attn_doctor.cli import gate as gates
+
+        gate = gates.gate(expect, wait or 60.0, delivery)
     delivery.prepare()
-    return examined_once(look, delivery, python=python, quick=quick, timeout=timeout)
+    return examined_once(look, delivery, python=python, quick=quick, timeout=timeout, gate=gate)
 
 
 @contextlib.contextmanager

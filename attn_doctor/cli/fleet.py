@@ -27,9 +27,8 @@ from attn_doctor.cli.guard import guarded
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet import golden as goldens
 from attn_doctor.fleet.gather import Gathered
-from attn_doctor.fleet.reading import Heard, check_sources, read, watch
+from attn_doctor.fleet.reading import Heard, check_sources, read
 from attn_doctor.machine.files import check_output, replace_file
-from attn_doctor.model.fleet import FleetVerdict, Unreadable
 
 app = typer.Typer(
     help="Many nodes, one answer: fit or not, which nodes differ, and in what.",
@@ -90,35 +89,12 @@ def merge(
             about=f"--wait {wait:g}",
             hint="Name folders of reports, and the nodes with --expect.",
         )
-    heard, gathered = Heard(), Gathered()
+    heard = Heard()
     if not wait:
+        gathered = Gathered()
         gathered.add_all(read(sources, heard))
         return answer.write(answer.judged(gathered, heard, nodes))
-    return answer.write(_awaited(folders, answer, heard, gathered, nodes, wait))
-
-
-def _awaited(
-    folders: list[Path],
-    answer: Answer,
-    heard: Heard,
-    gathered: Gathered,
-    nodes: tuple[str, ...] | None,
-    wait: float,
-) -> FleetVerdict:
-    damaged: dict[str, Unreadable] = {}
-    for arrival in watch(folders, heard, seconds=wait):
-        if isinstance(arrival, Unreadable):
-            damaged[arrival.source] = arrival  # it may be whole at the next look
-        elif arrival is not None:
-            damaged = {source: one for source, one in damaged.items() if one.node != arrival.node}
-            gathered.add(arrival)
-        elif not damaged:
-            verdict = answer.judged(gathered, heard, nodes)
-            # With --max-age an earlier report is not what is waited for.
-            if not verdict.missing and not (verdict.age_decides and verdict.old):
-                return verdict
-    gathered.unreadable += damaged.values()
-    return answer.judged(gathered, heard, nodes)
+    return answer.write(answer.awaited(folders, heard, nodes, wait))
 
 
 @app.command("golden")

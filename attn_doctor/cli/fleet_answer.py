@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
@@ -18,13 +19,13 @@ from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet import golden as goldens
 from attn_doctor.fleet import lists, slurm
-from attn_doctor.fleet.gather import Gathered
+from attn_doctor.fleet.gather import Gathered, moment
 from attn_doctor.fleet.nodeset import fold, unfold
-from attn_doctor.fleet.reading import Heard
+from attn_doctor.fleet.reading import Heard, watch
 from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.machine.files import check_output, replace_file
-from attn_doctor.model.fleet import FleetVerdict
+from attn_doctor.model.fleet import FleetVerdict, NodeReport, Unreadable
 
 
 class FleetFormat(str, Enum):
@@ -143,9 +144,39 @@ class Answer:
             ),
         )
 
-    def write(self, verdict: FleetVerdict) -> int:
-        """Writes it; gives the exit status."""
-        if self.lists is not None:
+    def awaited(
+        self,
+        folders: Sequence[Path],
+        heard: Heard,
+        expected: tuple[str, ...] | None,
+        wait: float,
+        *,
+        since: datetime | None = None,
+    ) -> FleetVerdict:
+        """The verdict as soon as no expected node is missing, or after `wait` seconds. Reports from before `since`
+        do not count."""
+        gathered = Gathered()
+        damaged: dict[str, Unreadable] = {}
+        for arrival in watch(folders, heard, seconds=wait):
+            if isinstance(arrival, Unreadable):
+                damaged[arrival.source] = arrival  # it may be whole at the next look
+            elif arrival is not None:
+                if since is not None and _before(arrival, since):
+                    heard.nodes[arrival.node] = f"its report is of {arrival.created}, from before this run"
+                    continue
+                damaged = {source: one for source, one in damaged.items() if one.node != arrival.node}
+                gathered.add(arrival)
+            elif not damaged:
+                verdict = self.judged(gathered, heard, expected)
+                # With --max-age an earlier report is not what is waited for.
+                if not verdict.missing and not (verdict.age_decides and verdict.old):
+                    return verdict
+        gathered.unreadable += damaged.values()
+        return self.judged(gathered, heard, expected)
+
+    def write(self, verdict: FleetVerdict, *, partial: bool = False) -> int:
+        """Writes it; gives the exit status. Lists that others act on are not made of a partial answer."""
+        if self.lists is not None and not partial:
             lists.write(verdict, self.lists)
         text = io.StringIO()
         self._render(verdict, sys.stdout if self.form is FleetFormat.TEXT and self.output is None else text)
@@ -181,3 +212,10 @@ class Answer:
                 fleet_text.write(verdict, out, doctor_version=__version__, fold=fold)
             except BrokenPipeError:
                 guard.close_stdout()
+
+
+def _before(report: NodeReport, since: datetime) -> bool:
+    try:
+        return moment(report.created) < since
+    except ValueError:
+        return False  # a time that is none: the verdict names it

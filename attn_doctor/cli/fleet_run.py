@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 from dataclasses import replace
 from enum import Enum
@@ -35,7 +36,7 @@ from attn_doctor.fleet.launch import Engine, Launch, shown
 from attn_doctor.fleet.nodeset import unfold
 from attn_doctor.fleet.onward import Deep, deep_nodes
 from attn_doctor.fleet.reading import Heard, stream
-from attn_doctor.machine.streaming import streamed
+from attn_doctor.machine.streaming import Ending, streamed
 from attn_doctor.report.exit_status import Status
 
 #: Options of `check` that decide what arrives here.
@@ -105,6 +106,7 @@ def run(
     Prints the command that it starts. In a Slurm job the nodes are the job's.
 
     Exit status: 0 fit, 1 a node fails or differs in something critical, 2 wrong usage, 3 missing or unreadable.
+    Interrupted, it tells what had come, and ends with 130 (^C) or 143 (SIGTERM).
     """
     answer = Answer(golden=golden, cohorts=cohort_by, form=format_, json=json_, output=output, write_lists=write_lists)
     picked = _picked(engine)
@@ -134,20 +136,26 @@ def run(
     heard.engine += [f"{node}: {said}" for node, said in troubles.items() if said]
     if not launch.nodes:
         return answer.write(answer.judged(gathered, heard, every))
-    if deep is Deep.ALL:
-        _start(launch, gathered, heard)
-        return answer.write(answer.judged(gathered, heard, every))
-    _start(quick, gathered, heard)
-    verdict = answer.judged(gathered, heard, every)
-    if deep is Deep.AUTO and not _is_quick(launch.check_args):
-        chosen = tuple(node for node in deep_nodes(gathered, verdict) if node in launch.nodes)
-        if chosen:
-            _start(replace(launch, nodes=chosen), gathered, heard)
+    ending = Ending()
+    chosen: tuple[str, ...] = ()
+    with ending.heeded():
+        _start(launch if deep is Deep.ALL else quick, gathered, heard, ending)
+        verdict = answer.judged(gathered, heard, every)
+        if deep is Deep.AUTO and not _is_quick(launch.check_args):
+            chosen = tuple(node for node in deep_nodes(gathered, verdict) if node in launch.nodes)
+            if chosen and ending.signal is None:
+                _start(replace(launch, nodes=chosen), gathered, heard, ending)
             verdict = answer.judged(gathered, heard, every, chosen)
-    return answer.write(verdict)
+    if ending.signal is None:
+        return answer.write(verdict)
+    sys.stderr.write("attn-doctor: interrupted; this is what had come\n")
+    for node in {*verdict.missing, *verdict.not_deep} & set(launch.nodes):
+        heard.nodes[node] = "interrupted"
+    answer.write(answer.judged(gathered, heard, every, chosen), partial=True)
+    return Status.INTERRUPTED if ending.signal == signal.SIGINT else Status.TERMINATED
 
 
-def _start(launch: Launch, gathered: Gathered, heard: Heard) -> None:
+def _start(launch: Launch, gathered: Gathered, heard: Heard, ending: Ending) -> None:
     command = launch.command()
     sys.stderr.write(f"+ {shown(command)}\n")
     sys.stderr.flush()
@@ -156,7 +164,7 @@ def _start(launch: Launch, gathered: Gathered, heard: Heard) -> None:
         heard.engine.append(line)
         sys.stderr.write(f"{line}\n")
 
-    with streamed(command, limit=launch.limit, hear=hear) as lines:
+    with streamed(command, limit=launch.limit, hear=hear, ending=ending) as lines:
         gathered.add_all(stream(lines, launch.engine.value, heard))
     # A second round numbers its tasks anew: a number tells the node within one round alone.
     places = gathered.close_round(launch.nodes)

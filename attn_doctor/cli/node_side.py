@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attn_doctor.cli import guard, started
 from attn_doctor.cli.delivery import Delivery, failed_report
@@ -21,6 +22,9 @@ from attn_doctor.probe.node import relevant
 from attn_doctor.report.exit_status import Status, styled
 from attn_doctor.wire import report_v1
 
+if TYPE_CHECKING:
+    from attn_doctor.cli.gate import Gate  # loads the fleet side, which few checks need
+
 #: Variables that decide which interpreter is examined, and what it would load.
 _DECIDE = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
 #: Seconds that a rank waits for the one that examines; a full check of a slow node takes minutes.
@@ -28,9 +32,16 @@ _LONGEST = 900.0
 
 
 def examined_once(
-    look: Callable[[], Report], delivery: Delivery, *, python: str | None, quick: bool, timeout: float
+    look: Callable[[], Report],
+    delivery: Delivery,
+    *,
+    python: str | None,
+    quick: bool,
+    timeout: float,
+    gate: Gate | None = None,
 ) -> int:
-    """Looks and delivers, or waits for the process that does; gives the exit status.
+    """Looks and delivers, or waits for the process that does; gives the exit status. Where this node's report is not
+    all that is asked, `gate` gives it.
 
     Raises whatever `look` raises, after it was reported where reports are collected; where the report is the verdict
     (--exit-zero) it is only told.
@@ -58,13 +69,15 @@ def examined_once(
         except AttnDoctorError as error:
             raised.append(error)
             return once.Answer(status=styled(error.exit_status, delivery.style))
-        return once.Answer(status=delivery.ends_with(report), report=None if ranked else report_v1.line(report))
+        status = delivery.ends_with(report) if gate is None else styled(gate.status(), delivery.style)
+        return once.Answer(status=status, report=None if ranked else report_v1.line(report))
 
     ranked = once.rank(os.environ)
     if ranked is None and delivery.folder is None:
         answer = mine()
     else:
-        answer, own = once.once(_question(alone=ranked is None), mine, rank=ranked, wait=max(_LONGEST, 10 * timeout))
+        wait = max(_LONGEST, 10 * timeout) + (0.0 if gate is None else gate.wait)
+        answer, own = once.once(_question(alone=ranked is None), mine, rank=ranked, wait=wait)
         if not own and ranked is None:
             if answer.report is None:  # it failed there: here as well, and then in words
                 answer = mine()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import IO
 
 from attn_doctor.errors import AttnDoctorError, BadInput
@@ -32,16 +33,68 @@ def output_of(arguments: Sequence[str], *, timeout: float) -> str:
     return done.stdout.decode(errors="replace")
 
 
+class Ending:
+    """^C and SIGTERM while programs are streamed: the program is ended, and what it had said is read to its end.
+
+    As an exception it would tear a report apart in the middle of being taken in. A second signal ends us at once.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        """The first one that came."""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @contextlib.contextmanager
+    def heeded(self) -> Iterator[None]:
+        """Holds the signals back as long as it lasts. In the main thread alone."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def asked(number: int, frame: FrameType | None) -> None:
+            if self.signal is None:
+                self.signal = number
+                self._end_soon()
+                return
+            handler = before[signal.Signals(number)]
+            if callable(handler):
+                handler(number, frame)
+
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:  # nohup, or a shell's background job
+                signal.signal(number, asked)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def ends(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """It is what a signal ends; one that came already ends it now."""
+        self._process = process
+        try:
+            if self.signal is not None:
+                self._end_soon()
+            yield
+        finally:
+            self._process = None
+
+    def _end_soon(self) -> None:
+        # A handler must not wait, and whoever reads the output goes on until there is none.
+        if self._process is not None:
+            threading.Thread(target=_end_all, args=(self._process,), daemon=True).start()
+
+
 @contextlib.contextmanager
 def streamed(
     arguments: Sequence[str],
     *,
     limit: float,
     hear: Callable[[str], None],
+    ending: Ending,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[IO[bytes]]:
     """Standard output as it comes; each line of standard error goes to `hear`. After `limit` seconds the program is
-    ended, and with it the output; what had come stays.
+    ended, or when `ending` says so, and with it the output; what had come stays.
 
     Raises BadInput when it cannot be started.
     """
@@ -71,7 +124,8 @@ def streamed(
     timer.daemon = True
     timer.start()
     try:
-        yield process.stdout
+        with ending.ends(process):
+            yield process.stdout
     finally:
         timer.cancel()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -92,6 +146,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GENTLE)
+
+
+def _end_all(process: subprocess.Popen[bytes]) -> None:
+    """With all that it started: a child that outlives it would hold the output open."""
+    _end(process)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _listen(stream: IO[bytes], hear: Callable[[str], None]) -> None:

@@ -1,0 +1,58 @@
+"""`check --expect`: when this node's report is written, those of the other nodes are waited for and held against it.
+
+The gate before a job's first collective. Reports meet in a folder: a rank that hangs in a collective would take every
+report with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from attn_doctor.cli.delivery import Delivery
+from attn_doctor.cli.fleet_answer import Answer, FleetFormat, expected
+from attn_doctor.errors import BadInput
+from attn_doctor.fleet.reading import Heard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What is asked of the other nodes."""
+
+    folder: Path
+    nodes: tuple[str, ...] | None
+    wait: float
+    """Seconds."""
+    since: datetime
+    answer: Answer
+
+    def status(self) -> int:
+        """Waits, prints the verdict on all nodes, and gives its exit status."""
+        return self.answer.write(self.answer.awaited([self.folder], Heard(), self.nodes, self.wait, since=self.since))
+
+
+def gate(expect: str, wait: float, delivery: Delivery) -> Gate:
+    """What these options ask for, from now on.
+
+    Raises BadInput.
+    """
+    folder = delivery.folder
+    if folder is None:
+        raise BadInput(
+            "nodes leave their reports for each other in a folder",
+            about=f"--expect {expect[:200]}",
+            hint="Name one that all of them see: --output /shared/reports/",
+        )
+    if delivery.form is not None or delivery.exit_zero:
+        raise BadInput(
+            "with --expect the answer, and the exit status, is that of all nodes",
+            about="--exit-zero" if delivery.exit_zero else f"--format {delivery.form.value if delivery.form else ''}",
+            hint="Leave that option out; the report of this node is in the folder.",
+        )
+    nodes = expected(expect)
+    answer = Answer(golden=None, cohorts=None, form=FleetFormat.TEXT, json=False, output=None, write_lists=None)
+    # Whoever is waited for starts at most `wait` seconds after us, and we after them: what is older is of another run.
+    since = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(seconds=wait)
+
+    return Gate(folder=folder, nodes=nodes, wait=wait, since=since, answer=answer)
