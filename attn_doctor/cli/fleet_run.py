@@ -30,7 +30,7 @@ from attn_doctor.cli.fleet_answer import (
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import each
 from attn_doctor.errors import AttnDoctorError, BadInput
-from attn_doctor.fleet import slurm
+from attn_doctor.fleet import on_ray, slurm
 from attn_doctor.fleet.gather import Gathered
 from attn_doctor.fleet.launch import Engine, Launch, shown
 from attn_doctor.fleet.nodeset import unfold
@@ -51,6 +51,7 @@ class WhichEngine(str, Enum):
     AUTO = "auto"
     SLURM = "slurm"
     CLUSH = "clush"
+    RAY = "ray"
 
 
 @guarded
@@ -58,7 +59,10 @@ def run(
     check_args: Annotated[
         list[str] | None, typer.Argument(metavar="[-- CHECK-ARGS]", help="Options of `check`, for every node.")
     ] = None,
-    engine: Annotated[WhichEngine, typer.Option(help="auto: srun where there is one, else clush.")] = WhichEngine.AUTO,
+    engine: Annotated[
+        WhichEngine,
+        typer.Option(help="auto: srun where there is one, else clush, else Ray where RAY_ADDRESS is set."),
+    ] = WhichEngine.AUTO,
     nodes: Annotated[
         str | None, typer.Option("--nodes", "-w", metavar="NODESET", help="The nodes: gpu[001-124,130].")
     ] = None,
@@ -73,7 +77,7 @@ def run(
     ] = Deep.AUTO,
     timeout: Annotated[int, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit for one node.")] = 300,
     queue_timeout: Annotated[
-        int, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit for Slurm to give the nodes.")
+        int, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit for Slurm or Ray to start on the nodes.")
     ] = 30,
     gpus_per_node: Annotated[
         str | None, typer.Option(metavar="[TYPE:]N", help="GPUs to ask Slurm for. Default: as the job has them.")
@@ -88,6 +92,10 @@ def run(
     ] = None,
     clush_arg: Annotated[
         list[str] | None, typer.Option(metavar="ARG", help="One more argument of clush. Repeatable.")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT|auto", help="The running Ray cluster. Default: RAY_ADDRESS, else auto."),
     ] = None,
     doctor: Annotated[
         str | None, typer.Option(metavar="PATH", help="attn-doctor on the nodes. Default: where this one lies.")
@@ -111,8 +119,10 @@ def run(
     answer = Answer(golden=golden, cohorts=cohort_by, form=format_, json=json_, output=output, write_lists=write_lists)
     picked = _picked(engine)
     job = slurm.nodes_of_job(os.environ) if picked is Engine.SLURM else None
-    wanted, troubles = _wanted(picked, nodes, partition, job)
-    every = expected(expect) or wanted
+    asking = on_ray.head(address, os.environ) if picked is Engine.RAY else ()
+    every = expected(expect)
+    wanted, troubles = _on_ray(asking, nodes, every) if asking else _wanted(picked, nodes, partition, job)
+    every = every or wanted
     launch = Launch(
         engine=picked,
         nodes=tuple(node for node in wanted if not troubles.get(node)),
@@ -127,6 +137,7 @@ def run(
         container_image=container_image,
         engine_args=each(srun_arg if picked is Engine.SLURM else clush_arg),
         in_job=job is not None,
+        asking=asking,
     )
     quick = replace(launch, check_args=_quick(launch.check_args))
     if dry_run:
@@ -180,6 +191,8 @@ def _picked(engine: WhichEngine) -> Engine:
     for program, found in (("srun", Engine.SLURM), ("clush", Engine.CLUSH)):
         if shutil.which(program):
             return found
+    if os.environ.get("RAY_ADDRESS"):
+        return Engine.RAY
     raise BadInput(
         "neither srun nor clush is on PATH",
         about="fleet run --engine auto",
@@ -210,6 +223,17 @@ def _wanted(
     if not states:
         raise BadInput("Slurm has no such nodes", about=f"--partition {partition}" if partition else f"--nodes {nodes}")
     return among or tuple(states), states
+
+
+def _on_ray(
+    asking: tuple[str, ...], nodes: str | None, expect: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """All that are alive, unless some are named; of those named or expected, why one cannot be asked."""
+    named = unfold(nodes, about=f"--nodes {nodes}") if nodes is not None else None
+    states = on_ray.nodes(asking, among=named, expected=expect or ())
+    if not states:
+        raise BadInput("no node of the Ray cluster is alive", about=f"--address {asking[-1]}")
+    return tuple(states), states
 
 
 def doctor_words(named: str | None, image: str | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The engine's command for `fleet run`: the site's own srun or clush starts `check` on every node.
+"""The engine's command for `fleet run`: the site's own srun, clush or Ray starts `check` on every node.
 
 Each flag is there because leaving it out lost reports in tests; docs/fleet.md tells which.
 """
@@ -26,6 +26,7 @@ class Engine(str, Enum):
 
     SLURM = "slurm"
     CLUSH = "clush"
+    RAY = "ray"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +48,19 @@ class Launch:
     container_image: str | None = None
     engine_args: tuple[str, ...] = ()
     in_job: bool = False
+    asking: tuple[str, ...] = ()
+    """What asks a Ray cluster: fleet/on_ray.py."""
 
     @property
     def limit(self) -> float:
         """Seconds after which even the engine itself is given up."""
-        rounds = 1 if self.engine is Engine.SLURM else -(-len(self.nodes) // _AT_ONCE)
+        rounds = -(-len(self.nodes) // _AT_ONCE) if self.engine is Engine.CLUSH else 1
         return self.queue_timeout + rounds * (self.timeout + _KILL) + _AFTER_THE_FIRST + _ENGINE
 
     def command(self) -> tuple[str, ...]:
         """The whole command, as a list."""
+        if self.engine is Engine.RAY:
+            return self._ray()
         return self._srun() if self.engine is Engine.SLURM else self._clush()
 
     def _node_command(self) -> tuple[str, ...]:
@@ -88,6 +93,12 @@ class Launch:
         head += ["-u", str(self.timeout + _KILL + _AFTER_THE_FIRST), "-w", fold(self.nodes)]
         # ssh hands one string to the shell of the other side, whatever it is given: quoted word by word.
         return (*head, *self.engine_args, shlex.join(self._node_command()))
+
+    def _ray(self) -> tuple[str, ...]:
+        # Within the node, and for a node that never answers: Ray has neither limit. Workers take seconds to start.
+        inner = self.timeout + _KILL + _AFTER_THE_FIRST
+        limits = (str(inner), str(inner + self.queue_timeout))
+        return (*self.asking, "run", ",".join(self.nodes), *limits, *self._node_command())
 
 
 def shown(command: tuple[str, ...]) -> str:
