@@ -23,6 +23,7 @@ COHORT_BY = ("gpu", "compute_capability", "partition", "environment")
 _SKEW = timedelta(minutes=5)
 #: What was found yesterday need not be so today: told, where nobody says how old is too old.
 _YOUNG = timedelta(hours=24)
+_NO_GPU = "GPUs were asked for, and none is seen"
 _NODES_IN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|\[[0-9,-]+\])*")
 
 
@@ -35,6 +36,8 @@ class Question:
     """In the order of the job, where it is one."""
     deep_expected: tuple[str, ...] = ()
     """Nodes that were asked for a deep examination as well."""
+    gpus_asked: bool = False
+    """The engine was to give GPUs: a node where none is seen has not been examined for what it is there for."""
     cohort_by: tuple[str, ...] = COHORT_BY
     cohorts_as_given: bool = False
     """Somebody chose them: nodes without a GPU stay among themselves."""
@@ -62,6 +65,9 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     failing, warned = _findings(counting, stands_for)
     same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
+    without_gpu = tuple(sorted({one.node for one in counting if dict(one.cohort).get("gpu_count") == "0"}))
+    if question.gpus_asked:
+        unexamined = {**dict.fromkeys(without_gpu, _NO_GPU), **unexamined}
     without = tuple(sorted({one.node for one in records if one.fingerprint is None and not one.outcome.failure}))
     old = _old(records, question)
     because = _because(question, {*missing, *not_deep, *sent}, nothing_came=not gathered.reports)
@@ -96,6 +102,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         warned=warned,
         unexamined=tuple(sorted(unexamined.items())),
         not_deep=not_deep,
+        without_gpu=without_gpu,
         open_questions=_folded((recipe, one.node) for one in counting for recipe in one.outcome.open_questions),
         cohorts=cohorts,
         repeated=tuple(sorted({names.get(one, one) for one in gathered.repeated})),

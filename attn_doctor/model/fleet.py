@@ -176,6 +176,8 @@ class FleetVerdict:
     """(node, why) of those whose report says that it could not examine."""
     not_deep: tuple[str, ...]
     """Asked for a deep examination, of which no report came."""
+    without_gpu: tuple[str, ...]
+    """Those that saw no GPU: what they say holds for jobs that need none."""
     open_questions: tuple[tuple[str, tuple[str, ...]], ...]
     cohorts: tuple[Cohort, ...]
     repeated: tuple[str, ...]

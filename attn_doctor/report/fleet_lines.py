@@ -202,6 +202,8 @@ def _old(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
 def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
     for one in _most(verdict.warned):
         yield fold(one.nodes), f"[{one.finding.severity}] {one.finding.id}: {one.finding.title}"
+    if verdict.without_gpu:
+        yield fold(verdict.without_gpu), "no GPU seen: nothing here says that a GPU job would run"
     for cohort in verdict.cohorts:
         for difference in cohort.undecided:
             if difference.importance is not Importance.CRITICAL:

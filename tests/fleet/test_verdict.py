@@ -342,6 +342,16 @@ class TestOther:
 
         assert verdict([known]).exit_status == 0
 
+    @pytest.mark.parametrize(("asked", "status"), [(False, 0), (True, 3)])
+    def test_no_node_sees_a_gpu(self, asked: bool, status: int) -> None:
+        """All wrong together is no majority to be fit by where GPUs were asked for; elsewhere it is told."""
+        blind = {"gpu": [], "compute_capability": [], "gpu_count": 0}
+        reports = [{**report(name), "cohort": {**report(name)["cohort"], **blind}} for name in ("n01", "n02")]
+        answer = verdict(reports, gpus_asked=asked)
+
+        assert (answer.exit_status, answer.without_gpu) == (status, ("n01", "n02"))
+        assert verdict(fleet(2), gpus_asked=True).exit_status == 0
+
 
 class TestGolden:
     """A golden file beats the vote."""

@@ -186,7 +186,7 @@ class TestWhatIsAsked:
     """What reaches Slurm, and hooks that Slurm calls."""
 
     def test_gpus_are_asked_for(self, start: Start, patient: Environment, tmp_path: Path) -> None:
-        """Without them a node with device constraints would report that it has none."""
+        """Without them a node with device constraints would report none; where none is seen it is not fit."""
         wrapper = tmp_path / "attn-doctor"
         wrapper.write_text(
             f'#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES" > {tmp_path}/$SLURMD_NODENAME\n'
@@ -197,7 +197,8 @@ class TestWhatIsAsked:
         with start(**more) as cluster:
             answer = asked(cluster, patient, "--doctor", wrapper, "--gpus-per-node", 2, "--srun-arg=--comment=x")
 
-        assert answer["exit_status"] == 0, answer["stderr"]
+        assert answer["exit_status"] == 3, answer["stderr"]
+        assert answer["nodes"]["unsure"] == ["n1", "n2", "n3"]
         assert {(tmp_path / name).read_text().strip() for name in ("n1", "n2", "n3")} == {"0,1"}
         assert "--comment=x" in answer["stderr"]
 
