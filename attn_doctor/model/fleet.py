@@ -61,6 +61,8 @@ class NodeReport:
     """Its folder, the node's name in it replaced, and its container image."""
     created: str
     quick: bool
+    limited: bool
+    """Some recipes alone were judged (--only, --skip): what it did not find may be there."""
     machine: MachineMarks
     cohort: Mapping[str, Any]
     outcome: Outcome

@@ -523,6 +523,36 @@ def test_what_is_supposed_is_not_what_is_there(change: dict[str, Any], ill: bool
     assert not drift(answer)
 
 
+@pytest.mark.parametrize("limit", [{"limited_to": ["torch"]}, {"left_out": ["x-transformers"]}])
+class TestLimited:
+    """A report of `check --only` or `--skip`."""
+
+    def test_it_proves_no_fit_node(self, limit: dict[str, Any]) -> None:
+        """What was left out is not healthy by default; what it found is found, and its facts are compared."""
+        whole = fleet(3)
+        assert verdict([*whole[:2], {**whole[2], **limit}]).states["n03"] is State.UNSURE
+        assert verdict([*whole[:2], {**found(whole[2]), **limit}]).states["n03"] is State.FAILS
+        odd = {**report("n03", **{"packages.torch": "2.0.0"}), **limit}
+        assert verdict([*whole[:2], odd]).states["n03"] is State.DRIFTS
+
+    @pytest.mark.parametrize("quick", [False, True])
+    def test_it_hides_no_full_one(self, limit: dict[str, Any], quick: bool) -> None:
+        """Whether it comes later or in depth; and beside a full one that is fit it takes nothing away."""
+        later = {**report("n01", created="2026-11-21T05:00:20+00:00"), **limit}
+        ill = {**found(report("n01")), "quick": quick}
+        for order in ([ill, later], [later, ill]):
+            assert verdict(order).exit_status == 1
+            assert [one.finding.id for one in verdict([ill, found(later, "torch-ill")]).failing] == [
+                "torch-ill", "x-transformers-rotary-fp32",
+            ]  # fmt: skip
+        assert verdict([{**report("n01"), "quick": quick}, later]).exit_status == 0
+
+    def test_a_full_one_ends_what_it_found(self, limit: dict[str, Any]) -> None:
+        """The full examination looked for that as well."""
+        before = {**found(report("n01", created="2026-11-21T04:00:00+00:00")), **limit}
+        assert verdict([before, report("n01")]).exit_status == 0
+
+
 def test_a_golden_file_holds_lists(tmp_path: Path) -> None:
     """What `fleet golden` writes `fleet merge --golden` reads, whatever the facts are; a list that differs is drift."""
     arches = ["sm_80", "sm_90"]

@@ -377,7 +377,7 @@ class TestOnboarding:
         """The script, the cure reviewed."""
         made = cluster.doctor(
             "fleet", "hook", "slurm-job", "--python", env.folder, "--fix", self.ROTARY, "--unsafe-fixes",
-            "--check-arg=--only", f"--check-arg={self.ROTARY}", "--fix-arg=--no-index",
+            "--fix-arg=--no-index",
             f"--fix-arg=--find-links={wheels}", "--install", folder,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
@@ -386,11 +386,8 @@ class TestOnboarding:
     def test_from_broken_to_fit(self, start: Start, tmp_path: Path, wheels: Path) -> None:
         """Unreviewed it prints the plan and stops; reviewed it mends once, and COMMAND runs; undo puts it back."""
         env = self.patient(tmp_path / "train", wheels)
-        only = ("--check-arg=--only", f"--check-arg={self.ROTARY}")
         with start() as cluster:
-            cluster.doctor(
-                "fleet", "hook", "slurm-job", "--python", env.folder, *only, "--install", tmp_path / "unasked"
-            )
+            cluster.doctor("fleet", "hook", "slurm-job", "--python", env.folder, "--install", tmp_path / "unasked")
             status, said = self.job(cluster, tmp_path / "unasked" / "slurm-job.sh", "echo", "RAN")
             assert status == 1, said
             assert "nothing is changed" in said
