@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from attn_doctor.cli import started
+from attn_doctor.cli.check_args import readable
 from attn_doctor.cli.fleet_answer import (
     Answer,
     CohortBy,
@@ -230,6 +231,7 @@ def _check_args(written: list[str] | None, engine: Engine) -> tuple[str, ...]:
     ours = [word for word in args if word.split("=")[0] in _OURS]
     if ours:
         raise BadInput("fleet run needs the reports itself", about=f"-- {ours[0]}", hint="Leave that option out.")
+    readable(args)
     here = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     if engine is Engine.CLUSH and here and not any(word.split("=")[0] == "--python" for word in args):
         return ("--python", here, *args)  # ssh takes no variables along

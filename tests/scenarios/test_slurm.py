@@ -391,7 +391,8 @@ class TestOnboarding:
             status, said = self.job(cluster, tmp_path / "unasked" / "slurm-job.sh", "echo", "RAN")
             assert status == 1, said
             assert "nothing is changed" in said
-            assert "sbatch --exclude=n1,n2,n3" in said
+            assert "none of the nodes is fit" in said
+            assert "--exclude" not in said
             assert "RAN" not in said
             assert not (env.folder / ".attn-doctor").exists()
 
