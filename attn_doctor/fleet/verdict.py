@@ -269,7 +269,7 @@ def _unsure(cohorts: Iterable[Cohort]) -> Iterable[str]:
             if difference.importance.value == "critical":
                 for value in difference.unknown:
                     yield from value.nodes
-        if cohort.golden_missing:
+        if cohort.golden_missing or cohort.unproven:
             yield from cohort.nodes
 
 

@@ -143,6 +143,10 @@ class Cohort:
     """No majority: every value with its nodes."""
     uncompared: tuple[Difference, ...]
     """Critical facts that some nodes could not look at."""
+    unknown: tuple[tuple[str, str], ...] = ()
+    """(fact, why) of what no node could look at: critical ones, and those that decide."""
+    unproven: bool = False
+    """Among them is one without which nobody can say that a node is fit."""
 
 
 class State(str, Enum):

@@ -143,6 +143,11 @@ def _odd_ones(cohort: Cohort, verdict: FleetVerdict, fold: Fold) -> list[Section
             ),
         ),
         Section(
+            title=_titled("unknown on every node", cohort, verdict),
+            tone="unsure" if cohort.unproven else "note",
+            lines=tuple((fold(cohort.nodes), f"{fact} {why}") for fact, why in _most(cohort.unknown)),
+        ),
+        Section(
             title=_titled("not in the golden file", cohort, verdict),
             tone="unsure",
             lines=_one(cohort.nodes if cohort.golden_missing else (), "it knows no such cohort", fold),

@@ -76,6 +76,8 @@ def _cohort(cohort: Cohort) -> dict[str, Any]:
         "benign_drift": [_odd(one) for one in cohort.benign],
         "no_majority": [_difference(one) for one in cohort.undecided],
         "not_compared": [_difference(one) for one in cohort.uncompared],
+        "unknown_everywhere": [{"fact": fact, "why": why} for fact, why in cohort.unknown],
+        "unproven": cohort.unproven,
     }
 
 

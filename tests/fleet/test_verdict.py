@@ -102,8 +102,8 @@ class TestOddOnes:
         assert answer.nodes_in(State.UNSURE) == ("n02", "n05")
 
     def test_nobody_could_look(self) -> None:
-        """That is the same on all nodes."""
-        nodes = [report(f"n{number}", driver={"unknown": f"reason {number}"}) for number in range(3)]
+        """That is the same on all nodes, and a benign fact decides nothing."""
+        nodes = [report(f"n{number}", kernel={"unknown": f"reason {number}"}) for number in range(3)]
 
         assert verdict(nodes).exit_status == 0
 
@@ -341,6 +341,30 @@ class TestOther:
         known["summary"]["exit_status"] = 0
 
         assert verdict([known]).exit_status == 0
+
+    @pytest.mark.parametrize(
+        ("fact", "gpus", "status"),
+        [
+            ("packages.torch", True, 3),
+            ("packages.torch", False, 3),
+            ("gpu_count", False, 3),
+            ("driver", True, 3),
+            ("driver", False, 0),
+            ("packages.flash-attn", True, 0),
+        ],
+    )
+    def test_what_no_node_could_look_at(self, fact: str, *, gpus: bool, status: int) -> None:
+        """Unknown alike on all nodes is no agreement: it is named, and where it decides nobody is fit by it."""
+        blind = {} if gpus else {"gpu": [], "compute_capability": [], "gpu_count": 0}
+        reports = [report(name, **{fact: {"unknown": f"it hung on {name}"}}) for name in ("n01", "n02")]
+        answer = verdict({**one, "cohort": {**one["cohort"], **blind}} for one in reports)
+        named = [
+            words for one in sections(answer, fold) if one.title == "unknown on every node" for _, words in one.lines
+        ]
+
+        assert answer.exit_status == status
+        expected = [] if (fact, gpus) == ("driver", False) else [f"{fact} could not be looked at: it hung on n01"]
+        assert named == expected
 
     @pytest.mark.parametrize(("asked", "status"), [(False, 0), (True, 3)])
     def test_no_node_sees_a_gpu(self, asked: bool, status: int) -> None:
