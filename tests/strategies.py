@@ -186,6 +186,8 @@ reports = st.builds(
     examined=st.builds(Examined, python=_words, version=_words, environment=_words, because=_words, others=st.just(())),
     quick=st.booleans(),
     assumed=st.lists(_names.map(str), max_size=2).map(tuple),
+    limited_to=st.lists(st.sampled_from(["torch", "triton"]), max_size=1).map(tuple),
+    left_out=st.lists(st.sampled_from(["torch", "triton"]), max_size=1).map(tuple),
     diagnosis=st.builds(
         Diagnosis,
         findings=st.lists(findings, max_size=2).map(tuple),

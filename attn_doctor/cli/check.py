@@ -233,6 +233,8 @@ def check(
             examined=examined(target),
             quick=quick,
             assumed=tuple(str(fact.name) for fact in facts.values() if fact.origin is Origin.ASSUMED),
+            limited_to=names(only),
+            left_out=names(skip),
             diagnosis=diagnosis,
             exit_status=int(exit_status.of(diagnosis, fail_on=fail_on, strict=strict)),
             facts=facts,

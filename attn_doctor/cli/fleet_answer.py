@@ -89,6 +89,8 @@ def expected(written: str | None) -> tuple[str, ...] | None:
         return None
     if written == "slurm":
         return slurm.expected(os.environ)
+    if written.startswith("@") and "/" in written and not Path(written[1:]).exists():
+        raise BadInput("there is no such file", about=f"--expect {written[:200]}", hint="Node names, one a line.")
     if not written.startswith("@") or "[" in written or not Path(written[1:]).exists():
         return unfold(written, about=f"--expect {written[:200]}")
     try:
@@ -126,7 +128,13 @@ class Answer:
             lists.check(write_lists)
 
     def judged(
-        self, gathered: Gathered, heard: Heard, expected: tuple[str, ...] | None, deep: tuple[str, ...] = ()
+        self,
+        gathered: Gathered,
+        heard: Heard,
+        expected: tuple[str, ...] | None,
+        deep: tuple[str, ...] = (),
+        *,
+        gpus_asked: bool = False,
     ) -> FleetVerdict:
         """What the reports come to, now."""
         return judge(
@@ -135,6 +143,7 @@ class Answer:
                 now=datetime.now(timezone.utc),
                 expected=expected,
                 deep_expected=deep,
+                gpus_asked=gpus_asked,
                 cohort_by=self.cohort_by,
                 cohorts_as_given=self.cohorts_as_given,
                 golden=None if self.golden is None else self.golden.cohorts,

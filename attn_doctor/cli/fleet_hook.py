@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from attn_doctor import __version__
+from attn_doctor.cli.check_args import readable
 from attn_doctor.cli.fleet_run import doctor_words
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import each, names
+from attn_doctor.cookbook import shelf
 from attn_doctor.errors import BadInput
-from attn_doctor.fleet.hooks import FILES, Hook, Places, written
+from attn_doctor.fleet.hooks import FILES, TAKES, Hook, Places, written
 from attn_doctor.fleet.onward import Deep
 from attn_doctor.machine.files import replace_file
 
@@ -24,7 +28,7 @@ def hook(
     which: Annotated[Hook, typer.Argument(metavar="|".join(one.value for one in Hook), help="Which one.")],
     python: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="The environment to examine. Default: the active one."),
+        typer.Option(metavar="PATH", help="The environment to examine. Default: the active one; k8s: the image's own."),
     ] = None,
     fix: Annotated[
         list[str] | None,
@@ -51,7 +55,8 @@ def hook(
         str, typer.Option(metavar="IMAGE", help="k8s: the image to examine; attn-doctor has to be in it.")
     ] = "REGISTRY/IMAGE:TAG",
     doctor: Annotated[
-        str | None, typer.Option(metavar="PATH", help="attn-doctor on the nodes. Default: where this one lies.")
+        str | None,
+        typer.Option(metavar="PATH", help="attn-doctor on the nodes. Default: where this one lies; k8s: the image's."),
     ] = None,
     install: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the files there instead of printing them.")
@@ -67,11 +72,25 @@ def hook(
         raise BadInput(
             "there is no such plan", about=f"--plan {plan}", hint="`attn-doctor fix --save-plan` writes one."
         )
+    _refused(
+        which,
+        {
+            "--check-arg": bool(check_arg),
+            "--fix": bool(fix),
+            "--plan": plan is not None,
+            "--unsafe-fixes": unsafe,
+            "--fix-arg": bool(fix_arg),
+        },
+    )
+    readable(each(check_arg), flag="--check-arg")
+    _known(names(fix), each(fix_arg))
     environment = python or os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX") or sys.prefix
+    in_image = which is Hook.K8S
     places = Places(
         version=__version__,
-        doctor=doctor_words(doctor, None),
-        python=str(Path(environment).absolute()),
+        doctor=doctor_words(doctor, image if in_image else None),
+        # Paths of this machine are nothing to an image: there the active environment is the image's own.
+        python=(python or "") if in_image else str(Path(environment).absolute()),
         reviewed=_reviewed(names(fix), plan, unsafe=unsafe, more=each(fix_arg)),
         check=each(check_arg),
         deep=deep.value,
@@ -94,6 +113,31 @@ def hook(
             (install / name).chmod(0o755)
         print(install / name)  # noqa: T201
     return 0
+
+
+def _refused(which: Hook, given: Mapping[str, bool]) -> None:
+    for flag, there in given.items():
+        if there and flag not in TAKES.get(which, ()):
+            those = " and ".join(hook.value for hook, flags in TAKES.items() if flag in flags)
+            raise BadInput(f"{which.value} has no use for it", about=flag, hint=f"It is for {those}.")
+
+
+def _known(fixes: tuple[str, ...], more: tuple[str, ...]) -> None:
+    """Raises BadInput for an id that no recipe has, one of the person's own folders included, or for its remedy."""
+    words = [part for word in more for part in word.split("=", 1)]
+    own = tuple(Path(folder) for flag, folder in itertools.pairwise(words) if flag == "--recipes")
+    every = shelf.shelf(own) if fixes else ()
+    for one in fixes:
+        name, _, remedy = one.partition("=")
+        try:
+            picked = shelf.Selection(only=(name,)).pick(every)
+        except BadInput as error:
+            raise BadInput(error.what, about=f"--fix {one}", hint=error.hint) from None
+        there = sorted({cure.id for recipe in picked for cure in recipe.remedies})
+        if remedy and remedy not in there:
+            raise BadInput(
+                f"{name} has no remedy {remedy!r}", about=f"--fix {one}", hint=f"There are: {', '.join(there)}."
+            )
 
 
 def _reviewed(fixes: tuple[str, ...], plan: Path | None, *, unsafe: bool, more: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from attn_doctor.cli import started
+from attn_doctor.cli.check_args import readable
 from attn_doctor.cli.fleet_answer import (
     Answer,
     CohortBy,
@@ -139,6 +140,7 @@ def run(
         in_job=job is not None,
         asking=asking,
     )
+    gpus = _gpus_asked(launch)
     quick = replace(launch, check_args=_quick(launch.check_args))
     if dry_run:
         print(shown((launch if deep is Deep.ALL else quick).command()))  # noqa: T201
@@ -146,23 +148,23 @@ def run(
     heard, gathered = Heard(), Gathered()
     heard.engine += [f"{node}: {said}" for node, said in troubles.items() if said]
     if not launch.nodes:
-        return answer.write(answer.judged(gathered, heard, every))
+        return answer.write(answer.judged(gathered, heard, every, gpus_asked=gpus))
     ending = Ending()
     chosen: tuple[str, ...] = ()
     with ending.heeded():
         _start(launch if deep is Deep.ALL else quick, gathered, heard, ending)
-        verdict = answer.judged(gathered, heard, every)
+        verdict = answer.judged(gathered, heard, every, gpus_asked=gpus)
         if deep is Deep.AUTO and not _is_quick(launch.check_args):
             chosen = tuple(node for node in deep_nodes(gathered, verdict) if node in launch.nodes)
             if chosen and ending.signal is None:
                 _start(replace(launch, nodes=chosen), gathered, heard, ending)
-            verdict = answer.judged(gathered, heard, every, chosen)
+            verdict = answer.judged(gathered, heard, every, chosen, gpus_asked=gpus)
     if ending.signal is None:
         return answer.write(verdict)
     sys.stderr.write("attn-doctor: interrupted; this is what had come\n")
     for node in {*verdict.missing, *verdict.not_deep} & set(launch.nodes):
         heard.nodes[node] = "interrupted"
-    answer.write(answer.judged(gathered, heard, every, chosen), partial=True)
+    answer.write(answer.judged(gathered, heard, every, chosen, gpus_asked=gpus), partial=True)
     return Status.INTERRUPTED if ending.signal == signal.SIGINT else Status.TERMINATED
 
 
@@ -253,10 +255,20 @@ def _check_args(written: list[str] | None, engine: Engine) -> tuple[str, ...]:
     ours = [word for word in args if word.split("=")[0] in _OURS]
     if ours:
         raise BadInput("fleet run needs the reports itself", about=f"-- {ours[0]}", hint="Leave that option out.")
+    readable(args)
     here = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     if engine is Engine.CLUSH and here and not any(word.split("=")[0] == "--python" for word in args):
         return ("--python", here, *args)  # ssh takes no variables along
     return args
+
+
+def _gpus_asked(launch: Launch) -> bool:
+    """Whether Slurm was to give each node a GPU, on the command line or by the job."""
+    by_gres = [part.removeprefix("gres/").split(":") for part in (launch.gres or "").split(",")]
+    if launch.gpus_per_node or launch.gres:
+        counted = (launch.gpus_per_node or "").split(":")
+        return counted[-1] not in {"", "0"} or any(one[0] == "gpu" and one[-1] != "0" for one in by_gres)
+    return launch.in_job and os.environ.get("SLURM_GPUS_ON_NODE", "0") not in {"", "0"}
 
 
 def _is_quick(args: tuple[str, ...]) -> bool:

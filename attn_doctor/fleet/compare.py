@@ -7,7 +7,7 @@ is that fingerprint, and where all are different (a fact that is each node's own
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from attn_doctor.fleet.gather import ABSENT, CohortKey, Gathered, Record
 from attn_doctor.model.fingerprint import Importance, importance
 from attn_doctor.model.fleet import Cohort, Difference, OddGroup, Value
 
+#: Without these nobody knows what would run at all; the driver only where there are GPUs.
+_DECIDING = frozenset({"packages.torch", "gpu_count", "compute_capability"})
 #: Number of the pair that stands for a name that is not there.
 _NOT_THERE = -1
 
@@ -52,6 +54,7 @@ def compare(
         if record.fingerprint is not None:
             holders[record.fingerprint].append(record.node)
     facts = _varying(gathered, holders, expectation, quick=quick)
+    deciding = _DECIDING | ({"driver"} if dict(key).get("gpu") else set())
     judged = {fact.name: fact for fact in facts}
     theirs = _theirs(gathered, holders, judged)
     odd: dict[Importance, dict[tuple[tuple[str, str | None, str], ...], list[str]]] = {
@@ -74,6 +77,9 @@ def compare(
                 different[weight].append((fact.name, fact.baseline_shown, _shown(gathered, pair)))
         for weight, found in different.items():
             odd[weight][tuple(found)] += nodes
+    # Where a golden file knows the fact it is told as not compared with that.
+    told = {name for name in unlooked if importance(name) is Importance.CRITICAL}
+    unknown = tuple(one for one in _unknown_everywhere(gathered, holders, deciding) if one[0] not in told)
     return Cohort(
         key=key,
         nodes=tuple(sorted({record.node for record in records})),
@@ -91,6 +97,21 @@ def compare(
             for name, fingerprints in sorted(unlooked.items())
             if importance(name) is Importance.CRITICAL
         ),
+        unknown=unknown,
+        unproven=any(name in deciding for name, _ in unknown),
+    )
+
+
+def _unknown_everywhere(gathered: Gathered, holders: Iterable[int], deciding: Set[str]) -> tuple[tuple[str, str], ...]:
+    """What all nodes could not look at: alike, so that no vote would ever name it."""
+    shared = set.intersection(*(set(gathered.fingerprints[one]) for one in holders))
+    found = (gathered.pairs[one] for one in shared if gathered.pairs[one].unknown)
+    return tuple(
+        sorted(
+            (pair.name, pair.shown)
+            for pair in found
+            if importance(pair.name) is Importance.CRITICAL or pair.name in deciding
+        )
     )
 
 

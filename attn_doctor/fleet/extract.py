@@ -82,6 +82,7 @@ def _read(written: Any, task: int | None) -> NodeReport:
         environment=environment,
         created=_text(written, "created", "")[:40],
         quick=written.get("quick") is True,
+        limited=bool(_limits(written)),
         machine=_marks(_dict(written, "volatile", {})),
         cohort={**cohort, "environment": environment},
         outcome=_outcome(written, _dict(written, "summary"), supposed),
@@ -134,6 +135,12 @@ def _supposed(written: Mapping[str, Any]) -> str:
     return "the report judges as if (--gpu, --assume), not what is there" if assumed else ""
 
 
+def _limits(written: Mapping[str, Any]) -> str:
+    """Why the report says nothing of a part of the node; empty where all was judged."""
+    given = [flag for flag, key in (("--only", "limited_to"), ("--skip", "left_out")) if written.get(key)]
+    return f"a part was judged ({', '.join(given)}), nothing is known of the rest" if given else ""
+
+
 def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any], supposed: str) -> Outcome:
     status = written.get("exit_status", summary.get("exit_status"))
     if isinstance(status, bool) or not isinstance(status, int):
@@ -155,12 +162,15 @@ def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any], supposed: s
             )
     if supposed:
         kept, questions, status = [], [], 3
+    limits = "" if supposed else _limits(written)
+    if limits and status == 0:
+        status = 3
     return Outcome(
         exit_status=status,
         findings=tuple(dict.fromkeys(kept)),
         open_questions=tuple(dict.fromkeys(_text(_as_dict(one, "open question"), "recipe") for one in questions)),
         doctor_version=_text(written, "doctor_version", "unknown")[:40],
-        failure=supposed or _failure(_dict(written, "failure", {})),
+        failure=supposed or _failure(_dict(written, "failure", {})) or (limits if status != 1 else ""),
     )
 
 

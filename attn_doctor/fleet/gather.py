@@ -51,6 +51,7 @@ class Record:
     node: str
     created: str
     quick: bool
+    limited: bool
     machine: bytes
     """Its boot in 4 bytes, each of its GPUs in 4."""
     cohort: CohortKey
@@ -64,8 +65,9 @@ class Gathered:
     """All that came."""
 
     reports: int = 0
-    records: dict[tuple[str, str, bool], tuple[Record, ...]] = field(default_factory=dict)
-    """By node, environment and whether it was quick; several only where two machines go by one name."""
+    records: dict[tuple[str, str, bool, bool], tuple[Record, ...]] = field(default_factory=dict)
+    """By node, environment, whether it was quick, and whether limited; several only where two machines go by one
+    name."""
     repeated: set[str] = field(default_factory=set)
     unreadable: list[Unreadable] = field(default_factory=list)
     fingerprints: list[array[int]] = field(default_factory=list)
@@ -89,6 +91,7 @@ class Gathered:
             node=arrival.node,
             created=self._share(arrival.created),
             quick=arrival.quick,
+            limited=arrival.limited,
             machine=_marked(arrival.machine),
             cohort=self._share(_cohort(arrival.cohort)),
             outcome=self._share(arrival.outcome),
@@ -120,13 +123,22 @@ class Gathered:
         return found
 
     def every(self) -> Iterator[tuple[str, Record]]:
-        """(environment, record) of each."""
-        for (_, environment, _), records in self.records.items():
+        """(environment, record) of each that counts. A limited one hides no full one of the same node and environment:
+        beside it only its own findings count, and those only while they are younger."""
+        for (node, environment, _, limited), records in self.records.items():
+            full = [
+                one.created
+                for quick in (True, False)
+                for one in self.records.get((node, environment, quick, False), ())
+            ]
             for record in records:
-                yield environment, record
+                if not limited or not full:
+                    yield environment, record
+                elif record.outcome.fails and record.created > max(full):
+                    yield environment, replace(record, fingerprint=None)
 
     def _place(self, record: Record, environment: str) -> None:
-        key = (record.node, environment, record.quick)
+        key = (record.node, environment, record.quick, record.limited)
         there = self.records.get(key, ())
         for other in there:
             if not _two_machines(record, other):

@@ -39,12 +39,11 @@ class Made:
 def make(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str) -> Made:
     """A golden file of these reports. Of a cohort with deep and quick reports the deep ones are taken."""
     groups: dict[CohortKey, dict[bool, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for there in gathered.records.values():
-        for record in there:
-            values = dict(record.cohort)
-            key = tuple((name, values.get(name, "")) for name in cohort_by)
-            if record.fingerprint is not None:
-                groups[key][record.quick].append(record)
+    for _, record in gathered.every():
+        values = dict(record.cohort)
+        key = tuple((name, values.get(name, "")) for name in cohort_by)
+        if record.fingerprint is not None:
+            groups[key][record.quick].append(record)
     cohorts: list[dict[str, Any]] = []
     undecided: set[str] = set()
     for key, by_depth in sorted(groups.items()):

@@ -5,16 +5,14 @@ The verdict comes from reports alone, never from how the launcher ended: srun sa
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from attn_doctor.errors import BadInput
+from attn_doctor.fleet.because import because
 from attn_doctor.fleet.compare import Expectation, compare
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record, moment
-from attn_doctor.fleet.nodeset import unfold
 from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
 
 #: GPU count is no part of it: a node that lost one is to be found odd, not to be alone.
@@ -23,7 +21,7 @@ COHORT_BY = ("gpu", "compute_capability", "partition", "environment")
 _SKEW = timedelta(minutes=5)
 #: What was found yesterday need not be so today: told, where nobody says how old is too old.
 _YOUNG = timedelta(hours=24)
-_NODES_IN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|\[[0-9,-]+\])*")
+_NO_GPU = "GPUs were asked for, and none is seen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +33,8 @@ class Question:
     """In the order of the job, where it is one."""
     deep_expected: tuple[str, ...] = ()
     """Nodes that were asked for a deep examination as well."""
+    gpus_asked: bool = False
+    """The engine was to give GPUs: a node where none is seen has not been examined for what it is there for."""
     cohort_by: tuple[str, ...] = COHORT_BY
     cohorts_as_given: bool = False
     """Somebody chose them: nodes without a GPU stay among themselves."""
@@ -62,9 +62,15 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     failing, warned = _findings(counting, stands_for)
     same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
-    without = tuple(sorted({one.node for one in records if one.fingerprint is None and not one.outcome.failure}))
+    without_gpu = tuple(sorted({one.node for one in counting if dict(one.cohort).get("gpu_count") == "0"}))
+    if question.gpus_asked:
+        unexamined = {**dict.fromkeys(without_gpu, _NO_GPU), **unexamined}
+    without = tuple(
+        sorted({one.node for one in records if one.fingerprint is None and not (one.limited or one.outcome.failure)})
+    )
     old = _old(records, question)
-    because = _because(question, {*missing, *not_deep, *sent}, nothing_came=not gathered.reports)
+    wanted = {*missing, *not_deep, *sent}
+    said = because(question.engine_said, question.node_said, wanted, nothing_came=not gathered.reports)
     states = _states(
         {
             State.FAILS: [node for one in failing for node in one.nodes],
@@ -89,13 +95,14 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         states=states,
         reports=gathered.reports,
         missing=missing,
-        missing_because=because,
+        missing_because=said,
         unreadable=unreadable,
         unexpected=tuple(sorted(seen - set(expected))) if expected is not None else (),
         failing=failing,
         warned=warned,
         unexamined=tuple(sorted(unexamined.items())),
         not_deep=not_deep,
+        without_gpu=without_gpu,
         open_questions=_folded((recipe, one.node) for one in counting for recipe in one.outcome.open_questions),
         cohorts=cohorts,
         repeated=tuple(sorted({names.get(one, one) for one in gathered.repeated})),
@@ -128,7 +135,7 @@ def _names(gathered: Gathered, expected: Sequence[str] | None) -> dict[str, str]
 
 
 def _named(gathered: Gathered, names: Mapping[str, str]) -> list[Record]:
-    every = (record for there in gathered.records.values() for record in there)
+    every = (record for _, record in gathered.every())
     return [replace(record, node=names[record.node]) if record.node in names else record for record in every]
 
 
@@ -193,7 +200,7 @@ def _counting(records: Sequence[Record]) -> list[Record]:
         by_place[record.node, dict(record.cohort).get("environment", "")].append(record)
     found = []
     for there in by_place.values():
-        newest_deep = max((one.created for one in there if not one.quick), default=None)
+        newest_deep = max((one.created for one in there if not (one.quick or one.limited)), default=None)
         found += [one for one in there if not one.quick or newest_deep is None or one.created > newest_deep]
     return found
 
@@ -262,7 +269,7 @@ def _unsure(cohorts: Iterable[Cohort]) -> Iterable[str]:
             if difference.importance.value == "critical":
                 for value in difference.unknown:
                     yield from value.nodes
-        if cohort.golden_missing:
+        if cohort.golden_missing or cohort.unproven:
             yield from cohort.nodes
 
 
@@ -279,36 +286,6 @@ def _status(states: Iterable[State], unreadable: Sequence[Unreadable]) -> int:
     if every & {State.FAILS, State.DRIFTS}:
         return 1
     return 3 if unreadable or every != {State.FIT} else 0
-
-
-def _because(question: Question, wanted: set[str], *, nothing_came: bool) -> dict[str, str]:
-    """What the engine and the nodes themselves said of those nodes; where nothing came, what it said of no node."""
-    said: dict[str, list[str]] = defaultdict(list)
-    general = []
-    for line in question.engine_said:
-        named = {
-            name for word in set(_NODES_IN.findall(line)) for name in {word.rstrip(".,:-"), *_inside(word)} & wanted
-        }
-        for name in named:
-            said[name].append(line.removeprefix(f"{name}: "))
-        if not named and line.strip():
-            general.append(line)
-    for node, words in question.node_said.items():
-        if node in wanted:
-            said[node].append(words)
-    if nothing_came:
-        for node in wanted - set(said):
-            said[node] = general[-3:]
-    return {node: " / ".join(dict.fromkeys(lines[-3:])) for node, lines in sorted(said.items()) if lines}
-
-
-def _inside(word: str) -> Iterable[str]:
-    if "[" not in word:
-        return ()
-    try:
-        return unfold(word.rstrip(".,:-"), about=word)
-    except BadInput:
-        return ()
 
 
 def _folded(found: Iterable[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:

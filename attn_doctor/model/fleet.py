@@ -61,6 +61,8 @@ class NodeReport:
     """Its folder, the node's name in it replaced, and its container image."""
     created: str
     quick: bool
+    limited: bool
+    """Some recipes alone were judged (--only, --skip): what it did not find may be there."""
     machine: MachineMarks
     cohort: Mapping[str, Any]
     outcome: Outcome
@@ -141,6 +143,10 @@ class Cohort:
     """No majority: every value with its nodes."""
     uncompared: tuple[Difference, ...]
     """Critical facts that some nodes could not look at."""
+    unknown: tuple[tuple[str, str], ...] = ()
+    """(fact, why) of what no node could look at: critical ones, and those that decide."""
+    unproven: bool = False
+    """Among them is one without which nobody can say that a node is fit."""
 
 
 class State(str, Enum):
@@ -176,6 +182,8 @@ class FleetVerdict:
     """(node, why) of those whose report says that it could not examine."""
     not_deep: tuple[str, ...]
     """Asked for a deep examination, of which no report came."""
+    without_gpu: tuple[str, ...]
+    """Those that saw no GPU: what they say holds for jobs that need none."""
     open_questions: tuple[tuple[str, tuple[str, ...]], ...]
     cohorts: tuple[Cohort, ...]
     repeated: tuple[str, ...]

@@ -76,5 +76,15 @@ class Report:
     """Of `explain` only: ids of the recipes whose texts were looked for in the logs."""
     identity: Identity | None = None
     """Of `check` only: which node and environment this is."""
+    limited_to: tuple[str, ...] = ()
+    """Of `check` only: names given with --only. With any, or any left out, nothing is said of the rest."""
+    left_out: tuple[str, ...] = ()
+    """Of `check` only: names given with --skip."""
     failure: Failure | None = None
     """Why nothing could be examined; such a report holds nothing else."""
+
+    @property
+    def limits(self) -> str:
+        """The options that left recipes out, as one would write them; empty where all were judged."""
+        every = (("--only", self.limited_to), ("--skip", self.left_out))
+        return " ".join(f"{flag} {','.join(names)}" for flag, names in every if names)

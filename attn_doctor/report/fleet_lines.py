@@ -143,6 +143,11 @@ def _odd_ones(cohort: Cohort, verdict: FleetVerdict, fold: Fold) -> list[Section
             ),
         ),
         Section(
+            title=_titled("unknown on every node", cohort, verdict),
+            tone="unsure" if cohort.unproven else "note",
+            lines=tuple((fold(cohort.nodes), f"{fact} {why}") for fact, why in _most(cohort.unknown)),
+        ),
+        Section(
             title=_titled("not in the golden file", cohort, verdict),
             tone="unsure",
             lines=_one(cohort.nodes if cohort.golden_missing else (), "it knows no such cohort", fold),
@@ -202,6 +207,8 @@ def _old(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
 def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
     for one in _most(verdict.warned):
         yield fold(one.nodes), f"[{one.finding.severity}] {one.finding.id}: {one.finding.title}"
+    if verdict.without_gpu:
+        yield fold(verdict.without_gpu), "no GPU seen: nothing here says that a GPU job would run"
     for cohort in verdict.cohorts:
         for difference in cohort.undecided:
             if difference.importance is not Importance.CRITICAL:

@@ -201,6 +201,8 @@ def verdict(report: Report) -> tuple[str, ...]:
             "--quick: nothing was imported or run"
             + (f"; {len(report.diagnosis.not_asked)} recipes rest on that." if report.diagnosis.not_asked else ".")
         )
+    if report.limits and report.command == "check":
+        lines.append(f"Judged in part ({report.limits}): nothing is said of the rest.")
     if report.assumed:
         given = dict.fromkeys(report.facts.fact(name).how for name in report.assumed)
         lines.append(f"Judged as if: {', '.join(given)}.")

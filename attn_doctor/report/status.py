@@ -75,6 +75,8 @@ def _verdict(
     if boot_id and then and then != boot_id:
         return unknown, "the node was restarted since the report"
     said = phrases.counted(report) + (f": {', '.join(ids)}" if ids else "")
+    if report.limits and report.exit_status == Status.HEALTHY:
+        return unknown, f"a part was judged ({report.limits}), nothing is known of the rest"
     if report.exit_status == Status.FOUND and not isinstance(report.exit_status, bool):
         return Status.FOUND, said
     if report.exit_status == Status.HEALTHY and not isinstance(report.exit_status, bool):

@@ -46,6 +46,7 @@ def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
         "old_reports": [
             {"node": node, "created": created, "decides": verdict.age_decides} for node, created in verdict.old
         ],
+        "without_gpu": list(verdict.without_gpu),
         "without_fingerprint": list(verdict.without_fingerprint),
         "doctor_versions": {version: list(nodes) for version, nodes in verdict.versions},
         "stands_for": {node: list(others) for node, others in verdict.stands_for.items()},
@@ -75,6 +76,8 @@ def _cohort(cohort: Cohort) -> dict[str, Any]:
         "benign_drift": [_odd(one) for one in cohort.benign],
         "no_majority": [_difference(one) for one in cohort.undecided],
         "not_compared": [_difference(one) for one in cohort.uncompared],
+        "unknown_everywhere": [{"fact": fact, "why": why} for fact, why in cohort.unknown],
+        "unproven": cohort.unproven,
     }
 
 

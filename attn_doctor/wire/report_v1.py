@@ -66,6 +66,8 @@ def to_json(report: Report) -> dict[str, Any]:
         },
         "quick": report.quick,
         "assumed": list(report.assumed),
+        **({"limited_to": list(report.limited_to)} if report.limited_to else {}),
+        **({"left_out": list(report.left_out)} if report.left_out else {}),
         "summary": {
             **{f"{severity.value}s": sum(one.severity is severity for one in gating) for severity in Severity},
             "accepted": len(diagnosis.findings) - len(gating),
@@ -223,6 +225,8 @@ def from_json(written: dict[str, Any]) -> Report:
         ),
         quick=written["quick"],
         assumed=tuple(written["assumed"]),
+        limited_to=tuple(str(one) for one in written.get("limited_to", ())),
+        left_out=tuple(str(one) for one in written.get("left_out", ())),
         diagnosis=Diagnosis(
             findings=tuple(_read_finding(one) for one in written["findings"]),
             open_questions=tuple(

@@ -28,6 +28,16 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.parametrize("bad", [("--bogus",), ("--timeout", "soon"), ("--help",), ("echo",)], ids=" ".join)
+def test_options_for_the_nodes_are_read_first(doctor: Doctor, bad: tuple[str, ...]) -> None:
+    """What `check` would refuse on every node is refused here, in one message, before anything starts."""
+    run = doctor("fleet", "run", "--engine", "clush", "-w", "n[1-3]", "--", "--quick", *bad)
+
+    assert (run.status, run.stdout) == (2, "")
+    assert bad[0] in run.stderr
+    assert "+ clush" not in run.stderr
+
+
 def test_a_folder(doctor: Doctor, folder: Path) -> None:
     """Missing and unreadable first, then findings, then odd ones; 1 comes before 3."""
     run = doctor("fleet", "merge", folder, "--expect", "n[1-6]")

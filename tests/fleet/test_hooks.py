@@ -77,6 +77,90 @@ def test_npd_reads_the_last_report(doctor: Doctor, environment: Any, tmp_path: P
     assert (done.returncode, len(done.stdout.strip()) <= 80) == (0, True)
 
 
+def test_an_image_has_its_own_paths(doctor: Doctor) -> None:
+    """No path of the machine that writes the manifest is in it, unless somebody names one."""
+
+    def container(*more: str) -> Any:
+        run = doctor("fleet", "hook", "k8s", *more)
+        assert run.status == 0, run.stderr
+        return YAML(typ="safe").load(run.stdout)["spec"]["template"]["spec"]["containers"][0]
+
+    plain = container("--check-arg=--quick")
+    assert plain["command"] == ["attn-doctor"]
+    assert plain["args"] == ["check", "--format", "chunks", "--exit-zero", "--quick"]
+    named = container("--doctor", "/opt/doctor", "--python", "/opt/train")
+    assert (named["command"], named["args"][-2:]) == (["/opt/doctor"], ["--python", "/opt/train"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("npd", "--check-arg=--quick"),
+        ("gpud", "--check-arg=--quick"),
+        ("k8s", "--fix", "x-transformers-rotary-fp32"),
+        ("slurm-healthcheck", "--unsafe-fixes"),
+        ("slurm-taskprolog", "--fix-arg=--no-index"),
+        ("slurm-healthcheck", "--plan", __file__),
+        ("slurm-job", "--check-arg=--bogus"),
+        ("slurm-job", "--fix", "x;y"),
+        ("slurm-job", "--fix", "x-transformers-rotary-fp32=no-such-remedy"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_ignored(doctor: Doctor, words: tuple[str, ...]) -> None:
+    """What a hook has no use for, or nobody knows, is refused before anything is written."""
+    run = doctor("fleet", "hook", *words)
+
+    assert (run.status, run.stdout) == (2, "")
+    assert words[1].partition("=")[0] in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+#: Answers `fleet run` by the lists of a file, and `fix` by a status; tells what it was asked.
+STUB = """#!/bin/bash
+echo "$1" >> "$0.asked"
+if [ "$1" = fix ]; then [ -z "$CHANGES" ] || mkdir -p "$ENVIRONMENT/.attn-doctor/runs/1"; exit "$FIX"; fi
+while [ "$1" != --write-lists ]; do shift; done
+mkdir -p "$2"
+for one in fit:$FIT failing:$FAILING exclude:$FAILING; do
+  tr ' ' '\\n' <<< "${one#*:}" | sed '/^$/d' > "$2/${one%%:*}_nodes.txt"
+done
+exit 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "examined", "excluded"),
+    [
+        ({"FIX": "1", "FIT": "", "FAILING": "n1 n2"}, 1, False),
+        ({"FIX": "1", "FIT": "n1", "FAILING": "n2"}, 1, True),
+        ({"FIX": "0", "FIT": "n1", "FAILING": "n2"}, 1, True),
+        ({"FIX": "0", "FIT": "", "FAILING": "n1 n2"}, 2, False),
+        ({"FIX": "1", "FIT": "", "FAILING": "n1 n2", "CHANGES": "1"}, 2, False),
+    ],
+    ids=["nothing changed, all fail", "nothing changed", "well here", "another job's fix", "changed"],
+)
+def test_the_job_does_no_more_than_helps(
+    tmp_path: Path, given: dict[str, str], examined: int, *, excluded: bool
+) -> None:
+    """No second examination of every node where the fix changed nothing; never a hint to leave out all nodes."""
+    stub, environment = tmp_path / "doctor", tmp_path / "train"
+    stub.write_text(STUB)
+    stub.chmod(0o755)
+    environment.mkdir()
+    places = Places(version="1", doctor=(str(stub),), python=str(environment), reviewed=("--only", "x"))
+    script = tmp_path / "job.sh"
+    script.write_text(written(Hook.SLURM_JOB, places)["slurm-job.sh"])
+    job = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "SLURM_SUBMIT_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        ["bash", str(script)], capture_output=True, text=True, env={**job, "ENVIRONMENT": str(environment), **given}
+    )
+
+    assert done.returncode == 1
+    assert (tmp_path / "doctor.asked").read_text().split().count("fleet") == examined, done.stdout
+    assert ("--exclude=n2" in done.stdout, "--exclude=n1" in done.stdout) == (excluded, False)
+
+
 def test_a_review_is_needed_for_a_fix(doctor: Doctor) -> None:
     """--unsafe-fixes without a finding or a plan is no review."""
     run = doctor("fleet", "hook", "slurm-job", "--unsafe-fixes")

@@ -102,8 +102,8 @@ class TestOddOnes:
         assert answer.nodes_in(State.UNSURE) == ("n02", "n05")
 
     def test_nobody_could_look(self) -> None:
-        """That is the same on all nodes."""
-        nodes = [report(f"n{number}", driver={"unknown": f"reason {number}"}) for number in range(3)]
+        """That is the same on all nodes, and a benign fact decides nothing."""
+        nodes = [report(f"n{number}", kernel={"unknown": f"reason {number}"}) for number in range(3)]
 
         assert verdict(nodes).exit_status == 0
 
@@ -342,6 +342,40 @@ class TestOther:
 
         assert verdict([known]).exit_status == 0
 
+    @pytest.mark.parametrize(
+        ("fact", "gpus", "status"),
+        [
+            ("packages.torch", True, 3),
+            ("packages.torch", False, 3),
+            ("gpu_count", False, 3),
+            ("driver", True, 3),
+            ("driver", False, 0),
+            ("packages.flash-attn", True, 0),
+        ],
+    )
+    def test_what_no_node_could_look_at(self, fact: str, *, gpus: bool, status: int) -> None:
+        """Unknown alike on all nodes is no agreement: it is named, and where it decides nobody is fit by it."""
+        blind = {} if gpus else {"gpu": [], "compute_capability": [], "gpu_count": 0}
+        reports = [report(name, **{fact: {"unknown": f"it hung on {name}"}}) for name in ("n01", "n02")]
+        answer = verdict({**one, "cohort": {**one["cohort"], **blind}} for one in reports)
+        named = [
+            words for one in sections(answer, fold) if one.title == "unknown on every node" for _, words in one.lines
+        ]
+
+        assert answer.exit_status == status
+        expected = [] if (fact, gpus) == ("driver", False) else [f"{fact} could not be looked at: it hung on n01"]
+        assert named == expected
+
+    @pytest.mark.parametrize(("asked", "status"), [(False, 0), (True, 3)])
+    def test_no_node_sees_a_gpu(self, asked: bool, status: int) -> None:
+        """All wrong together is no majority to be fit by where GPUs were asked for; elsewhere it is told."""
+        blind = {"gpu": [], "compute_capability": [], "gpu_count": 0}
+        reports = [{**report(name), "cohort": {**report(name)["cohort"], **blind}} for name in ("n01", "n02")]
+        answer = verdict(reports, gpus_asked=asked)
+
+        assert (answer.exit_status, answer.without_gpu) == (status, ("n01", "n02"))
+        assert verdict(fleet(2), gpus_asked=True).exit_status == 0
+
 
 class TestGolden:
     """A golden file beats the vote."""
@@ -511,6 +545,36 @@ def test_what_is_supposed_is_not_what_is_there(change: dict[str, Any], ill: bool
     assert answer.exit_status == 3
     assert not answer.failing
     assert not drift(answer)
+
+
+@pytest.mark.parametrize("limit", [{"limited_to": ["torch"]}, {"left_out": ["x-transformers"]}])
+class TestLimited:
+    """A report of `check --only` or `--skip`."""
+
+    def test_it_proves_no_fit_node(self, limit: dict[str, Any]) -> None:
+        """What was left out is not healthy by default; what it found is found, and its facts are compared."""
+        whole = fleet(3)
+        assert verdict([*whole[:2], {**whole[2], **limit}]).states["n03"] is State.UNSURE
+        assert verdict([*whole[:2], {**found(whole[2]), **limit}]).states["n03"] is State.FAILS
+        odd = {**report("n03", **{"packages.torch": "2.0.0"}), **limit}
+        assert verdict([*whole[:2], odd]).states["n03"] is State.DRIFTS
+
+    @pytest.mark.parametrize("quick", [False, True])
+    def test_it_hides_no_full_one(self, limit: dict[str, Any], quick: bool) -> None:
+        """Whether it comes later or in depth; and beside a full one that is fit it takes nothing away."""
+        later = {**report("n01", created="2026-11-21T05:00:20+00:00"), **limit}
+        ill = {**found(report("n01")), "quick": quick}
+        for order in ([ill, later], [later, ill]):
+            assert verdict(order).exit_status == 1
+            assert [one.finding.id for one in verdict([ill, found(later, "torch-ill")]).failing] == [
+                "torch-ill", "x-transformers-rotary-fp32",
+            ]  # fmt: skip
+        assert verdict([{**report("n01"), "quick": quick}, later]).exit_status == 0
+
+    def test_a_full_one_ends_what_it_found(self, limit: dict[str, Any]) -> None:
+        """The full examination looked for that as well."""
+        before = {**found(report("n01", created="2026-11-21T04:00:00+00:00")), **limit}
+        assert verdict([before, report("n01")]).exit_status == 0
 
 
 def test_a_golden_file_holds_lists(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def _weigh(report: Report, boot_id: str | None = None) -> status.Standing:
     ),
 )
 def test_never_healthy_by_default(report: Report, created: str) -> None:
-    """Healthy means: of `check`, ended with 0, nothing assumed, no failure, and made within the span."""
+    """Healthy means: of `check`, ended with 0, nothing assumed or left out, no failure, and made within the span."""
     weighed = _weigh(dataclasses.replace(report, created=created))
 
     if weighed.status is Status.HEALTHY:
@@ -41,6 +41,7 @@ def test_never_healthy_by_default(report: Report, created: str) -> None:
         assert report.exit_status == 0
         assert report.failure is None
         assert report.assumed == ()
+        assert (report.limited_to, report.left_out) == ((), ())
 
 
 @given(report=strategies.reports, too_old=st.integers(1, 10**6))

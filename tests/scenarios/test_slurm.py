@@ -186,7 +186,7 @@ class TestWhatIsAsked:
     """What reaches Slurm, and hooks that Slurm calls."""
 
     def test_gpus_are_asked_for(self, start: Start, patient: Environment, tmp_path: Path) -> None:
-        """Without them a node with device constraints would report that it has none."""
+        """Without them a node with device constraints would report none; where none is seen it is not fit."""
         wrapper = tmp_path / "attn-doctor"
         wrapper.write_text(
             f'#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES" > {tmp_path}/$SLURMD_NODENAME\n'
@@ -197,7 +197,8 @@ class TestWhatIsAsked:
         with start(**more) as cluster:
             answer = asked(cluster, patient, "--doctor", wrapper, "--gpus-per-node", 2, "--srun-arg=--comment=x")
 
-        assert answer["exit_status"] == 0, answer["stderr"]
+        assert answer["exit_status"] == 3, answer["stderr"]
+        assert answer["nodes"]["unsure"] == ["n1", "n2", "n3"]
         assert {(tmp_path / name).read_text().strip() for name in ("n1", "n2", "n3")} == {"0,1"}
         assert "--comment=x" in answer["stderr"]
 
@@ -376,7 +377,7 @@ class TestOnboarding:
         """The script, the cure reviewed."""
         made = cluster.doctor(
             "fleet", "hook", "slurm-job", "--python", env.folder, "--fix", self.ROTARY, "--unsafe-fixes",
-            "--check-arg=--only", f"--check-arg={self.ROTARY}", "--fix-arg=--no-index",
+            "--fix-arg=--no-index",
             f"--fix-arg=--find-links={wheels}", "--install", folder,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
@@ -385,15 +386,13 @@ class TestOnboarding:
     def test_from_broken_to_fit(self, start: Start, tmp_path: Path, wheels: Path) -> None:
         """Unreviewed it prints the plan and stops; reviewed it mends once, and COMMAND runs; undo puts it back."""
         env = self.patient(tmp_path / "train", wheels)
-        only = ("--check-arg=--only", f"--check-arg={self.ROTARY}")
         with start() as cluster:
-            cluster.doctor(
-                "fleet", "hook", "slurm-job", "--python", env.folder, *only, "--install", tmp_path / "unasked"
-            )
+            cluster.doctor("fleet", "hook", "slurm-job", "--python", env.folder, "--install", tmp_path / "unasked")
             status, said = self.job(cluster, tmp_path / "unasked" / "slurm-job.sh", "echo", "RAN")
             assert status == 1, said
             assert "nothing is changed" in said
-            assert "sbatch --exclude=n1,n2,n3" in said
+            assert "none of the nodes is fit" in said
+            assert "--exclude" not in said
             assert "RAN" not in said
             assert not (env.folder / ".attn-doctor").exists()
 

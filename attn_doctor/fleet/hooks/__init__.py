@@ -31,6 +31,14 @@ FILES: Mapping[Hook, tuple[str, ...]] = {
     Hook.GPUD: ("gpud.yaml",),
 }
 
+#: Options that say something to some hooks alone; the others refuse them.
+TAKES: Mapping[Hook, tuple[str, ...]] = {
+    Hook.SLURM_JOB: ("--check-arg", "--fix", "--plan", "--unsafe-fixes", "--fix-arg"),
+    Hook.SLURM_HEALTHCHECK: ("--check-arg",),
+    Hook.SLURM_TASKPROLOG: ("--check-arg",),
+    Hook.K8S: ("--check-arg",),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
@@ -39,6 +47,7 @@ class Places:
     version: str
     doctor: Sequence[str]
     python: str
+    """Empty: whatever is active where the hook runs (k8s alone)."""
     reviewed: Sequence[str] = ()
     """Arguments of `fix`: what somebody has looked at."""
     check: Sequence[str] = ()
@@ -67,7 +76,8 @@ def _values(places: Places, quote: Callable[..., str]) -> dict[str, str]:
         "DOCTOR": quote(*places.doctor),
         "DOCTORSHELL": _shell(*places.doctor),
         "SCRIPT": json.dumps(f"{places.folder}/npd-check.sh"),
-        "CHECKCOMMA": "".join(f"{json.dumps(word)}, " for word in places.check),
+        "COMMACHECK": "".join(f", {json.dumps(word)}" for word in places.check),
+        "COMMAPYTHON": f', "--python", {json.dumps(places.python)}' if places.python else "",
         "PYTHON": quote(places.python),
         "REVIEWED": quote(*places.reviewed),
         "CHECK": quote(*places.check),

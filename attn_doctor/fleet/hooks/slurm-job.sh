@@ -30,13 +30,22 @@ release() {
 }
 
 refuse() {
-  echo "== not released; leave these nodes out next time:"
-  echo "   sbatch --exclude=$(paste -sd, "$lists/exclude_nodes.txt") ..."
+  if [ -s "$lists/fit_nodes.txt" ]; then
+    echo "== not released; leave these nodes out next time:"
+    echo "   sbatch --exclude=$(paste -sd, "$lists/exclude_nodes.txt") ..."
+  else
+    echo "== not released; none of the nodes is fit, so leaving some out does not help"
+  fi
   echo "   lists: $lists"
   exit "$1"
 }
 
+runs() {
+  ls "${environment%/bin/python*}/.attn-doctor/runs" 2>/dev/null
+}
+
 echo "== every node"
+before=$(runs)
 examine
 status=$?
 [ "$status" -eq 0 ] && release "$@"
@@ -63,6 +72,14 @@ case "$mended" in
   0 | 1 | 3) ;; # what the nodes say now decides
   *) echo "== the fix ended with $mended"; refuse "$mended" ;;
 esac
+
+# Ill here before and well now without a run of ours: another job's fix, and worth a second look at every node.
+here=${SLURMD_NODENAME:-$(hostname -s)}
+if [ "$before" = "$(runs)" ] && { [ "$mended" -eq 1 ] ||
+  { [ "$mended" -eq 0 ] && ! grep -qxF "$here" "$lists/failing_nodes.txt"; }; }; then
+  echo "== the fix changed nothing here, so no node is examined again"
+  refuse 1
+fi
 
 echo "== every node, again"
 examine
