@@ -123,7 +123,7 @@ def metadata_of(wheel: Path) -> tuple[str, str, tuple[str, ...]]:
                 raise Refused(f"{wheel.name} is no wheel: it holds {len(names)} METADATA files")
             with archive.open(names[0]) as stream:
                 text = stream.read(_MOST_METADATA).decode(errors="replace")
-    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+    except (OSError, zipfile.BadZipFile, RuntimeError) as error:
         raise Refused(f"{wheel.name} cannot be read: {error}") from None
     headers = HeaderParser().parsestr(text.split("\n\n", 1)[0])
     checked = release(headers.get("Name", ""), headers.get("Version", ""), wheel.name, {})

@@ -74,5 +74,5 @@ def _unpack(wheel: Path, stage: Path) -> None:
                 with archive.open(member) as source, file.open("wb") as made:
                     while block := source.read(1 << 20):
                         made.write(block)
-    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+    except (OSError, zipfile.BadZipFile, RuntimeError) as error:
         raise Refused(f"{wheel.name} cannot be looked into: {error}") from None

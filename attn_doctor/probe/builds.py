@@ -1,7 +1,7 @@
 """A package that carries one build of an extension for each torch: which of its files this torch would load.
 
-torch-c-dlpack-ext ships libtorch_c_dlpack_addon_torch24-cpu.so to torch29-cuda.so and loads the one that fits
-(https://pypi.org/project/torch-c-dlpack-ext/). Held against one torch all the others are broken, and nobody loads them.
+torch-c-dlpack-ext 0.1.5 ships libtorch_c_dlpack_addon_torch24-cpu.so to torch29-cuda.so and loads the one that fits
+(its core.py). Held against one torch all the others are broken, and nobody loads them.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def test_a_fault_costs_its_cell(tried, function, outcome, words):
     cells = tried(function, cell_timeout=6 if function == "hangs" else 30)
     lost = [c for c in cells if c["outcome"] == outcome]
 
-    assert 1 <= len(lost) <= 3  # _MOST_OF_ONE
+    assert len(lost) in (1, 2, 3), "none is lost, or the backend was not given up after its third"
     assert all(words in c["reason"] and c["form"] in ("causal", "gqa") for c in lost)
     assert outcomes(cells)["right"] >= 1
     assert set(outcomes(cells)) <= {"right", outcome, "not run"}
