@@ -13,10 +13,9 @@ from typing import Annotated
 import typer
 
 from attn_doctor import __version__
-from attn_doctor.cli import kernels_command, started
+from attn_doctor.cli import started
 from attn_doctor.cli.delivery import CheckFormat, Delivery
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.kernels_command import Mode
 from attn_doctor.cli.node_side import examined_once
 from attn_doctor.cli.shared import as_if, each, examined, identify, names, progress
 from attn_doctor.cookbook import accepted, shelf
@@ -32,6 +31,7 @@ from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 from attn_doctor.probe.examine import NodeQuestions, Wanted, examine
+from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import exit_status
 from attn_doctor.report.exit_status import ExitStyle
 
@@ -175,7 +175,11 @@ def check(
         masked=not show_names,
     )
 
-    tried = kernels_command.asked(kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick)
+    tried = None
+    if kernels or backend or dtype or kernels_budget or seed is not None:
+        from attn_doctor.cli import kernels_command
+
+        tried = kernels_command.asked(kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick)
     if explain_sdpa is not None:
         from attn_doctor.cli import sdpa_command
 

@@ -7,7 +7,6 @@ import os
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,7 @@ from attn_doctor.errors import BadInput
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.probe import compiled_kernels, kernel_facts, kernels
-from attn_doctor.probe.known_kernels import BACKENDS, DTYPES
-
-
-class Mode(str, Enum):
-    """How much is tried."""
-
-    QUICK = "quick"
-    FULL = "full"
+from attn_doctor.probe.known_kernels import BACKENDS, DTYPES, Mode
 
 
 def asked(

@@ -1,4 +1,4 @@
-"""The shelf as one JSON file, made when the wheel is built (hatchling calls `initialize`).
+"""The shelf as one JSON file, made when the wheel is built (hatchling calls `get_build_hook`).
 
 A hundred TOML files take longer to parse than all the rest of `check --quick` takes; a checkout has no such file
 and parses them. Imports nothing of ours: hatchling loads this file by its path, in an environment of its own.
@@ -14,11 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-else:
-    try:
-        from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-    except ImportError:  # at run time, where only the name of the file is wanted
-        BuildHookInterface = object
 
 COMPILED = "shelf.json"
 
@@ -37,16 +32,20 @@ def compile_shelf(folder: Path) -> str:
     return json.dumps(found, default=str, separators=(",", ":"))
 
 
-class ShelfHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-ignore]
-    """Puts the compiled shelf into the wheel."""
+def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unused-ignore]
+    """What hatchling asks this file for: the hook that puts the compiled shelf into the wheel."""
+    # Here and not above: at run time, where only the name of the file is wanted, hatchling may be installed as well.
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-    PLUGIN_NAME = "custom"
+    class ShelfHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-ignore]
+        PLUGIN_NAME = "custom"
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called by hatchling before a wheel is built; an editable install reads the checkout itself."""
-        if version == "editable":
-            return
-        made = Path(self.directory) / COMPILED
-        made.parent.mkdir(parents=True, exist_ok=True)
-        made.write_text(compile_shelf(Path(self.root) / "recipes"))
-        build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{COMPILED}"
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            if version == "editable":  # reads the checkout itself
+                return
+            made = Path(self.directory) / COMPILED
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.write_text(compile_shelf(Path(self.root) / "recipes"))
+            build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{COMPILED}"
+
+    return ShelfHook

@@ -80,12 +80,15 @@ class Running:
                     cwd=folder,
                     env=dict(environment) if environment is not None else None,
                     start_new_session=True,  # so that what it leaves behind can be ended with it
-                    preexec_fn=_no_core,
                 )
         except OSError as error:
             raise TargetUnusable(
                 f"cannot be started: {error.strerror}", about=self.arguments[0], hint="Is it there, and executable?"
             ) from None
+        # An import that crashes would otherwise leave gigabytes of core file beside it. Set from here: a preexec_fn
+        # keeps Python from vfork, and costs as long as a small process does.
+        with contextlib.suppress(OSError):
+            resource.prlimit(self._process.pid, resource.RLIMIT_CORE, (0, 0))
 
     def alive(self) -> bool:
         """Whether it still runs."""
@@ -140,11 +143,6 @@ class Running:
         finally:
             os.close(descriptor)
         return self._process.poll() is not None
-
-
-def _no_core() -> None:
-    # An import that crashes would otherwise leave gigabytes of core file beside it.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _tail(file: Path) -> str:

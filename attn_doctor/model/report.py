@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.identity import Identity
-from attn_doctor.model.trace import Trace
+
+if TYPE_CHECKING:
+    from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Runs every probe on one target and puts their facts together.
 
-What takes long is started first: the patient imports torch while its files are read here.
+What takes long is started first: the patient imports torch while its files are read here. What --quick has
+no use for is not even imported.
 """
 
 from __future__ import annotations
@@ -13,17 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.machine.target import Target
-from attn_doctor.model.facts import FactSet
+from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.probe import (
     binaries,
-    configs,
-    inside_answers,
     interpreter,
     node,
     packages,
     patches,
     torch_files,
-    trace_facts,
+    unasked,
 )
 from attn_doctor.probe.gpus import GpuQuery
 
@@ -76,11 +75,13 @@ def examine(
             asked = NodeQuestions(folder=folder)
         stack.callback(asked.end)
         environment = asked.environment
-        config_facts = configs.probe(wanted.configs)
+        config_facts = _configured(wanted.configs)
         say("reading metadata")
         inventory = packages.take_inventory(target.search_path)
         inside = None
         if not wanted.quick:
+            from attn_doctor.probe import inside_answers
+
             inside = inside_answers.Examination(
                 target,
                 modules=inventory.imports(),
@@ -104,6 +105,14 @@ def examine(
         hint = FactSet(facts).text("node.gpu_hint")
         facts += asked.gpus.facts(min(wanted.timeout, _DRIVER_TIMEOUT), hint=hint)
         facts += asked.toolkit.facts(min(wanted.timeout, 10.0))
-        facts += trace_facts.not_traced()
-        facts += inside.facts(say) if inside is not None else inside_answers.not_asked()
+        facts += unasked.not_traced()
+        facts += inside.facts(say) if inside is not None else unasked.not_run("not asked for (--quick)")
     return FactSet(facts)
+
+
+def _configured(files: tuple[Path, ...]) -> tuple[Fact, ...]:
+    if not files:
+        return unasked.no_configurations()
+    from attn_doctor.probe import configs
+
+    return configs.probe(files)

@@ -18,9 +18,9 @@ from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe import library_samples
 from attn_doctor.probe.noting import Notes
+from attn_doctor.probe.unasked import no_samples
 
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
-_NOT_ASKED = "not asked for (--quick)"
 _NO_SAMPLES = "not asked for (--no-samples)"
 
 #: No library has more samples: each may take its whole time limit.
@@ -86,7 +86,7 @@ class Examination:
 
     def _library_samples(self, completed: Completed) -> tuple[tuple[Fact, ...], int]:
         if not self._wants_samples:
-            return library_samples.not_asked(_NO_SAMPLES), 0
+            return no_samples(_NO_SAMPLES), 0
         return library_samples.facts(self._libraries, self._answer, completed.ended())
 
     def _wait(self, say: Callable[[str], None]) -> Completed:
@@ -230,21 +230,6 @@ class Examination:
                 notes.known(own + "finite", all(finite), how)
             else:
                 notes.absent(own + "finite", how, "it did not come to its end")
-
-
-def not_asked() -> tuple[Fact, ...]:
-    """The facts that --quick leaves unasked."""
-    notes = Notes()
-    for name in (
-        "listed.import",
-        "listed.sample",
-        "torch.cuda_available",
-        "torch.cuda_error",
-        "torch.cudnn",
-        "torch.device_count",
-    ):
-        notes.unknown(name, "nothing was imported or run", _NOT_ASKED, asked=False)
-    return (*notes.facts(), *library_samples.not_asked(_NOT_ASKED))
 
 
 def _note_outcome(notes: Notes, module: str, answer: Mapping[str, Any], how: str) -> None:

@@ -1,6 +1,17 @@
-"""Names of the kernels that can be tried, and of dtypes: the same as in inside/kernels/, where they are run."""
+"""Names of the kernels that can be tried, of dtypes, and of how much is tried: the same as in inside/kernels/, where
+they are run."""
 
 from __future__ import annotations
+
+from enum import Enum
+
+
+class Mode(str, Enum):
+    """How much is tried."""
+
+    QUICK = "quick"
+    FULL = "full"
+
 
 BACKENDS = (
     "sdpa-default",

@@ -15,6 +15,7 @@ from attn_doctor.model.facts import Fact, Known
 from attn_doctor.model.trace import Trace
 from attn_doctor.probe.noting import Notes
 from attn_doctor.probe.trace_facts import facts_of
+from attn_doctor.probe.unasked import CALLS, FAILED_CALL
 from attn_doctor.wire import trace_1
 
 #: Libraries that have samples, by the name that is imported.
@@ -25,9 +26,6 @@ LIBRARIES = frozenset(
 
 _CANARY = "triton"
 _MOST_WORDS = 200
-_KINDS = ("promotion", "attention")
-_LISTED = tuple(f"listed.{kind}" for kind in _KINDS)
-_FAILED = ("trace.failed_call", "trace.failed_place", "trace.failed_dtypes")
 
 Read = Callable[[str], Mapping[str, Any] | None]
 
@@ -64,14 +62,6 @@ def facts(libraries: tuple[str, ...], read: Read, ended: str) -> tuple[tuple[Fac
     if _CANARY in libraries:
         _canary(notes, read("canary") or {"outcome": "could_not_look", "message": f"the examination {ended}"})
     return (*notes.facts(), *found), count
-
-
-def not_asked(reason: str) -> tuple[Fact, ...]:
-    """The facts that are left unasked where nothing is run."""
-    notes = Notes()
-    for name in (*_LISTED, *_FAILED, "triton.canary", "triton.bf16_becomes_i16"):
-        notes.unknown(name, "no library sample was run", reason, asked=False)
-    return notes.facts()
 
 
 def _for_one_reason(entries: list[Mapping[str, Any]]) -> str | None:
@@ -118,9 +108,9 @@ def _of_trace(sample: str, trace: Trace) -> list[Fact]:
     seen: set[tuple[str, str]] = set()
     for fact in facts_of(trace):
         kind, subject = fact.name.kind, fact.name.subject
-        if str(fact.name) in _FAILED and isinstance(fact.state, Known):
+        if str(fact.name) in FAILED_CALL and isinstance(fact.state, Known):
             found.append(replace(fact, how=how))
-        if kind not in _KINDS:
+        if kind not in CALLS:
             continue
         name = replace(fact.name, subject=f"{sample}-{subject}")
         found.append(replace(fact, name=name, how=how))
@@ -141,13 +131,14 @@ def _list(
     """How many promotions and attention calls there are, and whether a call outside attention failed."""
     how = f"samples of {', '.join(libraries)}" if libraries else "no library with samples is installed"
     failed = {str(fact.name) for fact in found}
-    for listed, kind in zip(_LISTED, _KINDS, strict=True):
+    for kind in CALLS:
+        listed = f"listed.{kind}"
         if not_run:
             notes.unknown(listed, how, "; ".join(_first(not_run)), asked=asked)
         else:
             subjects = {fact.name.subject for fact in found if fact.name.kind == kind}
             notes.known(listed, len(subjects), how)
-    for name in _FAILED:
+    for name in FAILED_CALL:
         if name in failed:
             continue
         if not_run:

@@ -112,12 +112,3 @@ def _note_backend(notes: Notes, own: str, backend: Backend | None, how: str) -> 
     refused = tuple(f"{name}: {reason}" for name, reason in backend.refused)
     notes.known_or_absent(own + "backend_refused", refused or None, chosen)
     notes.known_or_absent(own + "backend_warnings", backend.warnings or None, chosen)
-
-
-def not_traced() -> tuple[Fact, ...]:
-    """The facts that only a traced run gives, where none was asked for."""
-    notes = Notes()
-    names = ("verdict", "rules", "error_kind", "error", "failed_call", "failed_place", "failed_dtypes")
-    for name in (*(f"trace.{name}" for name in names), "listed.promotion", "listed.attention", "listed.kernel"):
-        notes.unknown(name, "attn-doctor trace", "nothing was traced", asked=False)
-    return notes.facts()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from attn_doctor.diagnose.words import shown
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.report import Report
-from attn_doctor.model.trace import Trace
+
+if TYPE_CHECKING:
+    from attn_doctor.model.trace import Trace
 
 #: Shown in this order when they are installed.
 _STACK = (

@@ -78,3 +78,11 @@ def test_ending_twice_touches_nobody_else(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("killed a number that may be somebody else's"))
 
     running.end()
+
+
+def test_no_child_leaves_a_core_file(tmp_path: Path) -> None:
+    """An import that crashes would leave gigabytes behind."""
+    told = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"
+    completed = Running([sys.executable, "-c", told], folder=tmp_path, name="x").wait(10)
+
+    assert completed.stdout.strip() == "(0, 0)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import random
 from typing import Any
 
@@ -93,3 +94,14 @@ def test_every_known_package_was_weighed() -> None:
         "torchvision", "torchaudio", "trl", "einops", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12",
         "nvidia-cudnn-cu13",
     }  # fmt: skip
+
+
+def test_patterns_fit_as_a_shell_would_have_them_fit() -> None:
+    """A pattern's star stands for any text, also none; a pattern without one is a whole name."""
+    patterns = [pattern for _, some in fingerprint.TABLE for pattern in some]
+    names = {pattern.replace("*", filling) for pattern in patterns for filling in ("", "X", "A_B.c")}
+
+    assert all(pattern.count("*") <= 1 for pattern in patterns)
+    for name in names | {name[:-1] for name in names} | {f"{name}_MORE" for name in names}:
+        fit = (answer for answer, some in fingerprint.TABLE if any(fnmatch.fnmatchcase(name, one) for one in some))
+        assert importance(name) is next(fit, Importance.CRITICAL), name
