@@ -1,9 +1,10 @@
 """dtype provenance: which call, at which line, gave q (or k, or v) the dtype with which it reaches attention.
 
 Nothing is imported here. `run.trace(request)` answers one request; `watch.Watch` watches the program it is in.
-How it is built: recorder.py writes a graph (graph.py) while the model runs; boundaries/ meet the attention calls;
-contracts.py says what each kernel demands; provenance.py reads the graph backwards; counterfactual.py runs again
-with culprits mended; result.py makes the JSON. rules.py and redirect.py stand in for a GPU, stand_in/ for kernels.
+How it is built: modes.py meets calls and ops, recorder.py writes a graph (graph.py) of them; boundaries/ meet
+the attention calls; contracts/ says what each kernel demands; provenance.py reads the graph backwards;
+counterfactual.py runs again with culprits mended; result.py makes the JSON. rules.py and redirect.py stand in
+for a GPU, stand_in/ for kernels.
 
 Request
     kind            "factory" | "hf" | "script"

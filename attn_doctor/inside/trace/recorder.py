@@ -1,74 +1,24 @@
 """Record which call, on which line, gives each tensor its dtype, while a model runs.
 
-Two torch modes: one sees every op below autograd and autocast (so autocast's own casts too), the other sees
-every call of a torch function above them, which tells whose line it was, and reaches
-scaled_dot_product_attention before its own dtype check raises. Neither changes a result, unless a remedy was
-asked for (counterfactual.py) or a GPU is being stood in for (redirect.py).
+No result is changed, unless a remedy was asked for (counterfactual.py) or a GPU is being stood in for (redirect.py).
 
-Not here: reading the graph (provenance.py), judging a call (verdict.py).
+Not here: how calls and ops are met (modes.py), reading the graph (provenance.py), judging a call
+(boundaries/attention.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 import torch
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import frames, ops
+from . import frames, modes, ops
 from .graph import PARAMETER, PROJECTED, Call, Event, Leaf, Node, Nodes
-from .places import GPU, NoPlaces
+from .places import NoPlaces
 
 Heal = Tuple[str, int, str, str]
 """File, line, function and torch function whose results are cast back in a counterfactual run."""
-
-
-_is_autocast_enabled = torch._C.is_autocast_enabled
-
-
-def _getters() -> FrozenSet[Any]:
-    found = []
-    for name in (
-        "shape",
-        "dtype",
-        "ndim",
-        "layout",
-        "requires_grad",
-        "is_sparse",
-        "is_quantized",
-        "is_meta",
-        "grad_fn",
-        "is_leaf",
-        "itemsize",
-        "nbytes",
-        "names",
-        "is_mps",
-        "is_xpu",
-    ):
-        getter = getattr(getattr(torch.Tensor, name, None), "__get__", None)
-        if getter is not None:
-            found.append(getter)
-    for name in (
-        "size",
-        "dim",
-        "numel",
-        "stride",
-        "is_contiguous",
-        "is_floating_point",
-        "element_size",
-        "__len__",
-        "is_complex",
-        "data_ptr",
-        "storage_offset",
-        "nelement",
-        "ndimension",
-        "__hash__",
-    ):
-        found.append(getattr(torch.Tensor, name))
-    return frozenset(found)
 
 
 class Recorder:
@@ -113,8 +63,8 @@ class Recorder:
     def __enter__(self) -> Recorder:
         with contextlib.ExitStack() as stack:
             # The function mode goes first: what it calls must still reach the dispatch mode.
-            stack.enter_context(_Functions(self))
-            stack.enter_context((_Ops if "torch._dynamo" in sys.modules else _PlainOps)(self))
+            stack.enter_context(modes.Functions(self))
+            stack.enter_context(modes.ops_mode(self))
             self._stack = stack.pop_all()
         return self
 
@@ -134,8 +84,7 @@ class Recorder:
 
     def autocast_on(self) -> bool:
         """Only above the dispatcher: below it, autocast has switched itself off for the op it is casting."""
-        # The function beneath torch.is_autocast_enabled, which a virtual GPU replaces by a slower one.
-        return _is_autocast_enabled(self.autocast_device)
+        return modes.is_autocast_enabled(self.autocast_device)
 
     def node(self, tensor: torch.Tensor) -> Node:
         """The node of a tensor; a tensor that was not seen before is a leaf."""
@@ -277,95 +226,3 @@ def _flags(kind: ops.Kind, inputs: List[Node]) -> int:
         # An embedding has one float operand, its table; a hidden state begins there.
         return PROJECTED if kind.product and len(inputs) == 1 else PARAMETER
     return PROJECTED if parameters and kind.product else 0
-
-
-def _run_backward(self: Any, args: Any, kwargs: Any) -> Any:
-    """Tensor.backward with the function mode on: custom backward functions call torch functions as well."""
-    names = ("gradient", "retain_graph", "create_graph", "inputs")
-    given = dict(zip(names, args[1:]))
-    given.update({k: v for k, v in kwargs.items() if k in names})
-    return torch.autograd.backward(
-        args[0],
-        given.get("gradient"),
-        given.get("retain_graph"),
-        bool(given.get("create_graph", False)),
-        inputs=given.get("inputs"),
-    )
-
-
-class _Functions(TorchFunctionMode):
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder = recorder
-        self.plain = _getters()
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in self.plain:
-            return func(*args, **kwargs) if kwargs else func(*args)
-        rec = self.recorder
-        if func is torch.Tensor.backward:
-            with self:
-                return _run_backward(self, args, kwargs or {})
-        given_kwargs = kwargs
-        special = rec.special.get(func)
-        if kwargs and special is None and rec.fix_kwargs is not None:
-            kwargs = rec.fix_kwargs(kwargs)
-        before, call, given = rec.func, rec.call, rec.kwargs
-        rec.func, rec.call, rec.kwargs = func, None, kwargs
-        rec.autocast = _is_autocast_enabled(rec.autocast_device)
-        try:
-            if special is not None:
-                out = special(func, args, kwargs or {})
-            elif kwargs:
-                out = func(*args, **kwargs)
-            else:
-                out = func(*args)
-        except Exception as error:
-            if not rec.paused:
-                rec.note_failure(func, args, kwargs, error, frames.caller(1))
-            raise
-        finally:
-            rec.func, rec.call, rec.kwargs = before, call, given
-        if kwargs is not given_kwargs and "device" in kwargs:
-            rec.places.put(out, GPU)
-        if rec.heals and not rec.paused:
-            out = rec.heal(func, out, frames.caller(1))
-        return out
-
-
-class _Ops(TorchDispatchMode):
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder = recorder
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        rec = self.recorder
-        places = rec.places if rec.places.active else None
-        if places is not None:
-            places.check(func, args, kwargs)
-        if rec.paused:
-            out = func(*args, **kwargs) if kwargs else func(*args)
-            if places is not None:
-                places.follow(func, args, kwargs, out, rec.func)
-            return out
-        if rec.strict is not None:
-            rec.strict(func, args)
-        claimed = rec.claims.get(func)
-        if claimed is None and rec.at_op is not None:
-            claimed = rec.at_op(func, None, None)
-        if claimed:
-            out = rec.at_op(func, args, kwargs or {})
-        else:
-            out = func(*args, **kwargs) if kwargs else func(*args)
-        rec.record(func, args, kwargs, out, frames.caller(1))
-        if places is not None:
-            places.follow(func, args, kwargs, out, rec.func)
-        return out
-
-
-class _PlainOps(_Ops):
-    """_Ops without the guard that torch >= 2.7 puts around every dispatch mode: it imports torch._dynamo, which
-    takes longer than most traces, for the sake of code compiled by it. Where that was not imported, none is."""
-
-
-_PlainOps.__torch_dispatch__ = getattr(_Ops.__torch_dispatch__, "__wrapped__", _Ops.__torch_dispatch__)

@@ -6,28 +6,18 @@ Never raises for what the traced code does: that is part of the answer.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
-import traceback
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import torch
 
 from ..virtual_gpu import gpus
-from . import counterfactual, entries, frames, redirect, result
+from . import counterfactual, endings, entries, result
 from .boundaries.attention import Conditions, Record, StopTrace
 from .rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
 from .session import Recording, Session, seeded
 
 SCHEMA = "trace/1"
-
-_NO_VALUES = (
-    "DataDependentOutputException",
-    "DynamicOutputShapeException",
-    "UnsupportedFakeTensorException",
-    "UnsupportedOperatorException",
-    "GuardOnDataDependentSymNode",
-)
 
 
 def pick_rules(request: Dict[str, Any]) -> Rules:
@@ -67,7 +57,7 @@ def trace(
     try:
         rules = pick_rules(request)
         answer.update(_under(rules, request, on_progress, on_launches))
-        if _needs_fake(answer) and rules.name == ON_CPU:
+        if endings.needs_fake(answer) and rules.name == ON_CPU:
             why = answer["error"]["message"]
             answer = dict(
                 _empty(request),
@@ -76,9 +66,9 @@ def trace(
             answer["rules"]["not_simulated"].append(
                 "ran on fake tensors, because this torch's CPU kernels could not run it: " + why
             )
-        elif rules.name == GPU and _lacking(answer):
+        elif rules.name == GPU and endings.lacking(answer):
             answer = _with_stand_ins(answer, rules, request, on_progress, on_launches)
-        elif _needs_values(answer, request) and rules.name == ON_FAKE:
+        elif endings.needs_values(answer, request) and rules.name == ON_FAKE:
             why = answer["error"]["message"]
             small = dict(request, shrink=True)
             again = Rules(ON_CPU, rules.gpu, request.get("scratch"))
@@ -87,42 +77,23 @@ def trace(
                 "ran smaller, on real CPU tensors, because the program asks for values, which fake tensors lack: " + why
             )
     except entries.EntryError as error:
-        answer["error"] = _error(error.kind, error, None)
+        answer["error"] = endings.described(error.kind, error, None)
         answer["outcome"] = "could not run"
     except Exception as error:
         # Ours: what the traced code raises is caught where it runs.
-        answer["error"] = _error("tracer failed", error, None)
+        answer["error"] = endings.described("tracer failed", error, None)
     answer["seconds"] = round(time.perf_counter() - started, 3)
     return answer
-
-
-_LIBRARIES = {
-    "flash_attn_4": r"flash_attn\.cute|FlashAttention4",
-    "flash_attn_3": r"flash_attn_interface|flash_attn_3|FlashAttention3",
-    "flash_attn": r"flash.?attn|FlashAttention",
-    "xformers": r"xformers",
-}
-"""Distribution -> what an error says that is about it; the more particular first."""
-
-
-def _lacking(answer: Dict[str, Any]) -> Optional[str]:
-    """The attention library whose import ended the run, if one did."""
-    error = answer["error"]
-    text = (error["message"] or "") if error is not None else ""
-    # transformers' own refusal comes wrapped.
-    if error is None or not (error["type"] in ("ImportError", "ModuleNotFoundError") or "ImportError: " in text):
-        return None
-    return next((name for name, pattern in _LIBRARIES.items() if re.search(pattern, text)), None)
 
 
 def _with_stand_ins(
     answer: Dict[str, Any], rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any
 ) -> Dict[str, Any]:
     """The same on the GPU with the library stood in for; the first answer where that does not help."""
-    library, said = str(_lacking(answer)), answer["error"]["message"].strip().splitlines()[-1]
+    library, said = str(endings.lacking(answer)), answer["error"]["message"].strip().splitlines()[-1]
     again = Rules(GPU, rules.gpu, request.get("scratch"))
     other = dict(_empty(request), **_under(again, request, on_progress, on_launches, missing=(library,)))
-    if _lacking(other):
+    if endings.lacking(other):
         return answer
     note = "without that the program ends there: {}".format(said[:300])
     other["rules"]["stood_in"] = [*other["rules"]["stood_in"], note]
@@ -167,16 +138,16 @@ def _under(
         try:
             entry = _entry(session, request)
         except entries.EntryError as error:
-            answer.update(rules=rules.as_json(), error=_error(error.kind, error, None))
+            answer.update(rules=rules.as_json(), error=endings.described(error.kind, error, None))
             return answer
         except (Exception, SystemExit) as error:
             kind = "exit" if isinstance(error, SystemExit) else "factory raised"
-            answer.update(rules=rules.as_json(), error=_error(kind, error, None))
+            answer.update(rules=rules.as_json(), error=endings.described(kind, error, None))
             return answer
         answer["entry"]["words"] = entry.words
         run = seeded(entry.run)
         recording = _record(session, entry, run, watcher)
-        while type(recording.error).__name__ in _NO_VALUES and session.other_guess():
+        while type(recording.error).__name__ in endings.NO_VALUES and session.other_guess():
             # It came to a place where values are needed, maybe by a wrong guess on the way.
             recording = _record(session, entry, run, watcher)
         session.tell_guesses()
@@ -313,77 +284,9 @@ def _fill(answer: Dict[str, Any], recording: Recording, rules: Rules) -> None:
     answer["outcome"] = "raised"
     own = next((r for r in recording.records if r.error is error), None)
     failed = recording.recorder.failed
-    answer["error"] = _error(_kind_of(error, own, failed, rules.simulated), error, recording)
+    answer["error"] = endings.described(endings.kind_of(error, own, failed, rules.simulated), error, recording)
     if failed is not None and failed["error"] is error and own is None:
         answer["failure"] = result.failure(failed)
-
-
-_ABOUT_DTYPES = re.compile(r"dtype|scalar type|(input|weight|bias) type|\bHalf\b|BFloat16", re.IGNORECASE)
-
-
-def _kind_of(error: BaseException, own: Optional[Record], failed: Any, simulated: bool) -> str:
-    text = str(error)
-    if own is not None:
-        return "attention call raised"
-    if isinstance(error, SystemExit):
-        return "exit"
-    if isinstance(error, entries.EntryError):
-        return error.kind
-    if isinstance(error, redirect.CannotSimulate) or type(error).__name__ in _NO_VALUES:
-        return "cannot simulate"
-    if (
-        # a GPU that is there says so of an operand's dtype: cdist has no half kernel, and refuses a mixed call that way
-        ("not implemented for" in text and simulated)
-        or "Jiterator is only supported on CUDA" in text
-        or "not compiled with CUDA" in text
-        or "Found no NVIDIA driver" in text
-        or ("not linked with support for cuda" in text)
-        or ("Could not run" in text and "CUDA" in text)
-    ):
-        return "cannot simulate"
-    if "same device" in text or "expected device" in text or "is on cpu" in text:
-        return "wrong device"
-    operands = failed["operands"] if failed is not None and failed["error"] is error else []
-    if len({node.dtype for node, _ in operands}) > 1 and _ABOUT_DTYPES.search(text):
-        return "dtype mismatch"
-    return "model raised"
-
-
-def _needs_fake(answer: Dict[str, Any]) -> bool:
-    error = answer["error"]
-    return error is not None and error["kind"] == "cannot simulate" and "not implemented for" in error["message"]
-
-
-def _needs_values(answer: Dict[str, Any], request: Dict[str, Any]) -> bool:
-    """Whether a config failed on fake tensors for want of values: of one, a small copy with values can be made."""
-    asked = request.get("rules") or "auto"
-    error = answer["error"]
-    return request.get("kind") == "hf" and asked == "auto" and error is not None and error["type"] in _NO_VALUES
-
-
-def _error(kind: str, error: BaseException, recording: Optional[Recording]) -> Dict[str, Any]:
-    text = str(error).strip()
-    if isinstance(error, SystemExit):
-        text = "the program called exit({})".format("" if error.code is None else repr(error.code))
-    lines = traceback.format_exception(type(error), error, error.__traceback__)
-    return {
-        "kind": kind,
-        "type": type(error).__name__,
-        "message": text[:4000],
-        "at": frames.described(frames.raising_site(error)),
-        "words": _words(kind, text, recording),
-        "traceback": "".join(lines)[-6000:] if kind not in ("usage", "exit") else None,
-    }
-
-
-def _words(kind: str, text: str, recording: Optional[Recording]) -> str:
-    if recording is None:
-        return "{}: nothing was traced. {}".format(kind, text.splitlines()[0] if text else "")
-    progress = recording.progress()
-    seen = "{} ops, {} attention calls ({}) before that".format(
-        progress["ops"], progress["attention_calls"], result.worst(recording.records) or "no verdict"
-    )
-    return "{} after {}: {}".format(kind, seen, text.splitlines()[0] if text else "")
 
 
 __all__ = ["SCHEMA", "partial", "pick_rules", "trace"]

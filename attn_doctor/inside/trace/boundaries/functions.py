@@ -1,7 +1,7 @@
 """Attention functions of libraries, wrapped as their modules are imported.
 
 Each library that binds its kernels without torch.library must be met by name: this is the one list of names,
-and it decides only where to look. How dtypes are judged is contracts.py's, and the same for all.
+and it decides only where to look. How dtypes are judged is contracts/'s, and the same for all.
 """
 
 from __future__ import annotations

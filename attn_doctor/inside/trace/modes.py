@@ -1,0 +1,160 @@
+"""The two torch modes that meet what a model does, and tell the recorder.
+
+One sees every op below autograd and autocast (so autocast's own casts too); the other sees every call of a torch
+function above them, which tells whose line it was, and reaches scaled_dot_product_attention before its own dtype
+check raises.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, FrozenSet
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import frames
+from .places import GPU
+
+is_autocast_enabled = torch._C.is_autocast_enabled
+"""The function beneath torch.is_autocast_enabled, which a virtual GPU replaces by a slower one."""
+
+
+def _getters() -> FrozenSet[Any]:
+    found = []
+    for name in (
+        "shape",
+        "dtype",
+        "ndim",
+        "layout",
+        "requires_grad",
+        "is_sparse",
+        "is_quantized",
+        "is_meta",
+        "grad_fn",
+        "is_leaf",
+        "itemsize",
+        "nbytes",
+        "names",
+        "is_mps",
+        "is_xpu",
+    ):
+        getter = getattr(getattr(torch.Tensor, name, None), "__get__", None)
+        if getter is not None:
+            found.append(getter)
+    for name in (
+        "size",
+        "dim",
+        "numel",
+        "stride",
+        "is_contiguous",
+        "is_floating_point",
+        "element_size",
+        "__len__",
+        "is_complex",
+        "data_ptr",
+        "storage_offset",
+        "nelement",
+        "ndimension",
+        "__hash__",
+    ):
+        found.append(getattr(torch.Tensor, name))
+    return frozenset(found)
+
+
+def _run_backward(self: Any, args: Any, kwargs: Any) -> Any:
+    """Tensor.backward with the function mode on: custom backward functions call torch functions as well."""
+    names = ("gradient", "retain_graph", "create_graph", "inputs")
+    given = dict(zip(names, args[1:]))
+    given.update({k: v for k, v in kwargs.items() if k in names})
+    return torch.autograd.backward(
+        args[0],
+        given.get("gradient"),
+        given.get("retain_graph"),
+        bool(given.get("create_graph", False)),
+        inputs=given.get("inputs"),
+    )
+
+
+class Functions(TorchFunctionMode):
+    def __init__(self, recorder: Any) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.plain = _getters()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in self.plain:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        rec = self.recorder
+        if func is torch.Tensor.backward:
+            with self:
+                return _run_backward(self, args, kwargs or {})
+        given_kwargs = kwargs
+        special = rec.special.get(func)
+        if kwargs and special is None and rec.fix_kwargs is not None:
+            kwargs = rec.fix_kwargs(kwargs)
+        before, call, given = rec.func, rec.call, rec.kwargs
+        rec.func, rec.call, rec.kwargs = func, None, kwargs
+        rec.autocast = is_autocast_enabled(rec.autocast_device)
+        try:
+            if special is not None:
+                out = special(func, args, kwargs or {})
+            elif kwargs:
+                out = func(*args, **kwargs)
+            else:
+                out = func(*args)
+        except Exception as error:
+            if not rec.paused:
+                rec.note_failure(func, args, kwargs, error, frames.caller(1))
+            raise
+        finally:
+            rec.func, rec.call, rec.kwargs = before, call, given
+        if kwargs is not given_kwargs and "device" in kwargs:
+            rec.places.put(out, GPU)
+        if rec.heals and not rec.paused:
+            out = rec.heal(func, out, frames.caller(1))
+        return out
+
+
+class _Ops(TorchDispatchMode):
+    def __init__(self, recorder: Any) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        rec = self.recorder
+        places = rec.places if rec.places.active else None
+        if places is not None:
+            places.check(func, args, kwargs)
+        if rec.paused:
+            out = func(*args, **kwargs) if kwargs else func(*args)
+            if places is not None:
+                places.follow(func, args, kwargs, out, rec.func)
+            return out
+        if rec.strict is not None:
+            rec.strict(func, args)
+        claimed = rec.claims.get(func)
+        if claimed is None and rec.at_op is not None:
+            claimed = rec.at_op(func, None, None)
+        if claimed:
+            out = rec.at_op(func, args, kwargs or {})
+        else:
+            out = func(*args, **kwargs) if kwargs else func(*args)
+        rec.record(func, args, kwargs, out, frames.caller(1))
+        if places is not None:
+            places.follow(func, args, kwargs, out, rec.func)
+        return out
+
+
+class _PlainOps(_Ops):
+    """_Ops without the guard that torch >= 2.7 puts around every dispatch mode: it imports torch._dynamo, which
+    takes longer than most traces, for the sake of code compiled by it. Where that was not imported, none is."""
+
+
+_PlainOps.__torch_dispatch__ = getattr(_Ops.__torch_dispatch__, "__wrapped__", _Ops.__torch_dispatch__)
+
+
+def ops_mode(recorder: Any) -> TorchDispatchMode:
+    """The mode for this process, as it is now."""
+    return (_Ops if "torch._dynamo" in sys.modules else _PlainOps)(recorder)
