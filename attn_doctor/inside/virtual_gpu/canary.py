@@ -11,6 +11,8 @@ from . import children, triton_compile, triton_driver
 from .gpus import Gpu, from_request
 
 _IMPORTED = "attn-doctor canary: Triton is imported"
+_CERTAINLY_HANGS = 30.0
+"""Processor seconds: this one kernel takes about two."""
 _SIGNS = (
     "Expected 'i16' but got 'bf16'",
     "'llvm.extractelement' op failed to verify that result type matches vector element type",
@@ -100,13 +102,14 @@ def _told(end: children.Ended, timeout: float) -> Dict[str, Any]:
             told["message"] += "\n" + words
     elif version is None:
         # The trouble came while Triton was imported: nothing is known of the kernel.
-        how = {"killed": f"ended with {end.signal}", "hung": f"did not end within {timeout:g} s"}
+        how = {"killed": f"ended with {end.signal}", "hung": triton_compile.in_time(end, timeout)}
         told["outcome"] = "could_not_look"
         told["message"] = f"importing Triton {how.get(end.how, 'failed')}\n{words}".strip()
     elif end.how == "killed":
         told.update(outcome="aborted", message=words)
     elif end.how == "hung":
-        told.update(outcome="hung", message=f"did not end within {timeout:g} s")
+        outcome = "hung" if end.computed >= _CERTAINLY_HANGS else "could_not_look"
+        told.update(outcome=outcome, message=triton_compile.in_time(end, timeout))
     else:
         told.update(outcome="could_not_look", message=words)
     told["bf16_becomes_i16"] = told["outcome"] in ("refused", "aborted") and any(

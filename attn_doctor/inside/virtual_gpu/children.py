@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import faulthandler
+import glob
 import json
 import os
 import resource
@@ -38,6 +39,9 @@ class Ended:
     output: str = ""
     """The last of what it wrote to stdout and stderr, C++ code included."""
     seconds: float = 0.0
+    computed: float = 0.0
+    """Processor seconds of the job and of what it started, where it had to be ended: on a busy machine, or while it
+    waits for something, these are fewer than `seconds`."""
 
 
 @dataclasses.dataclass
@@ -176,10 +180,11 @@ def _look(child: _Running, timeout: float, late: bool) -> Optional[Ended]:
     if pid == 0:
         if seconds < timeout and not late:
             return None
+        computed = _computed(child.pid)
         _kill(child)
         # Ended early because all the time was used up: that says nothing of this job.
         how = "hung" if seconds >= timeout else "stopped"
-        return Ended(how=how, output=_read(child)[1], seconds=seconds)
+        return Ended(how=how, output=_read(child)[1], seconds=seconds, computed=computed)
     answer, output = _read(child)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -191,6 +196,20 @@ def _look(child: _Running, timeout: float, late: bool) -> Optional[Ended]:
     if answer is None:
         return Ended(how="failed", output=output, seconds=seconds)
     return Ended(how="answered", answer=answer, output=output, seconds=seconds)
+
+
+def _computed(group: int) -> float:
+    """Processor seconds of a process group, and of what it has waited for. Linux only; elsewhere 0."""
+    ticks = 0
+    for stat in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(stat, encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()  # from the third on, which is the state
+            if int(fields[2]) == group:
+                ticks += sum(int(field) for field in fields[11:15])
+        except (OSError, ValueError, IndexError):
+            continue  # it ended meanwhile
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _kill(child: _Running) -> None:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from attn_doctor.inside.virtual_gpu import children
+from attn_doctor.inside.virtual_gpu import children, triton_compile, triton_record
 
 
 def run(tmp_path, *jobs, timeout=20.0, **options):
@@ -93,6 +93,18 @@ def test_a_busy_hang_is_ended_too(tmp_path):
     assert run(tmp_path, spin, timeout=1.0)[0].how == "hung"
 
 
+def test_what_it_computed_tells_a_wait_from_a_loop(tmp_path):
+    """Of a job that had to be ended, its processor time and that of what it started."""
+
+    def spins():
+        subprocess.run([sys.executable, "-c", "while True: pass"], check=False)
+
+    waits, works = run(tmp_path, lambda: time.sleep(60), spins, timeout=3.0, at_once=2)
+
+    assert (waits.how, works.how) == ("hung", "hung")
+    assert waits.computed < 0.2 < works.computed
+
+
 def test_an_exception_is_a_failure_with_its_traceback(tmp_path):
     """A job that raises gives no answer; what it said is kept."""
 
@@ -142,3 +154,13 @@ def test_children_say_nothing_to_the_parent(tmp_path, capfd):
     run(tmp_path, lambda: print("python") or (os.write(1, b"below") and {}))
 
     assert capfd.readouterr() == ("mine\n", "")
+
+
+@pytest.mark.parametrize(("computed", "outcome"), [(0.0, "could not look"), (59.0, "could not look"), (130.0, "hung")])
+def test_only_processor_time_makes_a_hang(computed, outcome):
+    """On a busy machine a sound kernel takes any time on the clock."""
+    end = children.Ended(how="hung", seconds=200.0, computed=computed)
+    verdict = triton_compile._judge(None, triton_record.Configuration((), {}), end, 200.0)
+
+    assert verdict.outcome == outcome
+    assert f"computed for {computed:.0f} s" in verdict.message

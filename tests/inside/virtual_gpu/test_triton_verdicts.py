@@ -109,7 +109,7 @@ def test_one_configuration_that_fits_is_enough(bench):
 def test_a_kernel_that_compiles_for_minutes_costs_one_timeout(triton, tmp_path):
     """A compilation that does not end is ended at its timeout, and the kernels after it are judged.
 
-    The dot really takes Triton more than half a minute for 7.5, where tensor cores are emulated.
+    The dot really takes Triton more than half a minute for 7.5, where tensor cores are emulated: slow is no hang.
     """
     script = (
         KERNELS
@@ -124,8 +124,8 @@ answer(verdicts([gpu("7.5")], timeout=4.0))
     started = time.monotonic()
     slow, quick = triton.run(tmp_path, script)
 
-    assert (slow["outcome"], quick["outcome"]) == ("hung", "compiles")
-    assert slow["message"] == "did not end within 4 s"
+    assert (slow["outcome"], quick["outcome"]) == ("could not look", "compiles")
+    assert slow["message"].startswith("did not end within 4 s, of which it computed for ")
     assert time.monotonic() - started < 25
 
 
