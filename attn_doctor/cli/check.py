@@ -17,6 +17,7 @@ from attn_doctor.cli import started
 from attn_doctor.cli.delivery import CheckFormat, Delivery
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.node_side import examined_once
+from attn_doctor.cli.options import Assume, FailOn, Json, Only, Recipes, Skip, Strict, Timeout
 from attn_doctor.cli.shared import as_if, each, examined, identify, names, progress
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
@@ -96,36 +97,22 @@ def check(
         str | None,
         typer.Option(metavar="NAME|sm_XY", help="Judge as if this GPU were in the node: h100, a100, rtx4090, sm_90…"),
     ] = None,
-    assumption: Annotated[
-        list[str] | None,
-        typer.Option("--assume", metavar="FACT=VALUE", help="Judge as if this fact were so. Repeatable."),
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Judge only this recipe or library. Repeatable.")
-    ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Leave this recipe or library out. Repeatable.")
-    ] = None,
-    recipes: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DIR", help="Another folder of recipes to judge by as well. Repeatable."),
-    ] = None,
+    assumption: Assume = None,
+    only: Only = None,
+    skip: Skip = None,
+    recipes: Recipes = None,
     accept_file: Annotated[
         Path | None,
         typer.Option("--accept", metavar="FILE", help="Known findings: shown as accepted, no longer gating."),
     ] = None,
-    fail_on: Annotated[
-        Severity, typer.Option(help="Exit with 1 when something at least this bad is found.")
-    ] = Severity.ERROR,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 when a question stays open.")] = False,
-    timeout: Annotated[
-        float, typer.Option(min=1.0, max=86400.0, metavar="SECONDS", help="Limit for each import and each sample.")
-    ] = 60.0,
+    fail_on: FailOn = Severity.ERROR,
+    strict: Strict = False,
+    timeout: Timeout = 60.0,
     format_: Annotated[
         CheckFormat | None,
         typer.Option("--format", help="How the report is written; text, unless --output names a folder."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    json_: Json = False,
     output: Annotated[
         str | None,
         typer.Option(

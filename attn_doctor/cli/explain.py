@@ -13,6 +13,7 @@ import typer
 from attn_doctor import __version__
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.options import Assume, FailOn, HowWritten, Json, Only, OutputFile, Recipes, Skip, Strict
 from attn_doctor.cli.shared import Format, each, examined, names, progress, write_report
 from attn_doctor.cookbook import shelf
 from attn_doctor.cookbook.gpus import named_gpu
@@ -57,26 +58,15 @@ def explain(
     gpu: Annotated[
         str | None, typer.Option(metavar="NAME|sm_XY", help="Judge as if the log came from this GPU.")
     ] = None,
-    assumption: Annotated[
-        list[str] | None,
-        typer.Option("--assume", metavar="FACT=VALUE", help="Judge as if this fact were so. Repeatable."),
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Look only for this recipe or library. Repeatable.")
-    ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Leave this recipe or library out. Repeatable.")
-    ] = None,
-    recipes: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="Another folder of recipes as well. Repeatable.")
-    ] = None,
-    fail_on: Annotated[
-        Severity, typer.Option(help="Exit with 1 when something at least this bad is found.")
-    ] = Severity.ERROR,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 when a question stays open.")] = False,
-    format_: Annotated[Format, typer.Option("--format", help="How the report is written.")] = Format.TEXT,
-    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there.")] = None,
+    assumption: Assume = None,
+    only: Only = None,
+    skip: Skip = None,
+    recipes: Recipes = None,
+    fail_on: FailOn = Severity.ERROR,
+    strict: Strict = False,
+    format_: HowWritten = Format.TEXT,
+    json_: Json = False,
+    output: OutputFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All evidence, and what was looked for.")] = False,
 ) -> int:
     """Explain the errors in logs: what it is, why, how sure, and what cures it.

@@ -14,12 +14,14 @@ from attn_doctor.cli import fix_run, started
 from attn_doctor.cli.fix_ask import agreed, check_unused, show
 from attn_doctor.cli.fix_session import Session, WhichInstaller, trace_request
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.options import Assume, LockWait, Recipes, Skip, Timeout
 from attn_doctor.cli.shared import each, names, place, progress
+from attn_doctor.cli.undo import known_homes
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import installers, make, wheel_file
+from attn_doctor.fix import installers, journal, make, wheel_file
 from attn_doctor.fix.allowed import check_plan, project_of
 from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.choose import Policy
@@ -35,6 +37,8 @@ from attn_doctor.report import exit_status
 from attn_doctor.report.exit_status import Status
 from attn_doctor.wire import plan_v1
 
+#: How often somebody else may change the environment between the plan and the lock.
+_OVERTAKEN = 2
 _UNSAFE = "--unsafe-fixes lets unsafe steps be taken; --dry-run shows the plan alone."
 
 
@@ -52,22 +56,16 @@ def fix(
     gpu: Annotated[
         str | None, typer.Option(metavar="NAME|sm_XY", help="Judge as if this GPU were in the node.")
     ] = None,
-    assumption: Annotated[
-        list[str] | None, typer.Option("--assume", metavar="FACT=VALUE", help="Judge as if this fact were so.")
-    ] = None,
+    assumption: Assume = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Mend only this finding or library. Repeatable.")
     ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Leave this recipe or library out. Repeatable.")
-    ] = None,
+    skip: Skip = None,
     remedy: Annotated[
         list[str] | None,
         typer.Option(metavar="FINDING=REMEDY", help="Take this remedy for that finding. Repeatable."),
     ] = None,
-    recipes: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="Another folder of recipes. Repeatable.")
-    ] = None,
+    recipes: Recipes = None,
     accept_file: Annotated[
         Path | None, typer.Option("--accept", metavar="FILE", help="Known findings: they are left as they are.")
     ] = None,
@@ -78,9 +76,7 @@ def fix(
     autocast: Annotated[
         str | None, typer.Option(metavar="DTYPE", help="With --trace: run inside torch.autocast of this dtype.")
     ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=1.0, max=86400.0, metavar="SECONDS", help="Limit for each import and each sample.")
-    ] = 60.0,
+    timeout: Timeout = 60.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the plan's steps without asking.")] = False,
     unsafe: Annotated[
         bool, typer.Option("--unsafe-fixes", help="Plan steps that change packages, precision or behaviour, too.")
@@ -121,9 +117,7 @@ def fix(
     even_if_used: Annotated[
         bool, typer.Option("--even-if-used", help="Change packages under programs that run from the environment.")
     ] = False,
-    wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait for another run that holds the lock.")
-    ] = 0.0,
+    wait: LockWait = 0.0,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the recipe behind each step.")] = False,
 ) -> int:
     """Cure what `check` finds: plan, show, ask, change, prove it by examining again, or put every byte back.
@@ -138,9 +132,9 @@ def fix(
     chosen = tuple(_pair(one) for one in each(remedy))
     assume(FactSet(), each(assumption))
     if save_plan is not None:
-        check_output(save_plan)
+        check_output(save_plan, flag="--save-plan")
     named = named_gpu(gpu) if gpu is not None else None
-    policy = Policy(unsafe=unsafe, only=mended, remedies=chosen)
+    asked_policy = Policy(unsafe=unsafe, only=mended, remedies=chosen)
     saved = None if plan_file is None else _saved(plan_file)
     if not (yes or dry_run or save_plan or resume) and not sys.stdin.isatty():
         raise BadInput(
@@ -148,83 +142,98 @@ def fix(
             about="attn-doctor fix",
             hint="--yes takes the plan's safe steps without asking; --dry-run shows it.",
         )
-    with scratch() as folder, progress() as say:
-        target = examine_target(
-            python if saved is None else saved.python, as_module=started.as_module, folder=folder, timeout=timeout
-        )
-        session = Session(
-            target=target,
-            folder=folder,
-            recipes=picked,
-            acceptances=accepted.read(accept_file) if accept_file else (),
-            configs=each(config) if saved is None else tuple(Path(one) for one in saved.configs),
-            gpu=named,
-            assumptions=each(assumption),
-            quick=quick,
-            timeout=timeout,
-            sources=installers.Sources(
-                index_url=index_url,
-                no_index=no_index,
-                find_links=tuple(place(one) for one in each(find_links)),
-                torch_backend=torch_backend or "",
-            ),
-            installer=installer,
-            stash=not no_stash,
-            wheels=tuple(_wheel(one, target) for one in each(wheel)),
-            traced=None if trace is None else trace_request(trace, autocast, named),
-        )
-        if resume:
-            return fix_run.resume(session, say, wait=wait)
-        policy = replace(policy, wheels=tuple((one.package, one.version) for one in session.wheels))
-        facts = session.look("before", say)
-        before = session.judged(facts)
-        if saved is not None:
-            plan = saved
-            try:
-                check_plan(plan, prefix=target.prefix, here=Path.cwd(), stash=not no_stash)
-            except Refused as error:
-                raise Stale(str(error), about=f"--plan {plan_file}", hint="Make a new plan, here.") from None
-            fix_run.check_ground(plan, facts)
-        else:
-            say("planning")
-            here = project_of(Path.cwd().resolve() / "file")
-            plan = make.make(
-                before,
-                facts,
-                picked,
-                policy,
-                doctor_version=__version__,
-                python=target.python,
-                prefix=target.prefix,
-                configs=session.configs,
-                resolve=session.resolve(facts, before),
-                projects=(here,) if trace is not None else (),
-                here=here,
-                sealed=target.externally_managed,
+
+    def planned_and_done() -> int:
+        with scratch() as folder, progress() as say:
+            target = examine_target(
+                python if saved is None else saved.python, as_module=started.as_module, folder=folder, timeout=timeout
             )
-    # The spinner is gone: from here on a person reads and answers.
-    show(plan, target, verbose=verbose)
-    for one in session.wheels:
-        if not any(isinstance(step.change, Install) and str(one.path) in step.change.wheels for step in plan.steps):
-            print(f"{one.path.name}: no step takes it. --find-links offers wheels to every cure.")  # noqa: T201
-    if save_plan is not None:
-        replace_file(save_plan, plan_v1.dumps(plan))
-        print(f"The plan is in {save_plan}. Nothing was changed.")  # noqa: T201
-    if dry_run or save_plan is not None:
-        return exit_status.of(before, fail_on=Severity.ERROR, strict=False)
-    if not plan.steps:
-        return fix_run.left_status(plan)
-    unsafe_steps = [step for step in plan.steps if step.safety is not Safety.SAFE]
-    if unsafe_steps and not unsafe:
-        print(f"The plan holds unsafe steps. {_UNSAFE}")  # noqa: T201
-        return Status.FOUND
-    if any(isinstance(step.change, Install) for step in plan.steps):
-        check_unused(target, ask=not yes, allowed=even_if_used)
-    if not yes and not agreed(len(plan.steps)):
-        print("Nothing was changed.")  # noqa: T201
-        return Status.FOUND
-    with scratch() as again, progress() as say:
-        return fix_run.carry_out(replace(session, folder=again), plan, before, say, wait=wait)
+            session = Session(
+                target=target,
+                folder=folder,
+                recipes=picked,
+                acceptances=accepted.read(accept_file) if accept_file else (),
+                configs=each(config) if saved is None else tuple(Path(one) for one in saved.configs),
+                gpu=named,
+                assumptions=each(assumption),
+                quick=quick,
+                timeout=timeout,
+                sources=installers.Sources(
+                    index_url=index_url,
+                    no_index=no_index,
+                    find_links=tuple(place(one) for one in each(find_links)),
+                    torch_backend=torch_backend or "",
+                ),
+                installer=installer,
+                stash=not no_stash,
+                wheels=tuple(_wheel(one, target) for one in each(wheel)),
+                traced=None if trace is None else trace_request(trace, autocast, named),
+            )
+            if resume:
+                return fix_run.resume(session, say, wait=wait)
+            homes = () if dry_run or save_plan else known_homes(target, session.configs)
+            journal.let_finish(homes, wait=wait)
+            known_runs = journal.names(homes)
+            policy = replace(asked_policy, wheels=tuple((one.package, one.version) for one in session.wheels))
+            facts = session.look("before", say)
+            before = session.judged(facts)
+            if saved is not None:
+                plan = saved
+                try:
+                    check_plan(plan, prefix=target.prefix, here=Path.cwd(), stash=not no_stash)
+                except Refused as error:
+                    raise Stale(str(error), about=f"--plan {plan_file}", hint="Make a new plan, here.") from None
+                fix_run.check_ground(plan, facts)
+            else:
+                say("planning")
+                here = project_of(Path.cwd().resolve() / "file")
+                plan = make.make(
+                    before,
+                    facts,
+                    picked,
+                    policy,
+                    doctor_version=__version__,
+                    python=target.python,
+                    prefix=target.prefix,
+                    configs=session.configs,
+                    resolve=session.resolve(facts, before),
+                    projects=(here,) if trace is not None else (),
+                    here=here,
+                    sealed=target.externally_managed,
+                )
+        if journal.names(homes) != known_runs:
+            # What was looked at may have been half changed.
+            raise fix_run.Overtaken("another run began meanwhile", about=str(target.prefix))
+        # The spinner is gone: from here on a person reads and answers.
+        show(plan, target, verbose=verbose)
+        for one in session.wheels:
+            if not any(isinstance(step.change, Install) and str(one.path) in step.change.wheels for step in plan.steps):
+                print(f"{one.path.name}: no step takes it. --find-links offers wheels to every cure.")  # noqa: T201
+        if save_plan is not None:
+            replace_file(save_plan, plan_v1.dumps(plan))
+            print(f"The plan is in {save_plan}. Nothing was changed.")  # noqa: T201
+        if dry_run or save_plan is not None:
+            return exit_status.of(before, fail_on=Severity.ERROR, strict=False)
+        if not plan.steps:
+            return fix_run.left_status(plan)
+        unsafe_steps = [step for step in plan.steps if step.safety is not Safety.SAFE]
+        if unsafe_steps and not unsafe:
+            print(f"The plan holds unsafe steps. {_UNSAFE}")  # noqa: T201
+            return Status.FOUND
+        if any(isinstance(step.change, Install) for step in plan.steps):
+            check_unused(target, ask=not yes, allowed=even_if_used)
+        if not yes and not agreed(len(plan.steps)):
+            print("Nothing was changed.")  # noqa: T201
+            return Status.FOUND
+        with scratch() as again, progress() as say:
+            return fix_run.carry_out(replace(session, folder=again), plan, before, say, wait=wait)
+
+    for _ in range(_OVERTAKEN if saved is None else 0):
+        try:
+            return planned_and_done()
+        except fix_run.Overtaken as error:
+            print(f"Another run was quicker: {error.what}. Planning anew.")  # noqa: T201
+    return planned_and_done()
 
 
 def _saved(file: Path) -> Plan:

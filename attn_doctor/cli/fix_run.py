@@ -10,7 +10,8 @@ from attn_doctor.cli.fix_session import Session, again, installer_of
 from attn_doctor.fix import carry_out as carrying
 from attn_doctor.fix import journal
 from attn_doctor.fix.actions import packages
-from attn_doctor.fix.apply import Stale, check_files
+from attn_doctor.fix.apply import Installing, Stale, check_files
+from attn_doctor.fix.journal import Run
 from attn_doctor.fix.resume import interrupted, resumed_steps
 from attn_doctor.fix.verify import changed_grounds
 from attn_doctor.model.facts import FactSet
@@ -20,28 +21,32 @@ from attn_doctor.report.exit_status import Status
 from attn_doctor.wire import plan_v1
 
 
+class Overtaken(Stale):
+    """The plan was right when it was made. Nothing was changed: another plan can be made."""
+
+
 def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Callable[[str], None], *, wait: float) -> int:
-    """Carries an agreed plan out; gives the exit status."""
+    """Carries an agreed plan out; gives the exit status.
+
+    Raises Overtaken where somebody was quicker.
+    """
     home, homes = _homes(plan)
     with journal.held(homes, wait=wait):
         _no_other_run(homes)
         # Again under the lock: somebody may have been quicker between the question and the answer.
         facts = session.look("locked", lambda _: None)
-        check_ground(plan, facts)
-        check_files(plan)
+        try:
+            check_ground(plan, facts)
+            check_files(plan)
+        except Stale as error:
+            raise Overtaken(error.what, about=error.about, hint=error.hint) from None
         say("changing")
         outcome = carrying.carry_out(
             plan,
             plan_v1.dumps(plan),
             home=home,
             before=before,
-            install=lambda change, run, number: packages.apply(
-                change,
-                run,
-                number,
-                installer=installer_of(session, change),
-                judge=session.judge_fetched(facts, session.judged(facts)),
-            ),
+            install=_installing(session, facts),
             examine=lambda: again(session, say),
             reinstall=session.reinstall,
         )
@@ -69,18 +74,25 @@ def resume(session: Session, say: Callable[[str], None], *, wait: float) -> int:
             plan,
             run,
             before=before,
-            install=lambda change, of, number: packages.apply(
-                change,
-                of,
-                number,
-                installer=installer_of(going, change),
-                judge=going.judge_fetched(facts, going.judged(facts)),
-            ),
+            install=_installing(going, facts),
             examine=lambda: again(going, say),
             done=done,
             reinstall=going.reinstall,
         )
     return _told(outcome, plan)
+
+
+def _installing(session: Session, facts: FactSet) -> Installing:
+    def install(change: Install, run: Run, number: int) -> None:
+        packages.apply(
+            change,
+            run,
+            number,
+            installer=installer_of(session, change),
+            judge=session.judge_fetched(facts, session.judged(facts)),
+        )
+
+    return install
 
 
 def check_ground(plan: Plan, facts: FactSet) -> None:

@@ -12,6 +12,7 @@ import typer
 from attn_doctor import __version__
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.options import FailOn, HowWritten, Json, Only, OutputFile, Recipes, Skip
 from attn_doctor.cli.shared import Format, as_if, each, examined, names, progress, write_report
 from attn_doctor.cookbook import shelf
 from attn_doctor.cookbook.gpus import named_gpu
@@ -77,18 +78,16 @@ def trace(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="With --hf: run the code that lies beside the config.")
     ] = False,
-    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Judge only this recipe or library.")] = None,
-    skip: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Leave this recipe or library out.")] = None,
-    recipes: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="Another folder of recipes.")] = None,
-    fail_on: Annotated[
-        Severity, typer.Option(help="Exit with 1 when something at least this bad is found.")
-    ] = Severity.ERROR,
+    only: Only = None,
+    skip: Skip = None,
+    recipes: Recipes = None,
+    fail_on: FailOn = Severity.ERROR,
     timeout: Annotated[
         float, typer.Option(min=1.0, max=86400.0, metavar="SECONDS", help="Limit for the whole traced run.")
     ] = 300.0,
-    format_: Annotated[Format, typer.Option("--format", help="How the report is written.")] = Format.TEXT,
-    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there.")] = None,
+    format_: HowWritten = Format.TEXT,
+    json_: Json = False,
+    output: OutputFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every call and every fact.")] = False,
 ) -> int:
     """Run a model once and show which op, at which line, changed the dtype of q, k or v.

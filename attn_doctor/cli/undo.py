@@ -11,6 +11,7 @@ import typer
 
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.options import LockWait
 from attn_doctor.cli.shared import each, place
 from attn_doctor.errors import BadInput
 from attn_doctor.fix import find_installer, installers, journal
@@ -43,9 +44,7 @@ def undo(
     no_index: Annotated[
         bool, typer.Option("--no-index", help="After --no-stash: only what --find-links names.")
     ] = False,
-    wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait for another run that holds the lock.")
-    ] = 0.0,
+    wait: LockWait = 0.0,
 ) -> int:
     """Put back every byte that a run of `fix` changed. Looks in the environment and in the current project.
 

@@ -14,20 +14,32 @@ class InUse(AttnDoctorError):
 
 
 def using(target: Target) -> tuple[str, ...]:
-    """`process 123: python train.py` for each, our own and those that started us apart.
+    """`process 123: python train.py` for each, our own and those that started us apart, and other runs of `fix`.
 
     Only processes that this user may look at; nothing is seen of other nodes.
     """
     site = os.path.realpath(str(target.told["purelib"])) + "/"
-    own = _ancestors()
+    own = set(_line(os.getpid()))
     found = []
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
         if int(folder.name) in own:
             continue
-        words = _read(folder / "cmdline").split("\0")
-        if _from(words[0], target) or site in _read(folder / "maps"):
+        words = _words(folder)
+        # A run of `fix` and what it started, an installer: it has the lock, or waits for it as we shall. One that
+        # outlived its run is a stranger.
+        if (_from(words[0], target) or site in _read(folder / "maps")) and not any(
+            _is_fix(_words(Path(f"/proc/{one}"))) for one in _line(int(folder.name))
+        ):
             found.append(f"process {folder.name}: {' '.join(words).strip()[:100]}")
     return tuple(found)
+
+
+def _is_fix(words: list[str]) -> bool:
+    """`python -m attn_doctor fix`, or the console script, which a Python is started with as well."""
+    for number, word in enumerate(words[:4]):
+        if word == "attn_doctor" or Path(word).name == "attn-doctor":
+            return next((one for one in words[number + 1 :] if not one.startswith("-")), "") in ("fix", "undo")
+    return False
 
 
 def _from(program: str, target: Target) -> bool:
@@ -35,16 +47,19 @@ def _from(program: str, target: Target) -> bool:
     return program.startswith("/") and Path(program).parent == target.python.parent
 
 
-def _ancestors() -> set[int]:
-    found = {os.getpid()}
-    now = os.getpid()
-    while now > 1:
-        status = _read(Path(f"/proc/{now}/stat")).rpartition(")")[2].split()
+def _line(process: int) -> list[int]:
+    """The process, the one that started it, and so on."""
+    found = [process]
+    while found[-1] > 1:
+        status = _read(Path(f"/proc/{found[-1]}/stat")).rpartition(")")[2].split()
         if len(status) < 2 or not status[1].isdigit():
             break
-        now = int(status[1])
-        found.add(now)
+        found.append(int(status[1]))
     return found
+
+
+def _words(folder: Path) -> list[str]:
+    return _read(folder / "cmdline").split("\0")
 
 
 def _read(file: Path) -> str:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import AttnDoctorError
+from attn_doctor.machine import lock
 from attn_doctor.machine.atomic import put, sync_folder
-from attn_doctor.machine.lock import locked
 
 FOLDER = ".attn-doctor"
 
@@ -159,10 +159,24 @@ def held(homes: tuple[Path, ...], *, wait: float = 0.0) -> Iterator[None]:
                 ignore = folder / ".gitignore"
                 if not ignore.exists():
                     ignore.write_text("*\n")  # a journal is no part of anybody's project
-                stack.enter_context(locked(folder, wait=wait))
+                stack.enter_context(lock.locked(folder, wait=wait))
             except OSError as error:
                 raise _unusable(home, error) from None
         yield
+
+
+def let_finish(homes: tuple[Path, ...], *, wait: float = 0.0) -> None:
+    """Waits until no run is under way in any home: what is looked at meanwhile is half changed.
+
+    Raises Held.
+    """
+    for home in sorted(set(homes)):
+        lock.let_finish(home / FOLDER, wait=wait)
+
+
+def names(homes: tuple[Path, ...]) -> frozenset[str]:
+    """Of every run of these homes, whatever became of it."""
+    return frozenset(run.id for home in homes for run in runs(home))
 
 
 def _unusable(home: Path, error: OSError) -> JournalUnusable:

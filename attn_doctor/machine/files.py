@@ -11,15 +11,21 @@ from attn_doctor.errors import BadInput
 
 
 def check_output(file: Path, *, flag: str = "--output") -> None:
-    """Raises BadInput when a report could not be written there, before anything is examined for it."""
+    """Raises BadInput when a report could not be written there, before anything is examined for it.
+
+    The folder of a file is never made: a misspelled path would swallow the report. A named folder is (`check_folder`).
+    """
     hint = "Name a file in a folder that can be written."
     if file.is_dir():
         raise BadInput("that is a folder, not a file", about=f"{flag} {file}", hint=hint)
     file = file.resolve()
     if file.exists() and not file.is_file():
         return
-    if not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise BadInput("the folder is not there or cannot be written", about=f"{flag} {file}", hint=hint)
+    if not file.parent.is_dir():
+        hint = f"Make the folder {file.parent} first, or name a file in another one."
+        raise BadInput("there is no such folder", about=f"{flag} {file}", hint=hint)
+    if not os.access(file.parent, os.W_OK):
+        raise BadInput("the folder cannot be written", about=f"{flag} {file}", hint=hint)
 
 
 def check_folder(folder: Path, *, make: bool, flag: str) -> None:

@@ -43,12 +43,28 @@ def locked(folder: Path, *, wait: float = 0.0) -> Iterator[None]:
         os.close(handle)
 
 
-def _take(handle: int, file: Path, wait: float) -> None:
+def let_finish(folder: Path, *, wait: float = 0.0) -> None:
+    """Waits, `wait` seconds at most, until nobody holds `folder`/lock. Writes nothing.
+
+    Raises Held.
+    """
+    file = folder / "lock"
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # there is none, or it is no business of ours
+    try:
+        _take(handle, file, wait, how=fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, file: Path, wait: float, *, how: int = fcntl.LOCK_EX) -> None:
     until = time.monotonic() + wait
     while True:
         try:
             # lockf, not flock: on NFS only byte-range locks reach other nodes on every kernel.
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(handle, how | fcntl.LOCK_NB)
             return
         except (BlockingIOError, PermissionError):
             if time.monotonic() >= until:

@@ -16,6 +16,7 @@ import time
 import venv
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -401,6 +402,18 @@ class TestPackages:
 
         assert (status, allowed) == (3, 0)
         assert f"process {running.pid}" in told
+
+    def test_two_at_once(self, doctor: Doctor, patient: Environment, wheels: Path, installer: str) -> None:
+        """One changes it; the other waits, looks again and has nothing to change; neither is in the way."""
+        arguments = ("--yes", "--unsafe-fixes", "--only", ROTARY, "--wait", "120", "--installer", installer)
+        with ThreadPoolExecutor() as both:
+            ends = [both.submit(self.fix, doctor, patient, wheels, *arguments) for _ in range(2)]
+        (one, said, told), (other, also_said, also_told) = (end.result() for end in ends)
+
+        assert (one, other) == (0, 0), told + also_told
+        assert sorted("Cured, seen by examining again" in words for words in (said, also_said)) == [False, True]
+        assert "Nothing to change" in said + also_said
+        assert len(list((patient.folder / ".attn-doctor/runs").iterdir())) == 1
 
     def test_an_installer_that_finds_nothing(self, doctor: Doctor, patient: Environment, tmp_path: Path) -> None:
         """Its own last words are the reason why the finding is left."""

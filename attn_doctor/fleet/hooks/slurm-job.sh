@@ -63,7 +63,7 @@ echo "== the shared environment, once, from $(hostname)"
 for _ in 1 2 3 4 5 6; do
   "${doctor[@]}" fix --python "$environment" --yes --wait 1800 "${reviewed[@]}"
   mended=$?
-  # 3: another job's installer runs from the environment, or that job was quicker and this plan is stale.
+  # 3: a program runs from the environment, another job holds it for longer, or was quicker than a saved plan.
   [ "$mended" -eq 3 ] || break
   echo "== not now; once more in a while"
   sleep "${ATTN_DOCTOR_PAUSE:-20}"
