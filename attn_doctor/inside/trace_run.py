@@ -20,6 +20,7 @@ import time
 from typing import Any, Dict
 
 from . import answers as _answers
+from . import trace
 
 
 def main(request: Dict[str, Any], answers: str) -> None:
@@ -73,25 +74,12 @@ def _compiled(launches: Any, request: Dict[str, Any]) -> Any:
 
 def _unusable(kind: str, error: BaseException) -> Dict[str, Any]:
     text = "this interpreter cannot trace: {}: {}".format(type(error).__name__, error)
-    return {
-        "schema": "trace/1",
-        "outcome": "could not run",
-        "verdict": None,
-        "entry": None,
-        "rules": None,
-        "attention": [],
-        "promotions": [],
-        "counterfactual": None,
-        "failure": None,
-        "launches": [],
-        "progress": None,
-        "seconds": None,
-        "error": {
-            "kind": kind,
-            "type": type(error).__name__,
-            "message": text,
-            "at": None,
-            "words": text,
-            "traceback": None,
-        },
+    told = {
+        "kind": kind,
+        "type": type(error).__name__,
+        "message": text,
+        "at": None,
+        "words": text,
+        "traceback": None,
     }
+    return dict(trace.unanswered(), error=told)

@@ -193,6 +193,15 @@ def _told(choice: Choice, completed: Completed, answers: Path) -> dict[str, Any]
     return told
 
 
+def read_answer(file: Path) -> dict[str, Any] | None:
+    """What a script of inside/ wrote; None where it wrote nothing, or no object."""
+    try:
+        value = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def _start_inside(
     python: Path,
     task: str,

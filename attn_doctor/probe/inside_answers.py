@@ -5,7 +5,6 @@ An answer that is missing tells something too: a torch that crashes or hangs on 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.machine.process import Completed, Running, signal_name
-from attn_doctor.machine.target import Target
+from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe import library_samples
 from attn_doctor.probe.noting import Notes
@@ -120,11 +119,7 @@ class Examination:
         return len({(one.get("name"), one.get("compute_capability")) for one in devices})
 
     def _answer(self, name: str) -> dict[str, Any] | None:
-        try:
-            value = json.loads((self._answers / f"{name}.json").read_text())
-        except (OSError, ValueError):
-            return None
-        return value if isinstance(value, dict) else None
+        return read_answer(self._answers / f"{name}.json")
 
     def _note_torch(self, notes: Notes, completed: Completed) -> None:
         how = "import torch in a child of its own"

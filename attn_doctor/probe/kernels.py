@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.machine.process import Completed
-from attn_doctor.machine.target import Target
+from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.probe import compiled_kernels
 from attn_doctor.probe.gpu_state import GpuStates
 
@@ -95,7 +95,7 @@ def run(
 
 
 def _progress(answers: Path) -> tuple[int, int, str]:
-    plan = _read(answers / "plan.json") or {}
+    plan = read_answer(answers / "plan.json") or {}
     compiling = [line["begun"] for line in _lines(answers / "compiled.jsonl") if "begun" in line]
     if compiling:
         return len(compiling) - 1, len(plan["to_compile"]["backends"]), f" compiled ({compiling[-1]})"
@@ -112,7 +112,7 @@ def _progress(answers: Path) -> tuple[int, int, str]:
 
 def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[str, Any]) -> dict[str, Any]:
     """One answer of all that lies in the folder."""
-    plan = _read(answers / "plan.json")
+    plan = read_answer(answers / "plan.json")
     answer: dict[str, Any] = {
         "format": FORMAT,
         "mode": asked.mode,
@@ -144,7 +144,7 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
         compiled = compiled_kernels.collate(plan, _lines(answers / "compiled.jsonl"), completed.ended())
         return answer if compiled is None else {**answer, "compiled": compiled}
     plans: dict[str, Any] = plan["plans"]
-    told = {str(one["index"]): one for one in (_read(answers / "gpus.json") or {}).get("gpus", [])}
+    told = {str(one["index"]): one for one in (read_answer(answers / "gpus.json") or {}).get("gpus", [])}
     for name, gpu in told.items():
         files = [answers / f"cells-{name}.jsonl", *sorted(answers.glob(f"cells-{name}.*.jsonl"))]
         lines = [line for file in files for line in _lines(file)]
@@ -227,14 +227,6 @@ def _grouped(not_offered: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dic
                 if value not in group[key]:
                     group[key].append(value)
     return list(groups.values())
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        value = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 from attn_doctor.errors import BadInput, TargetUnusable
 from attn_doctor.machine.process import Completed
-from attn_doctor.machine.target import Target
+from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.trace import Trace
 from attn_doctor.wire import trace_1
 
@@ -44,19 +43,19 @@ def run_trace(
     started = time.monotonic()
     try:
         while running.alive() and time.monotonic() - started < timeout:
-            progress = _read(answers / "progress.json")
+            progress = read_answer(answers / "progress.json")
             if progress is not None:
                 seen = progress.get("progress") or {}
                 say(f"tracing: {seen.get('ops', 0)} ops, {seen.get('attention_calls', 0)} attention calls")
             time.sleep(0.05)
     finally:
         completed = running.wait(0.5 if (answers / "trace.json").exists() else 0.0)
-    answer = _read(answers / "trace.json")
+    answer = read_answer(answers / "trace.json")
     if answer is None:
-        answer = _cut_short(_read(answers / "progress.json"), completed, timeout, target)
+        answer = _cut_short(read_answer(answers / "progress.json"), completed, timeout, target)
     _add_last_words(answer, completed)
     try:
-        trace = trace_1.read(answer, _read(answers / "kernels.json"))
+        trace = trace_1.read(answer, read_answer(answers / "kernels.json"))
     except (KeyError, TypeError) as error:
         raise TargetUnusable(
             f"the tracer's answer cannot be read: {type(error).__name__}: {error}", about=str(target.python)
@@ -70,14 +69,6 @@ def _add_last_words(answer: dict[str, Any], completed: Completed) -> None:
     lines = completed.stderr.strip().splitlines()
     if error.get("kind") == "exit" and lines:
         error["words"] = f"{error['words']}; its last words: {lines[-1].strip()[:300]}"
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        value = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _cut_short(progress: dict[str, Any] | None, completed: Completed, timeout: float, target: Target) -> dict[str, Any]:

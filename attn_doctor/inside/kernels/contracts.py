@@ -69,12 +69,9 @@ def gpu_of(place: Place) -> gpus.Gpu:
 
 def sdpa(cell: Cell, place: Place) -> Reason:
     """scaled_dot_product_attention, by one backend or by whichever torch picks."""
-    if cell.form in _NO_SDPA_FORM:
-        return _NO_SDPA_FORM[cell.form]
-    if cell.dtype.startswith("float8"):
-        return "scaled_dot_product_attention takes no float8"
-    if cell.form == "half-mask" and cell.dtype not in HALVES:
-        return "a mask in half precision goes with a query in half precision"
+    refused = own(cell, place)
+    if refused is not None:
+        return refused
     call = sdpa_call(cell, (2, 8, 512))
     version = version_of(place.torch_version)
     error = sdpa_choice.unfit(call, version)

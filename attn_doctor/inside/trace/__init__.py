@@ -77,3 +77,24 @@ promotion = place + {id, call, ops, module, dtype_in, dtype_out, operands: [labe
 birth = {kind: label kinds or "autocast policy" | "explicit cast" | "dtype argument" | "op" | "kernel", name, op,
     dtype, call, at: place, module}
 """
+
+SCHEMA = "trace/1"
+
+
+def unanswered():
+    """An answer to which nothing is known yet."""
+    return {
+        "schema": SCHEMA,
+        "outcome": "could not run",
+        "verdict": None,
+        "entry": None,
+        "rules": None,
+        "attention": [],
+        "promotions": [],
+        "counterfactual": None,
+        "failure": None,
+        "launches": [],
+        "progress": None,
+        "error": None,
+        "seconds": None,
+    }

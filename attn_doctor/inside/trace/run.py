@@ -12,12 +12,10 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 import torch
 
 from ..virtual_gpu import gpus
-from . import counterfactual, endings, entries, result
+from . import SCHEMA, counterfactual, endings, entries, result, unanswered
 from .boundaries.attention import Conditions, Record, StopTrace
 from .rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
 from .session import Recording, Session, seeded
-
-SCHEMA = "trace/1"
 
 
 def pick_rules(request: Dict[str, Any]) -> Rules:
@@ -102,21 +100,7 @@ def _with_stand_ins(
 
 def _empty(request: Dict[str, Any]) -> Dict[str, Any]:
     entry = {k: request.get(k) for k in ("kind", "target", "args", "kwargs", "dtype", "autocast", "attn", "backward")}
-    return {
-        "schema": SCHEMA,
-        "outcome": "could not run",
-        "verdict": None,
-        "entry": dict(entry, words=None),
-        "rules": None,
-        "attention": [],
-        "promotions": [],
-        "counterfactual": None,
-        "failure": None,
-        "launches": [],
-        "progress": None,
-        "error": None,
-        "seconds": None,
-    }
+    return dict(unanswered(), entry=dict(entry, words=None))
 
 
 def _under(

@@ -48,24 +48,7 @@ def flash_attn_2(
             ("q",),
         ),
     ]
-    clauses.append(
-        Clause(
-            "k has the dtype of q",
-            k.dtype == q.dtype,
-            RAISES,
-            "query and key must have the same dtype",
-            _pair(operands, "k"),
-        )
-    )
-    clauses.append(
-        Clause(
-            "v has the dtype of q",
-            v.dtype == q.dtype,
-            RAISES,
-            "query and value must have the same dtype",
-            _pair(operands, "v"),
-        )
-    )
+    clauses.extend(_dtype_of_q(operands))
     for name, start in zip(("cu_seqlens_q", "cu_seqlens_k"), starts):
         right = getattr(start, "dtype", torch.int32) == torch.int32
         clauses.append(Clause(name + " is int32", right, RAISES, name + " must have dtype int32"))
@@ -97,6 +80,19 @@ def flash_attn_2(
                 Clause(role + " has the dtype of q", operands[role].dtype == q.dtype, RAISES, message, (role,))
             )
     return clauses
+
+
+def _dtype_of_q(operands: Operands) -> List[Clause]:
+    return [
+        Clause(
+            role + " has the dtype of q",
+            operands[role].dtype == operands["q"].dtype,
+            RAISES,
+            "query and {} must have the same dtype".format(name),
+            _pair(operands, role),
+        )
+        for role, name in (("k", "key"), ("v", "value"))
+    ]
 
 
 def _pair(operands: Operands, role: str) -> Tuple[str, ...]:
@@ -150,20 +146,7 @@ def flash_attn_3(operands: Operands, capability: Tuple[int, int], backward: bool
             "FlashAttention only supports Ampere GPUs or newer.",
         ),
         Clause("q is float16, bfloat16 or (Hopper, forward) float8_e4m3", q.dtype in allowed, RAISES, text, ("q",)),
-        Clause(
-            "k has the dtype of q",
-            k.dtype == q.dtype,
-            RAISES,
-            "query and key must have the same dtype",
-            _pair(operands, "k"),
-        ),
-        Clause(
-            "v has the dtype of q",
-            v.dtype == q.dtype,
-            RAISES,
-            "query and value must have the same dtype",
-            _pair(operands, "v"),
-        ),
+        *_dtype_of_q(operands),
         Clause(
             "the head dimension is at most 256",
             not isinstance(q.head_dim, int) or q.head_dim <= 256,
