@@ -6,6 +6,8 @@ Only the tail of what a process prints is kept: some packages print megabytes wh
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import os
 import resource
 import select
@@ -20,6 +22,7 @@ from attn_doctor.errors import TargetUnusable
 
 _TAIL = 16_384
 _GENTLE = 1.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,7 @@ class Running:
         self._err = folder / f"{name}.stderr"
         self._started = time.monotonic()
         self._ended = False
+        before = functools.partial(_in_child, ctypes.CDLL(None), os.getpid())
         try:
             with self._out.open("wb") as out, self._err.open("wb") as err:
                 self._process = subprocess.Popen(
@@ -80,7 +84,7 @@ class Running:
                     cwd=folder,
                     env=dict(environment) if environment is not None else None,
                     start_new_session=True,  # so that what it leaves behind can be ended with it
-                    preexec_fn=_no_core,
+                    preexec_fn=before,
                 )
         except OSError as error:
             raise TargetUnusable(
@@ -142,9 +146,13 @@ class Running:
         return self._process.poll() is not None
 
 
-def _no_core() -> None:
+def _in_child(libc: ctypes.CDLL, parent: int) -> None:
     # An import that crashes would otherwise leave gigabytes of core file beside it.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # One that hangs would wait for ever once we are killed (SIGKILL, out of memory) and cannot end it.
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _tail(file: Path) -> str:
