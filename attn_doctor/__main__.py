@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 
@@ -11,6 +12,15 @@ def main(*, as_module: bool = False) -> int:
     # Starting makes tens of thousands of objects that all stay: looking for garbage among them after every 700 costs a
     # twentieth of `check --quick`.
     gc.set_threshold(50_000, 20, 20)
+    _have_streams()
+    try:
+        return _run(as_module=as_module)
+    except KeyboardInterrupt:  # before a command's own guard stood: while it was loaded
+        sys.stderr.write("attn-doctor: interrupted\n")
+        return 130
+
+
+def _run(*, as_module: bool) -> int:
     try:
         from attn_doctor.cli import main as command_line
     except Exception:  # a broken dependency must not end with 1, which means findings
@@ -20,6 +30,23 @@ def main(*, as_module: bool = False) -> int:
         sys.stderr.write("attn-doctor: cannot start: one of its own dependencies cannot be imported; reinstall it\n")
         return 70
     return command_line.main(as_module=as_module)
+
+
+def _have_streams() -> None:
+    """Standard streams that a daemon closed before it started us (`>&-`) become /dev/null.
+
+    Otherwise the next file that is opened takes their number, and everything that prints raises.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.dup2(opened, number)  # the same where it is the lowest free number
+            if opened != number:
+                os.close(opened)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def command() -> None:

@@ -24,7 +24,7 @@ from attn_doctor.diagnose.log.explain import explain as explain_logs
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.errors import BadInput
-from attn_doctor.machine.files import check_output
+from attn_doctor.machine.files import check_output, read_input
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet, Origin
@@ -162,7 +162,7 @@ def _base(here: bool, python: str | None, facts_file: Path | None) -> tuple[Fact
         )
     if facts_file is not None:
         try:
-            text = facts_file.read_text()
+            text = read_input(facts_file, most=report_v1.LARGEST).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(
                 f"the report cannot be read: {getattr(error, 'strerror', None) or error}",

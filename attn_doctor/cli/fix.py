@@ -27,7 +27,7 @@ from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.choose import Policy
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.wheel_file import WheelFile
-from attn_doctor.machine.files import check_output, replace_file
+from attn_doctor.machine.files import check_output, read_input, replace_file
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.facts import FactSet
@@ -238,9 +238,10 @@ def fix(
 
 def _saved(file: Path) -> Plan:
     try:
-        text = file.read_text()
+        text = read_input(file, most=64 << 20).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"the plan cannot be read: {error}", about=f"--plan {file}") from None
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(f"the plan cannot be read: {said}", about=f"--plan {file}") from None
     return plan_v1.loads(text, about=f"--plan {file}")
 
 

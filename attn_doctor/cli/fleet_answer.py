@@ -24,8 +24,11 @@ from attn_doctor.fleet.nodeset import fold, unfold
 from attn_doctor.fleet.reading import Heard, watch
 from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
-from attn_doctor.machine.files import check_output, replace_file
+from attn_doctor.machine.files import check_output, read_input, replace_file
 from attn_doctor.model.fleet import FleetVerdict, NodeReport, Unreadable
+
+#: Bytes of a file of node names: a million nodes, which is the most of them, fit.
+_MOST_NAMES = 64 << 20
 
 
 class FleetFormat(str, Enum):
@@ -94,9 +97,12 @@ def expected(written: str | None) -> tuple[str, ...] | None:
     if not written.startswith("@") or "[" in written or not Path(written[1:]).exists():
         return unfold(written, about=f"--expect {written[:200]}")
     try:
-        text = Path(written[1:]).read_text()
+        text = read_input(Path(written[1:]), most=_MOST_NAMES).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"the file cannot be read: {error}", about=f"--expect {written}") from None
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(
+            f"the file cannot be read: {said}", about=f"--expect {written}", hint="It holds node names, one a line."
+        ) from None
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return unfold(",".join(line for line in lines if line), about=f"--expect {written}")
 

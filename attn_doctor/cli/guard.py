@@ -28,7 +28,9 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
-        signal.signal(signal.SIGTERM, _terminated)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # a connection that is gone says SIGHUP
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                signal.signal(number, _terminated)
         style = options.get("exit_style")
         started.in_command = True
         try:
@@ -98,7 +100,7 @@ def tell(error: AttnDoctorError) -> None:
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     # As an exception, so that private folders go and children end on the way out.
-    raise SystemExit(int(Status.TERMINATED))
+    raise SystemExit(128 + number)
 
 
 def our_bug() -> int:

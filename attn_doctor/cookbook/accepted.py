@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
+from attn_doctor.machine.files import read_input
 from attn_doctor.model.findings import Acceptance
 
 if sys.version_info >= (3, 11):
@@ -22,6 +23,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+_MOST_BYTES = 4_000_000
 _KEYS = {"id", "reason", "expires", "subject"}
 _HINT = (
     'The file holds [[accept]] tables with id = "…", reason = "…", and if wanted expires = 2027-01-31, subject = "…".'
@@ -35,7 +37,7 @@ def read(file: Path) -> tuple[Acceptance, ...]:
     """
     about = f"--accept {file}"
     try:
-        table = tomllib.loads(file.read_bytes().decode())
+        table = tomllib.loads(read_input(file, most=_MOST_BYTES).decode())
     except OSError as error:
         raise BadInput(f"the file cannot be read: {error.strerror}", about=about, hint=_HINT) from None
     except UnicodeDecodeError:
@@ -54,6 +56,8 @@ def _entry(entry: Any, number: int, about: str) -> Acceptance:
         raise BadInput("an entry is no table", about=where, hint=_HINT)
     if set(entry) - _KEYS:
         raise BadInput(f"unknown keys: {', '.join(sorted(set(entry) - _KEYS))}", about=where, hint=_HINT)
+    if not isinstance(entry.get("subject", ""), str):
+        raise BadInput("subject is no text", about=where, hint=_HINT)
     for key in ("id", "reason"):
         if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise BadInput(f"{key} is missing", about=where, hint=_HINT)
@@ -69,5 +73,5 @@ def _entry(entry: Any, number: int, about: str) -> Acceptance:
         id=entry["id"],
         reason=entry["reason"].strip(),
         expires=expires.isoformat()[:10] if expires else "",
-        subject=str(entry.get("subject", "")),
+        subject=entry.get("subject", ""),
     )

@@ -13,8 +13,10 @@ from typing import Any
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.compare import Expectation, majority
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
+from attn_doctor.machine.files import read_input
 
 SCHEMA = "attn-doctor/golden/v1"
+_MOST_BYTES = 64 << 20
 _HINT = "Give a file that `attn-doctor fleet golden` wrote."
 
 
@@ -66,7 +68,7 @@ def read(file: Path) -> Golden:
     """
     about = f"--golden {file}"
     try:
-        written = json.loads(file.read_bytes())
+        written = json.loads(read_input(file, most=_MOST_BYTES))
     except OSError as error:
         raise BadInput(f"it cannot be read: {error.strerror}", about=about, hint=_HINT) from None
     except (ValueError, RecursionError) as error:

@@ -16,6 +16,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import forked
 
 _LINES = 10
+#: Characters of a message on either side of what the loader says: a path and a mangled name are shorter. The patterns
+#: below look for a name from each of its characters on: over 100 KB without a blank that takes hours.
+_NEAR = 2000
+_LOADER_SAYS = ("undefined symbol: ", "cannot open shared object file", "not found (required by ")
 _UNDEFINED = re.compile(r"(?P<library>[^\s:]+\.so[^\s:]*): undefined symbol: (?P<symbol>[^\s,)]+)")
 _BARE_UNDEFINED = re.compile(r"undefined symbol: (?P<symbol>[^\s,)]+)")
 _MISSING_LIBRARY = re.compile(r"(?P<library>[^\s:]+\.so[^\s:]*): cannot open shared object file")
@@ -199,6 +203,10 @@ def _chain(error: BaseException) -> List[BaseException]:
 def _loader_facts(text: str) -> Dict[str, Any]:
     """What the dynamic loader complained of: symbol, library or symbol version, and who wanted it."""
     found: Dict[str, Any] = {}
+    starts = [start for start in (text.find(words) for words in _LOADER_SAYS) if start >= 0]
+    if not starts:
+        return found
+    text = "\n".join(text[max(0, start - _NEAR) : start + _NEAR] for start in starts)
     undefined = _UNDEFINED.search(text)
     bare = _BARE_UNDEFINED.search(text)
     if undefined:

@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import select
 import tempfile
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
+
+#: Seconds that a pipe may be silent: `<(ssh node cat file)` takes its time, one that nobody writes into takes for ever.
+_SILENT = 30.0
+
+
+def read_input(file: Path, *, most: int) -> bytes:
+    """What a person's file holds; a pipe may stand in its place.
+
+    Raises OSError, whose strerror says so, for more than `most` bytes (/dev/zero ends never) and for a silent pipe.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb", buffering=0) as stream:
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            if not poller.poll(_SILENT * 1000):
+                raise OSError(errno.ETIMEDOUT, f"nothing came out of it for {_SILENT:.0f} s", str(file))
+            piece = stream.read(1 << 20)
+            if piece is None:  # somebody else was quicker
+                continue
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                raise OSError(errno.EFBIG, f"too large, more than {most:,} bytes", str(file))
 
 
 def check_output(file: Path, *, flag: str = "--output") -> None:

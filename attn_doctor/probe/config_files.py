@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
+from attn_doctor.machine.files import read_input
 
 HINT = (
     "Name a configuration of LLaMA-Factory, axolotl, accelerate, DeepSpeed or a model (config.json), or a shell script "
@@ -41,9 +42,7 @@ def read(file: Path) -> dict[str, Setting]:
     """
     about = f"--config {file}"
     try:
-        if file.stat().st_size > _MOST_BYTES:
-            raise BadInput("the configuration is too large", about=about, hint=HINT)
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_input(file, most=_MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise BadInput(f"the configuration cannot be read: {error.strerror}", about=about, hint=HINT) from None
     except UnicodeDecodeError:

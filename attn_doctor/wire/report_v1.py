@@ -29,7 +29,7 @@ from attn_doctor.wire import identity_v1
 
 SCHEMA = "attn-doctor/report/v1"
 #: Real ones have some 50 kB.
-_LARGEST = 64 << 20
+LARGEST = 64 << 20
 _SCHEMA_FILE = Path(__file__).with_name("report_v1.schema.json")
 
 
@@ -171,8 +171,8 @@ def read(file: Path, *, about: str = "") -> Report:
         if not file.is_file():
             there = "that is no file" if file.exists() else "there is no such file"
             raise BadInput(there, about=about, hint=hint)
-        if file.stat().st_size > _LARGEST:
-            raise BadInput(f"the file is larger than {_LARGEST >> 20} MiB", about=about, hint=hint)
+        if file.stat().st_size > LARGEST:
+            raise BadInput(f"the file is larger than {LARGEST >> 20} MiB", about=about, hint=hint)
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"the report cannot be read: {error.strerror}", about=about, hint=hint) from None

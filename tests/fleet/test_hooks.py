@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,63 @@ def test_nothing_is_ignored(doctor: Doctor, words: tuple[str, ...]) -> None:
     assert (run.status, run.stdout) == (2, "")
     assert words[1].partition("=")[0] in run.stderr
     assert "Traceback" not in run.stderr
+
+
+#: Doctors that end with 1, which means findings, and only the first has found something.
+ENDS_WITH_1 = {
+    "found": "echo 'attn-doctor n1: 1 error: x'; exit 1",
+    "package gone": f"exec {sys.executable} -m attn_doctor_that_is_gone",
+    "Python cannot start": f"PYTHONHOME=/nonexistent exec {sys.executable} -m attn_doctor",
+    "says nothing": "exit 1",
+    "warns only": "echo 'attn-doctor is being upgraded'; exit 1",
+}
+
+
+@pytest.mark.parametrize("case", ENDS_WITH_1)
+def test_a_broken_attn_doctor_is_no_finding(case: str, tmp_path: Path) -> None:
+    """Drains no node, fails no task and is no problem of the node: where the file server is ill, it is so on all."""
+    stub, tools, drained = tmp_path / "doctor", tmp_path / "tools", tmp_path / "drained"
+    stub.write_text(f"#!/bin/bash\n{ENDS_WITH_1[case]}\n")
+    tools.mkdir()
+    (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {drained}\n')
+    for file in (stub, tools / "scontrol"):
+        file.chmod(0o755)
+
+    def ended(hook: Hook, name: str) -> subprocess.CompletedProcess[str]:
+        text = written(hook, Places(version="1", doctor=(str(stub),), python="/srv/train"))[name]
+        text = text.replace("DRAIN=no", "DRAIN=yes").replace("GATE=no", "GATE=yes")
+        text = text.replace("PATH=/", f"PATH={tools}:/").replace("/var/lib/attn-doctor", str(tmp_path / "reports"))
+        (tmp_path / name).write_text(text)
+        shell = text.splitlines()[0].removeprefix("#!")
+        return subprocess.run([shell, str(tmp_path / name)], capture_output=True, text=True)
+
+    ill = case == "found"
+    assert ended(Hook.SLURM_HEALTHCHECK, "slurm-healthcheck.sh").returncode == (1 if ill else 3)
+    assert (drained.read_text() if ill else drained.exists()) == (
+        f"update nodename={socket.gethostname().partition('.')[0]} state=drain "
+        "reason=[node_problem] attn-doctor n1: 1 error: x\n"
+        if ill
+        else False
+    )
+    assert ended(Hook.SLURM_TASKPROLOG, "slurm-taskprolog.sh").returncode == int(ill)
+    npd = ended(Hook.NPD, "npd-check.sh")
+    assert npd.returncode == (1 if ill else 2)
+    assert 0 < len(npd.stdout.strip()) <= 80
+
+
+@pytest.mark.parametrize("case", ["package gone", "says nothing"])
+def test_the_job_tells_a_broken_attn_doctor_from_ill_nodes(case: str, tmp_path: Path) -> None:
+    """3, not 1, and not a word that a node is unfit: none was looked at."""
+    stub, script = tmp_path / "doctor", tmp_path / "job.sh"
+    stub.write_text(f"#!/bin/bash\n{ENDS_WITH_1[case]}\n")
+    stub.chmod(0o755)
+    script.write_text(written(Hook.SLURM_JOB, Places(version="1", doctor=(str(stub),), python="/x"))["slurm-job.sh"])
+    job = {"SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(["bash", str(script), "echo", "RAN"], capture_output=True, text=True, env=job)
+
+    assert (done.returncode, "RAN" in done.stdout) == (3, False)
+    assert "gave no answer" in done.stdout
+    assert "fit" not in done.stdout
 
 
 #: Answers `fleet run` by the lists of a file, and `fix` by a status; tells what it was asked.

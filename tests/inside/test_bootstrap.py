@@ -1,8 +1,11 @@
 """Starting a task in the patient's interpreter, and what happens when it cannot be started."""
 
 import json
+import multiprocessing
 import platform
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -114,3 +117,27 @@ class TestUnusable:
     def test_wrong_arguments(self, patient):
         """So is a wrong number of arguments."""
         assert patient.run("{}", arguments=["only-one"]).returncode == 2
+
+
+class TestParent:
+    def test_hung_import_ends_with_a_killed_doctor(self, patient, tmp_path):
+        """A torch whose import hangs does not outlive a doctor that was killed and could not end it."""
+        told = tmp_path / "pid"
+        patient.stub("torch", f"import os, time\nopen({str(told)!r}, 'w').write(f'{{os.getpid()}}.')\ntime.sleep(600)")
+        doctor = multiprocessing.get_context("fork").Process(target=patient.examine, kwargs={"torch": True})
+        doctor.start()
+        _until(lambda: told.exists() and told.read_text().endswith("."))
+        hung = Path("/proc", told.read_text().rstrip("."))
+        assert hung.exists()
+
+        doctor.kill()
+        doctor.join()
+
+        _until(lambda: not hung.exists() or "State:\tZ" in (hung / "status").read_text())
+
+
+def _until(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

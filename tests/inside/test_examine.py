@@ -28,6 +28,15 @@ class TestImported:
 
         assert patient.examine("flash_attn")["flash_attn"]["version"] is None
 
+    def test_message_without_end(self, patient):
+        """A message of 200 KB without a blank is read like any other, and is no import that hangs."""
+        patient.stub("flash_attn", "raise ImportError('A' * 200000 + '/x/a.so: undefined symbol: foo' + 'B' * 200000)")
+        patient.stub("xformers", "raise ImportError('A.so' * 50000)")
+        found = patient.examine("flash_attn", "xformers", timeout=20)
+
+        assert (found["flash_attn"]["outcome"], found["xformers"]["outcome"]) == ("failed", "failed")
+        assert found["flash_attn"]["undefined_in"].endswith("/x/a.so")
+
     def test_folder_left_behind(self, patient):
         """A folder without __init__.py imports too, and is told from a package."""
         (patient.stubs / "flash_attn").mkdir()

@@ -453,6 +453,28 @@ class TestOutput:
 
         assert _closed_stdout(*QUICK, *options, "--python", env.python).returncode == int(sick)
 
+    @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
+    @pytest.mark.parametrize("sick", [False, True], ids=["fine", "sick"])
+    def test_with_streams_that_a_daemon_closed(
+        self, doctor: Doctor, environment: Make, tmp_path: Path, closed: tuple[int, ...], sick: bool
+    ) -> None:
+        """`>&-` changes no verdict, is no bug of ours, and no file gets what was meant for standard output."""
+        env = environment()
+        if sick:
+            env.package("flash-attn", "2.8.3")
+
+        def close() -> None:
+            for number in closed:
+                os.close(number)
+
+        options = ("--python", env.python, "--prometheus", tmp_path / "metrics.prom")
+        run = doctor(*QUICK, *options, before=close, env={"TMPDIR": str(tmp_path)})
+        missing = doctor(*QUICK, "--python", tmp_path / "none", before=close, env={"TMPDIR": str(tmp_path)})
+
+        assert (run.status, run.stderr, missing.status) == (int(sick), "", 2)
+        assert sorted(os.listdir(tmp_path)) == ["environment-1", "metrics.prom"]
+        assert (tmp_path / "metrics.prom").read_text().startswith("# HELP")
+
 
 def _closed_stdout(*arguments: object) -> subprocess.CompletedProcess[bytes]:
     """Runs it with a standard output that nobody reads any more."""
@@ -592,7 +614,7 @@ class TestInterrupted:
     """^C and scancel, while the environment hangs: the right status, nothing running, nothing left."""
 
     @pytest.mark.parametrize("package", ["torch", "flash_attn"])
-    @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
     def test_takes_everything_along(
         self, environment: Make, tmp_path: Path, package: str, number: signal.Signals, status: int
     ) -> None:
@@ -604,6 +626,44 @@ class TestInterrupted:
         assert ended.stdout == b""
         assert gone(pid)
         assert os.listdir(tmp_path / "tmp") == []
+
+    @pytest.mark.parametrize("package", ["torch", "flash_attn"])
+    def test_killed_leaves_nothing_running(self, environment: Make, tmp_path: Path, package: str) -> None:
+        """Nobody can clean up after SIGKILL; but an import that hangs does not wait for ever either."""
+        ended, pid = self._interrupt(environment(), tmp_path, package, signal.SIGKILL)
+
+        assert ended.returncode == -signal.SIGKILL
+        assert gone(pid)
+
+    def test_under_nohup_goes_on(self, environment: Make, tmp_path: Path) -> None:
+        """A connection that is gone ends nothing that was told to outlive it."""
+        (tmp_path / "tmp").mkdir()
+        env = environment()
+        env.package("flash-attn", "2.8.3", stubs.HANG.replace("600", "3"))
+        process = subprocess.Popen(
+            ["nohup", *command("check", "--json", "--python", env.python)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=CHECKOUT,
+            env=clean_environment(STUB_PID_FILE=str(tmp_path / "pid")),
+        )
+        written(tmp_path / "pid")
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=60)
+
+        assert process.returncode == 1
+        assert out.startswith(b"{")
+
+    def test_while_a_command_is_loaded(self) -> None:
+        """^C before any command runs: one word, and no traceback."""
+        raises = (
+            "import sys, attn_doctor.__main__ as m; m._run = lambda **_: (_ for _ in ()).throw(KeyboardInterrupt)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", raises + "sys.exit(m.main())"], capture_output=True, text=True, cwd=CHECKOUT
+        )
+
+        assert (done.returncode, done.stderr) == (130, "attn-doctor: interrupted\n")
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_takes_along_what_an_import_started(

@@ -213,11 +213,11 @@ class TestWhatIsAsked:
 
             # A doctor that finds something, whatever it is.
             finds = tmp_path / "finds"
-            finds.write_text("#!/bin/sh\necho ill\nexit 1\n")
+            finds.write_text("#!/bin/sh\necho attn-doctor n1: ill\nexit 1\n")
             finds.chmod(0o755)
             cluster.doctor("fleet", "hook", "slurm-taskprolog", "--doctor", finds, "--install", tmp_path)
             told = cluster.run("srun", "-N1", f"--task-prolog={script}", "echo", "RAN", env=env)
-            assert "[user_problem] ill" in told.stdout
+            assert "[user_problem] attn-doctor n1: ill" in told.stdout
             assert "RAN" in told.stdout
             script.write_text(script.read_text().replace("GATE=no", "GATE=yes"))
             gated = cluster.run("srun", "-N1", f"--task-prolog={script}", "echo", "RAN", env=env)

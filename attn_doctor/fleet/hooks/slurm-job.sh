@@ -49,6 +49,11 @@ before=$(runs)
 examine
 status=$?
 [ "$status" -eq 0 ] && release "$@"
+if [ ! -e "$lists/exclude_nodes.txt" ]; then # broken or refused before it looked: 1 would say that a node is ill
+  echo "== not released; attn-doctor gave no answer: it ended with $status"
+  if [ "$status" -eq 1 ]; then exit 3; fi
+  exit "$status"
+fi
 [ "$status" -eq 1 ] || refuse "$status"
 [ -s "$lists/failing_nodes.txt" ] || refuse 1 # nodes differ, none is ill: no cure for one environment helps
 
