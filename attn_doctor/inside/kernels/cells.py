@@ -16,6 +16,8 @@ DIRECTIONS = ("train", "forward")
 """train: forward and backward. forward: under no_grad."""
 
 HALVES = ("bfloat16", "float16")
+EIGHT_BITS = "float8_e4m3fn"
+"""Offered by few; its problems bring scales, and the output is bfloat16."""
 
 FORM_WORDS = {
     "dense": "without a mask",

@@ -15,12 +15,18 @@ from typing import Optional, Tuple
 from ..virtual_gpu import gpus, sdpa_backends, sdpa_choice
 from ..virtual_gpu.sdpa_rules import Asked, Call, Tensor
 from ..virtual_gpu.triton_driver import version_of
-from .cells import HALVES, Cell, Place
+from .cells import EIGHT_BITS, HALVES, Cell, Place
 
 Reason = Optional[str]
 
-OWN_WORDS = ("invalid dtype for bias - should match query's dtype",)
-"""With which a kernel says when it is called that it does not offer this; which one torch picks, switches decide."""
+OWN_WORDS = (
+    "invalid dtype for bias - should match query's dtype",
+    "This flash attention build does not support",
+    "This flash attention build only supports",
+    "only supports Hopper GPUs (SM90)",
+)
+"""With which a kernel says when it is called that it does not offer this. Which one torch picks, switches decide; what
+a FlashAttention-3 leaves out, who built it (FLASHATTENTION_DISABLE_…), and nothing but a call tells."""
 
 _NO_SDPA_FORM = {
     "varlen": "scaled_dot_product_attention takes no packed sequences",
@@ -120,9 +126,14 @@ def flash_attn_2(cell: Cell, place: Place) -> Reason:
 
 def flash_attn_3(cell: Cell, place: Place) -> Reason:
     allowed = (*HALVES, "float8_e4m3fn") if cell.direction == "forward" else HALVES
-    reason = _dtype_and_gpu(
-        cell, place, allowed, (8, 0), "FlashAttention only supports fp16, bf16, and fp8_e4m3 data type"
-    )
+    words = "FlashAttention only supports fp16, bf16, and fp8_e4m3 data type"
+    if cell.dtype == EIGHT_BITS and cell.direction == "train":
+        words = "float8 is for its forward pass: FlashAttention only support fp16 and bf16 data type"
+    elif place.capability is not None and place.capability < (9, 0):
+        allowed, words = HALVES, "FlashAttention on Ampere/Ada cards only supports fp16 and bf16 data type"
+    reason = _dtype_and_gpu(cell, place, allowed, (8, 0), words)
+    if reason is None and place.capability > (9, 0):
+        return "it has kernels for compute capability 8.x and 9.0"
     return reason or ("flash_attn_func takes no mask" if cell.form in _MASKS else None)
 
 
@@ -132,6 +143,8 @@ def flash_attn_4(cell: Cell, place: Place) -> Reason:
         return "Unsupported compute capability. Supported: 8.x, 9.x, 10.x, 11.x, 12.x"
     if cell.dtype not in HALVES:
         return "inputs must be float16 or bfloat16"
+    if place.capability[0] in (10, 11) and cell.head_dim in (192,):
+        return "head_dim and head_dim_v must be between 8 and 128, or (192, 128) for DeepSeek, or (256, 256)"
     return "flash_attn_func takes no mask tensor" if cell.form in _MASKS else None
 
 
@@ -159,6 +172,13 @@ def xformers(cell: Cell, place: Place) -> Reason:
         return "a mask in half precision goes with a query in half precision"
     if cell.form == "fp32-mask" and cell.dtype != "float32":
         return "invalid dtype for bias - should match query's dtype"
+    if cell.form == "gqa" and cell.direction == "train":
+        return "MQA/GQA is an experimental feature supported only for the forward pass."
+    if cell.form == "window" and cell.dtype == "float32" and cell.direction == "train":
+        return "cutlassB, its one operator for float32, takes no bias of type LowerTriangularFromBottomRightLocalAttentionMask"
+    needs_cutlass = cell.dtype == "float32" or cell.form in _MASKS
+    if needs_cutlass and place.capability is not None and place.capability > (9, 0):
+        return "cutlassF requires device with capability <= (9, 0)"
     return None
 
 
@@ -178,6 +198,15 @@ def fla(cell: Cell, place: Place) -> Reason:
     pinned = LINEAR_HEAD_DIMS[cell.backend]
     words = " and ".join(str(dim) for dim in pinned)
     return None if cell.head_dim in pinned else "pinned configurations are run: head dim {}".format(words)
+
+
+def own_words(message: str) -> Optional[str]:
+    """The part of a kernel's message with which it says that it does not offer the call, or None."""
+    for words in OWN_WORDS:
+        _, found, rest = message.partition(words)
+        if found:
+            return words + (rest.splitlines() or [""])[0]
+    return None
 
 
 def _release(text: Optional[str]) -> Tuple[int, ...]:

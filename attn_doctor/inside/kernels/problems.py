@@ -1,7 +1,8 @@
 """What a kernel is given: fresh random q, k and v, and what belongs to the form; the seed is told.
 
 Tensors are (batch, heads, length, head_dim) and leaves; a backend brings them into its own layout. `allowed` and
-`bias` say what the form means, whatever a backend makes of it.
+`bias` say what the form means, whatever a backend makes of it, and `meant` what numbers are meant: of float8 those
+times their scale, so that rounding the operands is nobody's error.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Dict, List, Optional, Tuple
 
 import torch
 
-from .cells import Cell
+from .cells import EIGHT_BITS, Cell
 
 WINDOW = 128
 SOFTCAP = 20.0
@@ -48,6 +49,8 @@ class Problem:
     """Lengths of the sequences that are packed along the length (batch is 1), each causal in itself."""
     extra: Dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
     """Further operands of linear attention, by name."""
+    scales: Dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    """Of q, k and v in float8, (batch, key-value heads) each, as FlashAttention-3 takes them; empty in other dtypes."""
 
     @property
     def device(self) -> torch.device:
@@ -55,6 +58,14 @@ class Problem:
 
     def leaves(self) -> Dict[str, torch.Tensor]:
         return {"q": self.q, "k": self.k, "v": self.v, **self.extra}
+
+    def meant(self, name: str, dtype: torch.dtype) -> torch.Tensor:
+        """The numbers of the operand `name`, in `dtype`."""
+        operand = self.leaves()[name].detach().to(dtype)
+        if name not in self.scales:
+            return operand
+        scale = self.scales[name].to(dtype)
+        return operand * scale.repeat_interleave(operand.shape[1] // scale.shape[1], dim=1)[..., None, None]
 
     def allowed(self) -> Optional[torch.Tensor]:
         """(length, length) or (1, 1, length, length), True where a query sees a key; None: everywhere."""
@@ -82,6 +93,20 @@ class Problem:
             tensor.grad = None
 
 
+def result_dtype(cell: Cell) -> torch.dtype:
+    """Of the output. Kernels that take float8 give bfloat16 back."""
+    return torch.bfloat16 if cell.dtype == EIGHT_BITS else getattr(torch, cell.dtype)
+
+
+def _in_eight_bits(drawn: torch.Tensor, groups: int, name: str, scales: Dict[str, torch.Tensor]) -> torch.Tensor:
+    """`drawn` in float8, the largest number of each key-value head's group as large as the dtype holds."""
+    dtype = getattr(torch, EIGHT_BITS)
+    largest = drawn.unflatten(1, (groups, -1)).abs().amax(dim=(2, 3, 4))
+    scales[name] = largest / torch.finfo(dtype).max
+    share = drawn.shape[1] // groups
+    return (drawn / scales[name].repeat_interleave(share, dim=1)[..., None, None]).to(dtype)
+
+
 def make(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
     """The problem of an attention with softmax."""
     batch, heads, length = sizes
@@ -96,18 +121,29 @@ def make(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
         return made.requires_grad_(trains)
 
     kv_heads = max(1, heads // 4) if cell.form == "gqa" else heads
-    q, k, v = tensor(heads), tensor(kv_heads), tensor(kv_heads)
+    scales: Dict[str, torch.Tensor] = {}
+    if cell.dtype == EIGHT_BITS:
+        drawn = {
+            name: torch.randn(batch, count, length, cell.head_dim, generator=generator, device=device)
+            for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads))
+        }
+        # Scales that are all alike would let a kernel pass that takes another head's.
+        drawn["v"] *= 1 + torch.arange(kv_heads, device=device)[:, None, None] % 2
+        q, k, v = (_in_eight_bits(one, kv_heads, name, scales) for name, one in drawn.items())
+    else:
+        q, k, v = tensor(heads), tensor(kv_heads), tensor(kv_heads)
     problem = Problem(
         cell=cell,
         q=q,
         k=k,
         v=v,
-        out_gradient=torch.randn(q.shape, generator=generator, device=device).to(dtype),
+        out_gradient=torch.randn(q.shape, generator=generator, device=device).to(result_dtype(cell)),
         scale=cell.head_dim**-0.5,
         causal=cell.form in ("causal", "gqa"),
         gqa=cell.form == "gqa",
         window=WINDOW if cell.form == "window" else None,
         softcap=SOFTCAP if cell.form == "softcap" else None,
+        scales=scales,
     )
     if cell.form == "varlen":
         parts = [int(length * part) for part in _DOCUMENTS[:-1]]

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Callable, Dict, Optional, Tuple
 
 from . import contracts
-from .cells import Cell, Place
+from .cells import EIGHT_BITS, Cell, Place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +22,10 @@ class Backend:
     """Whose metadata tells the version; None: torch's own."""
     module: Optional[str] = None
     """What must be there to import."""
+    alone: bool = True
+    """No other distribution brings a module of that name; False: the distribution must be there as well."""
+    apart_from: str = ""
+    """Another backend whose operators have the same names: torch lets one library of a process register them."""
     linear: bool = False
     """No softmax: it has a reference of its own in backends/."""
     compiled: bool = False
@@ -30,7 +34,8 @@ class Backend:
     """Choices of its own tuning that it is held to, one after the other; each is right or the kernel is not."""
     promises: Tuple[str, ...] = ()
     """Directions in which the same inputs are promised to give the same bits."""
-    chosen_by_torch: bool = False
+    chooses: bool = False
+    """It has several kernels and picks one: its module has `chosen(problem)` that names it."""
     sample: str = ""
     """The sample of samples/catalogue.py, without its dtype, whose launches are compiled where there is no GPU."""
     more_dtypes: Tuple[str, ...] = ()
@@ -41,7 +46,7 @@ _FLASH_FORWARD = ("forward",)
 # flash_attn_func's docstring: "The forward pass is always deterministic."
 
 BACKENDS: Tuple[Backend, ...] = (
-    Backend("sdpa-default", "SDPA, as torch picks", "sdpa", contracts.sdpa, chosen_by_torch=True),
+    Backend("sdpa-default", "SDPA, as torch picks", "sdpa", contracts.sdpa, chooses=True),
     Backend("sdpa-flash", "SDPA flash", "sdpa", contracts.sdpa, promises=_FLASH_FORWARD),
     Backend("sdpa-efficient", "SDPA memory-efficient", "sdpa", contracts.sdpa),
     Backend("sdpa-cudnn", "SDPA cuDNN", "sdpa", contracts.sdpa),
@@ -58,21 +63,33 @@ BACKENDS: Tuple[Backend, ...] = (
     Backend(
         "flash-attn-3",
         "FlashAttention-3",
-        None,
+        "flash_attn_3",
         contracts.flash_attn_3,
         distribution="flash-attn-3",
         module="flash_attn_interface",
-        more_dtypes=("float8_e4m3fn",),
+        promises=_FLASH_FORWARD,
+        more_dtypes=(EIGHT_BITS,),
     ),
     Backend(
         "flash-attn-4",
         "FlashAttention-4",
-        None,
+        "flash_attn_4",
         contracts.flash_attn_4,
         distribution="flash-attn-4",
         module="flash_attn.cute",
+        alone=False,
+        compiled=True,
     ),
-    Backend("xformers", "xformers", "xformers_ops", contracts.xformers, distribution="xformers", module="xformers"),
+    Backend(
+        "xformers",
+        "xformers",
+        "xformers_ops",
+        contracts.xformers,
+        distribution="xformers",
+        module="xformers",
+        apart_from="flash-attn-3",
+        chooses=True,
+    ),
     Backend(
         "transformer-engine",
         "Transformer Engine",

@@ -14,6 +14,7 @@ times must not be disturbed, has ended. Not here: what a child does (child.py), 
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
@@ -121,7 +122,7 @@ class _Run:
     def _plan(self, place: Place) -> plan.Plan:
         """Of the backends wanted, each with why it cannot be run here at all, or None."""
         names = self.request.get("backends") or [one.name for one in BACKENDS]
-        backends = [(one, _missing(one)) for one in (backend(name) for name in names)]
+        backends = [(one, _missing(one, place)) for one in (backend(name) for name in names)]
         named = bool(self.request.get("backends"))
         return plan.make(backends, place, self.request["mode"], self.request.get("dtypes") or None, named=named)
 
@@ -230,22 +231,40 @@ _LATE = {"outcome": "not run", "reason": "it was still being compiled when the t
 
 
 def _parts(cells: List[Cell]) -> Dict[str, List[Cell]]:
-    """The GPU's own line under "", and one for each backend that is compiled, and for each choice of its tuning."""
+    """The GPU's own line under "", and one for each backend that is compiled, and for each choice of its tuning; and
+    for one that cannot share a process with another that is run."""
     parts: Dict[str, List[Cell]] = {"": []}
+    names = {cell.backend for cell in cells}
     for cell in cells:
-        part = "-".join([cell.backend, *cell.variant.split()]) if backend(cell.backend).compiled else ""
+        one = backend(cell.backend)
+        part = "-".join([cell.backend, *cell.variant.split()]) if one.compiled or one.apart_from in names else ""
         parts.setdefault(part, []).append(cell)
     return parts
 
 
-def _missing(one: Backend) -> Optional[str]:
-    if one.module is None:
+def _missing(one: Backend, place: Place) -> Optional[str]:
+    if one.module is None or (_is_there(one.module) and (one.alone or one.distribution in place.versions)):
         return None
-    try:
-        found = importlib.util.find_spec(one.module) is not None
-    except (ImportError, ValueError, AttributeError):
-        found = False
-    return None if found else "not installed"
+    return "not installed"
+
+
+def _is_there(module: str) -> bool:
+    """Whether it could be imported. Nothing is: of flash_attn.cute find_spec would import the flash_attn above it."""
+    folders: Any = None
+    found: Any = None
+    names = module.split(".")
+    for depth in range(1, len(names) + 1):
+        try:
+            if depth == 1:
+                found = importlib.util.find_spec(names[0])
+            else:
+                found = importlib.machinery.PathFinder.find_spec(".".join(names[:depth]), folders)
+        except (ImportError, ValueError, AttributeError):
+            return False
+        if found is None:
+            return False
+        folders = found.submodule_search_locations or []
+    return True
 
 
 def _cudnn(torch: Any) -> Optional[int]:

@@ -32,10 +32,9 @@ def attempt(
         torch.cuda.empty_cache()
     except Exception as error:  # noqa: BLE001
         lost = _lost(error, device)
-        outcome = "crashed" if lost else "refused"
-        if any(words in str(error) for words in contracts.OWN_WORDS):
-            outcome = "not offered"
-        result = {"outcome": outcome, "reason": _words(error), "context_lost": lost}
+        own = contracts.own_words(str(error))
+        outcome = "crashed" if lost else "not offered" if own else "refused"
+        result = {"outcome": outcome, "reason": own[:_LONGEST] if own else _words(error), "context_lost": lost}
     result["seconds"] = round(time.monotonic() - started, 4)
     return result
 
@@ -64,13 +63,10 @@ def _tried(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Option
     if backend.linear:
         limit = truth.linear_limits(reference, cell.dtype)
     else:
-        plain = truth.plain(problem, getattr(torch, cell.dtype), recipe)
-        yardstick = {name: truth.distance(plain[name], wanted)["relative"] for name, wanted in reference.items()}
-        limit = truth.limits(yardstick, cell.dtype)
-        del plain
+        limit = truth.limits(truth.yardstick(problem, reference), cell.dtype)
     result = truth.judge(first, second, _POISON, reference, limit, cell.direction in backend.promises)
     del first, second, reference
-    if backend.chosen_by_torch:
+    if backend.chooses:
         result["chosen"] = calls.chosen(problem)
     if ceiling is not None and result["outcome"] == "right" and _worth_timing(cell):
         del problem

@@ -3,24 +3,27 @@
 The reference is the plain recipe in float64 on the same GPU: matrix products, softmax, nothing fused. The yardstick
 is the same recipe in the kernel's own dtype: its error is what that precision costs, and a kernel may cost a small
 factor more, as flash-attention's own tests put it
-(https://github.com/Dao-AILab/flash-attention/blob/main/tests/test_flash_attn.py).
+(https://github.com/Dao-AILab/flash-attention/blob/main/tests/test_flash_attn.py). Of float8 the operands are rounded
+before the kernel sees them, and what it must round itself are the weights of the softmax: FlashAttention-3's paper
+(https://arxiv.org/abs/2407.08608) multiplies both products in e4m3, and keeps sums in float32.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
+from .cells import EIGHT_BITS
 from .problems import Problem
 
 FACTOR = {"out": 2.0, "gradient": 3.0}
 """How many times the yardstick's error a kernel may have."""
-FLOOR = {"bfloat16": 2.0**-9, "float16": 2.0**-12, "float32": 2.0**-10}
-"""Added to it. Half of what rounding one result may cost; float32: tensor cores offer TF32 for it, and no kernel
-promises more."""
-MOST = {"bfloat16": 2.0**-6, "float16": 2.0**-8, "float32": 2.0**-9}
+FLOOR = {"bfloat16": 2.0**-9, "float16": 2.0**-12, "float32": 2.0**-10, EIGHT_BITS: 2.0**-9}
+"""Added to it. Half of what rounding one result may cost (of float8 the result is bfloat16); float32: tensor cores
+offer TF32 for it, and no kernel promises more."""
+MOST = {"bfloat16": 2.0**-6, "float16": 2.0**-8, "float32": 2.0**-9, EIGHT_BITS: 2.0**-4}
 """Never more than this, for an output; twice as much for a gradient."""
 
 NAN, INFINITY, UNWRITTEN, ERROR, FLICKERS = "NaN", "infinity", "unwritten", "error", "not deterministic"
@@ -35,7 +38,9 @@ times (float16: four times) what rounding one result may cost; a gradient twice 
 
 def plain(problem: Problem, dtype: torch.dtype, recipe: Recipe) -> Results:
     """Output and gradients of the plain recipe in `dtype`; the problem's tensors are left as they are."""
-    leaves = {name: t.detach().to(dtype).requires_grad_(t.requires_grad) for name, t in problem.leaves().items()}
+    leaves = {
+        name: problem.meant(name, dtype).requires_grad_(leaf.requires_grad) for name, leaf in problem.leaves().items()
+    }
     with torch.set_grad_enabled(problem.cell.direction == "train"):
         out = recipe(problem, leaves)
     return with_gradients(out, leaves, problem)
@@ -43,6 +48,32 @@ def plain(problem: Problem, dtype: torch.dtype, recipe: Recipe) -> Results:
 
 def softmax_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torch.Tensor:
     """softmax(q kᵀ · scale) v with what belongs to the form; nothing of it fused."""
+    scores, v = _scores(problem, leaves)
+    return torch.softmax(scores, dim=-1) @ v
+
+
+def eight_bit_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torch.Tensor:
+    """The same with the weights of the softmax rounded to float8 before they meet v, their sum taken unrounded.
+
+    The largest weight of a query is 1 and is made 256, as large a power of two as float8_e4m3fn holds.
+    """
+    scores, v = _scores(problem, leaves)
+    weights = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
+    rounded = (weights * 256.0).to(getattr(torch, EIGHT_BITS)).to(v.dtype) / 256.0
+    return (rounded @ v / weights.sum(dim=-1, keepdim=True)).to(torch.bfloat16)
+
+
+def yardstick(problem: Problem, reference: Results) -> Dict[str, float]:
+    """The relative error of the plain recipe of attention in the problem's own dtype."""
+    if problem.cell.dtype == EIGHT_BITS:
+        found = plain(problem, torch.float32, eight_bit_attention)
+    else:
+        found = plain(problem, problem.q.dtype, softmax_attention)
+    return {name: distance(found[name], wanted)["relative"] for name, wanted in reference.items()}
+
+
+def _scores(problem: Problem, leaves: Dict[str, torch.Tensor]) -> Tuple[torch.Tensor, torch.Tensor]:
+    """What the softmax is taken of, -inf where a query does not see a key; and v with a head for each query's."""
     q, k, v = leaves["q"], leaves["k"], leaves["v"]
     if problem.gqa:
         share = q.shape[1] // k.shape[1]
@@ -55,7 +86,7 @@ def softmax_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torc
         scores = scores + bias.to(scores.dtype)
     if allowed is not None:
         scores = scores.masked_fill(~allowed, float("-inf"))
-    return torch.softmax(scores, dim=-1) @ v
+    return scores, v
 
 
 def with_gradients(out: torch.Tensor, leaves: Dict[str, torch.Tensor], problem: Problem) -> Results:
@@ -154,6 +185,6 @@ def _poison(problem: Problem, value: float) -> None:
     """Blocks as large as those that the kernel will ask for, filled and given back: the allocator hands them out."""
     blocks = []
     for tensor in (*problem.leaves().values(), problem.q, problem.out_gradient):
-        for dtype in {tensor.dtype, torch.float32}:
+        for dtype in {tensor.dtype, torch.float32} - {getattr(torch, EIGHT_BITS, None)}:  # nobody writes float8
             blocks.append(torch.full(tensor.shape, value, dtype=dtype, device=problem.device))
     del blocks

@@ -28,10 +28,19 @@ def asked(backend, dtype="bfloat16", head_dim=128, form="dense", direction="trai
         ("flash-attn-2", {"form": "half-mask"}, "takes no mask"),
         ("flash-attn-2", {"at": place("7.5")}, "FlashAttention only supports Ampere GPUs or newer."),
         ("flash-attn-2", {"form": "softcap", "at": place(flash_attn="2.5.9")}, "new in flash-attn 2.6"),
-        ("flash-attn-3", {"dtype": "float8_e4m3fn"}, "only supports fp16, bf16, and fp8_e4m3"),
+        ("flash-attn-3", {"dtype": "float32"}, "only supports fp16, bf16, and fp8_e4m3"),
+        ("flash-attn-3", {"dtype": "float8_e4m3fn"}, "float8 is for its forward pass"),
+        ("flash-attn-3", {"dtype": "float8_e4m3fn", "direction": "forward", "at": place("8.0")}, "on Ampere/Ada cards"),
+        ("flash-attn-3", {"at": place("10.0")}, "8.x and 9.0"),
+        ("flash-attn-3", {"form": "bool-mask"}, "takes no mask"),
+        ("flash-attn-4", {"dtype": "float8_e4m3fn"}, "must be float16 or bfloat16"),
+        ("flash-attn-4", {"head_dim": 192, "at": place("10.0")}, "between 8 and 128"),
         ("flash-attn-4", {"at": place("7.5")}, "Unsupported compute capability"),
         ("flex", {"at": place(torch="2.4.1")}, "new in torch 2.5"),
         ("xformers", {"form": "fp32-mask"}, "invalid dtype for bias"),
+        ("xformers", {"form": "gqa"}, "only for the forward pass"),
+        ("xformers", {"form": "window", "dtype": "float32"}, "takes no bias of type"),
+        ("xformers", {"form": "half-mask", "at": place("10.0")}, "capability <= (9, 0)"),
         ("fla-gla", {"form": "dense"}, "linear attention is causal"),
     ],
 )
@@ -49,6 +58,12 @@ def test_not_offered(backend, cell, words):
         ("sdpa-math", {"dtype": "float32", "form": "gqa"}),
         ("flash-attn-2", {"form": "window"}),
         ("flash-attn-3", {"dtype": "float8_e4m3fn", "direction": "forward"}),
+        ("flash-attn-3", {"form": "gqa", "at": place("8.0")}),
+        ("flash-attn-4", {"head_dim": 192}),
+        ("flash-attn-4", {"head_dim": 256, "at": place("10.0")}),
+        ("xformers", {"form": "gqa", "direction": "forward"}),
+        ("xformers", {"form": "window", "dtype": "float32", "direction": "forward"}),
+        ("xformers", {"dtype": "float32"}),
         ("flex", {"form": "softcap"}),
     ],
 )
@@ -69,3 +84,19 @@ def test_on_cpu_tensors():
     assert asked("sdpa-math", at=cpu) is None
     assert asked("sdpa-cudnn", at=cpu) is not None
     assert contracts.flash_attn_2(Cell("flash-attn-2", "bfloat16", 64, "dense", "train"), cpu) is not None
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            "mha_fwd, /build/hopper/flash_api_stable.cpp:1219, This flash attention build does not support FP8.\nat: …",
+            "This flash attention build does not support FP8.",
+        ),
+        ("FlashAttention-3 only supports Hopper GPUs (SM90). Got SM120.", "only supports Hopper GPUs (SM90). Got SM120."),
+        ("CUDA error: no kernel image is available for execution on the device", None),
+    ],
+)
+def test_what_a_build_leaves_out_is_not_refused(message, words):
+    """A kernel's own words, that its build has no such thing, are told without its source path; an error is none."""
+    assert contracts.own_words(message) == words

@@ -1,6 +1,8 @@
 """Which trials there are."""
 
+import dataclasses
 import itertools
+import sys
 
 import pytest
 
@@ -18,8 +20,12 @@ H200 = Place(
 RUN = [one for one in BACKENDS if one.calls]
 
 
+def everything(one):
+    return matrix.everything(one.name, (*DTYPES, *one.more_dtypes))
+
+
 def offered(one, place=H200):
-    return [cell for cell in matrix.everything(one.name) if one.contract(cell, place) is None]
+    return [cell for cell in everything(one) if one.contract(cell, place) is None]
 
 
 def full(*backends):
@@ -87,12 +93,12 @@ def test_what_was_left_out_is_counted():
     made = full(one)
 
     assert len(made.cells) + made.left_out[one.name] == len(offered(one))
-    assert len(made.not_offered) + len(offered(one)) == len(matrix.everything(one.name))
+    assert len(made.not_offered) + len(offered(one)) == len(everything(one))
 
 
 def test_previews_are_not_run():
     """Of kernels that could not be run anywhere yet only the contract is told."""
-    made = full(backend("flash-attn-4"))
+    made = full(backend("transformer-engine"))
 
     assert made.cells == []
     assert "preview" in made.backends[0]["state"]
@@ -112,3 +118,41 @@ def test_the_doctor_knows_every_name():
     from attn_doctor.probe.known_kernels import BACKENDS as NAMES
 
     assert [one.name for one in BACKENDS] == list(NAMES)
+
+
+def test_two_that_register_the_same_operators_share_no_process():
+    """xformers brings FlashAttention-3's operators along: where both are run, each has a child of its own."""
+    from attn_doctor.inside.kernels.run import _parts
+
+    three, own, math = backend("flash-attn-3"), backend("xformers"), backend("sdpa-math")
+    together = _parts(full(three, own, math).cells)
+
+    assert {part: {cell.backend for cell in cells} for part, cells in together.items()} == {
+        "": {"flash-attn-3", "sdpa-math"},
+        "xformers": {"xformers"},
+    }
+    assert list(_parts(full(own, math).cells)) == [""]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder on sys.path with the part of flash-attn-4 that flash-attn 2's wheel holds."""
+    cute = tmp_path / "flash_attn" / "cute"
+    cute.mkdir(parents=True)
+    (cute / "__init__.py").write_text("import cutlass")
+    (tmp_path / "flash_attn" / "__init__.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.usefixtures("folder")
+def test_flash_attention_4_is_more_than_its_folder():
+    """flash-attn 2's wheel holds some of it: it is there where its own distribution is; looking imports nothing."""
+    from attn_doctor.inside.kernels.run import _missing
+
+    four = backend("flash-attn-4")
+
+    assert _missing(four, H200) == "not installed"
+    assert _missing(four, dataclasses.replace(H200, versions={"flash-attn-4": "4.0.0b36"})) is None
+    assert _missing(backend("flash-attn-3"), H200) == "not installed"

@@ -215,3 +215,73 @@ def test_gsa_reads_slots():
     out = fla_ops.reference(made, given)
 
     torch.testing.assert_close(out, out[..., :1].expand_as(out))
+
+
+FP8_FORMS = ["dense", "causal", "gqa", "varlen", "window", "softcap"]
+
+
+def in_eight_bits(form="dense", seed=3):
+    cell = Cell("flash-attn-3", "float8_e4m3fn", 64, form, "forward")
+    return problems.make(cell, "cpu", seed, SIZES)
+
+
+def judged_in_eight_bits(made, out):
+    reference = truth.plain(made, torch.float64, truth.softmax_attention)
+    limit = truth.limits(truth.yardstick(made, reference), made.cell.dtype)
+    return truth.judge({"out": out}, {"out": out}, 12288.0, reference, limit, True)
+
+
+def eight_bits(made, **scales):
+    """What a kernel gives that takes these scales, and rounds as FlashAttention-3 does."""
+    made.scales.update(scales)
+    return truth.plain(made, torch.float32, truth.eight_bit_attention)["out"]
+
+
+@pytest.mark.parametrize("form", FP8_FORMS)
+def test_eight_bits_are_right(form):
+    """What rounding the softmax's weights to float8 costs is no fault, and neither is what rounding q, k and v did."""
+    made = in_eight_bits(form)
+
+    assert made.q.dtype == torch.float8_e4m3fn
+    assert judged_in_eight_bits(made, eight_bits(in_eight_bits(form)))["troubles"] == []
+    assert judged_in_eight_bits(made, eight_bits(in_eight_bits(form)).double())["troubles"] == []
+
+
+@pytest.mark.parametrize("form", FP8_FORMS)
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_a_scale_that_is_not_taken_is_wrong(form, name):
+    """A kernel that leaves a scale out is caught, whichever it is."""
+    made = in_eight_bits(form)
+
+    out = eight_bits(in_eight_bits(form), **{name: torch.ones_like(made.scales[name])})
+
+    assert "error" in judged_in_eight_bits(made, out)["troubles"]
+
+
+@pytest.mark.parametrize("form", FP8_FORMS)
+def test_the_scale_of_another_head_is_wrong(form):
+    """Heads differ in size: a kernel that takes the next head's scale of v is caught."""
+    made = problems.make(Cell("flash-attn-3", "float8_e4m3fn", 64, form, "forward"), "cpu", 3, (1, 8, 128))
+    other = problems.make(made.cell, "cpu", 3, (1, 8, 128))
+
+    out = eight_bits(other, v=made.scales["v"].roll(1, dims=1))
+
+    assert "error" in judged_in_eight_bits(made, out)["troubles"]
+
+
+@pytest.mark.parametrize("form", FP8_FORMS)
+def test_seven_per_cent_off_is_wrong_in_eight_bits(form):
+    """float8 is held to less than what rounding one number to it may cost."""
+    out = eight_bits(in_eight_bits(form))
+
+    assert "error" in judged_in_eight_bits(in_eight_bits(form), out * 1.07)["troubles"]
+
+
+def test_what_rounding_costs_does_not_grow():
+    """The yardstick in float8 is 2 to 3 %, at any length: its weights are off by themselves, each on its own."""
+    found = []
+    for length in (64, 256, 1024):
+        made = problems.make(Cell("flash-attn-3", "float8_e4m3fn", 64, "dense", "forward"), "cpu", 3, (1, 2, length))
+        found.append(truth.yardstick(made, truth.plain(made, torch.float64, truth.softmax_attention))["out"])
+
+    assert all(0.015 < error < 0.03 for error in found), found
