@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attn_doctor.model.facts import Fact
+from attn_doctor.probe import xids
+from attn_doctor.probe.kernel_state import note_busy, note_state
 from attn_doctor.probe.noting import Notes
 
 _HOW = "trials on the GPU, held against float64 there (--kernels)"
@@ -26,13 +28,12 @@ FORM_WORDS = {
     "window": "a sliding window",
     "softcap": "soft-capped scores",
 }
+NO_MEANINGS: Mapping[int, Mapping[str, Any]] = {}
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
-_BUSY_MEMORY_MIB = 1024
-_BUSY_PER_CENT = 10
 
 
-def facts(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """All facts of one answer in the format kernels/1."""
+def facts(answer: Mapping[str, Any], meanings: Mapping[int, Mapping[str, Any]] = NO_MEANINGS) -> tuple[Fact, ...]:
+    """Troubles and speeds of one answer in the format kernels/1; `meanings` of Xid numbers (recipes/xids.toml)."""
     notes = Notes()
     open_because = gaps(answer)
     groups = troubles(answer)
@@ -41,7 +42,7 @@ def facts(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
     else:
         notes.known("listed.cell", len(groups), _HOW)
     for group in groups:
-        _note_trouble(notes, group, answer)
+        _note_trouble(notes, group, answer, meanings)
     _note_speeds(notes, answer)
     return notes.facts()
 
@@ -124,7 +125,12 @@ def everyday(group: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-def _note_trouble(notes: Notes, group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> None:
+def _note_trouble(
+    notes: Notes,
+    group: Sequence[Mapping[str, Any]],
+    answer: Mapping[str, Any],
+    meanings: Mapping[int, Mapping[str, Any]],
+) -> None:
     first = group[0]
     sort = sort_of(first) or ""
     own = f"cell.{first['backend']}-{first['form']}-{sort.replace(' ', '-')}-gpu{first['gpu']}."
@@ -143,6 +149,8 @@ def _note_trouble(notes: Notes, group: Sequence[Mapping[str, Any]], answer: Mapp
     notes.known(own + "everyday", everyday(group), _HOW)
     notes.known(own + "error", worst(group), _HOW)
     notes.known_or_absent(own + "chosen", chosen, _HOW)
+    numbers = dict.fromkeys(number for cell in group for number in cell.get("xids", ()))
+    notes.known_or_absent(own + "xids", xids.in_words(numbers, meanings), _HOW)
 
 
 def _note_speeds(notes: Notes, answer: Mapping[str, Any]) -> None:
@@ -160,7 +168,8 @@ def _note_speeds(notes: Notes, answer: Mapping[str, Any]) -> None:
         share, beside = of_fastest_sibling(gpu, measured)
         notes.known_or_absent(own + "of_fastest_sibling", share, _SPEED, "no other GPU of its kind is here")
         notes.known_or_absent(own + "slower_than", beside, _SPEED, "no other GPU of its kind is here")
-        _note_state(notes, own, gpu)
+        note_state(notes, own, gpu)
+        note_busy(notes, own, gpu)
 
 
 def half_matmul(gpu: Mapping[str, Any]) -> float | None:
@@ -185,48 +194,3 @@ def of_fastest_sibling(
             share = 100.0 * (values[str(gpu["index"])] or 0.0) / (values[best] or 1.0)
             shares.append((round(share, 1), f"GPU {best} ({what})"))
     return min(shares) if shares else (None, None)
-
-
-def _note_state(notes: Notes, own: str, gpu: Mapping[str, Any]) -> None:
-    how = "NVML, while the kernels ran"
-    load = gpu["load"] or {}
-    if not gpu["load"]:
-        for name in ("clock", "throttle_reasons", "power", "ecc_errors", "remapped_rows"):
-            notes.unknown(own + name, how, "NVML did not answer", asked=False)
-    else:
-        clock = f"{load['clock_mhz']} of {load['max_clock_mhz']} MHz" if load.get("clock_mhz") else None
-        power = None
-        if load.get("power_watts") is not None and load.get("power_limit_watts"):
-            power = f"{load['power_watts']} W of {load['power_limit_watts']} W"
-            if load.get("power_default_watts") not in (None, load["power_limit_watts"]):
-                power += f", where {load['power_default_watts']} W is the default"
-        rows = load.get("remapped_rows")
-        notes.known_or_absent(own + "clock", clock, how)
-        notes.known_or_absent(own + "throttle_reasons", tuple(load.get("throttle_reasons") or ()), how)
-        notes.known_or_absent(own + "power", power, how)
-        notes.known_or_absent(own + "ecc_errors", load.get("ecc_errors"), how)
-        notes.known_or_absent(own + "remapped_rows", _rows(rows) if rows else None, how)
-    before = "NVML, before the kernels ran"
-    if gpu["before"]:
-        notes.known_or_absent(own + "busy", busy(gpu), before)
-    else:
-        notes.unknown(own + "busy", before, "NVML did not answer")
-
-
-def _rows(rows: Mapping[str, Any]) -> str | None:
-    words = [f"{rows[key]} after {key} errors" for key in ("corrected", "uncorrected") if rows[key]]
-    words += [word for key, word in (("pending", "a reset is pending"), ("failed", "remapping failed")) if rows[key]]
-    return ", ".join(words) or None
-
-
-def busy(gpu: Mapping[str, Any]) -> str | None:
-    """What else used the GPU before it was measured."""
-    before = gpu["before"]
-    if not before:
-        return None
-    words = []
-    if (before.get("utilization") or 0) > _BUSY_PER_CENT:
-        words.append(f"{before['utilization']} % utilised")
-    if before.get("processes") and (before.get("memory_used_mib") or 0) > _BUSY_MEMORY_MIB:
-        words.append(f"{before['memory_used_mib'] / 1024:.1f} GiB taken by {before['processes']} other processes")
-    return ", ".join(words) or None

@@ -16,8 +16,9 @@ from typing import Any
 
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import Target
-from attn_doctor.probe import compiled_kernels
+from attn_doctor.probe import compiled_kernels, xids
 from attn_doctor.probe.gpu_state import GpuStates
+from attn_doctor.probe.xids import XidWatch
 
 FORMAT = "kernels/1"
 #: Seconds for each GPU, counted from when torch is imported.
@@ -25,6 +26,7 @@ BUDGETS = {"quick": 20.0, "full": 90.0}
 _CELL_TIMEOUT = 10.0
 #: torch names the sizes that it refuses; the words are the same for all of them.
 _SIZES = re.compile(r"\[[\d, ]+\]")
+_NOBODY = {"outcome": "could not", "message": "nobody listened", "gpus": []}
 _GRACE = 120.0  # a cell that is compiled and hangs is ended by its own alarm after 60 s
 
 
@@ -59,8 +61,11 @@ def run(
     scratch = folder / "kernels-scratch"
     scratch.mkdir()
     started = time.monotonic()
+    limit = timeout + asked.seconds + _GRACE
     before = GpuStates(environment, folder=folder, name="gpus-before")
-    states = {"before": before.answer(10.0)}
+    watch = XidWatch(environment, folder=folder, seconds=limit + 60.0)
+    states: dict[str, Any] = {"before": before.answer(10.0)}
+    watch.ready(5.0)
     running, answers = target.start_inside(
         "kernels.run",
         {
@@ -77,7 +82,6 @@ def run(
         folder=folder,
     )
     under_load: GpuStates | None = None
-    limit = timeout + asked.seconds + _GRACE
     try:
         while running.alive() and time.monotonic() - started < limit:
             done, all_of_them, at = _progress(answers)
@@ -89,6 +93,7 @@ def run(
         completed = running.wait(1.0 if (answers / "done.json").exists() else 0.0)
         if under_load is not None:
             states["load"] = under_load.answer(5.0)
+        states["xids"] = watch.answer(5.0)
     answer = collate(answers, asked, completed, states)
     answer["seconds"] = round(time.monotonic() - started, 2)
     return answer
@@ -151,7 +156,7 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
         planned = name in plans and bool(plans[name]["cells"])
         silent = f"the trials {completed.ended()} before they came to it" if planned and not lines else None
         answer["gpus"].append(_gpu(name, gpu, lines, states, silent))
-        cells = [_cell(name, line) for line in lines if "cell" in line]
+        cells = _cells(name, lines, answer["gpus"][-1]["xids"])
         answer["cells"] += cells
         answer["not_reached"] += len(plans[name]["cells"]) - len(cells) if name in plans else 0
     answer["ran"] = bool(answer["cells"])
@@ -189,6 +194,7 @@ def _gpu(
         "stopped": stopped,
         "before": _state(states.get("before"), gpu.get("uuid"), name),
         "load": _state(states.get("load"), gpu.get("uuid"), name),
+        "xids": xids.of_gpu(states.get("xids") or _NOBODY, gpu.get("uuid"), name),
     }
 
 
@@ -201,9 +207,21 @@ def _state(states: Any, uuid: Any, name: str) -> Any:
     return None
 
 
-def _cell(gpu: str, line: Mapping[str, Any]) -> dict[str, Any]:
-    told = {key: value for key, value in line.items() if key not in ("cell", "context_lost")}
-    return {"gpu": gpu, **line["cell"], **told}
+def _cells(gpu: str, lines: list[dict[str, Any]], heard: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The trials; with those that did not end well the Xids that the GPU told while they ran."""
+    begun = {json.dumps(line["begun"], sort_keys=True): line.get("at") for line in lines if "begun" in line}
+    cells = []
+    for line in lines:
+        if "cell" not in line:
+            continue
+        told = {key: value for key, value in line.items() if key not in ("cell", "context_lost", "at")}
+        cell = {"gpu": gpu, **line["cell"], **told}
+        if cell["outcome"] not in ("right", "not offered"):
+            since = begun.get(json.dumps(line["cell"], sort_keys=True))
+            numbers = xids.during(heard, since, line.get("at"))
+            cell |= {"xids": numbers} if numbers else {}
+        cells.append(cell)
+    return cells
 
 
 def _grouped(not_offered: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from attn_doctor.probe import compiled_kernels, kernel_facts
+from attn_doctor.probe import compiled_kernels, kernel_facts, kernel_state
 from attn_doctor.probe.kernel_facts import SHORT
 
 _FORMS = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask", "fp32-mask", "window", "softcap")
@@ -59,7 +59,7 @@ class _Writer:
             if ceilings:
                 products = [f"{SHORT[k[7:]]} {v:.0f}" for k, v in ceilings.items() if k.startswith("matmul_")]
                 words.append(f"matrix product {', '.join(products)} TFLOP/s, copy {ceilings['copy']:.0f} GB/s")
-            busy = kernel_facts.busy(gpu)
+            busy = kernel_state.busy(gpu)
             if busy:
                 words.append(f"busy ({busy}): its times are not to be trusted")
             if gpu["stopped"]:

@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from ..torch_facts import last_line
-from . import contracts, problems, speed, truth
+from . import contracts, matrix, problems, shares, speed, truth
 from .cells import Cell
 from .registry import Backend
 
@@ -75,6 +75,8 @@ def _tried(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Option
     if ceiling is not None and result["outcome"] == "right" and _worth_timing(cell):
         del problem
         result["speed"] = _timed(cell, backend, calls, device, seed, ceiling)
+        if cell in matrix.for_share(backend):
+            result["share"] = _share(cell, backend, calls, device, seed)
     return result
 
 
@@ -91,6 +93,14 @@ def _timed(
         return speed.measure(calls.prepare(problem, backend), problem, ceiling)
     except torch.cuda.OutOfMemoryError:
         return None  # right all the same
+
+
+def _share(cell: Cell, backend: Backend, calls: Any, device: str, seed: int) -> Optional[Dict[str, Any]]:
+    problem = problems.make(cell, device, seed, shares.SIZES)
+    try:
+        return shares.measure(calls.prepare(problem, backend), problem)
+    except torch.cuda.OutOfMemoryError:
+        return None
 
 
 def refusals(words: Any) -> Any:
