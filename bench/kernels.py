@@ -225,11 +225,12 @@ def shares(runs="5"):
         about = {"gpu": gpu.get("name"), "compute_capability": gpu.get("compute_capability")} | {
             name: facts.get(name, {}).get("value") for name in ("torch.version", "torch.cudnn", "driver.version")
         }
-        for cell in kernels["cells"]:
-            if cell.get("share"):
-                key = f"{cell['backend']} {cell['dtype']} {cell['direction']}"
-                found.setdefault(key, []).append(cell["share"]["of_matmul"])
-                product.append(cell["share"]["matmul_tflops"])
+        told = [cell for cell in kernels["cells"] if cell.get("share")]
+        print(json.dumps({f"{one['backend']} {one['direction']}": one["share"] for one in told}), file=sys.stderr)
+        for cell in told:
+            key = f"{cell['backend']} {cell['dtype']} {cell['direction']}"
+            found.setdefault(key, []).append(cell["share"]["of_matmul"])
+            product.append(cell["share"]["matmul_tflops"])
     return {
         **about,
         "matmul_tflops": [min(product), max(product)] if product else None,

@@ -78,11 +78,11 @@ def run(
     if gpu is not None:
         wanted = replace(wanted, gpu=asdict(gpu))
     answer = kernels.run(target, wanted, timeout=timeout, folder=folder, environment=dict(os.environ), say=say)
-    meanings = measured.xids()
+    answer["xid_meanings"] = xids.meanings(answer, measured.xids())
     found = (
-        *kernel_facts.facts(answer, meanings),
+        *kernel_facts.facts(answer),
         *kernel_shares.facts(answer, measured.shares(facts.text("torch.version"))),
-        *xids.facts(answer, meanings),
+        *xids.facts(answer),
         *compiled_kernels.facts(answer.get("compiled")),
     )
     return answer, facts.with_facts(found)

@@ -28,12 +28,11 @@ FORM_WORDS = {
     "window": "a sliding window",
     "softcap": "soft-capped scores",
 }
-NO_MEANINGS: Mapping[int, Mapping[str, Any]] = {}
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
 
 
-def facts(answer: Mapping[str, Any], meanings: Mapping[int, Mapping[str, Any]] = NO_MEANINGS) -> tuple[Fact, ...]:
-    """Troubles and speeds of one answer in the format kernels/1; `meanings` of Xid numbers (recipes/xids.toml)."""
+def facts(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Troubles and speeds of one answer in the format kernels/1."""
     notes = Notes()
     open_because = gaps(answer)
     groups = troubles(answer)
@@ -42,7 +41,7 @@ def facts(answer: Mapping[str, Any], meanings: Mapping[int, Mapping[str, Any]] =
     else:
         notes.known("listed.cell", len(groups), _HOW)
     for group in groups:
-        _note_trouble(notes, group, answer, meanings)
+        _note_trouble(notes, group, answer)
     _note_speeds(notes, answer)
     return notes.facts()
 
@@ -118,6 +117,16 @@ def worst(group: Iterable[Mapping[str, Any]]) -> str:
     return "; ".join(dict.fromkeys(words)) or "wrong"
 
 
+def told(group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> str:
+    """The same, with the Xids that the GPU told while they ran."""
+    heard = _xids(group, answer)
+    return f"{worst(group)}; meanwhile the GPU told {', '.join(heard)}" if heard else worst(group)
+
+
+def _xids(group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> tuple[str, ...]:
+    return xids.in_words(dict.fromkeys(number for cell in group for number in cell.get("xids", ())), answer)
+
+
 def everyday(group: Sequence[Mapping[str, Any]]) -> bool:
     """Whether any training with this backend meets it."""
     return group[0]["form"] in _ORDINARY and any(
@@ -125,12 +134,7 @@ def everyday(group: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-def _note_trouble(
-    notes: Notes,
-    group: Sequence[Mapping[str, Any]],
-    answer: Mapping[str, Any],
-    meanings: Mapping[int, Mapping[str, Any]],
-) -> None:
+def _note_trouble(notes: Notes, group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> None:
     first = group[0]
     sort = sort_of(first) or ""
     own = f"cell.{first['backend']}-{first['form']}-{sort.replace(' ', '-')}-gpu{first['gpu']}."
@@ -147,10 +151,9 @@ def _note_trouble(
         notes.absent(own + "gpu", _HOW, "not on a GPU")
     notes.known(own + "trials", len(group), _HOW)
     notes.known(own + "everyday", everyday(group), _HOW)
-    notes.known(own + "error", worst(group), _HOW)
+    notes.known(own + "error", told(group, answer), _HOW)
     notes.known_or_absent(own + "chosen", chosen, _HOW)
-    numbers = dict.fromkeys(number for cell in group for number in cell.get("xids", ()))
-    notes.known_or_absent(own + "xids", xids.in_words(numbers, meanings), _HOW)
+    notes.known_or_absent(own + "xids", _xids(group, answer), _HOW)
 
 
 def _note_speeds(notes: Notes, answer: Mapping[str, Any]) -> None:
@@ -168,7 +171,7 @@ def _note_speeds(notes: Notes, answer: Mapping[str, Any]) -> None:
         share, beside = of_fastest_sibling(gpu, measured)
         notes.known_or_absent(own + "of_fastest_sibling", share, _SPEED, "no other GPU of its kind is here")
         notes.known_or_absent(own + "slower_than", beside, _SPEED, "no other GPU of its kind is here")
-        note_state(notes, own, gpu)
+        note_state(notes, own, gpu, answer)
         note_busy(notes, own, gpu)
 
 

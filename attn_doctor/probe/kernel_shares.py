@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attn_doctor.model.facts import Fact
-from attn_doctor.probe.kernel_state import note_busy, note_state
+from attn_doctor.probe.kernel_state import in_words, note_busy
 from attn_doctor.probe.noting import Notes
 
 _HOW = "a large call and a matrix product beside it, timed on the GPU (--kernels)"
@@ -41,7 +41,7 @@ def facts(answer: Mapping[str, Any], shares: Sequence[Mapping[str, Any]]) -> tup
         notes.known(own + "elsewhere", _range(known), f"{known['source']}, {known['measured']}, {known['runs']} runs")
         notes.known(own + "measured_on", f"{known['gpu']} with {known['stack']}", known["source"])
         note_busy(notes, own, gpu)
-        note_state(notes, own, gpu)
+        notes.known(own + "state", in_words(gpu, answer), "NVML, around and while the kernels ran")
     notes.known("listed.share", number, _HOW)
     return notes.facts()
 
@@ -62,4 +62,4 @@ def _elsewhere(
 
 
 def _range(known: Mapping[str, Any]) -> str:
-    return f"{100 * known['lowest']:.0f} to {100 * known['highest']:.0f} %"
+    return f"{100 * known['lowest']:.1f} to {100 * known['highest']:.1f} %"

@@ -7,6 +7,7 @@ in kernel_facts.py. Where there is no GPU it holds what would run, what of that 
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -152,11 +153,12 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
     told = {str(one["index"]): one for one in (_read(answers / "gpus.json") or {}).get("gpus", [])}
     for name, gpu in told.items():
         files = [answers / f"cells-{name}.jsonl", *sorted(answers.glob(f"cells-{name}.*.jsonl"))]
-        lines = [line for file in files for line in _lines(file)]
+        each = [_lines(file) for file in files]
+        lines = [line for one in each for line in one]
         planned = name in plans and bool(plans[name]["cells"])
         silent = f"the trials {completed.ended()} before they came to it" if planned and not lines else None
         answer["gpus"].append(_gpu(name, gpu, lines, states, silent))
-        cells = _cells(name, lines, answer["gpus"][-1]["xids"])
+        cells = [cell for one in each for cell in _cells(name, one, answer["gpus"][-1]["xids"])]
         answer["cells"] += cells
         answer["not_reached"] += len(plans[name]["cells"]) - len(cells) if name in plans else 0
     answer["ran"] = bool(answer["cells"])
@@ -208,17 +210,20 @@ def _state(states: Any, uuid: Any, name: str) -> Any:
 
 
 def _cells(gpu: str, lines: list[dict[str, Any]], heard: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The trials; with those that did not end well the Xids that the GPU told while they ran."""
-    begun = {json.dumps(line["begun"], sort_keys=True): line.get("at") for line in lines if "begun" in line}
+    """The trials of one child; with those that did not end well the Xids that the GPU told while they ran."""
+    begun: dict[str, float] = {
+        json.dumps(line["begun"], sort_keys=True): line["at"] for line in lines if "begun" in line and "at" in line
+    }
     cells = []
     for line in lines:
         if "cell" not in line:
             continue
         told = {key: value for key, value in line.items() if key not in ("cell", "context_lost", "at")}
         cell = {"gpu": gpu, **line["cell"], **told}
-        if cell["outcome"] not in ("right", "not offered"):
-            since = begun.get(json.dumps(line["cell"], sort_keys=True))
-            numbers = xids.during(heard, since, line.get("at"))
+        since = begun.get(json.dumps(line["cell"], sort_keys=True))
+        if cell["outcome"] not in ("right", "not offered") and since is not None and "at" in line:
+            after = min((at for at in begun.values() if at > since), default=math.inf)
+            numbers = xids.during(heard, since, line["at"], before=after)
             cell |= {"xids": numbers} if numbers else {}
         cells.append(cell)
     return cells

@@ -18,6 +18,7 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.probe.noting import Notes
 
 _HOW = "Xid events, through NVML while the kernels ran"
+_NOBODY: Mapping[str, Any] = {"why_not": "nobody listened", "seen": []}
 #: An event is told some moments after the trial that it belongs to.
 _LATE = 1.0
 
@@ -70,26 +71,41 @@ def of_gpu(heard: Mapping[str, Any], uuid: Any, index: str) -> dict[str, Any]:
     return {"why_not": why_not or "NVML does not know this GPU", "seen": []}
 
 
-def during(heard: Mapping[str, Any], begun: float | None, ended: float | None) -> list[int]:
-    """Numbers heard of a GPU while one trial ran, and a moment longer."""
-    if begun is None or ended is None:
-        return []
-    return list(dict.fromkeys(one["number"] for one in heard["seen"] if begun <= one["at"] <= ended + _LATE))
+def during(heard: Mapping[str, Any], begun: float, ended: float, *, before: float) -> list[int]:
+    """Numbers heard of a GPU while one trial ran and a moment longer, `before` the next one began."""
+    until = min(ended + _LATE, before)
+    return list(dict.fromkeys(one["number"] for one in heard["seen"] if begun <= one["at"] < until))
 
 
-def in_words(numbers: Iterable[int], table: Mapping[int, Mapping[str, Any]]) -> tuple[str, ...]:
+def meanings(answer: Mapping[str, Any], table: Mapping[int, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What `table` says of the numbers that were heard: kept with the answer, so that it explains itself."""
+    numbers = {one["number"] for gpu in answer["gpus"] for one in (gpu.get("xids") or _NOBODY)["seen"]}
+    wanted = ("meaning", "blames", "keep_out", "action")
+    return {str(number): {key: table[number][key] for key in wanted} for number in sorted(numbers & table.keys())}
+
+
+def in_words(numbers: Iterable[int], answer: Mapping[str, Any]) -> tuple[str, ...]:
     """`Xid 31 (GPU memory page fault)` for each."""
-    told = ((number, table.get(number)) for number in numbers)
+    told = ((number, answer.get("xid_meanings", {}).get(str(number))) for number in numbers)
     return tuple(f"Xid {number} ({one['meaning']})" if one else f"Xid {number}" for number, one in told)
 
 
-def facts(answer: Mapping[str, Any], table: Mapping[int, Mapping[str, Any]]) -> tuple[Fact, ...]:
-    """Each number that a GPU told, once; with what `table` says that it means."""
+def of_state(gpu: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
+    """What a GPU told, in a few words; why that is not known where nobody could listen."""
+    heard = gpu.get("xids") or _NOBODY
+    words = in_words(dict.fromkeys(one["number"] for one in heard["seen"]), answer)
+    if words:
+        return ", ".join(words)
+    return f"Xids not known ({heard['why_not']})" if heard["why_not"] else "no Xid"
+
+
+def facts(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Each number that a GPU told, once, with what it means."""
     notes = Notes()
     counted: dict[tuple[str, int], int] = {}
     silent = []
     for gpu in answer["gpus"]:
-        heard = gpu.get("xids") or {"why_not": "nobody listened", "seen": []}
+        heard = gpu.get("xids") or _NOBODY
         if heard["why_not"]:
             silent.append(f"GPU {gpu['index']}: {heard['why_not']}")
         for one in heard["seen"]:
@@ -101,11 +117,10 @@ def facts(answer: Mapping[str, Any], table: Mapping[int, Mapping[str, Any]]) -> 
         notes.known("listed.xid", len(counted), _HOW)
     for (index, number), times in counted.items():
         own = f"xid.gpu{index}-{number}."
-        known = table.get(number)
+        known = answer.get("xid_meanings", {}).get(str(number), {})
         notes.known(own + "gpu", str(index), _HOW)
         notes.known(own + "number", number, _HOW)
         notes.known(own + "times", times, _HOW)
-        for name in ("meaning", "blames", "action"):
-            notes.known_or_absent(own + name, known and known[name], _HOW, "not among the common ones")
-        notes.known_or_absent(own + "keep_out", known and known["keep_out"], _HOW, "not among the common ones")
+        for name in ("meaning", "blames", "action", "keep_out"):
+            notes.known_or_absent(own + name, known.get(name), _HOW, "not among the common ones")
     return notes.facts()

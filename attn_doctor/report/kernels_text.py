@@ -90,7 +90,7 @@ class _Writer:
                 Text.assemble(
                     (f"{mark} ", _STYLES[mark]),
                     (f"{on}{self._titles.get(first['backend'], first['backend'])} {sort}: ", "bold"),
-                    f"{kernel_facts.condition(group)}: {kernel_facts.worst(group)}",
+                    f"{kernel_facts.condition(group)}: {kernel_facts.told(group, self._answer)}",
                 )
             )
         right = {cell["direction"] for cell in self._answer["cells"] if cell["outcome"] == "right"}
