@@ -257,6 +257,7 @@ TERMS: tuple[Term, ...] = (
         ("attention.*.broken", _TS, "what the kernel demands and the call does not meet, each after `not met: `"),
         ("attention.*.error", _T, "what the kernel says to it"),
         ("attention.*.stand_in", _T, "what stood in for the kernel"),
+        ("attention.*.trial", _T, "the kernel of --kernels that refused it for its head dimension; absent elsewhere"),
         ("attention.*.calls", _I, "how many calls are alike"),
         ("attention.*.backend", _T, "what torch's SDPA would run there: flash, efficient, cudnn or math"),
         ("attention.*.backend_refused", _TS, "backends that cannot take the call, each with torch's reason"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from attn_doctor.probe.noting import Notes
 
 _HOW = "trials on the GPU, held against float64 there (--kernels)"
 _SPEED = "a matrix product and a copy on the GPU (--kernels)"
+#: As flash-attn, xformers, vLLM and Triton's kernels put it; "head_size", "headdim", "head dimension".
+_HEAD_DIM = re.compile(r"head[ _]?(?:dim|size)", re.IGNORECASE)
 _TROUBLES = ("wrong", "refused", "crashed", "hung")
 _HALVES = ("bfloat16", "float16")
 _ORDINARY = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask")
@@ -42,6 +45,7 @@ def facts(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
         notes.known("listed.cell", len(groups), _HOW)
     for group in groups:
         _note_trouble(notes, group, answer)
+    _note_head_dims(notes, answer)
     _note_speeds(notes, answer)
     return notes.facts()
 
@@ -70,13 +74,19 @@ def sort_of(cell: Mapping[str, Any]) -> str | None:
 
 def troubles(answer: Mapping[str, Any]) -> list[list[Mapping[str, Any]]]:
     """Trials in trouble, those that differ in dtype, head dim or direction alone together; wrong ones first."""
-    groups: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str, str, str, bool], list[Mapping[str, Any]]] = {}
     for cell in answer["cells"]:
         sort = sort_of(cell)
         if sort is not None:
-            groups.setdefault((cell["backend"], cell["form"], sort, cell["gpu"]), []).append(cell)
+            key = (cell["backend"], cell["form"], sort, cell["gpu"], refused_by_head_dim(cell))
+            groups.setdefault(key, []).append(cell)
     order = ("not finite", "wrong", "crashed", "hung", "refused")
     return [group for _, group in sorted(groups.items(), key=lambda item: order.index(item[0][2]))]
+
+
+def refused_by_head_dim(cell: Mapping[str, Any]) -> bool:
+    """Whether a kernel says itself that it is the head dimension that it does not take."""
+    return cell["outcome"] == "refused" and bool(_HEAD_DIM.search(str(cell.get("reason") or "")))
 
 
 def condition(group: Sequence[Mapping[str, Any]]) -> str:
@@ -137,8 +147,9 @@ def everyday(group: Sequence[Mapping[str, Any]]) -> bool:
 def _note_trouble(notes: Notes, group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> None:
     first = group[0]
     sort = sort_of(first) or ""
-    own = f"cell.{first['backend']}-{first['form']}-{sort.replace(' ', '-')}-gpu{first['gpu']}."
-    titles = {one["name"]: one["title"] for one in answer["backends"]}
+    what = f"head-dim-{first['form']}" if refused_by_head_dim(first) else first["form"]
+    own = f"cell.{first['backend']}-{what}-{sort.replace(' ', '-')}-gpu{first['gpu']}."
+    titles = _titles(answer)
     chosen = tuple(dict.fromkeys(str(cell["chosen"]) for cell in group if cell.get("chosen")))
     notes.known(own + "outcome", sort, _HOW)
     notes.known(own + "backend", first["backend"], _HOW)
@@ -154,6 +165,23 @@ def _note_trouble(notes: Notes, group: Sequence[Mapping[str, Any]], answer: Mapp
     notes.known(own + "error", told(group, answer), _HOW)
     notes.known_or_absent(own + "chosen", chosen, _HOW)
     notes.known_or_absent(own + "xids", _xids(group, answer), _HOW)
+
+
+def _note_head_dims(notes: Notes, answer: Mapping[str, Any]) -> None:
+    """The calls that a kernel refused for their head dimension, as calls of attention that it does not take."""
+    for cell in answer["cells"]:
+        if not refused_by_head_dim(cell):
+            continue
+        own = f"attention.{cell['backend']}-head-dim-{cell['head_dim']}."
+        notes.known(own + "trial", f"{cell['backend']}-head-dim", _HOW)
+        notes.known(own + "name", _titles(answer).get(cell["backend"], cell["backend"]), _HOW)
+        notes.known(own + "head_dim", int(cell["head_dim"]), _HOW)
+        notes.known(own + "broken", (f"not met: the head dim is one that it takes ({cell['reason']})",), _HOW)
+        notes.known(own + "error", str(cell["reason"]), _HOW)
+
+
+def _titles(answer: Mapping[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["title"] for one in answer["backends"]}
 
 
 def _note_speeds(notes: Notes, answer: Mapping[str, Any]) -> None:
