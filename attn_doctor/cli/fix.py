@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 
 from attn_doctor import __version__
-from attn_doctor.cli import fix_run, started
+from attn_doctor.cli import fix_run, kernels_command, started
 from attn_doctor.cli.fix_ask import agreed, check_unused, show
 from attn_doctor.cli.fix_session import Session, WhichInstaller, trace_request
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.kernels_command import Mode
 from attn_doctor.cli.shared import each, names, place, progress
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
@@ -78,6 +79,13 @@ def fix(
     autocast: Annotated[
         str | None, typer.Option(metavar="DTYPE", help="With --trace: run inside torch.autocast of this dtype.")
     ] = None,
+    kernels: Annotated[
+        Mode | None,
+        typer.Option("--kernels", help="Run the attention kernels as well, before and after: `check --kernels`."),
+    ] = None,
+    backend: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="With --kernels: this kernel only. Repeatable.")
+    ] = None,
     timeout: Annotated[
         float, typer.Option(min=1.0, max=86400.0, metavar="SECONDS", help="Limit for each import and each sample.")
     ] = 60.0,
@@ -140,6 +148,9 @@ def fix(
     if save_plan is not None:
         check_output(save_plan)
     named = named_gpu(gpu) if gpu is not None else None
+    tried = kernels_command.asked(kernels, each(backend), (), None, None, quick=quick)
+    if tried is not None and trace is not None:
+        raise BadInput("a traced run or the kernels, not both", about="--trace --kernels", hint="Leave out one of them.")
     policy = Policy(unsafe=unsafe, only=mended, remedies=chosen)
     saved = None if plan_file is None else _saved(plan_file)
     if not (yes or dry_run or save_plan or resume) and not sys.stdin.isatty():
@@ -172,6 +183,7 @@ def fix(
             stash=not no_stash,
             wheels=tuple(_wheel(one, target) for one in each(wheel)),
             traced=None if trace is None else trace_request(trace, autocast, named),
+            kernels=tried,
         )
         if resume:
             return fix_run.resume(session, say, wait=wait)
