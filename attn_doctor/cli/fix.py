@@ -150,7 +150,9 @@ def fix(
     named = named_gpu(gpu) if gpu is not None else None
     tried = kernels_command.asked(kernels, each(backend), (), None, None, quick=quick)
     if tried is not None and trace is not None:
-        raise BadInput("a traced run or the kernels, not both", about="--trace --kernels", hint="Leave out one of them.")
+        raise BadInput(
+            "a traced run or the kernels, not both", about="--trace --kernels", hint="Leave out one of them."
+        )
     policy = Policy(unsafe=unsafe, only=mended, remedies=chosen)
     saved = None if plan_file is None else _saved(plan_file)
     if not (yes or dry_run or save_plan or resume) and not sys.stdin.isatty():

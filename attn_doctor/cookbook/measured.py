@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StringConstraints, model_validator
 
 from attn_doctor.cookbook.schema_fields import Table
 from attn_doctor.cookbook.shelf import bundled_folder
@@ -42,7 +42,7 @@ class Xid(Table):
     number: Annotated[int, Field(gt=0)]
     meaning: _Words
     blames: Literal["program", "hardware", "driver", "nothing"]
-    keep_out: bool
+    keep_out: StrictBool
     action: _Words
     source: _Url
 
@@ -72,7 +72,7 @@ class Share(Table):
 
 class _Xids(Table):
     checked: date
-    xid: list[Xid]
+    xid: tuple[Xid, ...]
 
     @model_validator(mode="after")
     def _once(self) -> _Xids:
@@ -82,7 +82,7 @@ class _Xids(Table):
 
 class _Shares(Table):
     checked: date
-    share: list[Share] = []
+    share: tuple[Share, ...] = ()
 
     @model_validator(mode="after")
     def _once(self) -> _Shares:
@@ -112,6 +112,4 @@ def shares(torch_version: str | None, file: Path | None = None) -> tuple[Mapping
         version = Version(Version(torch_version or "").public)
     except InvalidVersion:
         return ()
-    return tuple(
-        one.model_dump() for one in table.share if SpecifierSet(one.torch).contains(version, prereleases=True)
-    )
+    return tuple(one.model_dump() for one in table.share if SpecifierSet(one.torch).contains(version, prereleases=True))

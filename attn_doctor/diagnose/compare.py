@@ -51,9 +51,7 @@ class Comparison:
         """A critical fact differs, or the same examination now finds an error."""
         return bool(self.critical) or (
             self.looked_alike
-            and any(
-                one.severity is Severity.ERROR and (self.tried_alike or not _of_kernels(one)) for one in self.new
-            )
+            and any(one.severity is Severity.ERROR and (self.tried_alike or not _of_kernels(one)) for one in self.new)
         )
 
     @property
@@ -97,9 +95,7 @@ def compare(old: Report, new: Report, *, about: tuple[str, str]) -> Comparison:
         notes.append("judged as if (--gpu, --assume) differently: findings cannot be held against each other")
     tried_alike = _tried(old) == _tried(new)
     if not tried_alike:
-        notes.append(
-            f"attention kernels: {_tried(old)}, and {_tried(new)}: findings about them cannot be held against each other"
-        )
+        notes.append(f"attention kernels: {_tried(old)}, and {_tried(new)}: findings about them cannot be compared")
     known_before = {(one.id, one.subjects) for one in old.diagnosis.findings}
     known_after = {(one.id, one.subjects) for one in new.diagnosis.findings}
     return Comparison(

@@ -53,9 +53,7 @@ def _elsewhere(
         return None
     wanted = (cell["backend"], cell["dtype"], cell["direction"], gpu["compute_capability"])
     found = [
-        one
-        for one in shares
-        if (one["backend"], one["dtype"], one["direction"], one["compute_capability"]) == wanted
+        one for one in shares if (one["backend"], one["dtype"], one["direction"], one["compute_capability"]) == wanted
     ]
     # Of several GPUs of one compute capability the slowest decides: the finding is about far less than that.
     return min(found, key=lambda one: float(one["lowest"]), default=None)

@@ -21,7 +21,10 @@ _SLICE_MS = 200
 
 
 def main(file: str, stop: str, seconds: str) -> None:
-    """Writes {"outcome": "listens" | "could not", "message", "gpus": [{index, uuid, why_not, seen: [{number, at}]}]}."""
+    """Writes {"outcome": "listens" | "could not", "message", "gpus": [{index, uuid, why_not, seen}]}.
+
+    seen: [{number, at}], at in seconds since the epoch.
+    """
     sys.path.pop(0)  # this folder, whose file names are no modules of the person's
     try:
         import pynvml
@@ -34,6 +37,7 @@ def main(file: str, stop: str, seconds: str) -> None:
 def listen(pynvml: Any, file: str, stop: str, seconds: float) -> None:
     """Until one of the three."""
     answer: dict[str, Any] = {"outcome": "listens", "message": "", "gpus": []}
+    parent, until, last = os.getppid(), time.monotonic() + seconds, False
     try:
         pynvml.nvmlInit()
         events = pynvml.nvmlEventSetCreate()
@@ -49,7 +53,6 @@ def listen(pynvml: Any, file: str, stop: str, seconds: float) -> None:
             except pynvml.NVMLError as error:
                 gpu["why_not"] = str(error)  # the others still count
         _write(file, answer)
-        parent, until, last = os.getppid(), time.monotonic() + seconds, False
         while not last:
             # Once more after the end: an event may still be on its way.
             last = os.path.exists(stop) or time.monotonic() > until or os.getppid() != parent  # noqa: PTH110

@@ -41,6 +41,6 @@ def _ran(answer: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
 
 
 def _plain(words: str) -> str:
-    """On one line, read as it is. Underscores stay: names of people and hosts are masked afterwards, and must be found."""
+    """On one line, read as it is. Underscores stay: names of people are masked afterwards, and must be found."""
     one_line = " ".join("".join(each if each.isprintable() else " " for each in words).split())
     return re.sub(r"([\\`*\[\]<>|])", r"\\\1", one_line)
