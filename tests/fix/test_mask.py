@@ -34,8 +34,10 @@ def edited(line: str, at: int = 3) -> str:
         ),
         (
             "F.scaled_dot_product_attention(self.q, k, v, attn_mask=self.mask)",
-            "F.scaled_dot_product_attention(self.q, k, v, attn_mask=(self.mask.to(self.q.dtype) "
-            "if self.mask is not None and self.mask.is_floating_point() else self.mask))",
+            (
+                "F.scaled_dot_product_attention(self.q, k, v, attn_mask=(self.mask.to(self.q.dtype) "
+                "if self.mask is not None and self.mask.is_floating_point() else self.mask))"
+            ),
         ),
     ],
 )
