@@ -5,8 +5,10 @@
     python bench/kernels.py times       seconds of --kernels quick and full after torch is imported, and what they found
     python bench/kernels.py planted     a kernel off by 2 %, one that leaves a tile unwritten, one that hangs, one that
                                         crashes: on the GPU if there is one, else on CPU tensors
+    python bench/kernels.py shares [N]  what share of a matrix product beside it each kernel reaches, over N fresh
+                                        processes (5): the numbers of recipes/kernel_shares.toml
 
-Prints JSON. Needs torch; agreement needs a GPU.
+Prints JSON. Needs torch; agreement and shares need a GPU.
 """
 
 from __future__ import annotations
@@ -202,6 +204,42 @@ def times():
     return found
 
 
+def shares(runs="5"):
+    """Each run is a `check` of its own: process, GPU context and autotuning are fresh."""
+    found: dict[str, list[float]] = {}
+    product: list[float] = []
+    about: dict[str, object] = {}
+    for _ in range(int(runs)):
+        wanted = ["--kernels", "quick", "--dtype", "bf16", "--backend", "sdpa,flash-attn", "--kernels-budget", "60"]
+        done = subprocess.run(
+            [sys.executable, "-m", "attn_doctor", "check", *wanted, "--no-samples", "--only", "kernels", "--json"],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+        )
+        if not done.stdout:
+            raise SystemExit(done.stderr[-2000:])
+        report = json.loads(done.stdout)
+        kernels, facts = report["kernels"], report["facts"]
+        gpu = kernels["gpus"][0] if kernels["gpus"] else {}
+        about = {"gpu": gpu.get("name"), "compute_capability": gpu.get("compute_capability")} | {
+            name: facts.get(name, {}).get("value") for name in ("torch.version", "torch.cudnn", "driver.version")
+        }
+        told = [cell for cell in kernels["cells"] if cell.get("share")]
+        print(json.dumps({f"{one['backend']} {one['direction']}": one["share"] for one in told}), file=sys.stderr)
+        for cell in told:
+            key = f"{cell['backend']} {cell['dtype']} {cell['direction']}"
+            found.setdefault(key, []).append(cell["share"]["of_matmul"])
+            product.append(cell["share"]["matmul_tflops"])
+    return {
+        **about,
+        "matmul_tflops": [min(product), max(product)] if product else None,
+        "of_matmul": {
+            key: {"lowest": min(values), "highest": max(values), "runs": len(values)} for key, values in found.items()
+        },
+    }
+
+
 def planted():
     import os
 
@@ -235,6 +273,9 @@ def planted():
 
 
 def main():
+    if sys.argv[1:2] == ["shares"]:
+        print(json.dumps({"shares": shares(*sys.argv[2:3])}, indent=1))
+        return
     wanted = sys.argv[1:] or ["agreement", "times", "planted"]
     print(json.dumps({name: globals()[name]() for name in wanted}, indent=1))
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from attn_doctor import __version__
-from attn_doctor.cli import fix_run, started
+from attn_doctor.cli import fix_run, kernels_command, started
 from attn_doctor.cli.fix_ask import agreed, check_unused, show
 from attn_doctor.cli.fix_session import Session, WhichInstaller, trace_request
 from attn_doctor.cli.guard import guarded
@@ -33,6 +33,7 @@ from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.model.plans import Install, Plan
+from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import exit_status
 from attn_doctor.report.exit_status import Status
 from attn_doctor.wire import plan_v1
@@ -75,6 +76,13 @@ def fix(
     ] = None,
     autocast: Annotated[
         str | None, typer.Option(metavar="DTYPE", help="With --trace: run inside torch.autocast of this dtype.")
+    ] = None,
+    kernels: Annotated[
+        Mode | None,
+        typer.Option("--kernels", help="Run the attention kernels as well, before and after: `check --kernels`."),
+    ] = None,
+    backend: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="With --kernels: this kernel only. Repeatable.")
     ] = None,
     timeout: Timeout = 60.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the plan's steps without asking.")] = False,
@@ -134,6 +142,11 @@ def fix(
     if save_plan is not None:
         check_output(save_plan, flag="--save-plan")
     named = named_gpu(gpu) if gpu is not None else None
+    tried = kernels_command.asked(kernels, each(backend), (), None, None, quick=quick)
+    if tried is not None and trace is not None:
+        raise BadInput(
+            "a traced run or the kernels, not both", about="--trace --kernels", hint="Leave out one of them."
+        )
     asked_policy = Policy(unsafe=unsafe, only=mended, remedies=chosen)
     saved = None if plan_file is None else _saved(plan_file)
     if not (yes or dry_run or save_plan or resume) and not sys.stdin.isatty():
@@ -168,6 +181,7 @@ def fix(
                 stash=not no_stash,
                 wheels=tuple(_wheel(one, target) for one in each(wheel)),
                 traced=None if trace is None else trace_request(trace, autocast, named),
+                kernels=tried,
             )
             if resume:
                 return fix_run.resume(session, say, wait=wait)

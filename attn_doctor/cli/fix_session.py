@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from attn_doctor.cli import kernels_command
 from attn_doctor.cli.shared import as_if
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.cookbook.recipe import Recipe
@@ -28,6 +29,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
 from attn_doctor.model.plans import Install
 from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.probe.kernels import Asked
 from attn_doctor.probe.trace_facts import facts_of
 from attn_doctor.probe.tracing import check_input, run_trace
 
@@ -61,6 +63,8 @@ class Session:
     """Files that a person named."""
     traced: Mapping[str, Any] | None = None
     """What the tracer is asked to run; None where the environment itself is examined."""
+    kernels: Asked | None = None
+    """Which attention kernels are run, before and after with the same numbers."""
 
     def look(self, name: str, say: Callable[[str], None]) -> FactSet:
         """Examines it; after a change as it would be in an environment that was activated anew."""
@@ -83,6 +87,10 @@ class Session:
             folder=folder,
             say=say,
         )
+        if self.kernels is not None:
+            _, facts = kernels_command.run(
+                self.kernels, facts, self.target, gpu=self.gpu, timeout=self.timeout, folder=folder, say=say
+            )
         return as_if(facts, self.gpu, self.assumptions)
 
     def _trace(

@@ -14,7 +14,7 @@ from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
-from attn_doctor.probe import compiled_kernels, kernel_facts, kernels
+from attn_doctor.probe import compiled_kernels, kernel_facts, kernel_shares, kernels, xids
 from attn_doctor.probe.known_kernels import BACKENDS, DTYPES, Mode
 
 
@@ -65,10 +65,18 @@ def run(
     say: Callable[[str], None],
 ) -> tuple[dict[str, Any], FactSet]:
     """The answer of the trials, and the facts with theirs among them."""
+    from attn_doctor.cookbook import measured  # pydantic, for nobody else
+
     if gpu is not None:
         wanted = replace(wanted, gpu=asdict(gpu))
     answer = kernels.run(target, wanted, timeout=timeout, folder=folder, environment=dict(os.environ), say=say)
-    found = (*kernel_facts.facts(answer), *compiled_kernels.facts(answer.get("compiled")))
+    answer["xid_meanings"] = xids.meanings(answer, measured.xids())
+    found = (
+        *kernel_facts.facts(answer),
+        *kernel_shares.facts(answer, measured.shares(facts.text("torch.version"))),
+        *xids.facts(answer),
+        *compiled_kernels.facts(answer.get("compiled")),
+    )
     return answer, facts.with_facts(found)
 
 

@@ -72,6 +72,8 @@ class _Question(Table):
             "kernel",
             "cell",
             "speed",
+            "share",
+            "xid",
             "patch",
         ]
         | None

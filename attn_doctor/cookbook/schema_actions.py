@@ -79,7 +79,7 @@ class _SetConfig(Table):
 
 class _EditSource(Table):
     kind: Literal["edit-source"]
-    edit: Literal["cast-before-kernel", "cast-operand", "set-keyword"]
+    edit: Literal["cast-before-kernel", "cast-operand", "cast-mask", "set-keyword"]
     where: StrictStr = ""
     packages: tuple[Releases, ...] = ()
     file: StrictStr = ""

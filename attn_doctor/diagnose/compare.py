@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attn_doctor.errors import BadInput
-from attn_doctor.model.facts import Unknown
+from attn_doctor.model.facts import ON_REQUEST, Unknown
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.fingerprint import Change, Importance, Trait, differences
 from attn_doctor.model.report import Report
@@ -28,6 +28,9 @@ class Comparison:
     looked_alike: bool
     """Both looked at as much; otherwise a new finding may be an old one that nobody looked for."""
 
+    tried_alike: bool = True
+    """The same attention kernels were run (--kernels); otherwise new findings about them prove nothing."""
+
     @property
     def critical(self) -> tuple[Change, ...]:
         """Known to differ, and it matters."""
@@ -46,7 +49,10 @@ class Comparison:
     @property
     def drifted(self) -> bool:
         """A critical fact differs, or the same examination now finds an error."""
-        return bool(self.critical) or (self.looked_alike and any(one.severity is Severity.ERROR for one in self.new))
+        return bool(self.critical) or (
+            self.looked_alike
+            and any(one.severity is Severity.ERROR and (self.tried_alike or not _of_kernels(one)) for one in self.new)
+        )
 
     @property
     def open(self) -> bool:
@@ -87,6 +93,9 @@ def compare(old: Report, new: Report, *, about: tuple[str, str]) -> Comparison:
         notes.append(f"by attn-doctor {old.doctor_version} and {new.doctor_version}, which may know other troubles")
     if old.assumed != new.assumed:
         notes.append("judged as if (--gpu, --assume) differently: findings cannot be held against each other")
+    tried_alike = _tried(old) == _tried(new)
+    if not tried_alike:
+        notes.append(f"attention kernels: {_tried(old)}, and {_tried(new)}: findings about them cannot be compared")
     known_before = {(one.id, one.subjects) for one in old.diagnosis.findings}
     known_after = {(one.id, one.subjects) for one in new.diagnosis.findings}
     return Comparison(
@@ -97,7 +106,25 @@ def compare(old: Report, new: Report, *, about: tuple[str, str]) -> Comparison:
         ),
         notes=tuple(notes),
         looked_alike=alike,
+        tried_alike=tried_alike,
     )
+
+
+def _of_kernels(finding: Finding) -> bool:
+    """Whether it was found by running kernels, itself or what hangs under it."""
+    return any(fact.name.kind in ON_REQUEST for fact in finding.evidence) or any(map(_of_kernels, finding.symptoms))
+
+
+def _tried(report: Report) -> str:
+    """Which kernels were tried, in words: what was never run was not found to be wrong either."""
+    kernels = report.kernels
+    if kernels is None:
+        return "not asked for (--kernels)"
+    if not kernels["ran"]:
+        return "none was run"
+    named = [*kernels.get("backends_asked", ()), *kernels.get("dtypes_asked", ())]
+    whole = "" if not kernels["not_reached"] else ", in part"
+    return f"--kernels {kernels['mode']}" + (f" of {', '.join(named)}" if named else "") + whole
 
 
 def _equally_asked(old: Report, new: Report) -> tuple[Mapping[str, Trait], Mapping[str, Trait]]:

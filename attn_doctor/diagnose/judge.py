@@ -158,7 +158,9 @@ def kind_of(conditions: Iterable[Condition]) -> str | None:
 
 
 #: Kinds whose facts show trouble itself; versions and capabilities only imply it.
-_SHOWING = frozenset({"import", "sample", "config", "promotion", "attention", "kernel", "trace", "cell", "speed"})
+_SHOWING = frozenset(
+    {"import", "sample", "config", "promotion", "attention", "kernel", "trace", "cell", "speed", "share", "xid"}
+)
 
 
 def _shown(evidence: tuple[Fact, ...]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from attn_doctor.fix.actions import keyword, operand, source
+from attn_doctor.fix.actions import keyword, mask, operand, source
 from attn_doctor.fix.allowed import check_file
 from attn_doctor.fix.choose import Chosen, left, subjects
 from attn_doctor.fix.edits import file_edit, spliced
@@ -29,6 +29,11 @@ def edit_sources(made: Making, chosen: list[Chosen]) -> None:
             elif kinds == ["cast-before-kernel"]:
                 for call in source.calls(made.facts, subjects(one.finding)):
                     casts.add(one, call.file, partial(source.splices, call=call))
+            elif kinds == ["cast-mask"]:
+                for subject in subjects(one.finding):
+                    call = mask.call(made.facts, subject)
+                    casts.add(one, call.file, partial(mask.splices, at=call))
+                    casts.warn(call.file, (mask.WARNING,))
             elif kinds == ["cast-operand"]:
                 for subject in subjects(one.finding):
                     at = operand.meeting(made.facts, subject)

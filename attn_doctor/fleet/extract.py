@@ -88,6 +88,7 @@ def _read(written: Any, task: int | None) -> NodeReport:
         outcome=_outcome(written, _dict(written, "summary"), supposed),
         facts=facts,
         task=task,
+        kernels=_kernels(written),
     )
 
 
@@ -133,6 +134,13 @@ def _supposed(written: Mapping[str, Any]) -> str:
     if command != "check":
         return f"the report is of `{command[:40]}`, not of `check`"
     return "the report judges as if (--gpu, --assume), not what is there" if assumed else ""
+
+
+def _kernels(written: Mapping[str, Any]) -> str:
+    kernels = written.get("kernels")
+    if not isinstance(kernels, dict):
+        return ""
+    return "ran" if kernels.get("ran") is True else "none ran"
 
 
 def _limits(written: Mapping[str, Any]) -> str:

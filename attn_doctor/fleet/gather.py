@@ -58,6 +58,8 @@ class Record:
     outcome: Outcome
     fingerprint: int | None
     """Index into Gathered.fingerprints."""
+    kernels: str = ""
+    """As in NodeReport."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class Gathered:
             cohort=self._share(_cohort(arrival.cohort)),
             outcome=self._share(arrival.outcome),
             fingerprint=None if arrival.facts is None else self._fingerprint(arrival.facts),
+            kernels=arrival.kernels,
         )
         if arrival.task is not None:
             self.tasks[arrival.task] = arrival.node

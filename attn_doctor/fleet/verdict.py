@@ -21,6 +21,8 @@ COHORT_BY = ("gpu", "compute_capability", "partition", "environment")
 _SKEW = timedelta(minutes=5)
 #: What was found yesterday need not be so today: told, where nobody says how old is too old.
 _YOUNG = timedelta(hours=24)
+#: What one machine's own hardware does is not said of another that has the same software.
+_ITS_OWN = frozenset({"gpu-xid", "gpu-slower-than-siblings", "kernel-slower-than-elsewhere"})
 _NO_GPU = "GPUs were asked for, and none is seen"
 
 
@@ -112,6 +114,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         age_decides=question.max_age is not None,
         without_fingerprint=without,
         versions=_versions(counting),
+        kernels=_kernels(counting),
         stands_for=stands_for,
     )
 
@@ -229,7 +232,8 @@ def _findings(
         nodes = {record.node, *(() if record.quick else stands_for.get(record.node, ()))}
         gating = _gating(record.outcome)
         for finding in record.outcome.findings:
-            (failing if finding in gating else warned)[finding] |= nodes
+            where = {record.node} if finding.id in _ITS_OWN else nodes
+            (failing if finding in gating else warned)[finding] |= where
         if record.outcome.fails and not gating:
             failing[NodeFinding(id="unnamed", severity="error", title="it exits with 1 and names no finding")] |= nodes
     # What gates on a node, or on the one that speaks for it, is not told again as a warning.
@@ -238,6 +242,18 @@ def _findings(
         gated[finding.id] |= nodes
     left = {finding: nodes - gated[finding.id] for finding, nodes in warned.items()}
     return _ranked(failing), _ranked({finding: nodes for finding, nodes in left.items() if nodes})
+
+
+def _kernels(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What came of --kernels; a node of which one report has it was asked for it."""
+    by_node: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        by_node[record.node].add(record.kernels)
+    found: dict[str, list[str]] = {"ran": [], "none ran": [], "not asked for": []}
+    for node, states in sorted(by_node.items()):
+        found["ran" if "ran" in states else "none ran" if "none ran" in states else "not asked for"].append(node)
+    asked = found["ran"] or found["none ran"]
+    return tuple((state, tuple(nodes)) for state, nodes in found.items() if nodes) if asked else ()
 
 
 def _gating(outcome: Outcome) -> set[NodeFinding]:

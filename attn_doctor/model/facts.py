@@ -61,11 +61,13 @@ PLURAL_KINDS = frozenset(
         "patch",
         "cell",
         "speed",
+        "share",
+        "xid",
     }
 )
 
 #: Kinds that are looked at when a person asks for it (`--kernels`), and leave no question open otherwise.
-ON_REQUEST = frozenset({"cell", "speed"})
+ON_REQUEST = frozenset({"cell", "speed", "share", "xid"})
 
 #: The attribute that tells whether one member of a plural kind could be looked at.
 LEADING: Mapping[str, str] = {
@@ -81,6 +83,8 @@ LEADING: Mapping[str, str] = {
     "patch": "path",
     "cell": "outcome",
     "speed": "matmul_tflops",
+    "share": "of_matmul",
+    "xid": "number",
 }
 
 

@@ -71,6 +71,8 @@ class NodeReport:
     fingerprint in this report."""
     task: int | None = None
     """Its number under `srun --label`."""
+    kernels: str = ""
+    """Whether attention kernels were run (--kernels): "ran", "none ran", or empty where nobody asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +201,8 @@ class FleetVerdict:
     without_fingerprint: tuple[str, ...]
     versions: tuple[tuple[str, tuple[str, ...]], ...]
     """Of attn-doctor itself, where there are several."""
+    kernels: tuple[tuple[str, tuple[str, ...]], ...]
+    """What came of --kernels ("ran", "none ran", "not asked for") and on which nodes; empty where no node was asked."""
     stands_for: Mapping[str, tuple[str, ...]]
     """Nodes that were examined in depth, and the nodes of the same fingerprint that they speak for."""
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attn_doctor.model.facts import Fact
+from attn_doctor.probe import xids
+from attn_doctor.probe.kernel_state import note_busy, note_state
 from attn_doctor.probe.noting import Notes
 
 _HOW = "trials on the GPU, held against float64 there (--kernels)"
 _SPEED = "a matrix product and a copy on the GPU (--kernels)"
+#: As flash-attn, xformers, vLLM and Triton's kernels put it; "head_size", "headdim", "head dimension".
+_HEAD_DIM = re.compile(r"head[ _]?(?:dim|size)", re.IGNORECASE)
 _TROUBLES = ("wrong", "refused", "crashed", "hung")
 _HALVES = ("bfloat16", "float16")
 _ORDINARY = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask")
@@ -27,12 +32,10 @@ FORM_WORDS = {
     "softcap": "soft-capped scores",
 }
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
-_BUSY_MEMORY_MIB = 1024
-_BUSY_PER_CENT = 10
 
 
 def facts(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """All facts of one answer in the format kernels/1."""
+    """Troubles and speeds of one answer in the format kernels/1."""
     notes = Notes()
     open_because = gaps(answer)
     groups = troubles(answer)
@@ -42,6 +45,7 @@ def facts(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
         notes.known("listed.cell", len(groups), _HOW)
     for group in groups:
         _note_trouble(notes, group, answer)
+    _note_head_dims(notes, answer)
     _note_speeds(notes, answer)
     return notes.facts()
 
@@ -70,13 +74,19 @@ def sort_of(cell: Mapping[str, Any]) -> str | None:
 
 def troubles(answer: Mapping[str, Any]) -> list[list[Mapping[str, Any]]]:
     """Trials in trouble, those that differ in dtype, head dim or direction alone together; wrong ones first."""
-    groups: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str, str, str, bool], list[Mapping[str, Any]]] = {}
     for cell in answer["cells"]:
         sort = sort_of(cell)
         if sort is not None:
-            groups.setdefault((cell["backend"], cell["form"], sort, cell["gpu"]), []).append(cell)
+            key = (cell["backend"], cell["form"], sort, cell["gpu"], refused_by_head_dim(cell))
+            groups.setdefault(key, []).append(cell)
     order = ("not finite", "wrong", "crashed", "hung", "refused")
     return [group for _, group in sorted(groups.items(), key=lambda item: order.index(item[0][2]))]
+
+
+def refused_by_head_dim(cell: Mapping[str, Any]) -> bool:
+    """Whether a kernel says itself that it is the head dimension that it does not take."""
+    return cell["outcome"] == "refused" and bool(_HEAD_DIM.search(str(cell.get("reason") or "")))
 
 
 def condition(group: Sequence[Mapping[str, Any]]) -> str:
@@ -117,6 +127,16 @@ def worst(group: Iterable[Mapping[str, Any]]) -> str:
     return "; ".join(dict.fromkeys(words)) or "wrong"
 
 
+def told(group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> str:
+    """The same, with the Xids that the GPU told while they ran."""
+    heard = _xids(group, answer)
+    return f"{worst(group)}; meanwhile the GPU told {', '.join(heard)}" if heard else worst(group)
+
+
+def _xids(group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> tuple[str, ...]:
+    return xids.in_words(dict.fromkeys(number for cell in group for number in cell.get("xids", ())), answer)
+
+
 def everyday(group: Sequence[Mapping[str, Any]]) -> bool:
     """Whether any training with this backend meets it."""
     return group[0]["form"] in _ORDINARY and any(
@@ -127,8 +147,9 @@ def everyday(group: Sequence[Mapping[str, Any]]) -> bool:
 def _note_trouble(notes: Notes, group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> None:
     first = group[0]
     sort = sort_of(first) or ""
-    own = f"cell.{first['backend']}-{first['form']}-{sort.replace(' ', '-')}-gpu{first['gpu']}."
-    titles = {one["name"]: one["title"] for one in answer["backends"]}
+    what = f"head-dim-{first['form']}" if refused_by_head_dim(first) else first["form"]
+    own = f"cell.{first['backend']}-{what}-{sort.replace(' ', '-')}-gpu{first['gpu']}."
+    titles = _titles(answer)
     chosen = tuple(dict.fromkeys(str(cell["chosen"]) for cell in group if cell.get("chosen")))
     notes.known(own + "outcome", sort, _HOW)
     notes.known(own + "backend", first["backend"], _HOW)
@@ -141,8 +162,26 @@ def _note_trouble(notes: Notes, group: Sequence[Mapping[str, Any]], answer: Mapp
         notes.absent(own + "gpu", _HOW, "not on a GPU")
     notes.known(own + "trials", len(group), _HOW)
     notes.known(own + "everyday", everyday(group), _HOW)
-    notes.known(own + "error", worst(group), _HOW)
+    notes.known(own + "error", told(group, answer), _HOW)
     notes.known_or_absent(own + "chosen", chosen, _HOW)
+    notes.known_or_absent(own + "xids", _xids(group, answer), _HOW)
+
+
+def _note_head_dims(notes: Notes, answer: Mapping[str, Any]) -> None:
+    """The calls that a kernel refused for their head dimension, as calls of attention that it does not take."""
+    for cell in answer["cells"]:
+        if not refused_by_head_dim(cell):
+            continue
+        own = f"attention.{cell['backend']}-head-dim-{cell['head_dim']}."
+        notes.known(own + "trial", f"{cell['backend']}-head-dim", _HOW)
+        notes.known(own + "name", _titles(answer).get(cell["backend"], cell["backend"]), _HOW)
+        notes.known(own + "head_dim", int(cell["head_dim"]), _HOW)
+        notes.known(own + "broken", (f"not met: the head dim is one that it takes ({cell['reason']})",), _HOW)
+        notes.known(own + "error", str(cell["reason"]), _HOW)
+
+
+def _titles(answer: Mapping[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["title"] for one in answer["backends"]}
 
 
 def _note_speeds(notes: Notes, answer: Mapping[str, Any]) -> None:
@@ -160,7 +199,8 @@ def _note_speeds(notes: Notes, answer: Mapping[str, Any]) -> None:
         share, beside = of_fastest_sibling(gpu, measured)
         notes.known_or_absent(own + "of_fastest_sibling", share, _SPEED, "no other GPU of its kind is here")
         notes.known_or_absent(own + "slower_than", beside, _SPEED, "no other GPU of its kind is here")
-        _note_state(notes, own, gpu)
+        note_state(notes, own, gpu, answer)
+        note_busy(notes, own, gpu)
 
 
 def half_matmul(gpu: Mapping[str, Any]) -> float | None:
@@ -185,48 +225,3 @@ def of_fastest_sibling(
             share = 100.0 * (values[str(gpu["index"])] or 0.0) / (values[best] or 1.0)
             shares.append((round(share, 1), f"GPU {best} ({what})"))
     return min(shares) if shares else (None, None)
-
-
-def _note_state(notes: Notes, own: str, gpu: Mapping[str, Any]) -> None:
-    how = "NVML, while the kernels ran"
-    load = gpu["load"] or {}
-    if not gpu["load"]:
-        for name in ("clock", "throttle_reasons", "power", "ecc_errors", "remapped_rows"):
-            notes.unknown(own + name, how, "NVML did not answer", asked=False)
-    else:
-        clock = f"{load['clock_mhz']} of {load['max_clock_mhz']} MHz" if load.get("clock_mhz") else None
-        power = None
-        if load.get("power_watts") is not None and load.get("power_limit_watts"):
-            power = f"{load['power_watts']} W of {load['power_limit_watts']} W"
-            if load.get("power_default_watts") not in (None, load["power_limit_watts"]):
-                power += f", where {load['power_default_watts']} W is the default"
-        rows = load.get("remapped_rows")
-        notes.known_or_absent(own + "clock", clock, how)
-        notes.known_or_absent(own + "throttle_reasons", tuple(load.get("throttle_reasons") or ()), how)
-        notes.known_or_absent(own + "power", power, how)
-        notes.known_or_absent(own + "ecc_errors", load.get("ecc_errors"), how)
-        notes.known_or_absent(own + "remapped_rows", _rows(rows) if rows else None, how)
-    before = "NVML, before the kernels ran"
-    if gpu["before"]:
-        notes.known_or_absent(own + "busy", busy(gpu), before)
-    else:
-        notes.unknown(own + "busy", before, "NVML did not answer")
-
-
-def _rows(rows: Mapping[str, Any]) -> str | None:
-    words = [f"{rows[key]} after {key} errors" for key in ("corrected", "uncorrected") if rows[key]]
-    words += [word for key, word in (("pending", "a reset is pending"), ("failed", "remapping failed")) if rows[key]]
-    return ", ".join(words) or None
-
-
-def busy(gpu: Mapping[str, Any]) -> str | None:
-    """What else used the GPU before it was measured."""
-    before = gpu["before"]
-    if not before:
-        return None
-    words = []
-    if (before.get("utilization") or 0) > _BUSY_PER_CENT:
-        words.append(f"{before['utilization']} % utilised")
-    if before.get("processes") and (before.get("memory_used_mib") or 0) > _BUSY_MEMORY_MIB:
-        words.append(f"{before['memory_used_mib'] / 1024:.1f} GiB taken by {before['processes']} other processes")
-    return ", ".join(words) or None

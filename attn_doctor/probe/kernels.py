@@ -7,6 +7,7 @@ in kernel_facts.py. Where there is no GPU it holds what would run, what of that 
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +17,9 @@ from typing import Any
 
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import Target, read_answer
-from attn_doctor.probe import compiled_kernels
+from attn_doctor.probe import compiled_kernels, xids
 from attn_doctor.probe.gpu_state import GpuStates
+from attn_doctor.probe.xids import XidWatch
 
 FORMAT = "kernels/1"
 #: Seconds for each GPU, counted from when torch is imported.
@@ -25,6 +27,7 @@ BUDGETS = {"quick": 20.0, "full": 90.0}
 _CELL_TIMEOUT = 10.0
 #: torch names the sizes that it refuses; the words are the same for all of them.
 _SIZES = re.compile(r"\[[\d, ]+\]")
+_NOBODY = {"outcome": "could not", "message": "nobody listened", "gpus": []}
 _GRACE = 120.0  # a cell that is compiled and hangs is ended by its own alarm after 60 s
 
 
@@ -59,8 +62,11 @@ def run(
     scratch = folder / "kernels-scratch"
     scratch.mkdir()
     started = time.monotonic()
+    limit = timeout + asked.seconds + _GRACE
     before = GpuStates(environment, folder=folder, name="gpus-before")
-    states = {"before": before.answer(10.0)}
+    watch = XidWatch(environment, folder=folder, seconds=limit + 60.0)
+    states: dict[str, Any] = {"before": before.answer(10.0)}
+    watch.ready(5.0)
     running, answers = target.start_inside(
         "kernels.run",
         {
@@ -77,7 +83,6 @@ def run(
         folder=folder,
     )
     under_load: GpuStates | None = None
-    limit = timeout + asked.seconds + _GRACE
     try:
         while running.alive() and time.monotonic() - started < limit:
             done, all_of_them, at = _progress(answers)
@@ -89,6 +94,7 @@ def run(
         completed = running.wait(1.0 if (answers / "done.json").exists() else 0.0)
         if under_load is not None:
             states["load"] = under_load.answer(5.0)
+        states["xids"] = watch.answer(5.0)
     answer = collate(answers, asked, completed, states)
     answer["seconds"] = round(time.monotonic() - started, 2)
     return answer
@@ -147,11 +153,12 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
     told = {str(one["index"]): one for one in (read_answer(answers / "gpus.json") or {}).get("gpus", [])}
     for name, gpu in told.items():
         files = [answers / f"cells-{name}.jsonl", *sorted(answers.glob(f"cells-{name}.*.jsonl"))]
-        lines = [line for file in files for line in _lines(file)]
+        each = [_lines(file) for file in files]
+        lines = [line for one in each for line in one]
         planned = name in plans and bool(plans[name]["cells"])
         silent = f"the trials {completed.ended()} before they came to it" if planned and not lines else None
         answer["gpus"].append(_gpu(name, gpu, lines, states, silent))
-        cells = [_cell(name, line) for line in lines if "cell" in line]
+        cells = [cell for one in each for cell in _cells(name, one, answer["gpus"][-1]["xids"])]
         answer["cells"] += cells
         answer["not_reached"] += len(plans[name]["cells"]) - len(cells) if name in plans else 0
     answer["ran"] = bool(answer["cells"])
@@ -189,6 +196,7 @@ def _gpu(
         "stopped": stopped,
         "before": _state(states.get("before"), gpu.get("uuid"), name),
         "load": _state(states.get("load"), gpu.get("uuid"), name),
+        "xids": xids.of_gpu(states.get("xids") or _NOBODY, gpu.get("uuid"), name),
     }
 
 
@@ -201,9 +209,24 @@ def _state(states: Any, uuid: Any, name: str) -> Any:
     return None
 
 
-def _cell(gpu: str, line: Mapping[str, Any]) -> dict[str, Any]:
-    told = {key: value for key, value in line.items() if key not in ("cell", "context_lost")}
-    return {"gpu": gpu, **line["cell"], **told}
+def _cells(gpu: str, lines: list[dict[str, Any]], heard: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The trials of one child; with those that did not end well the Xids that the GPU told while they ran."""
+    begun: dict[str, float] = {
+        json.dumps(line["begun"], sort_keys=True): line["at"] for line in lines if "begun" in line and "at" in line
+    }
+    cells = []
+    for line in lines:
+        if "cell" not in line:
+            continue
+        told = {key: value for key, value in line.items() if key not in ("cell", "context_lost", "at")}
+        cell = {"gpu": gpu, **line["cell"], **told}
+        since = begun.get(json.dumps(line["cell"], sort_keys=True))
+        if cell["outcome"] not in ("right", "not offered") and since is not None and "at" in line:
+            after = min((at for at in begun.values() if at > since), default=math.inf)
+            numbers = xids.during(heard, since, line["at"], before=after)
+            cell |= {"xids": numbers} if numbers else {}
+        cells.append(cell)
+    return cells
 
 
 def _grouped(not_offered: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:

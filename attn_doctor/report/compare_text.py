@@ -55,6 +55,8 @@ def _verdict(comparison: Comparison) -> str:
         return "No critical fact differs, and yet there is a new error."
     if comparison.open:
         return "Not known: a critical fact could not be looked at on one side."
+    if comparison.new and not (comparison.looked_alike and comparison.tried_alike):
+        return "The same, as far as both looked."
     return "The same but for benign facts." if comparison.benign else "The same."
 
 

@@ -209,6 +209,8 @@ def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
         yield fold(one.nodes), f"[{one.finding.severity}] {one.finding.id}: {one.finding.title}"
     if verdict.without_gpu:
         yield fold(verdict.without_gpu), "no GPU seen: nothing here says that a GPU job would run"
+    for state, nodes in verdict.kernels:
+        yield fold(nodes), _KERNELS[state]
     for cohort in verdict.cohorts:
         for difference in cohort.undecided:
             if difference.importance is not Importance.CRITICAL:
@@ -230,6 +232,13 @@ def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
     yield from _one(verdict.unexpected, "not expected", fold)
     for recipe, nodes in _most(verdict.open_questions):
         yield fold(nodes), f"open question: {recipe}"
+
+
+_KERNELS = {
+    "ran": "attention kernels were run there (--kernels)",
+    "none ran": "attention kernels were asked for (--kernels), and none was run",
+    "not asked for": "no attention kernel was asked for there (--kernels)",
+}
 
 
 def _one(nodes: Sequence[str], words: str, fold: Fold) -> tuple[tuple[str, str], ...]:

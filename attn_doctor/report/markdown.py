@@ -23,6 +23,10 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
             *(f"- {line}" for line in (*phrases.samples(report.facts), *phrases.configs(report.facts))),
         ]
     lines.append("")
+    if report.kernels is not None:
+        from attn_doctor.report import kernels_markdown
+
+        lines += kernels_markdown.lines(report.kernels, verbose=verbose)
     for finding in report.diagnosis.findings:
         lines += _finding(finding)
     if report.diagnosis.open_questions:

@@ -5,11 +5,14 @@ Format: https://prometheus.io/docs/instrumenting/exposition_formats/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
+from attn_doctor.probe import kernel_facts
 
 _PACKAGES = ("torch", "triton", "flash-attn", "xformers", "flash-linear-attention", "transformers")
 
@@ -41,12 +44,41 @@ def text(report: Report) -> str:
     )
     _metric(lines, "open_questions", "What could not be decided.", [({}, float(len(report.diagnosis.open_questions)))])
     _metric(lines, "exit_code", "0 healthy, 1 findings, 3 could not examine.", [({}, float(report.exit_status))])
+    if report.kernels is not None:
+        _of_kernels(lines, report.kernels)
     seconds = report.identity.volatile.get("seconds") if report.identity else None
     if isinstance(seconds, (int, float)):
         _metric(lines, "run_duration_seconds", "How long the examination took.", [({}, float(seconds))])
     created = datetime.fromisoformat(report.created).timestamp()
     _metric(lines, "last_run_timestamp_seconds", "When it was made.", [({}, created)])
     return "\n".join(lines) + "\n"
+
+
+def _of_kernels(lines: list[str], kernels: Mapping[str, Any]) -> None:
+    """What came of --kernels: trials by outcome, with zeros, so that an alert on `wrong` has something to look at."""
+    outcomes = [cell["outcome"] for cell in kernels["cells"]]
+    known = ("right", "wrong", "refused", "crashed", "hung")
+    counts = {word: outcomes.count(word) for word in known}
+    others = len(outcomes) - sum(counts.values()) - outcomes.count("not offered")
+    counts["not_run"] = others + kernels["not_reached"]
+    samples = [({"outcome": word}, float(number)) for word, number in counts.items()]
+    _metric(lines, "kernel_trials", "Trials of attention kernels on the GPUs, by what came of them.", samples)
+    measured = [gpu for gpu in kernels["gpus"] if gpu["ceilings"]]
+    for name, help_, value in (
+        ("gpu_matmul_tflops", "A large matrix product in half precision, TFLOP/s.", kernel_facts.half_matmul),
+        ("gpu_copy_gbs", "A large copy on the GPU, GB/s.", lambda gpu: gpu["ceilings"].get("copy")),
+    ):
+        told = [({"gpu": str(gpu["index"])}, value(gpu)) for gpu in measured]
+        samples = [(labels, float(number)) for labels, number in told if number is not None]
+        if samples:
+            _metric(lines, name, help_, samples)
+    xids = [
+        ({"gpu": str(gpu["index"]), "xid": str(number)}, float(count))
+        for gpu in kernels["gpus"]
+        for number, count in Counter(one["number"] for one in (gpu.get("xids") or {"seen": ()})["seen"]).items()
+    ]
+    if xids:
+        _metric(lines, "gpu_xids", "Xid events that a GPU told while kernels ran.", xids)
 
 
 def _metric(lines: list[str], name: str, help_: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases
+from attn_doctor.report import kernels_table, phrases
 from attn_doctor.report.exit_status import Status
 from attn_doctor.report.summary import LARGEST, plain, shortened
 
@@ -30,6 +30,8 @@ class Standing:
     created: str = ""
     environment: str = ""
     findings: tuple[str, ...] = ()
+    kernels: str = ""
+    """What came of --kernels, in a few words; empty where nobody asked."""
 
 
 def weigh(report: Report, *, file: str, now: datetime, max_age: timedelta, boot_id: str | None) -> Standing:
@@ -44,6 +46,7 @@ def weigh(report: Report, *, file: str, now: datetime, max_age: timedelta, boot_
         created=report.created,
         environment=report.identity.environment.id if report.identity else "",
         findings=ids,
+        kernels=kernels_table.brief(report.kernels) if report.kernels is not None else "",
     )
 
 
@@ -112,8 +115,8 @@ def lines(node: str, standings: tuple[Standing, ...], nothing: str) -> list[str]
     """The headline, then a line for each report where there are several or something is wrong."""
     told = [headline(node, standings, nothing)]
     for one in ordered(standings):
-        if len(standings) > 1 or one.status is not Status.HEALTHY:
-            told.append(f"{one.file}: {one.why}")
+        if len(standings) > 1 or one.status is not Status.HEALTHY or one.kernels:
+            told.append(f"{one.file}: {one.why}" + (f"; {one.kernels}" if one.kernels else ""))
     if not standings:
         told.append("Make one: attn-doctor check --quick --output DIR/, and name the folder with --from.")
     return told
@@ -138,6 +141,7 @@ def to_json(node: str, standings: tuple[Standing, ...], nothing: str) -> dict[st
             "created": shortened(str(one.created), 40),
             "environment": shortened(one.environment, 40),
             "findings": [shortened(id_, 60) for id_ in one.findings[:3]],
+            **({"kernels": shortened(one.kernels, 200)} if one.kernels else {}),
         }
         room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
         if room < 0:

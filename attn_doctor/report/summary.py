@@ -37,6 +37,10 @@ def text(report: Report) -> str:
         lines += _finding(finding)
     if report.diagnosis.open_questions:
         lines.append(f"open: {', '.join(dict.fromkeys(one.recipe for one in report.diagnosis.open_questions))}")
+    if report.kernels is not None:
+        from attn_doctor.report import kernels_table
+
+        lines.append(kernels_table.brief(report.kernels))
     if report.failure is None:
         lines.append(f"examined {report.examined.python}" + (", files only" if report.quick else ""))
     if report.identity is not None:

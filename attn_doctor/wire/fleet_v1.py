@@ -49,6 +49,7 @@ def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
         "without_gpu": list(verdict.without_gpu),
         "without_fingerprint": list(verdict.without_fingerprint),
         "doctor_versions": {version: list(nodes) for version, nodes in verdict.versions},
+        **({"kernels": {state: list(nodes) for state, nodes in verdict.kernels}} if verdict.kernels else {}),
         "stands_for": {node: list(others) for node, others in verdict.stands_for.items()},
     }
 

@@ -244,7 +244,7 @@ def from_json(written: dict[str, Any]) -> Report:
         exit_status=written["summary"]["exit_status"],
         facts=FactSet(_read_fact(name, fact) for name, fact in written["facts"].items()),
         trace_answer=written.get("trace"),
-        kernels=written.get("kernels"),
+        kernels=_read_kernels(written.get("kernels")),
         logs=tuple(
             LogRead(**{key: one[key] for key in ("name", "lines", "failures", "unknown_line", "unknown", "note")})
             for one in written.get("logs", ())
@@ -255,6 +255,19 @@ def from_json(written: dict[str, Any]) -> Report:
         if "failure" in written
         else None,
     )
+
+
+def _read_kernels(written: Any) -> dict[str, Any] | None:
+    """The trials as they are, once what every report of them reads is there. Raises KeyError or TypeError."""
+    if written is None:
+        return None
+    _hold(written, str, "mode")
+    _hold(written, bool, "ran")
+    _hold(written, int, "seed", "not_reached")
+    _hold(written, list, "cells", "gpus", "backends", "not_offered", "would_run")
+    for cell in written["cells"]:
+        _hold(cell, str, "gpu", "backend", "dtype", "form", "direction", "outcome")
+    return dict(written)
 
 
 def _hold(written: Any, kind: type, *names: str | int) -> None:

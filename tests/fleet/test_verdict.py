@@ -21,6 +21,7 @@ from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.model.fleet import FleetVerdict, State, Unreadable
 from attn_doctor.report.fleet_lines import sections
+from attn_doctor.wire.fleet_v1 import dumps
 from tests.fleet.reports import found, line, report
 
 NOW = datetime(2026, 11, 21, 5, 0, 30, tzinfo=timezone.utc)
@@ -591,3 +592,37 @@ def test_a_golden_file_holds_lists(tmp_path: Path) -> None:
     answer = verdict(reports, golden=golden.read(file).cohorts)
 
     assert list(drift(answer)) == [("n2",)]
+
+
+class TestKernels:
+    """Trials of attention kernels are each node's own."""
+
+    @staticmethod
+    def tried(name: str, *, ran: bool = True) -> dict[str, Any]:
+        return {**report(name), "kernels": {"format": "kernels/1", "ran": ran}}
+
+    def test_where_they_were_run(self) -> None:
+        """Nodes that ran them, nodes on which none ran, and nodes that were not asked are told apart."""
+        answer = verdict([self.tried("n01"), self.tried("n02", ran=False), report("n03")])
+        told = {words for one in sections(answer, fold) for _, words in one.lines}
+
+        assert answer.kernels == (("ran", ("n01",)), ("none ran", ("n02",)), ("not asked for", ("n03",)))
+        assert any("and none was run" in words for words in told)
+        assert json.loads(dumps(answer, doctor_version="1"))["kernels"]["ran"] == ["n01"]
+
+    def test_nobody_asked(self) -> None:
+        """Then nothing is said of them."""
+        answer = verdict(fleet(2))
+
+        assert answer.kernels == ()
+        assert "kernels" not in json.loads(dumps(answer, doctor_version="1"))
+
+    @pytest.mark.parametrize(
+        ("finding", "nodes"), [("gpu-xid", ("n01",)), ("kernel-wrong-result", ("n01", "n02", "n03"))]
+    )
+    def test_a_sick_gpu_is_one_nodes(self, finding: str, nodes: tuple[str, ...]) -> None:
+        """A node speaks for those of its fingerprint in what software does, not in what its own GPU does."""
+        quick = [{**report(name), "quick": True} for name in ("n01", "n02", "n03")]
+        answer = verdict([*quick, found(self.tried("n01"), finding)])
+
+        assert [one.nodes for one in answer.failing] == [nodes]

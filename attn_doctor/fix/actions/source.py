@@ -52,7 +52,7 @@ def calls(facts: FactSet, promotions: Iterable[str]) -> tuple[Call, ...]:
 def splices(content: bytes, call: Call) -> tuple[Splice, ...]:
     """What casts the wide operands of the call to the dtype of a half one. Raises Refused."""
     source = read(content, call.file)
-    node = _call(source.tree, call)
+    node = call_at(source.tree, call)
     operands = _operands(node)
     half = [role for role, dtype in call.dtypes if dtype in _HALF]
     wide = [role for role, dtype in call.dtypes if dtype == "float32"]
@@ -60,7 +60,7 @@ def splices(content: bytes, call: Call) -> tuple[Splice, ...]:
         raise Refused("none of q, k and v is in half precision: a cast here would hide what is wrong before")
     if len({dtype for _, dtype in call.dtypes if dtype in _HALF}) > 1:
         raise Refused("float16 and bfloat16 meet at this call: which of them is meant is not for a program to say")
-    reference = next((role for role in ("v", "k", "q") if role in half and _is_name(operands.get(role))), None)
+    reference = next((role for role in ("v", "k", "q") if role in half and is_name(operands.get(role))), None)
     if reference is None:
         raise Refused("the operand in half precision has no name at the call")
     kind = ast.unparse(operands[reference])
@@ -92,7 +92,8 @@ def check(content: bytes, file: str) -> None:
         raise Refused(f"the edit would leave {file} broken: {error}") from None
 
 
-def _call(tree: ast.AST, call: Call) -> ast.Call:
+def call_at(tree: ast.AST, call: Call) -> ast.Call:
+    """The one call of this name on that line. Raises Refused."""
     last = call.name.rpartition(".")[2]
     found = [
         node
@@ -117,7 +118,8 @@ def _operands(node: ast.Call) -> dict[str, ast.expr]:
     return found
 
 
-def _is_name(node: ast.expr | None) -> bool:
+def is_name(node: ast.expr | None) -> bool:
+    """A name, or a dotted one: nothing happens when it is read twice."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)

@@ -130,9 +130,9 @@ def _alarm(seconds: float) -> None:
 
 
 def note(file: str, line: Dict[str, Any]) -> None:
-    """Append one line."""
+    """Append one line, with the time of the day: what the driver tells of the GPU has one as well."""
     with open(file, "a", encoding="ascii") as handle:
-        handle.write(json.dumps(line, default=str) + "\n")
+        handle.write(json.dumps({**line, "at": round(time.time(), 3)}, default=str) + "\n")
 
 
 def lines(file: str) -> List[Dict[str, Any]]:

@@ -9,6 +9,7 @@ import itertools
 from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
 from .cells import DIRECTIONS, DTYPES, FORMS, HEAD_DIMS, Cell
+from .registry import Backend
 
 Pair = Tuple[int, object, int, object]
 
@@ -20,6 +21,15 @@ def everything(backend: str, dtypes: Iterable[str] = DTYPES) -> List[Cell]:
         Cell(backend, dtype, head_dim, form, direction)
         for form, dtype, direction, head_dim in itertools.product(FORMS, wanted, DIRECTIONS, HEAD_DIMS)
     ]
+
+
+def for_share(backend: Backend) -> List[Cell]:
+    """The trials whose speed is held against what the same kernel reached elsewhere (shares.py): of kernels that are
+    there for speed, have one way to compute, and are not compiled when they are called."""
+    choice = backend.chosen_by_torch or backend.linear or backend.compiled or ":" in backend.name
+    if choice or backend.calls is None or backend.name == "sdpa-math":
+        return []
+    return [Cell(backend.name, "bfloat16", 128, "causal", direction) for direction in ("forward", "train")]
 
 
 def pairs(cell: Cell) -> Set[Pair]:

@@ -72,7 +72,9 @@ def make(
         if backend.calls is None:
             plan.left_out[backend.name] = len(offered)
             continue
+        timed = [cell for cell in matrix.for_share(backend) if cell in offered]
         few = matrix.pairwise([cell for cell in offered if cell.head_dim in _QUICK_HEAD_DIMS])
+        few = [*timed, *(cell for cell in few if cell not in timed)]
         chosen = few
         if mode == "full":
             chosen = [*few, *(cell for cell in matrix.thorough(offered) if cell not in set(few))]

@@ -5,7 +5,7 @@ Absolute numbers depend on the clock of the day; shares compare between GPUs and
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 
@@ -41,19 +41,25 @@ def ceilings(device: torch.device, capability: Any) -> Dict[str, float]:
     found = {}
     dtypes = ("bfloat16", "float16", "float32") if capability >= (8, 0) else ("float16", "float32")
     for dtype in dtypes:
-        # float32 without TF32 is some twenty times slower, and small GPUs have little memory.
-        side = _SIDE if dtype != "float32" and free > 8 * 2**30 else _SIDE // 2
-        left, right = (torch.randn(side, side, device=device).to(getattr(torch, dtype)) for _ in range(2))
-        out = torch.empty_like(left)
-        time = milliseconds(lambda a=left, b=right, c=out: torch.mm(a, b, out=c), device)
-        found["matmul_" + dtype] = 2.0 * side**3 / time / 1e9
-        del left, right, out
+        work, of_one = product(device, dtype)
+        found["matmul_" + dtype] = of_one / milliseconds(work, device) / 1e9
+        del work
     size = int(min(_COPY_BYTES, free * _SHARE_OF_MEMORY))
     source = torch.empty(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     time = milliseconds(lambda: target.copy_(source), device)
     found["copy"] = 2.0 * size / time / 1e6
     return {name: round(value, 1) for name, value in found.items()}
+
+
+def product(device: torch.device, dtype: str) -> Tuple[Callable[[], Any], float]:
+    """A large matrix product to be timed, and the floating-point operations of one."""
+    free, _ = torch.cuda.mem_get_info(device)
+    # float32 without TF32 is some twenty times slower, and small GPUs have little memory.
+    side = _SIDE if dtype != "float32" and free > 8 * 2**30 else _SIDE // 2
+    left, right = (torch.randn(side, side, device=device).to(getattr(torch, dtype)) for _ in range(2))
+    out = torch.empty_like(left)
+    return lambda: torch.mm(left, right, out=out), 2.0 * side**3
 
 
 def flops(problem: Problem) -> float:
@@ -72,19 +78,25 @@ def moved(problem: Problem) -> float:
     return once * (2.0 if problem.cell.direction == "train" else 1.0)
 
 
-def measure(
-    compute: Callable[[], torch.Tensor], problem: Problem, ceiling: Dict[str, float]
-) -> Dict[str, Optional[float]]:
-    """Milliseconds, TFLOP/s and GB/s of one call, and their shares of the ceilings."""
+def once(compute: Callable[[], torch.Tensor], problem: Problem) -> Callable[[], None]:
+    """One call to be timed: forward, and backward where the problem trains."""
 
-    def once() -> None:
+    def call() -> None:
         with torch.set_grad_enabled(problem.cell.direction == "train"):
             out = compute()
         if problem.cell.direction == "train":
             trained = [leaf for leaf in problem.leaves().values() if leaf.requires_grad]
             torch.autograd.grad(out, trained, problem.out_gradient)
 
-    time = milliseconds(once, problem.device)
+    return call
+
+
+def measure(
+    compute: Callable[[], torch.Tensor], problem: Problem, ceiling: Dict[str, float]
+) -> Dict[str, Optional[float]]:
+    """Milliseconds, TFLOP/s and GB/s of one call, and their shares of the ceilings."""
+
+    time = milliseconds(once(compute, problem), problem.device)
     gbs = moved(problem) / time / 1e6
     tflops = flops(problem) / time / 1e9
     top = ceiling.get("matmul_" + problem.cell.dtype)

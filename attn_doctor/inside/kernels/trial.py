@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from ..torch_facts import last_line
-from . import contracts, problems, speed, truth
+from . import contracts, matrix, problems, shares, speed, truth
 from .cells import Cell
 from .registry import Backend
 
@@ -31,7 +31,7 @@ def attempt(
         result = {"outcome": "no memory", "reason": last_line(error)[:_LONGEST]}
         torch.cuda.empty_cache()
     except Exception as error:  # noqa: BLE001
-        lost = _lost(error, device)
+        lost = _lost(device)
         own = contracts.own_words(str(error))
         outcome = "crashed" if lost else "not offered" if own else "refused"
         result = {"outcome": outcome, "reason": own[:_LONGEST] if own else _words(error), "context_lost": lost}
@@ -71,6 +71,8 @@ def _tried(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Option
     if ceiling is not None and result["outcome"] == "right" and _worth_timing(cell):
         del problem
         result["speed"] = _timed(cell, backend, calls, device, seed, ceiling)
+        if cell in matrix.for_share(backend):
+            result["share"] = _share(cell, backend, calls, device, seed)
     return result
 
 
@@ -87,6 +89,14 @@ def _timed(
         return speed.measure(calls.prepare(problem, backend), problem, ceiling)
     except torch.cuda.OutOfMemoryError:
         return None  # right all the same
+
+
+def _share(cell: Cell, backend: Backend, calls: Any, device: str, seed: int) -> Optional[Dict[str, Any]]:
+    problem = problems.make(cell, device, seed, shares.SIZES)
+    try:
+        return shares.measure(calls.prepare(problem, backend), problem)
+    except torch.cuda.OutOfMemoryError:
+        return None
 
 
 def refusals(words: Any) -> Any:
@@ -109,16 +119,13 @@ def _words(error: Exception) -> str:
     return "{}: {}".format(type(error).__name__, first)[:_LONGEST]
 
 
-def _lost(error: Exception, device: str) -> bool:
+def _lost(device: str) -> bool:
+    """Whether the GPU's context is gone. Asked after every error: libraries say it in words of their own (cuDNN:
+    CUDNN_STATUS_INTERNAL_ERROR), and the next trial would be blamed for it."""
     if device == "cpu":
         return False
-    text = str(error)
-    if not any(
-        word in text for word in ("CUDA error", "CUDA driver error", "cuda error", "device-side assert", "illegal")
-    ):
-        return False
     try:
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
         torch.ones(1, device=device).sum().item()
     except Exception:  # noqa: BLE001
         return True

@@ -93,7 +93,10 @@ def test_on_cpu_tensors():
             "mha_fwd, /build/hopper/flash_api_stable.cpp:1219, This flash attention build does not support FP8.\nat: …",
             "This flash attention build does not support FP8.",
         ),
-        ("FlashAttention-3 only supports Hopper GPUs (SM90). Got SM120.", "only supports Hopper GPUs (SM90). Got SM120."),
+        (
+            "FlashAttention-3 only supports Hopper GPUs (SM90). Got SM120.",
+            "only supports Hopper GPUs (SM90). Got SM120.",
+        ),
         ("CUDA error: no kernel image is available for execution on the device", None),
     ],
 )

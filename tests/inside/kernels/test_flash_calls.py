@@ -143,7 +143,9 @@ def test_a_build_without_float8(three):
 
     def refusing(q, *others, **given):
         if q.dtype == torch.float8_e4m3fn:
-            raise RuntimeError("run_mha_fwd, flash_api_stable.cpp:427, This flash attention build does not support FP8.")
+            raise RuntimeError(
+                "run_mha_fwd, flash_api_stable.cpp:427, This flash attention build does not support FP8."
+            )
         return flash_attn_func(q, *others, **given)
 
     three.flash_attn_func = refusing

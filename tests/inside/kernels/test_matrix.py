@@ -156,3 +156,23 @@ def test_flash_attention_4_is_more_than_its_folder():
     assert _missing(four, H200) == "not installed"
     assert _missing(four, dataclasses.replace(H200, versions={"flash-attn-4": "4.0.0b36"})) is None
     assert _missing(backend("flash-attn-3"), H200) == "not installed"
+
+
+@pytest.mark.parametrize("mode", ["quick", "full"])
+@pytest.mark.parametrize("name", ["sdpa-flash", "sdpa-efficient", "sdpa-cudnn", "flash-attn-2"])
+def test_what_is_timed_against_elsewhere_is_tried_first(mode, name):
+    """bf16, head dim 128, causal, forward and in training: in each mode, before time can run out."""
+    cells = plan.make([(backend(name), None)], H200, mode, None, named=False).cells
+
+    assert cells[:2] == matrix.for_share(backend(name))
+    assert len(set(cells)) == len(cells)
+    assert [(c.dtype, c.head_dim, c.form, c.direction) for c in cells[:2]] == [
+        ("bfloat16", 128, "causal", "forward"),
+        ("bfloat16", 128, "causal", "train"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["sdpa-default", "sdpa-math", "flex", "fla-gla", "mine:attend"])
+def test_what_is_not_timed_against_elsewhere(name):
+    """What torch picks is one of the others; plain, compiled, linear and own kernels have no number elsewhere."""
+    assert matrix.for_share(backend(name)) == []

@@ -1,0 +1,53 @@
+"""What share of a matrix product beside it a kernel reaches, at one large size: the number that is held against what
+the same kernel reached elsewhere (recipes/kernel_shares.toml).
+
+The trials' own shapes are too small for that: their shares differed by two between runs. Here calls are timed in
+batches, so that the processor runs ahead of the GPU, and the product is timed before and after, so that clock and
+power are the same for both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict
+
+import torch
+
+from . import speed
+from .problems import Problem, Sizes
+
+SIZES: Sizes = (4, 16, 4096)
+_BATCH_MS = 20.0
+_BATCHES = 3
+
+
+def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
+    """Of one call, in the fastest of some batches."""
+    for _ in range(2):
+        work()
+    once = _timed(work, 1, device)
+    calls = max(1, math.ceil(_BATCH_MS / max(once, 0.01)))
+    return min(_timed(work, calls, device) for _ in range(_BATCHES)) / calls
+
+
+def _timed(work: Callable[[], Any], calls: int, device: torch.device) -> float:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(calls):
+        work()
+    end.record()
+    torch.cuda.synchronize(device)
+    return start.elapsed_time(end)
+
+
+def measure(compute: Callable[[], torch.Tensor], problem: Problem) -> Dict[str, float]:
+    """TFLOP/s of the kernel and of the product beside it, and the one over the other."""
+    device = problem.device
+    product, flops = speed.product(device, problem.cell.dtype)
+    call = speed.once(compute, problem)
+    before = milliseconds(product, device)
+    time = milliseconds(call, device)
+    after = milliseconds(product, device)
+    matmul = flops / min(before, after) / 1e9
+    tflops = speed.flops(problem) / time / 1e9
+    return {"tflops": round(tflops, 1), "matmul_tflops": round(matmul, 1), "of_matmul": round(tflops / matmul, 4)}

@@ -1,0 +1,63 @@
+"""Facts of how fast right kernels are beside what the same kernel reached elsewhere, as shares of a matrix product.
+
+What they reached elsewhere is data (recipes/kernel_shares.toml), handed in; what is not in it is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attn_doctor.model.facts import Fact
+from attn_doctor.probe.kernel_state import in_words, note_busy
+from attn_doctor.probe.noting import Notes
+
+_HOW = "a large call and a matrix product beside it, timed on the GPU (--kernels)"
+_WAYS = {"train": "forward and backward", "forward": "forward"}
+
+
+def facts(answer: Mapping[str, Any], shares: Sequence[Mapping[str, Any]]) -> tuple[Fact, ...]:
+    """For each kernel that was right and measured, and has a number from elsewhere on such a GPU."""
+    notes = Notes()
+    if not answer["ran"]:
+        notes.unknown("listed.share", _HOW, f"no kernel was run: {answer['why_not']}")
+        return notes.facts()
+    gpus = {gpu["index"]: gpu for gpu in answer["gpus"]}
+    titles = {one["name"]: one["title"] for one in answer["backends"]}
+    number = 0
+    for cell in answer["cells"]:
+        known = _elsewhere(cell, gpus.get(cell["gpu"]), shares)
+        if known is None:
+            continue
+        number += 1
+        gpu = gpus[cell["gpu"]]
+        own = f"share.{cell['backend']}-{cell['direction']}-gpu{cell['gpu']}."
+        reached = 100.0 * cell["share"]["of_matmul"]
+        notes.known(own + "of_lowest_elsewhere", round(reached / known["lowest"], 1), _HOW)
+        notes.known(own + "of_matmul", round(reached, 1), _HOW)
+        notes.known(own + "title", titles.get(cell["backend"], cell["backend"]), _HOW)
+        notes.known(own + "gpu", str(cell["gpu"]), _HOW)
+        notes.known(own + "way", _WAYS[cell["direction"]], _HOW)
+        notes.known(own + "elsewhere", _range(known), f"{known['source']}, {known['measured']}, {known['runs']} runs")
+        notes.known(own + "measured_on", f"{known['gpu']} with {known['stack']}", known["source"])
+        note_busy(notes, own, gpu)
+        notes.known(own + "state", in_words(gpu, answer), "NVML, around and while the kernels ran")
+    notes.known("listed.share", number, _HOW)
+    return notes.facts()
+
+
+def _elsewhere(
+    cell: Mapping[str, Any], gpu: Mapping[str, Any] | None, shares: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    if gpu is None or cell["outcome"] != "right" or not cell.get("share"):
+        return None
+    wanted = (cell["backend"], cell["dtype"], cell["direction"], gpu["compute_capability"])
+    found = [
+        one for one in shares if (one["backend"], one["dtype"], one["direction"], one["compute_capability"]) == wanted
+    ]
+    # Of several GPUs of one compute capability the slowest decides: the finding is about far less than that.
+    return min(found, key=lambda one: float(one["lowest"]), default=None)
+
+
+def _range(known: Mapping[str, Any]) -> str:
+    return f"{100 * known['lowest']:.1f} to {100 * known['highest']:.1f} %"
