@@ -52,6 +52,24 @@ def mended():
     return broken()
 
 
+def stretched():
+    return lambda x, y: x * y, (torch.randn(2, 3), torch.randn(2, 5, dtype=torch.float16))
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(8))
+        self.out = nn.Linear(8, 8).bfloat16()
+
+    def forward(self, x):
+        return self.out(x * self.gain)
+
+
+def half_but_a_gain():
+    return Normed(), (torch.randn(2, 8).bfloat16(),)
+
+
 def raising():
     raise RuntimeError("no such weights")
 """
@@ -111,6 +129,34 @@ def test_the_mended_model_is_clean(folder: Path) -> None:
     ended = trace(folder, "model.py:mended", "--autocast", "fp16")
 
     assert (ended.returncode, "clean  flash_attn_func" in ended.stdout) == (0, True)
+
+
+def test_a_mixed_product_is_followed_to_its_parameter(folder: Path) -> None:
+    """Where no attention is reached because a Linear refuses its operands, each one's dtype is followed as well."""
+    ended = trace(folder, "model.py:half_but_a_gain")
+
+    assert (ended.returncode, "[error] linear-dtype-mismatch" in ended.stdout) == (1, True)
+    assert f"raises  F.linear  model.py:{line('self.out(x * self.gain)')}" in ended.stdout
+    assert "Tensor.mul made an operand bf16→fp32: mixed operands" in ended.stdout
+    assert "from parameter gain (float32)" in ended.stdout
+    assert "from parameter out.weight (bfloat16)" in ended.stdout
+
+
+def test_shapes_that_differ_are_no_dtype_trouble(folder: Path) -> None:
+    """Two dtypes in a call that fails for another reason are not what is wrong with it."""
+    ended = trace(folder, "model.py:stretched")
+
+    assert (ended.returncode, "linear-dtype-mismatch" in ended.stdout) == (3, False)
+    assert f"RuntimeError at {folder}/model.py:{line('lambda x, y: x * y')}: The size of tensor" in ended.stdout
+
+
+@pytest.mark.parametrize(("gpu", "findings"), [("v100", ["gpu-before-ampere"]), ("a100", [])])
+def test_flash_attn_on_an_old_gpu(folder: Path, gpu: str, findings: list[str]) -> None:
+    """A call that flash-attn refuses for the GPU's age is explained, whether it is installed or stood in for."""
+    ended = trace(folder, "model.py:mended", "--autocast", "fp16", "--gpu", gpu, "--json")
+
+    assert [found["id"] for found in json.loads(ended.stdout)["findings"]] == findings
+    assert ended.returncode == len(findings)
 
 
 def test_arguments_reach_the_factory(folder: Path) -> None:

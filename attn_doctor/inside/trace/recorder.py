@@ -28,6 +28,9 @@ Heal = Tuple[str, int, str, str]
 
 _is_autocast_enabled = torch._C.is_autocast_enabled
 
+# `torch.tensor([...])` makes its tensor out of sight and hands it to this op: what goes in was made there and then.
+_LIFTS = frozenset({torch.ops.aten.lift_fresh.default})
+
 
 def _getters() -> FrozenSet[Any]:
     found = []
@@ -203,6 +206,8 @@ class Recorder:
                     known.flags |= node.flags & PROJECTED
                 continue
             if event is None:
+                if op in _LIFTS:
+                    inputs = []
                 event = Event(op, self.current_call(frame), tuple(inputs))
                 flags = _flags(kind, inputs)
             self.nodes.set(item, Node(dtype, item.numel(), event, flags))
@@ -346,7 +351,7 @@ class _Ops(TorchDispatchMode):
         if rec.paused:
             out = func(*args, **kwargs) if kwargs else func(*args)
             if places is not None:
-                places.follow(func, args, kwargs, out, rec.func)
+                places.follow(func, args, kwargs, out, rec.func, rec.kwargs)
             return out
         if rec.strict is not None:
             rec.strict(func, args)
@@ -359,7 +364,7 @@ class _Ops(TorchDispatchMode):
             out = func(*args, **kwargs) if kwargs else func(*args)
         rec.record(func, args, kwargs, out, frames.caller(1))
         if places is not None:
-            places.follow(func, args, kwargs, out, rec.func)
+            places.follow(func, args, kwargs, out, rec.func, rec.kwargs)
         return out
 
 
