@@ -15,6 +15,8 @@ from attn_doctor.wire import report_v1
 
 torch = pytest.importorskip("torch")
 
+ROOT = Path(__file__).resolve().parents[2]
+
 MODEL = """
 import torch
 import torch.nn as nn
@@ -75,13 +77,13 @@ def raising():
 """
 
 
-def trace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def trace(folder: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "attn_doctor", "trace", *arguments],
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(str(one) for one in (ROOT, path) if one)},
         timeout=300,
     )
 
@@ -166,6 +168,47 @@ def test_arguments_reach_the_factory(folder: Path) -> None:
     ended = trace(folder, "model.py:broken", "--arg", "layers=5", "--autocast", "fp16", "--json")
 
     assert json.loads(ended.stdout)["trace"]["entry"]["kwargs"] == {"layers": "5"}
+
+
+@pytest.mark.parametrize("command", [["python", "-u"], [sys.executable]])
+def test_a_program_as_it_is_typed(folder: Path, command: list[str]) -> None:
+    """A command line that begins with an interpreter is that program, run by it."""
+    (folder / "typed.py").write_text(
+        "import sys, model\nassert sys.argv[1] == '--steps'\nnet, x = model.mended()\nnet(x)\n"
+    )
+    report = json.loads(trace(folder, "--json", "--", *command, "typed.py", "--steps").stdout)
+
+    assert report["trace"]["entry"]["target"] == str(folder / "typed.py")
+    assert report["trace"]["attention"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [(["torchrun", "--nproc-per-node", "2", "t.py"], "launcher"), (["python", "-m", "t"], "the file of a program")],
+)
+def test_what_cannot_be_followed_is_refused(folder: Path, command: list[str], said: str) -> None:
+    """A launcher, or a module, is not run as if it were the script."""
+    ended = trace(folder, "--", *command)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
+
+
+def test_what_only_lies_there_is_not_told(folder: Path, tmp_path: Path) -> None:
+    """A flash-attn that this GPU cannot run is none of a trace's business where the model does not call it."""
+    (tmp_path / "flash_attn-2.8.3.dist-info").mkdir()
+    (tmp_path / "flash_attn-2.8.3.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8.3\n"
+    )
+    (folder / "sdpa.py").write_text(
+        "import torch\n\ndef build():\n    x = torch.randn(1, 2, 8, 16)\n"
+        "    return (lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q)), (x,)\n"
+    )
+    ended = trace(folder, "sdpa.py:build", "--gpu", "v100", "--json", path=tmp_path)
+    report = json.loads(ended.stdout)
+
+    assert report["facts"]["package.flash-attn.version"]["value"] == "2.8.3"
+    assert (ended.returncode, report["findings"]) == (0, [])
 
 
 def test_a_program_of_ones_own(folder: Path) -> None:
