@@ -31,7 +31,7 @@ from attn_doctor.machine.files import check_output, read_input, replace_file
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.facts import FactSet
-from attn_doctor.model.findings import Safety, Severity
+from attn_doctor.model.findings import Diagnosis, Safety, Severity
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import exit_status
@@ -227,6 +227,9 @@ def fix(
             replace_file(save_plan, plan_v1.dumps(plan))
             print(f"The plan is in {save_plan}. Nothing was changed.")  # noqa: T201
         if dry_run or save_plan is not None:
+            beside = _beside(plan, before)
+            if beside:
+                print(f"Not asked about here, and an error all the same: {', '.join(beside)}.")  # noqa: T201
             return exit_status.of(before, fail_on=Severity.ERROR, strict=False)
         if not plan.steps:
             return fix_run.left_status(plan)
@@ -248,6 +251,13 @@ def fix(
         except fix_run.Overtaken as error:
             print(f"Another run was quicker: {error.what}. Planning anew.")  # noqa: T201
     return planned_and_done()
+
+
+def _beside(plan: Plan, before: Diagnosis) -> list[str]:
+    """Errors that --only or --skip keeps out of the plan, and that the exit status counts."""
+    named = {one.finding for step in plan.steps for one in step.cures} | {one.finding for one in plan.left}
+    errors = [one.id for one in before.findings if one.severity is Severity.ERROR and one.accepted is None]
+    return [one for one in dict.fromkeys(errors) if one not in named]
 
 
 def _saved(file: Path) -> Plan:

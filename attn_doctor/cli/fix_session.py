@@ -133,6 +133,11 @@ class Session:
     def _for(self, wish: make.Wish) -> installers.Installer:
         found = self.find()
         if wish.torch_backend and found.kind == "uv" and not found.sources.torch_backend and not found.sources.named:
+            if self.gpu is not None:
+                raise Refused(
+                    "uv picks the torch build by this node's own driver and GPU, and --gpu names another one: "
+                    "say which CUDA it is to be for, for example --torch-backend cu128"
+                )
             return replace(found, sources=replace(found.sources, torch_backend=wish.torch_backend))
         return found
 

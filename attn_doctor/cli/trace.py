@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import re
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
@@ -94,7 +95,8 @@ def trace(
 
     On a GPU it runs there for real; without one, or with --gpu, under CUDA's rules. The report says which.
     """
-    request = _request(what or [], hf, argument or [])
+    what, python = _program(what or [], python)
+    request = _request(what, hf, argument or [])
     picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
     named = named_gpu(gpu) if gpu is not None else None
     if rules not in _RULES:
@@ -115,7 +117,7 @@ def trace(
         "cwd": str(Path.cwd()),
         "sys_path": [str(Path.cwd())],
     }
-    about = f"trace {' '.join(what or [])}{f' --hf {hf}' if hf else ''}"
+    about = f"trace {' '.join(what)}{f' --hf {hf}' if hf else ''}"
     with scratch() as folder, progress() as say:
         target = examine_target(python, as_module=started.as_module, folder=folder, timeout=60.0)
         facts = examine(target, Wanted(quick=True), folder=folder, say=say)
@@ -126,6 +128,8 @@ def trace(
     # What lies in the environment is check's; here only what the traced run has met is judged.
     met = tuple(recipe for recipe in picked if recipe.for_each in _MET or any(n.kind == "trace" for n in recipe.asks()))
     diagnosis = judge(facts, met)
+    told = (found for found in diagnosis.findings if any(fact.name.kind in _TRACED for fact in found.evidence))
+    diagnosis = replace(diagnosis, findings=tuple(told))
     status = exit_status.of(diagnosis, fail_on=fail_on, strict=False)
     ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
     if (ended_early or not traced.trace.seen) and status == exit_status.Status.HEALTHY:
@@ -149,6 +153,10 @@ def trace(
 
 #: Kinds of facts that only a traced run gives.
 _MET = frozenset({"promotion", "attention", "kernel"})
+_TRACED = _MET | {"trace"}
+
+#: Programs that start the one that was meant: a trace sees its own process only.
+_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "uv", "poetry", "conda"})
 
 
 def _rules(asked: str, facts: FactSet, *, assumed: bool) -> str:
@@ -156,6 +164,26 @@ def _rules(asked: str, facts: FactSet, *, assumed: bool) -> str:
     here = facts.value("listed.gpu")
     real = isinstance(here, int) and here > 0 and facts.value("torch.cuda") is not None
     return "gpu" if asked == "auto" and real and not assumed else asked
+
+
+def _program(what: list[str], python: str | None) -> tuple[list[str], str | None]:
+    """A command as it is typed, `python -u train.py ARGS`, as the program and its arguments, and the interpreter."""
+    started_by = Path(what[0]).name if len(what) > 1 else ""
+    if started_by in _LAUNCHERS:
+        raise BadInput(
+            "a launcher starts processes of its own, which a trace does not follow",
+            about=f"trace -- {' '.join(what)}",
+            hint="Name the program itself, without its launcher: attn-doctor trace -- train.py --steps 1",
+        )
+    if not re.fullmatch(r"python[\d.]*", started_by):
+        return what, python
+    rest = what[1:]
+    while rest and re.fullmatch(r"-[uBOsEIP]+", rest[0]):
+        rest = rest[1:]
+    if not rest or rest[0].startswith("-"):
+        raise BadInput("a trace runs the file of a program", about=f"trace -- {' '.join(what)}", hint=_HINT)
+    # A bare `python` is the active environment's, which is examined without being named.
+    return rest, python or (what[0] if "/" in what[0] else None)
 
 
 def _request(what: list[str], hf: Path | None, arguments: list[str]) -> dict[str, Any]:

@@ -132,11 +132,16 @@ def _names(subject: str, file: str) -> bool:
 def _install(made: Making, chosen: list[Chosen], resolve: Resolve) -> None:
     if not chosen:
         return
-    wish = _wish(chosen)
     try:
-        install = resolve(wish)
+        install = resolve(_wish(chosen))
     except Refused as error:
-        made.left += [left(one.finding, str(error)) for one in chosen]
+        # It is one call for all: a cure that cannot be had must not keep the others from being.
+        refused = _refused_alone(chosen, resolve) if len(chosen) > 1 else {}
+        for number, one in enumerate(chosen):
+            if number in refused or not refused:
+                made.left.append(left(one.finding, refused.get(number, str(error))))
+        if refused:
+            _install(made, [one for number, one in enumerate(chosen) if number not in refused], resolve)
         return
     notes = dict.fromkeys(note for one in chosen for note in one.notes)
     install = replace(install, warnings=(*notes, *install.warnings))
@@ -158,6 +163,17 @@ def _install(made: Making, chosen: list[Chosen], resolve: Resolve) -> None:
             else "--no-stash: undo asks the installer for the old releases again, which needs them to be had then",
         )
     )
+
+
+def _refused_alone(chosen: list[Chosen], resolve: Resolve) -> dict[int, str]:
+    """Why not, for each of the cures that cannot be had by itself either."""
+    refused = {}
+    for number, one in enumerate(chosen):
+        try:
+            resolve(_wish([one]))
+        except Refused as error:
+            refused[number] = str(error)
+    return refused
 
 
 def _wish(chosen: list[Chosen]) -> Wish:

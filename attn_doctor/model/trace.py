@@ -91,6 +91,9 @@ class AttentionCall:
     verdict: str
     """raises, silently mixed, promoted then repaired, or clean"""
     stand_in: str
+    """What ran in place of the kernel, in words; empty where the kernel itself ran."""
+    needs_gpu: bool
+    """That is for want of a GPU alone: the kernel is installed."""
     """What stood in for the kernel, empty when it ran itself."""
     error: str
     place: Place | None
@@ -129,15 +132,31 @@ class Promotion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """One operand of a call that raised: its dtype, and how it came to it."""
+
+    dtype: str
+    promotion: Promotion | None
+    """The last call that changed its dtype into this one."""
+    born: tuple[str, ...]
+    """The parameters, inputs or casts that the dtype began with, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A call outside attention that raised because its operands' dtypes differ."""
+    """A call outside attention that raised."""
 
     call: str
     place: Place | None
     module: str
-    dtypes: tuple[str, ...]
-    mixed: bool
+    operands: tuple[Fed, ...]
+    over_dtypes: bool
+    """It raised because its operands' dtypes differ, not for another reason."""
     message: str
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        return tuple(one.dtype for one in self.operands)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,9 @@ def facts_of(trace: Trace) -> tuple[Fact, ...]:
     notes.known_or_absent("trace.rules", trace.rules or None, how)
     notes.known_or_absent("trace.error_kind", trace.error_kind or None, how)
     notes.known_or_absent("trace.error", trace.error or None, how)
-    failure = trace.failure
-    notes.known_or_absent("trace.failed_call", failure.call if failure and failure.mixed else None, how)
+    # Operands of several dtypes are no fault in themselves (a product promotes them, and may fail for its shapes).
+    failure = trace.failure if trace.failure and trace.failure.over_dtypes else None
+    notes.known_or_absent("trace.failed_call", failure.call if failure else None, how)
     notes.known_or_absent("trace.failed_place", str(failure.place) if failure and failure.place else None, how)
     notes.known_or_absent("trace.failed_dtypes", failure.dtypes if failure else None, how)
     notes.known("listed.promotion", len(trace.promotions), how)

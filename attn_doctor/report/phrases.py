@@ -225,8 +225,10 @@ def _of_trace(trace: Trace) -> str:
             "nothing that fails here: float32 reached an attention call, which cast it back; "
             "that costs time and memory, and a kernel that autocast does not know refuses it."
         )
-    if any(call.stand_in for call in trace.calls):
+    if any(call.stand_in and not call.needs_gpu for call in trace.calls):
         return "nothing wrong found with a stand-in for what is not installed here: without that it does not run."
+    if any(call.stand_in for call in trace.calls):
+        return "nothing wrong found, with zeros in place of a kernel that runs on a GPU only."
     return "nothing wrong found."
 
 

@@ -18,7 +18,7 @@ def write(plan: Plan, console: Console, *, verbose: bool) -> None:
     for one in plan.left:
         _left(one, console)
     if not plan.steps:
-        _row(console, "", "Nothing to change.")
+        console.print("Nothing to change.")
 
 
 def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:

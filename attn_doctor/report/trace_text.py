@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attn_doctor.model.trace import Arrived, AttentionCall, Place, Promotion, Trace
+from attn_doctor.model.trace import Arrived, AttentionCall, Failure, Place, Promotion, Trace
 
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 _COLOUR = {
@@ -26,11 +26,12 @@ def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     _whole(console, Text(f"traced {trace.words}: {trace.rules}" if trace.words else trace.rules))
     if trace.gpu_assumed:
         console.print(Text(f"as on {trace.gpu}, for want of another: --gpu names one", style="dim"))
-    for words in trace.stood_in if verbose or any(call.stand_in for call in trace.calls) else ():
+    for words in trace.stood_in if verbose or any(call.stand_in and not call.needs_gpu for call in trace.calls) else ():
         console.print(Text(words, style="yellow"))
     for call in trace.calls:
         _call(call, trace, console, verbose=verbose)
     _kernels(trace, console, verbose=verbose)
+    _failure(trace.failure, console)
     if trace.error:
         _whole(console, Text(trace.error, style="bold"))
     for words in trace.not_simulated if verbose else ():
@@ -74,6 +75,27 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
         _promotion(promotion, console)
     if trace.counterfactual and call.verdict in ("raises", "silently mixed"):
         console.print(Text(f"  {trace.counterfactual}"))
+
+
+def _failure(failure: Failure | None, console: Console) -> None:
+    """A call that no attention is in, where two dtypes met and neither gave way: where each comes from."""
+    if failure is None or not failure.over_dtypes:
+        return
+    console.print()
+    where = f"  {_at(failure.place)}" if failure.place else ""
+    _whole(console, Text.assemble(("raises", _COLOUR["raises"]), f"  {failure.call}", (where, "dim")))
+    console.print(Text(f"  {failure.message.splitlines()[0]}" if failure.message else ""))
+    shown: set[str] = set()
+    for one in failure.operands:
+        if one.dtype in shown:  # a weight and its bias
+            continue
+        shown.add(one.dtype)
+        if one.promotion is not None:
+            _promotion(one.promotion, console)
+            continue
+        console.print(Text(f"  {short(one.dtype)} all along"))
+        for born in one.born:
+            console.print(Text(f"      from {born}", style="dim"))
 
 
 def _backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:

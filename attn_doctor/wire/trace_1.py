@@ -11,6 +11,7 @@ from attn_doctor.model.trace import (
     Backend,
     Broken,
     Failure,
+    Fed,
     KernelVerdict,
     Operand,
     Place,
@@ -82,6 +83,7 @@ def _call(written: Json) -> AttentionCall:
         library=written["library"],
         verdict=written["verdict"],
         stand_in=written["stand_in"] or "",
+        needs_gpu=bool(written.get("needs_gpu")),
         error=(written["error"] or {}).get("message") or "",
         place=_place(written["at"]),
         modules=tuple(written["modules"]),
@@ -175,9 +177,20 @@ def _failure(written: Json | None, error: Json) -> Failure | None:
         call=written["call"],
         place=_place(written["at"]),
         module=written["module"] or "",
-        dtypes=tuple(str(one["dtype"]) for one in written["operands"]),
-        mixed=bool(written["mixed"]),
+        operands=tuple(_fed(one) for one in written["operands"]),
+        over_dtypes=bool(written["mixed"]) and error.get("kind") == "dtype mismatch",
         message=error.get("message") or "",
+    )
+
+
+def _fed(written: Json) -> Fed:
+    promotion = written["promotion"]
+    # Of an operand outside attention the tracer keeps no count, number or role.
+    uncounted = {"id": 0, "roles": (), "modules": (), "calls": 1, "latent": False}
+    return Fed(
+        dtype=str(written["dtype"]),
+        promotion=_promotion(uncounted | dict(promotion)) if promotion else None,
+        born=tuple(dict.fromkeys(_birth(one) for one in written["born"])),
     )
 
 

@@ -132,6 +132,28 @@ def test_a_resolver_that_refuses_leaves_the_finding(recipes: tuple[Recipe, ...])
     assert made.left[0].reason == "the installer is not asked here"
 
 
+def test_one_that_cannot_be_had_keeps_no_other_back(recipes: tuple[Recipe, ...]) -> None:
+    """All cures are one call of the installer; where that is refused for one of them, the rest is planned without it."""
+    found = facts(
+        fact("torch.cuda", Absent("a CPU build")),
+        fact("torch.hip", Absent("a CPU build")),
+        **{X: "1.30.1", "torch.version": "2.13.0+cpu", "listed.gpu": 1},
+    )
+
+    def no_torch(wish: make.Wish) -> Install:
+        if "torch" in wish.requirements:
+            raise Refused("the index of torch does not answer")
+        return install(wish)
+
+    policy = Policy(unsafe=True, only=("torch-cpu-build", "x-transformers-rotary-fp32"))
+    made = plan(found, recipes, policy, resolve=no_torch)
+
+    assert [one.finding for step in made.steps for one in step.cures] == ["x-transformers-rotary-fp32"]
+    assert [(one.finding, one.reason) for one in made.left] == [
+        ("torch-cpu-build", "the index of torch does not answer")
+    ]
+
+
 def test_nothing_wrong_is_an_empty_plan(recipes: tuple[Recipe, ...]) -> None:
     """No steps, nothing left."""
     made = plan(facts(**{X: "1.30.2"}), recipes, Policy(unsafe=True))

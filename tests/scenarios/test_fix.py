@@ -364,6 +364,49 @@ class TestPackages:
         undone = doctor("undo", "--python", patient.python, env={"PATH": "/nonexistent"})
         assert (undone.status, seen(patient.folder)) == (0, before)
 
+    @pytest.mark.parametrize("linked", ["environment", "site-packages"])
+    def test_reached_through_a_link(
+        self, doctor: Doctor, patient: Environment, wheels: Path, tmp_path: Path, installer: str, linked: str
+    ) -> None:
+        """Behind a link to a place with a name that is not plain it is cured and undone; pip, which takes nothing out
+        of linked site-packages, leaves two releases there, and they are put back."""
+        folder = patient.folder if linked == "environment" else patient.site
+        real = tmp_path / "elsewhere ü"
+        folder.rename(real)
+        folder.symlink_to(real)
+        before = seen(real)
+        status, said, told = self.fix(
+            doctor, patient, wheels, "--yes", "--unsafe-fixes", "--only", ROTARY, "--installer", installer
+        )
+        if (linked, installer) == ("site-packages", "pip"):
+            assert (status, "Not cured, and put back" in said, seen(real)) == (4, True, before)
+            return
+
+        assert (status, told) == (0, ""), said
+        assert (patient.site / "x_transformers/__init__.py").read_text() == "a = 2\n"
+        undone = doctor("undo", "--python", patient.python)
+        assert (undone.status, seen(real), folder.is_symlink()) == (0, before, True)
+
+    def test_what_the_status_counts_is_named(self, doctor: Doctor, patient: Environment, wheels: Path) -> None:
+        """A dry run ends as `check` does; an error that --only keeps out of the plan is said to be there."""
+        (patient.site / "torch/version.py").write_text("__version__ = '2.12.0+cpu'\ncuda = None\nhip = None\n")
+        status, said, _ = self.fix(doctor, patient, wheels, "--dry-run", "--gpu", "h100", "--only", "import-hangs")
+
+        assert (status, "\nNothing to change." in said) == (1, True)
+        assert "Not asked about here, and an error all the same: torch-cpu-build" in said
+
+    def test_whose_torch_uv_would_pick(self, doctor: Doctor, patient: Environment) -> None:
+        """For a GPU that is elsewhere uv's choice by this node is none: the plan asks for the CUDA by name."""
+        if not _uv():
+            pytest.skip("no uv here")
+        (patient.site / "torch/version.py").write_text("__version__ = '2.12.0+cpu'\ncuda = None\nhip = None\n")
+        words = ("--dry-run", "--unsafe-fixes", "--installer", "uv", "--gpu", "h100")
+        path = {"PATH": f"{Path(str(_uv())).parent}:{os.environ['PATH']}", "HTTPS_PROXY": "http://127.0.0.1:9"}
+        run = doctor("fix", "--quick", "--python", patient.python, *words, "--only", "torch-cpu-build", env=path)
+
+        assert "this node's own driver and GPU, and --gpu names another one" in run.stdout
+        assert "install with" not in run.stdout
+
     def test_unsafe_is_not_taken_unasked(self, doctor: Doctor, patient: Environment, wheels: Path) -> None:
         """--yes alone leaves it, says how to get it, and ends with 1."""
         before = seen(patient.folder)

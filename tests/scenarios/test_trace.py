@@ -15,6 +15,8 @@ from attn_doctor.wire import report_v1
 
 torch = pytest.importorskip("torch")
 
+ROOT = Path(__file__).resolve().parents[2]
+
 MODEL = """
 import torch
 import torch.nn as nn
@@ -52,18 +54,36 @@ def mended():
     return broken()
 
 
+def stretched():
+    return lambda x, y: x * y, (torch.randn(2, 3), torch.randn(2, 5, dtype=torch.float16))
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(8))
+        self.out = nn.Linear(8, 8).bfloat16()
+
+    def forward(self, x):
+        return self.out(x * self.gain)
+
+
+def half_but_a_gain():
+    return Normed(), (torch.randn(2, 8).bfloat16(),)
+
+
 def raising():
     raise RuntimeError("no such weights")
 """
 
 
-def trace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def trace(folder: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "attn_doctor", "trace", *arguments],
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(str(one) for one in (ROOT, path) if one)},
         timeout=300,
     )
 
@@ -113,6 +133,34 @@ def test_the_mended_model_is_clean(folder: Path) -> None:
     assert (ended.returncode, "clean  flash_attn_func" in ended.stdout) == (0, True)
 
 
+def test_a_mixed_product_is_followed_to_its_parameter(folder: Path) -> None:
+    """Where no attention is reached because a Linear refuses its operands, each one's dtype is followed as well."""
+    ended = trace(folder, "model.py:half_but_a_gain")
+
+    assert (ended.returncode, "[error] linear-dtype-mismatch" in ended.stdout) == (1, True)
+    assert f"raises  F.linear  model.py:{line('self.out(x * self.gain)')}" in ended.stdout
+    assert "Tensor.mul made an operand bf16→fp32: mixed operands" in ended.stdout
+    assert "from parameter gain (float32)" in ended.stdout
+    assert "from parameter out.weight (bfloat16)" in ended.stdout
+
+
+def test_shapes_that_differ_are_no_dtype_trouble(folder: Path) -> None:
+    """Two dtypes in a call that fails for another reason are not what is wrong with it."""
+    ended = trace(folder, "model.py:stretched")
+
+    assert (ended.returncode, "linear-dtype-mismatch" in ended.stdout) == (3, False)
+    assert f"RuntimeError at {folder}/model.py:{line('lambda x, y: x * y')}: The size of tensor" in ended.stdout
+
+
+@pytest.mark.parametrize(("gpu", "findings"), [("v100", ["gpu-before-ampere"]), ("a100", [])])
+def test_flash_attn_on_an_old_gpu(folder: Path, gpu: str, findings: list[str]) -> None:
+    """A call that flash-attn refuses for the GPU's age is explained, whether it is installed or stood in for."""
+    ended = trace(folder, "model.py:mended", "--autocast", "fp16", "--gpu", gpu, "--json")
+
+    assert [found["id"] for found in json.loads(ended.stdout)["findings"]] == findings
+    assert ended.returncode == len(findings)
+
+
 def test_arguments_reach_the_factory(folder: Path) -> None:
     """--arg hands values on."""
     report = json.loads(trace(folder, "model.py:mended", "--autocast", "fp16", "--json").stdout)
@@ -120,6 +168,47 @@ def test_arguments_reach_the_factory(folder: Path) -> None:
     ended = trace(folder, "model.py:broken", "--arg", "layers=5", "--autocast", "fp16", "--json")
 
     assert json.loads(ended.stdout)["trace"]["entry"]["kwargs"] == {"layers": "5"}
+
+
+@pytest.mark.parametrize("command", [["python", "-u"], [sys.executable]])
+def test_a_program_as_it_is_typed(folder: Path, command: list[str]) -> None:
+    """A command line that begins with an interpreter is that program, run by it."""
+    (folder / "typed.py").write_text(
+        "import sys, model\nassert sys.argv[1] == '--steps'\nnet, x = model.mended()\nnet(x)\n"
+    )
+    report = json.loads(trace(folder, "--json", "--", *command, "typed.py", "--steps").stdout)
+
+    assert report["trace"]["entry"]["target"] == str(folder / "typed.py")
+    assert report["trace"]["attention"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [(["torchrun", "--nproc-per-node", "2", "t.py"], "launcher"), (["python", "-m", "t"], "the file of a program")],
+)
+def test_what_cannot_be_followed_is_refused(folder: Path, command: list[str], said: str) -> None:
+    """A launcher, or a module, is not run as if it were the script."""
+    ended = trace(folder, "--", *command)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
+
+
+def test_what_only_lies_there_is_not_told(folder: Path, tmp_path: Path) -> None:
+    """A flash-attn that this GPU cannot run is none of a trace's business where the model does not call it."""
+    (tmp_path / "flash_attn-2.8.3.dist-info").mkdir()
+    (tmp_path / "flash_attn-2.8.3.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8.3\n"
+    )
+    (folder / "sdpa.py").write_text(
+        "import torch\n\ndef build():\n    x = torch.randn(1, 2, 8, 16)\n"
+        "    return (lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q)), (x,)\n"
+    )
+    ended = trace(folder, "sdpa.py:build", "--gpu", "v100", "--json", path=tmp_path)
+    report = json.loads(ended.stdout)
+
+    assert report["facts"]["package.flash-attn.version"]["value"] == "2.8.3"
+    assert (ended.returncode, report["findings"]) == (0, [])
 
 
 def test_a_program_of_ones_own(folder: Path) -> None:

@@ -230,7 +230,7 @@ def apply(change: Install, run: Run, number: int, *, installer: Installer, judge
     new = _places(brings, target, roots, uv=installer.kind == "uv")
     old = [file for one in change.changes if one.name in here for file in here[one.name].files()]
     # Without a stash what is new is still noted, so that it can be taken out; what was there is not copied.
-    inside = [file for file in (*old, *new) if _inside(file, target)] if change.stash else []
+    inside = [real for real in map(_real, (*old, *new)) if _inside(real, target)] if change.stash else []
     before = listing(roots)
     kept = keep([*inside], run, number)
     if listing(roots) != before:
@@ -295,9 +295,13 @@ def _places(brings: tuple[str, ...], target: Target, roots: Roots, *, uv: bool) 
     return [*found, target.prefix / ".lock"] if uv else found  # uv leaves its lock behind
 
 
-def _inside(file: Path, target: Target) -> bool:
+def _real(file: Path) -> Path:
+    """By the name that the listing has for it: site-packages may be reached through a link."""
+    return Path(os.path.realpath(file.parent)) / file.name
+
+
+def _inside(real: Path, target: Target) -> bool:
     """RECORD files are anybody's text: only what lies in the target's own folders is copied aside and put back."""
-    real = Path(os.path.realpath(file.parent)) / file.name
     return real.is_relative_to(os.path.realpath(target.prefix)) or any(
         real.is_relative_to(folder) for folder in roots_of(target).folders
     )

@@ -52,7 +52,8 @@ Answer (`trace.json`), every key always there
 
 place = {file, line, function, source} or None
 
-call = {name, library, stand_in: words or None, verdict, error: None or {type, message, predicted, at: place},
+call = {name, library, stand_in: words or None, needs_gpu: that is for want of a GPU alone, verdict,
+    error: None or {type, message, predicted, at: place},
     contract: [{words, kept, effect: None|"raises"|"silent"|"repaired", message, operands: [role]}],
     autocast: dtype or None, operands: {role: operand}, head_dim, at: place, stack: [place] outwards,
     modules: [names], calls: how many were folded, first_call: its number, backward,

@@ -94,16 +94,39 @@ def described(kind: str, error: BaseException, recording: Optional[Recording]) -
         "type": type(error).__name__,
         "message": text[:4000],
         "at": frames.described(frames.raising_site(error)),
-        "words": _words(kind, text, recording),
+        "words": _words(kind, error, text, recording),
         "traceback": "".join(lines)[-6000:] if kind not in ("usage", "exit") else None,
     }
 
 
-def _words(kind: str, text: str, recording: Optional[Recording]) -> str:
+def _words(kind: str, error: BaseException, text: str, recording: Optional[Recording]) -> str:
+    """What ended the run and how far it came; the line and the first cause too, which a wrapped error hides."""
+    text = text.splitlines()[0] if text else ""
+    if not isinstance(error, (SystemExit, entries.EntryError)):
+        site = frames.raising_site(error)
+        at = " at {}:{}".format(*site[:2]) if site is not None else ""
+        text = "{}{}{}".format(type(error).__name__, at, ": " + text if text else "")
+        first = _first_cause(error)
+        if first is not None:
+            said = str(first).strip().splitlines()
+            text += "; caused by {}{}".format(type(first).__name__, ": " + said[0] if said else "")
     if recording is None:
-        return "{}: nothing was traced. {}".format(kind, text.splitlines()[0] if text else "")
+        return "{}: nothing was traced. {}".format(kind, text)
     progress = recording.progress()
-    seen = "{} ops, {} attention calls ({}) before that".format(
-        progress["ops"], progress["attention_calls"], result.worst(recording.records) or "no verdict"
-    )
-    return "{} after {}: {}".format(kind, seen, text.splitlines()[0] if text else "")
+    worst = result.worst(recording.records)
+    calls = "{} ({})".format(_many(progress["attention_calls"], "attention call"), worst or "no verdict")
+    return "{} after {} and {}: {}".format(kind, _many(progress["ops"], "op"), calls, text)
+
+
+def _many(number: int, what: str) -> str:
+    return "{} {}{}".format(number, what, "" if number == 1 else "s")
+
+
+def _first_cause(error: BaseException) -> Optional[BaseException]:
+    """Where a chain of `raise … from …` began; None for an error that was raised as it is."""
+    seen = {id(error)}
+    first = error
+    while first.__cause__ is not None and id(first.__cause__) not in seen:
+        first = first.__cause__
+        seen.add(id(first))
+    return None if first is error else first

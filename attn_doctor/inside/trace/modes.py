@@ -130,7 +130,7 @@ class _Ops(TorchDispatchMode):
         if rec.paused:
             out = func(*args, **kwargs) if kwargs else func(*args)
             if places is not None:
-                places.follow(func, args, kwargs, out, rec.func)
+                places.follow(func, args, kwargs, out, rec.func, rec.kwargs)
             return out
         if rec.strict is not None:
             rec.strict(func, args)
@@ -143,7 +143,7 @@ class _Ops(TorchDispatchMode):
             out = func(*args, **kwargs) if kwargs else func(*args)
         rec.record(func, args, kwargs, out, frames.caller(1))
         if places is not None:
-            places.follow(func, args, kwargs, out, rec.func)
+            places.follow(func, args, kwargs, out, rec.func, rec.kwargs)
         return out
 
 

@@ -7,6 +7,8 @@ kept before the program first asks for a GPU, nor once it has set a default devi
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any, List, Optional
 
 import torch
@@ -15,6 +17,8 @@ from . import ops
 from .graph import Nodes
 
 GPU, CPU = 1, 2
+
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 _CROSSING = frozenset(
     "aten::" + name
@@ -59,6 +63,18 @@ def _tensors(values: Any) -> List[torch.Tensor]:
 def _in_backward() -> bool:
     # What autograd makes for itself has no place: it would be where the gradient is, and nothing here says where.
     return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _by_torch_itself(given: Any) -> bool:
+    """Whether a factory was given a device by torch's own code, as flex attention does for its masks: it copies what
+    a tensor says of itself, and to torch all of them are on the CPU."""
+    if not given or given.get("device") is None:
+        return False
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "__torch_function__":
+        frame = frame.f_back
+    asker = frame.f_back if frame is not None else None
+    return asker is not None and asker.f_code.co_filename.startswith(_TORCH)
 
 
 class Places:
@@ -108,8 +124,9 @@ class Places:
                 "(in {})".format(ops.op_name(op))
             )
 
-    def follow(self, op: Any, args: Any, kwargs: Any, out: Any, function: Any) -> None:
-        """What `op` computed is where its operands are; `function` is the torch function that was called."""
+    def follow(self, op: Any, args: Any, kwargs: Any, out: Any, function: Any, given: Any = None) -> None:
+        """What `op` computed is where its operands are; `function` is the torch function that was called, `given`
+        are its keyword arguments."""
         if _in_backward():
             return
         known = self._places.by_id
@@ -118,6 +135,8 @@ class Places:
         if GPU in places:
             place = GPU
         elif places == {CPU} or (not inputs and (function is None or function in _FACTORIES)):
+            if not inputs and _by_torch_itself(given):
+                return
             place = CPU
         else:
             return

@@ -21,6 +21,10 @@ Heal = Tuple[str, int, str, str]
 """File, line, function and torch function whose results are cast back in a counterfactual run."""
 
 
+# `torch.tensor([...])` makes its tensor out of sight and hands it to this op: what goes in was made there and then.
+_LIFTS = frozenset({torch.ops.aten.lift_fresh.default})
+
+
 class Recorder:
     """One recording. `with recorder: model(x)`; may be entered once.
 
@@ -152,6 +156,8 @@ class Recorder:
                     known.flags |= node.flags & PROJECTED
                 continue
             if event is None:
+                if op in _LIFTS:
+                    inputs = []
                 event = Event(op, self.current_call(frame), tuple(inputs))
                 flags = _flags(kind, inputs)
             self.nodes.set(item, Node(dtype, item.numel(), event, flags))

@@ -100,6 +100,7 @@ def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with
         "name": record.name,
         "library": record.library,
         "stand_in": record.stand_in,
+        "needs_gpu": record.needs_gpu,
         "verdict": record.verdict,
         "error": None
         if error is None

@@ -214,6 +214,24 @@ def flex():
     return _model(lambda m, q, k, v: (q * m.gain, k, v), flex_attention, torch.float16)
 
 
+def flex_with_a_mask():
+    """As transformers calls it: a block mask whose device torch asks of its own tensors, and the log-sum-exp."""
+    from torch.nn.attention import flex_attention as flex
+
+    def kernel(q, k, v):
+        length = q.shape[-2]
+        mask = flex.create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device=q.device)
+        if hasattr(flex, "AuxRequest"):
+            out, aux = flex.flex_attention(q, k, v, block_mask=mask, return_aux=flex.AuxRequest(lse=True))
+            lse = aux.lse
+        else:
+            out, lse = flex.flex_attention(q, k, v, block_mask=mask, return_lse=True)
+        assert (lse.shape, lse.dtype) == (q.shape[:-1], torch.float32)
+        return out
+
+    return _model(lambda m, q, k, v: (q, k, v), kernel, torch.float16)
+
+
 def custom_op():
     return _model(lambda m, q, k, v: (q * m.gain, k, v), torch.ops.attn_doctor_tests.attention, torch.float16)
 
@@ -234,6 +252,24 @@ def without_attention():
 
 def nothing():
     return None
+
+
+def wrapping():
+    def model(x):
+        try:
+            raise OSError("the disk is gone")
+        except OSError as error:
+            raise ImportError("the weights") from error
+
+    return model, (torch.randn(2, 4),)
+
+
+def shapes_that_differ():
+    return (lambda x, y: x * y), (torch.randn(4, 3), torch.randn(4, 5, dtype=torch.float16))
+
+
+def scaled_by_a_new_tensor():
+    return _model(lambda m, q, k, v: (q * torch.tensor([2.0]), k, v), dtype=torch.float16)
 
 
 def without_inputs():

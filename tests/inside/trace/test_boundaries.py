@@ -27,6 +27,17 @@ def test_met(traced, factory, name, verdict):
     assert [(call["name"], call["verdict"]) for call in answer["attention"]] == [(name, verdict)]
 
 
+def test_flex_with_a_mask(traced):
+    """Flex attention's block mask, made by torch with a device it took from its own tensors, is on the GPU like them;
+    the kernel that needs one leaves zeros and the log-sum-exp that were asked for, and is not said to be missing."""
+    answer = traced("flex_with_a_mask")
+    if "No module named 'torch.nn.attention.flex_attention'" in str(answer["error"]):
+        pytest.skip("this torch has no flex attention")
+
+    assert (answer["error"], answer["verdict"]) == (None, "clean")
+    assert [call["needs_gpu"] for call in answer["attention"]] == [True]
+
+
 def test_packed(traced):
     """The packed variant is judged by its three parts, with the strides that the kernel sees."""
     answer = traced("packed", autocast="bfloat16")

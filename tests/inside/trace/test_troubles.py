@@ -38,7 +38,7 @@ def test_how_far_it_came(traced, factory, kind, calls):
     assert answer["outcome"] == "raised"
     assert answer["error"]["kind"] == kind
     assert answer["progress"]["attention_calls"] == len(answer["attention"]) == calls
-    assert f"{calls} attention calls" in answer["error"]["words"]
+    assert f"{calls} attention call{'' if calls == 1 else 's'} (" in answer["error"]["words"]
 
 
 @pytest.mark.parametrize("rules", ["cpu", "fake"])
@@ -50,6 +50,31 @@ def test_linear(traced, rules):
     assert failure["call"] == "F.linear"
     assert "float32 into float16" in failure["at"]["source"]
     assert [(o["name"], o["dtype"]) for o in failure["operands"][:2]] == [("x", "float32"), ("lower.weight", "float16")]
+
+
+def test_where_it_ended_and_why(traced):
+    """The sentence about an error names its type, its line and, of one raised from another, what came first."""
+    words = traced("wrapping")["error"]["words"]
+
+    assert "ImportError at " in words
+    assert "models.py:" in words
+    assert words.endswith("the weights; caused by OSError: the disk is gone")
+
+
+def test_shapes_are_no_dtypes(traced):
+    """A call whose operands differ in dtype, and that fails for their shapes, is no dtype mismatch."""
+    answer = traced("shapes_that_differ")
+
+    assert answer["failure"]["mixed"]
+    assert answer["error"]["kind"] == "model raised"
+
+
+def test_made_on_the_way(traced):
+    """A tensor that torch.tensor made while the model ran is a constant of its line, not something from before."""
+    (call,) = traced("scaled_by_a_new_tensor")["attention"]
+
+    assert [birth["kind"] for birth in call["operands"]["q"]["born"]] == ["constant"]
+    assert "torch.tensor([" in call["operands"]["q"]["born"][0]["at"]["source"]
 
 
 def test_backward_without_gradients(traced):

@@ -54,6 +54,8 @@ class Record:
         self.library = library
         self.stand_in: Optional[str] = None
         """In words, what ran in place of the kernel; None where the kernel itself ran."""
+        self.needs_gpu = False
+        """The kernel is installed, and what stands in for it does so for want of a GPU alone."""
         self.operands: Dict[str, Operand] = {}
         self.clauses: List[Clause] = []
         self.autocast: Optional[torch.dtype] = None
@@ -126,8 +128,11 @@ class Attention:
         stand_in: Optional[str] = None,
         frame: Any = None,
         backend: Optional[Callable[[Optional[torch.dtype]], Optional[Dict[str, Any]]]] = None,
+        returned: Callable[[Any], Any] = lambda out: out,
     ) -> Any:
-        """Run one attention call and keep its record. Inside another attention call it is only mentioned."""
+        """Run one attention call and keep its record. Inside another attention call it is only mentioned.
+
+        `returned` makes of the attention alone what this call returns, where something has to stand in for it."""
         rec = self.recorder
         if rec.paused:
             return run()
@@ -144,7 +149,7 @@ class Attention:
         try:
             if stand_in is not None and refusal is not None:
                 raise refusal
-            out = self._run(run, record, tensors)
+            out = self._run(run, record, tensors, returned)
             if refusal is not None:
                 raise refusal
         except Exception as error:
@@ -158,7 +163,7 @@ class Attention:
         rec.link(out, [t for t in tensors.values() if isinstance(t, torch.Tensor)], name, record.site)
         return out
 
-    def _run(self, run: Callable[[], Any], record: Record, tensors: Dict[str, Any]) -> Any:
+    def _run(self, run: Any, record: Record, tensors: Dict[str, Any], returned: Callable[[Any], Any]) -> Any:
         if not self.conditions.simulated or record.stand_in is not None:
             return run()
         try:
@@ -170,7 +175,9 @@ class Attention:
                 "without a GPU it does not run ({}): zeros of the shape of q, with the head dimension of v, took its "
                 "place".format(str(error).strip().splitlines()[0][:200])
             )
-            return stand_in_core.quietly(self.recorder, lambda: stand_in_core.zeros(*(tensors[r] for r in "qkv")))
+            record.needs_gpu = True
+            qkv = [tensors[r] for r in "qkv"]
+            return stand_in_core.quietly(self.recorder, lambda: returned(stand_in_core.zeros(*qkv)))
 
     def opened(self, name: str, library: str, tensors: Dict[str, Any], frame: Any) -> Record:
         rec = self.recorder

@@ -15,6 +15,8 @@ import sys
 import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+import torch
+
 from .. import contracts, frames
 from .attention import Attention
 from .roles import Signature
@@ -138,6 +140,24 @@ def tensors_of(signature: Optional[Signature], name: str, args: Any, kwargs: Any
     return signature.bind(args, kwargs) if signature is not None else {}
 
 
+def _nothing_more(function: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
+    return {}
+
+
+def _answer_of_flex(function: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
+    """Flex attention also gives each row's log-sum-exp, in one of two forms, where it is asked to."""
+    aux, lse = kwargs.get("return_aux"), kwargs.get("return_lse", args[7] if len(args) > 7 else False)
+
+    def returned(out: Any) -> Any:
+        rows = out.detach().sum(-1, dtype=torch.float32)
+        if aux is not None:
+            answer = getattr(sys.modules[function.__module__], "AuxOutput")
+            return out, answer(*(rows if getattr(aux, name, False) else None for name in answer._fields))
+        return (out, rows) if lse else out
+
+    return {"returned": returned}
+
+
 def _wrapped(function: Any, module: str, attention: Attention, owner: str = "") -> Any:
     if hasattr(function, "_attn_doctor_original"):
         return None
@@ -157,8 +177,10 @@ def _wrapped(function: Any, module: str, attention: Attention, owner: str = "") 
             contract_for(module, attention, kwargs),
             functools.partial(function, *args, **kwargs),
             frame=frames.caller(1),
+            **more(function, args, kwargs),
         )
 
+    more = _answer_of_flex if module.startswith("torch.nn.attention") else _nothing_more
     attend._attn_doctor_original = function
     return attend
 
