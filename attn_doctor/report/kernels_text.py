@@ -194,8 +194,6 @@ class _Writer:
     def _compiled(self, compiled: Mapping[str, Any]) -> None:
         """Triton kernels that were compiled for the GPU that is not there."""
         gpu = compiled_kernels.gpu_words(compiled)
-        for title in compiled["not_looked_at"]:
-            self._line(f"{title} is compiled when it is called; whether it compiles for {gpu} was not looked at.")
         if not compiled["backends"]:
             self._line(f"No kernel was compiled for {gpu}: {compiled['why_not']}.")
             return
@@ -204,6 +202,8 @@ class _Writer:
         self._line(f"compiled for {gpu}, not run: {number} of {len(every)} kernels compile")
         for one in compiled["backends"]:
             words = f"{one['compile']} of {one['kernels']} kernels compile" if one["kernels"] else "nothing compiled"
+            if one.get("nothing"):
+                words = f"nothing to compile: {one['nothing']}"
             self._line(f"{one['title']}: {words}", 4)
             if one["error"]:
                 self._line(f"not all was seen: {one['error']}", 6)
@@ -213,7 +213,10 @@ class _Writer:
                 looked = kernel["outcome"] not in (compiled_kernels.COMPILES, compiled_kernels.NOT_LOOKED)
                 if kernel["backend"] == one["name"] and looked:
                     told = f"{kernel['outcome']}: {compiled_kernels.compiler_words(kernel)}"
-                    self._line(f"{_BROKEN} {kernel['kernel']} {told}", 6)
+                    call = f" ({kernel['call']})" if kernel.get("call") else ""
+                    self._line(f"{_BROKEN} {kernel['kernel']} {told}{call}", 6)
+                    if kernel.get("mended_by"):
+                        self._line(f"compiles with {kernel['mended_by']}", 8)
 
 
 def _mark(cell: Mapping[str, Any]) -> str:
