@@ -271,6 +271,17 @@ TERMS: tuple[Term, ...] = (
         ("kernel.*.limit_bytes", _I, "shared memory a block of that GPU can have", "bytes"),
     ),
     *_terms(
+        "probe/compiled_kernels.py",
+        ("listed.compiled", _I, "sorts of trouble of calls whose kernels were compiled for a GPU and not run"),
+        ("compiled.*.outcome", _T, "refuses, exceeds shared memory, aborted, hung"),
+        ("compiled.*.title", _T, "the kernel, in words"),
+        ("compiled.*.gpu", _T, "GPU it was compiled for"),
+        ("compiled.*.calls", _T, "dtypes, head dimensions and forms with which it does not compile"),
+        ("compiled.*.message", _T, "what the compiler says"),
+        ("compiled.*.place", _T, "file:line of the launch"),
+        ("compiled.*.mended_by", _T, "arguments with which it was seen to compile"),
+    ),
+    *_terms(
         "probe/kernels.py",
         ("listed.cell", _I, "sorts of trouble that trials of attention kernels on the GPUs met (--kernels)"),
         ("cell.*.outcome", _T, "wrong, not finite, refused, crashed, hung"),

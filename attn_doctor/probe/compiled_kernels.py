@@ -14,6 +14,8 @@ from attn_doctor.probe.noting import Notes
 
 COMPILES = "compiles"
 NOT_LOOKED = "could not look"
+_MOST_CALLS = 6
+_SLUG = re.compile(r"\W+")
 _TELLING = re.compile(r"error|assert|not supported|unsupported|out of resource", re.IGNORECASE)
 
 
@@ -31,39 +33,40 @@ def collate(plan: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], ended: 
         told = done.get(name, {"error": missed, "kernels": []})
         own = [{"backend": name, **one} for one in told["kernels"]]
         kernels += own
-        backends.append(
-            {
-                "name": name,
-                "title": titles[name],
-                "kernels": len(own),
-                "compile": sum(one["outcome"] == COMPILES for one in own),
-                "not_reached": sum(one["outcome"] == NOT_LOOKED for one in own),
-                "error": told["error"],
-            }
-        )
+        entry = {
+            "name": name,
+            "title": titles[name],
+            "kernels": len(own),
+            "compile": sum(one["outcome"] == COMPILES for one in own),
+            "not_reached": sum(one["outcome"] == NOT_LOOKED for one in own),
+            "error": told["error"],
+        }
+        backends.append({**entry, "nothing": told["nothing"]} if told.get("nothing") else entry)
     return {
         "gpu": plan["gpu"],
         "why_not": plan["to_compile"]["why_not"],
         "backends": backends,
-        "not_looked_at": [titles[name] for name in plan["to_compile"]["not_looked_at"]],
         "kernels": kernels,
     }
 
 
 def facts(compiled: Mapping[str, Any] | None) -> tuple[Fact, ...]:
-    """Facts of every kernel; none where there was nothing to compile."""
+    """Facts of each kernel of a library's layer, and elsewhere of each sort of trouble."""
     if compiled is None or not compiled["backends"]:
         return ()
     notes = Notes()
     how = f"compiled for {gpu_words(compiled)}, not run (--kernels)"
-    open_because = gaps(compiled)
+    layers = [one for one in compiled["backends"] if not _by_calls(one["name"])]
+    open_because = gaps(layers)
     if open_because:
         notes.unknown("listed.kernel", how, open_because)
     else:
-        notes.known("listed.kernel", len(compiled["kernels"]), how)
+        notes.known("listed.kernel", sum(not _by_calls(one["backend"]) for one in compiled["kernels"]), how)
     for number, one in enumerate(compiled["kernels"]):
         if one["outcome"] == NOT_LOOKED:
             continue  # said once, in listed.kernel: forty kernels that time did not reach are one open question
+        if _by_calls(one["backend"]):
+            continue  # below: a model may never make that call
         own = f"kernel.{one['backend']}-{one['kernel']}-{number}."
         notes.known(own + "outcome", one["outcome"], how)
         notes.known(own + "gpu", gpu_words(compiled), how)
@@ -71,15 +74,48 @@ def facts(compiled: Mapping[str, Any] | None) -> tuple[Fact, ...]:
         notes.known_or_absent(own + "place", one["place"] or None, how)
         notes.known_or_absent(own + "required_bytes", one["required_bytes"], how)
         notes.known_or_absent(own + "limit_bytes", one["limit_bytes"], how)
+    _of_calls(compiled, notes, how)
     return notes.facts()
 
 
-def gaps(compiled: Mapping[str, Any]) -> str:
-    """What was to be compiled and was not; empty when everything was."""
-    words = [f"{one['title']}: {one['error']}" for one in compiled["backends"] if one["error"]]
+def _of_calls(compiled: Mapping[str, Any], notes: Notes, how: str) -> None:
+    """Trouble with calls that were made up over dtypes, head dimensions and forms: one of a sort for each backend."""
+    titles = {one["name"]: one["title"] for one in compiled["backends"]}
+    sorts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for one in compiled["kernels"]:
+        if _by_calls(one["backend"]) and one["outcome"] not in (COMPILES, NOT_LOOKED):
+            sorts.setdefault((one["backend"], one["outcome"]), []).append(one)
+    open_because = gaps([one for one in compiled["backends"] if _by_calls(one["name"])])
+    if open_because:
+        notes.unknown("listed.compiled", how, open_because)
+    else:
+        notes.known("listed.compiled", len(sorts), how)
+    for (backend, outcome), which in sorts.items():
+        own = f"compiled.{_SLUG.sub('-', backend)}-{outcome.replace(' ', '-')}."
+        worst = max(which, key=lambda one: one["required_bytes"] or 0)
+        calls = list(dict.fromkeys(str(one["call"]) for one in which))
+        more = f"; and {len(calls) - _MOST_CALLS} more" if len(calls) > _MOST_CALLS else ""
+        mended = list(dict.fromkeys(str(one["mended_by"]) for one in which if one.get("mended_by")))
+        notes.known(own + "outcome", outcome, how)
+        notes.known(own + "title", titles[backend], how)
+        notes.known(own + "gpu", gpu_words(compiled), how)
+        notes.known(own + "calls", "; ".join(calls[:_MOST_CALLS]) + more, how)
+        notes.known_or_absent(own + "message", compiler_words(worst) or None, how)
+        notes.known_or_absent(own + "place", worst.get("place") or None, how)
+        notes.known_or_absent(own + "mended_by", " or ".join(mended) or None, how)
+
+
+def _by_calls(backend: str) -> bool:
+    """Are its calls made up, as FlexAttention's and those of a person's own function are?"""
+    return backend == "flex" or ":" in backend
+
+
+def gaps(backends: Sequence[Mapping[str, Any]]) -> str:
+    """What of these was to be compiled and was not; empty when everything was."""
+    words = [f"{one['title']}: {one['error']}" for one in backends if one["error"]]
     words += [
         f"{one['title']}: {one['not_reached']} of {one['kernels']} kernels could not be looked at"
-        for one in compiled["backends"]
+        for one in backends
         if one["not_reached"]
     ]
     return "; ".join(words)

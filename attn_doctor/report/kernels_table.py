@@ -213,8 +213,6 @@ def plan(answer: Answer) -> Iterator[Line]:
 def _compiled(answer: Answer, compiled: Mapping[str, Any]) -> Iterator[Line]:
     """Triton kernels that were compiled for the GPU that is not there."""
     gpu = compiled_kernels.gpu_words(compiled)
-    for one in compiled["not_looked_at"]:
-        yield Line(words=f"{one} is compiled when it is called; whether it compiles for {gpu} was not looked at.")
     if not compiled["backends"]:
         yield Line(words=f"No kernel was compiled for {gpu}: {compiled['why_not']}.")
         return
@@ -223,6 +221,8 @@ def _compiled(answer: Answer, compiled: Mapping[str, Any]) -> Iterator[Line]:
     yield Line(words=f"compiled for {gpu}, not run: {number} of {len(every)} kernels compile")
     for one in compiled["backends"]:
         words = f"{one['compile']} of {one['kernels']} kernels compile" if one["kernels"] else "nothing compiled"
+        if one.get("nothing"):
+            words = f"nothing to compile: {one['nothing']}"
         yield Line(words=f"{one['title']}: {words}", depth=1)
         if one["error"]:
             yield Line(words=f"not all was seen: {one['error']}", depth=2)
@@ -232,7 +232,10 @@ def _compiled(answer: Answer, compiled: Mapping[str, Any]) -> Iterator[Line]:
             looked = kernel["outcome"] not in (compiled_kernels.COMPILES, compiled_kernels.NOT_LOOKED)
             if kernel["backend"] == one["name"] and looked:
                 told = f"{kernel['outcome']}: {compiled_kernels.compiler_words(kernel)}"
-                yield Line(words=f"{BROKEN} {kernel['kernel']} {told}", depth=2)
+                call = f" ({kernel['call']})" if kernel.get("call") else ""
+                yield Line(words=f"{BROKEN} {kernel['kernel']} {told}{call}", depth=2)
+                if kernel.get("mended_by"):
+                    yield Line(words=f"compiles with {kernel['mended_by']}", depth=3)
 
 
 def brief(answer: Answer) -> str:

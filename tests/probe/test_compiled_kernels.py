@@ -21,7 +21,7 @@ BACKENDS = [
 PLAN: dict[str, Any] = {
     "gpu": {"name": "rtx4090", "compute_capability": "8.9"},
     "backends": BACKENDS,
-    "to_compile": {"backends": ["fla-gla", "fla-gsa"], "why_not": None, "not_looked_at": ["flex"]},
+    "to_compile": {"backends": ["fla-gla", "fla-gsa"], "why_not": None},
 }
 
 
@@ -99,7 +99,6 @@ def test_shared_memory_is_a_finding_and_is_shown() -> None:
     assert [one.id for one in found] == ["triton-shared-memory-exceeded"]
     assert "compiled for rtx4090, not run: 2 of 3 kernels compile" in shown
     assert "180224 bytes needed, 101376 there" in shown
-    assert "FlexAttention is compiled when it is called; whether it compiles for rtx4090 was not looked at" in shown
     assert "✓" not in shown
 
 
@@ -121,9 +120,90 @@ def test_what_was_not_reached_leaves_one_question_open() -> None:
 
 def test_nothing_to_compile_is_said() -> None:
     """Why nothing was compiled stands in the text, and no fact is made of it."""
-    plan = {**PLAN, "to_compile": {"backends": [], "why_not": "Triton is not installed", "not_looked_at": []}}
+    plan = {**PLAN, "to_compile": {"backends": [], "why_not": "Triton is not installed"}}
     compiled = compiled_kernels.collate(plan, [], "ended with status 0")
     assert compiled is not None
 
     assert compiled_kernels.facts(compiled) == ()
     assert "No kernel was compiled for rtx4090: Triton is not installed." in text(compiled)
+
+
+CALLS: dict[str, Any] = {
+    **PLAN,
+    "backends": [*BACKENDS, {"name": "mine:attend", "title": "mine:attend", "state": "runs"}],
+    "to_compile": {"backends": ["mine:attend", "flex"], "why_not": None},
+}
+
+
+def call(backend: str, outcome: str, words: str, **more: Any) -> dict[str, Any]:
+    return {"kernel": "triton_tem_fused_flex_attention_0", "call": words, **kernel(outcome, **more), "place": ""}
+
+
+def of_calls(seen: list[dict[str, Any]]) -> tuple[dict[str, Any], FactSet]:
+    compiled = compiled_kernels.collate(CALLS, seen, "ended with status 0")
+    assert compiled is not None
+    return compiled, FactSet(compiled_kernels.facts(compiled))
+
+
+def findings(facts: FactSet) -> list[Any]:
+    return list(judge(facts, [one for one in shelf.bundled() if one.library == "kernels"]).findings)
+
+
+def test_calls_that_do_not_fit_are_one_warning_with_what_mends_them() -> None:
+    """A head dimension that a model may never have is no error; the advice is what was seen to compile."""
+    small = {"required_bytes": 114688, "message": "out of resource"}
+    mended = "kernel_options={'BLOCK_M1': 32}"
+    compiled, facts = of_calls(
+        lines(
+            ("mine:attend", []),
+            (
+                "flex",
+                [
+                    call("flex", "compiles", "bfloat16, head dim 64"),
+                    call("flex", "exceeds shared memory", "bfloat16, head dim 192", **small),
+                    call("flex", "exceeds shared memory", "bfloat16, head dim 256", mended_by=mended, **small),
+                ],
+            ),
+        )
+    )
+    (found,) = findings(facts)
+    shown = text(compiled)
+
+    assert facts.value("listed.compiled") == 1
+    assert facts.value("listed.kernel") == 0
+    assert all(term_of(fact.name) for fact in facts.values())
+    assert (found.id, str(found.severity.value)) == ("kernel-exceeds-shared-memory", "warning")
+    assert "bfloat16, head dim 192; bfloat16, head dim 256" in found.title
+    assert "114688 bytes needed, 101376 there" in found.what
+    assert any(mended in str(remedy) for remedy in found.remedies)
+    assert "1 of 3 kernels compile" in shown
+    assert f"(bfloat16, head dim 256) compiles with {mended}" in shown
+
+
+def test_a_kernel_of_ones_own_that_is_refused() -> None:
+    """It is a warning with the compiler's words, and says nothing about what was not reached."""
+    told = "at 4:11:\nBoth operands must be same dtype. Got fp16 and fp32"
+    compiled, facts = of_calls(
+        lines(("mine:attend", [call("mine:attend", "refuses", "float16, head dim 64", message=told)]))
+    )
+    (found,) = findings(facts)
+    state = facts.fact("listed.compiled").state
+
+    assert found.id == "kernel-does-not-compile"
+    assert "Both operands must be same dtype" in found.what
+    assert isinstance(state, Unknown)
+    assert "FlexAttention: the time was up" in state.reason
+    assert "mine:attend" not in state.reason
+    assert "FlexAttention: nothing compiled" in text(compiled)
+
+
+def test_nothing_to_compile_is_not_that_it_compiles() -> None:
+    """A function without a Triton kernel was looked at: nothing is open, and nothing is said to compile."""
+    seen = lines(("mine:attend", []), ("flex", [call("flex", "compiles", "bfloat16, head dim 64")]))
+    seen[1]["compiled"]["nothing"] = "it launched no Triton kernel in any of 9 calls"
+    compiled, facts = of_calls(seen)
+    shown = text(compiled)
+
+    assert facts.value("listed.compiled") == 0
+    assert findings(facts) == []
+    assert "mine:attend: nothing to compile: it launched no Triton kernel in any of 9 calls" in shown

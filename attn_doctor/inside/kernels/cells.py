@@ -52,6 +52,12 @@ class Cell:
     def name(self) -> str:
         return " ".join(str(one) for one in (*self.axes, self.variant)).strip()
 
+    @property
+    def words(self) -> str:
+        """The call, for people: "bfloat16, head dim 128, causal, with gradients"."""
+        direction = "with gradients" if self.direction == "train" else "without gradients"
+        return "{}, head dim {}, {}, {}".format(self.dtype, self.head_dim, FORM_WORDS[self.form], direction)
+
     def as_json(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
 

@@ -1,8 +1,9 @@
 """Without a GPU: the Triton kernels that a plan would run, really compiled for the GPU that was named. Nothing is run.
 
-Each backend's layer goes forward and backward once under CUDA's rules on the CPU, where its launches are recorded and
-not made; then each is compiled in a child of its own (virtual_gpu/triton_compile.py). The layer runs in a child as
-well: one that takes its process along costs its backend, is named, and a fresh child goes on with the next.
+A library's layer, or a function of the person's own (own_launches.py), goes forward and backward once under CUDA's
+rules on the CPU, where its launches are recorded and not made; then each is compiled in a child of its own
+(virtual_gpu/triton_compile.py). It runs in a child as well: one that takes its process along costs its backend, is
+named, and a fresh child goes on with the next. torch makes FlexAttention's kernels itself (flex_kernels.py).
 
 Lines of compiled.jsonl: a backend begun, a backend done with its verdicts. Not here: which kernels would run (plan.py).
 """
@@ -20,13 +21,25 @@ from ..samples import catalogue
 from ..virtual_gpu import gpus
 from . import child
 from .cells import Cell
-from .registry import BACKENDS, backend
+from .registry import backend
 
 _LEAST_RECORDING = 30.0
 """Seconds a backend may take for its recording even where its share is less: the first one imports the library."""
 _LATE = 30.0
 
-Todo = List[Tuple[str, catalogue.Sample]]
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A backend whose kernels are to be compiled."""
+
+    backend: str
+    sample: Optional[catalogue.Sample] = None
+    """The layer whose launches are recorded."""
+    cells: Tuple[Cell, ...] = ()
+    """The calls that are looked at, where there is no such layer."""
+
+
+Todo = List[Task]
 
 
 @dataclasses.dataclass
@@ -40,19 +53,21 @@ class Work:
     scratch: str
 
 
-def todo(cells: Sequence[Cell], wanted: Sequence[str], gpu: Dict[str, Any]) -> Tuple[Todo, Optional[str]]:
-    """The sample that makes each backend's launches, and why there is none, or None.
+def todo(
+    cells: Sequence[Cell], wanted: Sequence[str], gpu: Dict[str, Any], flex_calls: Sequence[Cell]
+) -> Tuple[Todo, Optional[str]]:
+    """What makes each backend's launches, and why there is none, or None.
 
-    cells: those that would run. wanted: names of the backends that were asked for.
+    cells: those that would run. wanted: names of the backends that were asked for. flex_calls: as plan.py picks them.
     """
-    able = [one for one in BACKENDS if one.sample and one.name in wanted]
+    able = [one for one in map(backend, wanted) if one.compiled_as]
     if not able:
-        return [], "nothing that was asked for is compiled by Triton as a kernel of a package"
+        return [], "nothing that was asked for is compiled by Triton"
     titles = ", ".join(one.title for one in able)
-    if not any(_there(one.module) for one in able):
+    if not any(one.module is None or _there(one.module) for one in able):
         return [], "{}: not installed".format(titles)
-    chosen = list(dict.fromkeys((c.backend, c.dtype) for c in cells if backend(c.backend).sample))
-    if not chosen:
+    would = {cell.backend for cell in cells}
+    if not any(one.name in would for one in able):
         return [], "none of these would run unless it is named or in `full`: {}".format(titles)
     if not _there("triton"):
         return [], "Triton is not installed"
@@ -61,7 +76,14 @@ def todo(cells: Sequence[Cell], wanted: Sequence[str], gpu: Dict[str, Any]) -> T
     except ValueError as error:
         return [], str(error)
     known = {sample.name: sample for sample in catalogue.samples_of("fla")}
-    return [(name, known["{}-{}".format(backend(name).sample, dtype)]) for name, dtype in chosen], None
+    made: Todo = []
+    for name, dtype in dict.fromkeys((c.backend, c.dtype) for c in cells if backend(c.backend).sample):
+        made.append(Task(name, sample=known["{}-{}".format(backend(name).sample, dtype)]))
+    for name in dict.fromkeys(c.backend for c in cells if backend(c.backend).compiled_as == "call"):
+        made.append(Task(name, cells=tuple(cell for cell in cells if cell.backend == name)))
+    if "flex" in would:
+        made.append(Task("flex", cells=tuple(flex_calls)))  # the last: its process is good for nothing else after it
+    return made, None
 
 
 def _there(module: Optional[str]) -> bool:
@@ -81,8 +103,11 @@ def children(work: Work, left: Todo) -> List[forked.Child]:
         if not begun or begun[-1] in finished:
             return []
         error = imports.in_words(imports.outcome(ended))
+        calls = [line["at"] for line in lines if "at" in line and line["backend"] == begun[-1]]
+        if calls:
+            error += " (at {})".format(calls[-1])
         child.note(work.file, {"compiled": {"backend": begun[-1], "error": error, "kernels": []}})
-        rest = left[[name for name, _ in left].index(begun[-1]) + 1 :]
+        rest = left[[task.backend for task in left].index(begun[-1]) + 1 :]
         return children(work, rest) if rest and time.monotonic() < work.deadline else []
 
     timeout = max(1.0, work.deadline - time.monotonic()) + _LATE
@@ -94,19 +119,51 @@ def _compile(work: Work, left: Todo) -> None:
 
     library_run.prepare(work.scratch)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    for number, (name, sample) in enumerate(left):
+    for number, task in enumerate(left):
         seconds = work.deadline - time.monotonic()
         if seconds <= 0:
             return
         waiting = len(left) - number
-        child.note(work.file, {"begun": name})
+        child.note(work.file, {"begun": task.backend})
         # A layer that hangs must leave time to the others. Its default action needs no Python to run.
         signal.setitimer(signal.ITIMER_REAL, min(seconds, max(seconds / waiting, _LEAST_RECORDING)))
-        launches, error = _recorded(sample, work)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        share = max(0.0, work.deadline - time.monotonic()) / waiting
-        kernels = _verdicts(launches, work, share)
-        child.note(work.file, {"compiled": {"backend": name, "error": error, "kernels": kernels}})
+        how = backend(task.backend).compiled_as
+        if how == "inductor":
+            signal.setitimer(signal.ITIMER_REAL, 0)  # its calls have children with deadlines
+            told = _flex(task, work)
+        elif how == "call":
+            told = _own(task, work, waiting)
+        else:
+            told = _layer(task, work, waiting)
+        child.note(work.file, {"compiled": {"backend": task.backend, **told}})
+
+
+def _layer(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
+    assert task.sample is not None
+    launches, error = _recorded(task.sample, work)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return {"error": error, "kernels": _verdicts(launches, work, waiting)}
+
+
+def _own(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
+    from . import own_launches
+
+    def at(cell: Cell) -> None:
+        child.note(work.file, {"backend": task.backend, "at": cell.words})
+
+    # Half of its share is left for compiling.
+    until = time.monotonic() + (work.deadline - time.monotonic()) / waiting / 2
+    seen = own_launches.record(task.cells, work.gpu, work.scratch, until, at)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    kernels = _verdicts(seen.launches, work, waiting)
+    kernels = [{**one, "call": call} for one, call in zip(kernels, seen.calls)]
+    return {"error": seen.error, "nothing": seen.nothing, "kernels": kernels}
+
+
+def _flex(task: Task, work: Work) -> Dict[str, Any]:
+    from . import flex_kernels
+
+    return flex_kernels.look(task.cells, gpus.from_request(work.gpu), work.scratch, work.deadline)
 
 
 def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Any], Optional[str]]:
@@ -135,9 +192,10 @@ def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Any], Optional
     return launches, None if launches else "the layer launched no Triton kernel"
 
 
-def _verdicts(launches: List[Any], work: Work, seconds: float) -> List[Dict[str, Any]]:
+def _verdicts(launches: List[Any], work: Work, waiting: int) -> List[Dict[str, Any]]:
     from ..virtual_gpu import triton_compile
 
+    seconds = max(0.0, work.deadline - time.monotonic()) / waiting
     found = triton_compile.compile_launches(
         launches,
         [gpus.from_request(work.gpu)],

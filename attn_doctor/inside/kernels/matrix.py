@@ -26,7 +26,7 @@ def everything(backend: str, dtypes: Iterable[str] = DTYPES) -> List[Cell]:
 def for_share(backend: Backend) -> List[Cell]:
     """The trials whose speed is held against what the same kernel reached elsewhere (shares.py): of kernels that are
     there for speed, have one way to compute, and are not compiled when they are called."""
-    choice = backend.chosen_by_torch or backend.linear or backend.compiled or ":" in backend.name
+    choice = backend.chooses or backend.linear or backend.compiled or ":" in backend.name
     if choice or backend.calls is None or backend.name == "sdpa-math":
         return []
     return [Cell(backend.name, "bfloat16", 128, "causal", direction) for direction in ("forward", "train")]

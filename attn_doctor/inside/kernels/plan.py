@@ -7,8 +7,8 @@ import itertools
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..virtual_gpu.gpus import capability
-from . import matrix
-from .cells import DTYPES, Cell, Place
+from . import contracts, matrix
+from .cells import DTYPES, FORMS, Cell, Place
 from .registry import Backend
 
 __all__ = ["Plan", "capability", "make"]
@@ -16,6 +16,7 @@ __all__ = ["Plan", "capability", "make"]
 #: Cells of one backend that is compiled when it is called: seconds each, and most of a minute where it tunes itself.
 _MOST_COMPILED = {"quick": 1, "full": 6}
 _QUICK_HEAD_DIMS = (128, 64)
+_TELLING_HEAD_DIMS = (128, 256, 64, 192, 96)
 
 
 @dataclasses.dataclass
@@ -95,3 +96,18 @@ def make(
 
 def _in_turn(lists: Sequence[Sequence[Cell]]) -> List[Cell]:
     return [cell for cells in itertools.zip_longest(*lists) for cell in cells if cell is not None]
+
+
+def flex_calls(place: Place, mode: str, dtypes: Optional[Iterable[str]]) -> List[Cell]:
+    """The calls of FlexAttention that are looked at where nothing can be run, those that tell most first.
+
+    dtype and head dimension decide how much shared memory a kernel needs: each pair is met once, each form once.
+    """
+    head_dims = _QUICK_HEAD_DIMS if mode == "quick" else _TELLING_HEAD_DIMS
+    asked = tuple(dtypes or DTYPES)
+    wanted = [dtype for dtype in ("bfloat16", "float32", "float16") if dtype in asked]
+    first, *others = [[Cell("flex", dtype, dim, "causal", "train") for dim in head_dims] for dtype in wanted]
+    forms = [dataclasses.replace(first[0], form=form) for form in FORMS if mode == "full"]
+    # One float32 call early: its kernels take the longest to compile, and are the rarer.
+    found = [*first, *(cells[0] for cells in others), *forms, *itertools.chain(*others)]
+    return [cell for cell in dict.fromkeys(found) if contracts.flex(cell, place) is None]

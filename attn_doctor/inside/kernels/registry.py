@@ -41,6 +41,13 @@ class Backend:
     more_dtypes: Tuple[str, ...] = ()
     """Offered besides those that everything is asked for."""
 
+    @property
+    def compiled_as(self) -> Optional[str]:
+        """How its Triton kernels come to be known without a GPU: "sample", "inductor", "call"; None: it has none."""
+        if self.sample:
+            return "sample"
+        return {"flex": "inductor", "own": "call"}.get(self.calls or "")
+
 
 _FLASH_FORWARD = ("forward",)
 # flash_attn_func's docstring: "The forward pass is always deterministic."

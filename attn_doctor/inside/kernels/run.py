@@ -102,14 +102,11 @@ class _Run:
         if gpu is None:
             self._write("plan", {"no_gpu": reason, "backends": [], "cells": [], "not_offered": [], "left_out": {}})
             return []
-        made = self._plan(self._place(plan.capability(gpu["compute_capability"]), gpu.get("name") or "", None))
-        left, why_not = compilation.todo(made.cells, [one["name"] for one in made.backends], gpu)
-        others = dict.fromkeys(cell.backend for cell in made.cells if backend(cell.backend).compiled)
-        to_compile = {
-            "backends": [name for name, _ in left],
-            "why_not": why_not,
-            "not_looked_at": [name for name in others if not backend(name).sample],
-        }
+        place = self._place(plan.capability(gpu["compute_capability"]), gpu.get("name") or "", None)
+        made = self._plan(place)
+        flex_calls = plan.flex_calls(place, self.request["mode"], self.request.get("dtypes") or None)
+        left, why_not = compilation.todo(made.cells, [one["name"] for one in made.backends], gpu, flex_calls)
+        to_compile = {"backends": [task.backend for task in left], "why_not": why_not}
         self._write("plan", {"no_gpu": reason, "gpu": gpu, **made.as_json(), "to_compile": to_compile})
         work = compilation.Work(
             gpu=gpu,

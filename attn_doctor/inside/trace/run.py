@@ -167,7 +167,7 @@ def _record(session: Session, entry: entries.Entry, run: Any, watcher: Any) -> R
 def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:
     kind = request.get("kind")
     device = "cuda" if not session.rules.simulated else None
-    with session.preparing(), _building(session):
+    with session.preparing(), building(session):
         if kind == "factory":
             return entries.factory(request, device)
         if kind == "hf":
@@ -178,7 +178,8 @@ def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:
 
 
 @contextlib.contextmanager
-def _building(session: Session) -> Iterator[None]:
+def building(session: Session) -> Iterator[None]:
+    """While it lasts, what is made counts as not yet moved to the GPU."""
     redirected = session.rules.redirect
     if redirected is None:
         yield

@@ -137,7 +137,7 @@ def compile_launches(
             deadline=deadline,
         )
         for (index, configuration), end in zip(todo, ended):
-            found[index].append(_judge(pairs[index][0], configuration, end, timeout))
+            found[index].append(judge(configuration.tuned, end, timeout))
     return [_kernel_verdict(launch, gpu, tuple(verdicts)) for (launch, gpu), verdicts in zip(pairs, found)]
 
 
@@ -219,8 +219,9 @@ def _tuner_skips(error: BaseException) -> bool:
 _NOISE = re.compile(r"^\s*(#\d+ 0x|Stack dump|\[\S+:\d+\] \*\*\*|PLEASE submit)")
 
 
-def _judge(launch: Launch, configuration: Configuration, end: children.Ended, timeout: float) -> ConfigurationVerdict:
-    tuned, seconds = configuration.tuned, round(end.seconds, 3)
+def judge(tuned: Dict[str, Any], end: children.Ended, timeout: float) -> ConfigurationVerdict:
+    """What came of a child that answered as compile_here() does, or did not. timeout: the seconds it had."""
+    seconds = round(end.seconds, 3)
     if end.how == "killed":
         return ConfigurationVerdict(
             outcome=ABORTED, tuned=tuned, signal=end.signal, message=last_words(end.output), seconds=seconds

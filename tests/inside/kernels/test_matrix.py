@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from attn_doctor.inside.kernels import matrix, plan
+from attn_doctor.inside.kernels import contracts, matrix, plan
 from attn_doctor.inside.kernels.cells import DIRECTIONS, DTYPES, FORMS, HALVES, Place
 from attn_doctor.inside.kernels.registry import BACKENDS, backend
 
@@ -176,3 +176,20 @@ def test_what_is_timed_against_elsewhere_is_tried_first(mode, name):
 def test_what_is_not_timed_against_elsewhere(name):
     """What torch picks is one of the others; plain, compiled, linear and own kernels have no number elsewhere."""
     assert matrix.for_share(backend(name)) == []
+
+
+@pytest.mark.parametrize(("mode", "dtypes"), [("full", None), ("full", ["float16"]), ("quick", None)])
+def test_flex_is_looked_at_in_each_dtype_and_head_dimension(mode, dtypes):
+    """Without a GPU every pair of dtype and head dimension is met once, in `full` every form; nothing else is."""
+    calls = plan.flex_calls(H200, mode, dtypes)
+    plain = [(call.dtype, call.head_dim) for call in calls if call.form == "causal"]
+    wanted = dtypes or list(DTYPES)
+
+    assert sorted(plain) == sorted(itertools.product(wanted, (64, 96, 128, 192, 256) if mode == "full" else (64, 128)))
+    assert {call.form for call in calls} == (set(FORMS) if mode == "full" else {"causal"})
+    assert all(contracts.flex(call, H200) is None for call in calls)
+
+
+def test_flex_is_not_looked_at_where_torch_has_none():
+    """Before torch 2.5 there is no call to look at."""
+    assert plan.flex_calls(dataclasses.replace(H200, torch_version="2.4.1"), "full", None) == []

@@ -140,7 +140,7 @@ def test_without_triton_or_the_library_it_says_why(patient):
     """Nothing is compiled, and the reason is the one that holds."""
     request = {"task": "kernels.run", "mode": "full", "seed": 1, "budget": 20, "scratch": str(patient.scratch)}
     request["gpu"] = {"compute_capability": "9.0"}
-    patient.run(request, timeout=60)
+    patient.run({**request, "backends": ["fla-gla"]}, timeout=60)
     without_library = patient.answers["plan"]["to_compile"]
     patient.stub("fla", "")
     patient.run(request, timeout=60)
