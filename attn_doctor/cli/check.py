@@ -22,7 +22,7 @@ from attn_doctor.cli.shared import as_if, each, examined, identify, names, progr
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.diagnose.accept import accept
+from attn_doctor.diagnose.accept import accept, raise_gated
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
@@ -103,7 +103,11 @@ def check(
     recipes: Recipes = None,
     accept_file: Annotated[
         Path | None,
-        typer.Option("--accept", metavar="FILE", help="Known findings: shown as accepted, no longer gating."),
+        typer.Option(
+            "--accept",
+            metavar="FILE",
+            help="A policy: known findings ([[accept]]) no longer gate, named warnings ([[gate]]) are errors.",
+        ),
     ] = None,
     fail_on: FailOn = Severity.ERROR,
     strict: Strict = False,
@@ -197,7 +201,7 @@ def check(
             question, asked = stack.enter_context(_early(python, folder))
             judged_by = picked()
             named = named_gpu(gpu) if gpu is not None else None
-            acceptances = accepted.read(accept_file) if accept_file else ()
+            acceptances, errors_here = accepted.policy(accept_file) if accept_file else ((), ())
             say = stack.enter_context(progress())
             target = question.answer(timeout)
             wanted = Wanted(
@@ -216,7 +220,8 @@ def check(
                 )
         identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
         facts = as_if(facts, named, each(assumption))
-        diagnosis = accept(judge(facts, judged_by), acceptances, today=datetime.now(timezone.utc).date())
+        judged = raise_gated(judge(facts, judged_by), errors_here)
+        diagnosis = accept(judged, acceptances, today=datetime.now(timezone.utc).date())
         return Report(
             command="check",
             doctor_version=__version__,

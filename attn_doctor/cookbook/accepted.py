@@ -1,10 +1,16 @@
-"""`--accept FILE`: findings that somebody knows and lives with, each with a reason and an expiry.
+"""`--accept FILE`: a site's policy. Findings that somebody knows and lives with, each with a reason and an expiry, and
+findings that are an error there although they are a warning elsewhere.
 
 [[accept]]
 id = "gpu-before-ampere"
 reason = "the T4 partition serves only"
 expires = 2027-01-31        # or leave it out
 subject = "gpu 0"           # or leave it out: every subject
+
+[[gate]]
+id = "kernel-wrong-result"
+reason = "our models pass float32 masks"
+subject = "cell sdpa-*-fp32-mask-*"     # or leave it out: every subject
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from typing import Any
 
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import read_input
-from attn_doctor.model.findings import Acceptance
+from attn_doctor.model.findings import Acceptance, Gate
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,8 +31,10 @@ else:
 
 _MOST_BYTES = 4_000_000
 _KEYS = {"id", "reason", "expires", "subject"}
+_GATE_KEYS = {"id", "reason", "subject"}
 _HINT = (
-    'The file holds [[accept]] tables with id = "…", reason = "…", and if wanted expires = 2027-01-31, subject = "…".'
+    'The file holds [[accept]] tables with id = "…", reason = "…", and if wanted expires = 2027-01-31, subject = "…"; '
+    "and [[gate]] tables of the same, without an expiry."
 )
 
 
@@ -35,32 +43,41 @@ def read(file: Path) -> tuple[Acceptance, ...]:
 
     Raises BadInput for a file that is missing, broken, or says something else.
     """
+    return policy(file)[0]
+
+
+def policy(file: Path) -> tuple[tuple[Acceptance, ...], tuple[Gate, ...]]:
+    """The same, and what the file wants to be an error. Read once: it may be a pipe.
+
+    Raises BadInput likewise.
+    """
+    tables, about = _tables(file), f"--accept {file}"
+    known = tuple(_entry(entry, number, about) for number, entry in enumerate(tables.get("accept", ()), start=1))
+    gates = []
+    for number, entry in enumerate(tables.get("gate", ()), start=1):
+        _sound(entry, _GATE_KEYS, f"{about}, [[gate]] number {number}")
+        gates.append(Gate(id=entry["id"], reason=entry["reason"].strip(), subject=entry.get("subject", "")))
+    return known, tuple(gates)
+
+
+def _tables(file: Path) -> dict[str, list[Any]]:
     about = f"--accept {file}"
     try:
-        table = tomllib.loads(read_input(file, most=_MOST_BYTES).decode())
+        table: dict[str, Any] = tomllib.loads(read_input(file, most=_MOST_BYTES).decode())
     except OSError as error:
         raise BadInput(f"the file cannot be read: {error.strerror}", about=about, hint=_HINT) from None
     except UnicodeDecodeError:
         raise BadInput("the file is not UTF-8 text", about=about, hint=_HINT) from None
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"the file is not TOML: {error}", about=about, hint=_HINT) from None
-    entries = table.get("accept")
-    if set(table) != {"accept"} or not isinstance(entries, list):
-        raise BadInput("the file holds no [[accept]] tables, or other things", about=about, hint=_HINT)
-    return tuple(_entry(entry, number, about) for number, entry in enumerate(entries, start=1))
+    if not table or set(table) - {"accept", "gate"} or not all(isinstance(one, list) for one in table.values()):
+        raise BadInput("the file holds no [[accept]] or [[gate]] tables, or other things", about=about, hint=_HINT)
+    return table
 
 
 def _entry(entry: Any, number: int, about: str) -> Acceptance:
     where = f"{about}, [[accept]] number {number}"
-    if not isinstance(entry, dict):
-        raise BadInput("an entry is no table", about=where, hint=_HINT)
-    if set(entry) - _KEYS:
-        raise BadInput(f"unknown keys: {', '.join(sorted(set(entry) - _KEYS))}", about=where, hint=_HINT)
-    if not isinstance(entry.get("subject", ""), str):
-        raise BadInput("subject is no text", about=where, hint=_HINT)
-    for key in ("id", "reason"):
-        if not isinstance(entry.get(key), str) or not entry[key].strip():
-            raise BadInput(f"{key} is missing", about=where, hint=_HINT)
+    _sound(entry, _KEYS, where)
     expires = entry.get("expires", "")
     if isinstance(expires, str) and expires:
         try:
@@ -75,3 +92,15 @@ def _entry(entry: Any, number: int, about: str) -> Acceptance:
         expires=expires.isoformat()[:10] if expires else "",
         subject=entry.get("subject", ""),
     )
+
+
+def _sound(entry: Any, keys: set[str], where: str) -> None:
+    if not isinstance(entry, dict):
+        raise BadInput("an entry is no table", about=where, hint=_HINT)
+    if set(entry) - keys:
+        raise BadInput(f"unknown keys: {', '.join(sorted(set(entry) - keys))}", about=where, hint=_HINT)
+    if not isinstance(entry.get("subject", ""), str):
+        raise BadInput("subject is no text", about=where, hint=_HINT)
+    for key in ("id", "reason"):
+        if not isinstance(entry.get(key), str) or not entry[key].strip():
+            raise BadInput(f"{key} is missing", about=where, hint=_HINT)

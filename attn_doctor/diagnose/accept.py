@@ -1,12 +1,13 @@
-"""Marks findings that somebody accepted. They are still shown; they no longer gate."""
+"""What a site thinks of findings: accepted ones are still shown and no longer gate, gated ones are errors there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date
+from fnmatch import fnmatchcase
 
-from attn_doctor.model.findings import Acceptance, Diagnosis, Finding
+from attn_doctor.model.findings import Acceptance, Diagnosis, Finding, Gate, Severity
 
 
 def accept(diagnosis: Diagnosis, acceptances: Iterable[Acceptance], *, today: date) -> Diagnosis:
@@ -20,3 +21,36 @@ def _marked(finding: Finding, valid: list[Acceptance]) -> Finding:
         if one.id in (finding.id, *finding.aliases) and (not one.subject or finding.subjects == (one.subject,)):
             return replace(finding, accepted=one)
     return finding
+
+
+def raise_gated(diagnosis: Diagnosis, gates: Iterable[Gate]) -> Diagnosis:
+    """The diagnosis with every finding an error that a gate names, by itself or by what hangs under it."""
+    gates = tuple(gates)
+    raised = [_raised(finding, gates) for finding in diagnosis.findings]
+    return replace(diagnosis, findings=tuple(sorted(raised, key=lambda one: one.severity.rank)))
+
+
+def _raised(finding: Finding, gates: tuple[Gate, ...]) -> Finding:
+    reasons = dict.fromkeys(_reasons(finding, gates))
+    if finding.severity is Severity.ERROR or not reasons:
+        return finding
+    said = f"An error by the policy of this site: {'; '.join(reasons)}."
+    return replace(
+        finding,
+        severity=Severity.ERROR,
+        symptoms=tuple(_raised(one, gates) for one in finding.symptoms),
+        known_problems=" ".join(filter(None, (said, finding.known_problems.strip()))),
+    )
+
+
+def _reasons(finding: Finding, gates: tuple[Gate, ...]) -> Iterator[str]:
+    """Of the gates that name it, or what hangs under it."""
+    yield from (one.reason for one in gates if _names(one, finding))
+    for symptom in finding.symptoms:
+        yield from _reasons(symptom, gates)
+
+
+def _names(one: Gate, finding: Finding) -> bool:
+    if one.id not in (finding.id, *finding.aliases):
+        return False
+    return not one.subject or any(fnmatchcase(subject, one.subject) for subject in finding.subjects)

@@ -79,6 +79,16 @@ class Acceptance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Somebody wants this finding to be an error, whatever the recipe calls it."""
+
+    id: str
+    reason: str
+    subject: str = ""
+    """With `*` for any letters; empty for every subject."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One trouble found."""
 

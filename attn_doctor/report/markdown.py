@@ -80,6 +80,7 @@ def _finding(finding: Finding) -> list[str]:
     lines += [f"- because {phrases.said(fact)} (`{fact.how}`)" for fact in finding.evidence]
     lines += [f"- so that {symptom.title}" for symptom in finding.symptoms]
     lines += ["", finding.why, ""]
+    lines += [f"Mind: {finding.known_problems.strip()}", ""] if finding.known_problems else []
     for number, remedy in enumerate(finding.remedies, start=1):
         why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
         lines.append(f"{number}. {remedy.title} ({remedy.safety.value}{why})")

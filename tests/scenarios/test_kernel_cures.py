@@ -144,6 +144,33 @@ def test_a_wrong_cell_that_training_may_never_use(
     assert "bf16 or fp16 q, k and v, a float32 mask, head dims" in text
 
 
+@pytest.mark.parametrize(
+    ("gate", "status", "severity"),
+    [
+        ('id = "kernel-wrong-result"', 1, "error"),
+        ('id = "kernel-wrong-result"\nsubject = "cell sdpa-*-fp32-mask-*"', 1, "error"),
+        ('id = "kernel-wrong-result"\nsubject = "cell flash-attn-2-*"', 0, "warning"),
+        ('id = "kernel-crashes"', 0, "warning"),
+    ],
+)
+def test_a_policy_file_makes_it_an_error(
+    tmp_path: Path,
+    doctor: Callable[..., subprocess.CompletedProcess[str]],
+    gate: str,
+    status: int,
+    severity: str,
+) -> None:
+    """Where a site's policy names it, and that trouble alone; the report says whose word it is."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text(f'[[gate]]\nreason = "our models pass float32 masks"\n{gate}\n')
+    done = doctor("check", "--kernels", "quick", "--no-samples", *H200, "--accept", str(policy))
+    text = " ".join(done.stdout.split())
+
+    assert done.returncode == status, done.stderr
+    assert f"[{severity}] sdpa-cudnn-float-mask" in text  # it hangs under its cause, which is as bad
+    assert ("An error by the policy of this site: our models pass float32 masks." in text) is (status == 1)
+
+
 MODEL = """import torch
 from torch.nn.functional import scaled_dot_product_attention
 
