@@ -17,9 +17,11 @@ import pytest
 
 from attn_doctor.cookbook import measured, shelf
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.machine.process import Completed
+from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
-from attn_doctor.probe import kernel_facts, xid_child, xids
+from attn_doctor.probe import kernel_facts, kernels, xid_child, xids
 from attn_doctor.probe.xids import XidWatch
 
 #: A kernel that wrote out of bounds on an H200 (driver 580.159.04, 2026-11-21), as it was recorded.
@@ -226,3 +228,49 @@ def test_state_in_three_answers(answer: dict[str, Any]) -> None:
         told.append(xids.of_state({**gpu, "xids": one}, answer))
 
     assert told == ["no Xid", "Xids not known (denied)", "Xid 31"]
+
+
+def test_each_trial_has_its_own(tmp_path: Path) -> None:
+    """Of what children wrote and the listener heard: the crash has the Xids that came while it ran, the next none."""
+    first = {"backend": "mine:attend", "dtype": "bfloat16", "head_dim": 64, "form": "causal", "direction": "train"}
+    second = {**first, "form": "dense"}
+    third = {**first, "form": "gqa"}
+    lines = [
+        {"begun": first, "at": 100.0},
+        {"cell": first, "outcome": "crashed", "reason": "gone", "context_lost": True, "at": 101.0},
+        {"begun": second, "at": 101.4},
+        {"cell": second, "outcome": "wrong", "troubles": ["error"], "at": 102.0},
+        {"begun": third, "at": 102.5},
+        {"cell": third, "outcome": "right", "at": 103.0},
+    ]
+    (tmp_path / "cells-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    plan = {"cells": [first, second, third], "not_offered": [], "left_out": {}, "backends": []}
+    (tmp_path / "plan.json").write_text(json.dumps({"plans": {"0": plan}}))
+    (tmp_path / "gpus.json").write_text(json.dumps({"gpus": [{"index": 0, "uuid": "gpu0", "name": "H200"}]}))
+    seen = [{"number": 31, "at": 100.9}, {"number": 45, "at": 101.2}, {"number": 43, "at": 102.7}]
+    told = {"index": 0, "uuid": "GPU-gpu0", "why_not": None, "seen": seen}
+    ended = Completed(arguments=(), status=0, signal=None, timed_out=False, seconds=1.0, stdout="", stderr="")
+    answer = kernels.collate(
+        tmp_path,
+        kernels.Asked(mode="quick", seed=1),
+        ended,
+        {"xids": {"outcome": "listens", "message": "", "gpus": [told]}},
+    )
+
+    assert [(one["form"], one.get("xids")) for one in answer["cells"]] == [
+        ("causal", [31, 45]),
+        ("dense", None),
+        ("gqa", None),
+    ]
+    assert all("at" not in one for one in answer["cells"])
+    assert [one["number"] for one in answer["gpus"][0]["xids"]["seen"]] == [31, 45, 43]
+
+
+def test_a_run_listens(tmp_path: Path) -> None:
+    """A real run asks NVML, and says why nothing was heard where that is so."""
+    pytest.importorskip("torch")
+    target = examine_target(None, as_module=True, folder=tmp_path, timeout=60.0)
+    asked = kernels.Asked(mode="quick", seed=1, backends=("sdpa-math",), dtypes=("float32",), budget=5.0)
+    answer = kernels.run(target, asked, timeout=60.0, folder=tmp_path, environment=dict(os.environ), devices=("cpu",))
+
+    assert answer["gpus"][0]["xids"]["why_not"] not in (None, "nobody listened")
