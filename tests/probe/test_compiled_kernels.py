@@ -177,7 +177,7 @@ def test_calls_that_do_not_fit_are_one_warning_with_what_mends_them() -> None:
     assert "114688 bytes needed, 101376 there" in found.what
     assert any(mended in str(remedy) for remedy in found.remedies)
     assert "1 of 3 kernels compile" in shown
-    assert f"(bfloat16, head dim 256) compiles with {mended}" in shown
+    assert f"(bfloat16, head dim 256); compiles with {mended}" in shown
 
 
 def test_blocks_are_advised_where_they_were_seen_to_compile() -> None:
