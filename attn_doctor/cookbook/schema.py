@@ -71,6 +71,7 @@ class _Question(Table):
             "attention",
             "kernel",
             "cell",
+            "compiled",
             "speed",
             "share",
             "xid",

@@ -159,7 +159,8 @@ def kind_of(conditions: Iterable[Condition]) -> str | None:
 
 #: Kinds whose facts show trouble itself; versions and capabilities only imply it.
 _SHOWING = frozenset(
-    {"import", "sample", "config", "promotion", "attention", "kernel", "trace", "cell", "speed", "share", "xid"}
+    {"import", "sample", "config", "promotion", "attention", "kernel", "trace", "cell", "compiled", "speed", "share"}
+    | {"xid"}
 )
 
 

@@ -58,6 +58,7 @@ PLURAL_KINDS = frozenset(
         "promotion",
         "attention",
         "kernel",
+        "compiled",
         "patch",
         "cell",
         "speed",
@@ -67,7 +68,7 @@ PLURAL_KINDS = frozenset(
 )
 
 #: Kinds that are looked at when a person asks for it (`--kernels`), and leave no question open otherwise.
-ON_REQUEST = frozenset({"cell", "speed", "share", "xid"})
+ON_REQUEST = frozenset({"cell", "compiled", "speed", "share", "xid"})
 
 #: The attribute that tells whether one member of a plural kind could be looked at.
 LEADING: Mapping[str, str] = {
@@ -82,6 +83,7 @@ LEADING: Mapping[str, str] = {
     "kernel": "outcome",
     "patch": "path",
     "cell": "outcome",
+    "compiled": "outcome",
     "speed": "matmul_tflops",
     "share": "of_matmul",
     "xid": "number",

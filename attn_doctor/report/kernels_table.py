@@ -233,9 +233,8 @@ def _compiled(answer: Answer, compiled: Mapping[str, Any]) -> Iterator[Line]:
             if kernel["backend"] == one["name"] and looked:
                 told = f"{kernel['outcome']}: {compiled_kernels.compiler_words(kernel)}"
                 call = f" ({kernel['call']})" if kernel.get("call") else ""
-                yield Line(words=f"{BROKEN} {kernel['kernel']} {told}{call}", depth=2)
-                if kernel.get("mended_by"):
-                    yield Line(words=f"compiles with {kernel['mended_by']}", depth=3)
+                mended = f"; compiles with {kernel['mended_by']}" if kernel.get("mended_by") else ""
+                yield Line(words=f"{BROKEN} {kernel['kernel']} {told}{call}{mended}", depth=2)
 
 
 def brief(answer: Answer) -> str:

@@ -177,7 +177,15 @@ def test_calls_that_do_not_fit_are_one_warning_with_what_mends_them() -> None:
     assert "114688 bytes needed, 101376 there" in found.what
     assert any(mended in str(remedy) for remedy in found.remedies)
     assert "1 of 3 kernels compile" in shown
-    assert f"(bfloat16, head dim 256) compiles with {mended}" in shown
+    assert f"(bfloat16, head dim 256); compiles with {mended}" in shown
+
+
+def test_blocks_are_advised_where_they_were_seen_to_compile() -> None:
+    """A function of one's own has no such arguments, and none is made up."""
+    seen = lines(("mine:attend", [call("mine:attend", "exceeds shared memory", "float32, head dim 256")]), ("flex", []))
+    (found,) = findings(of_calls(seen)[1])
+
+    assert [remedy.id for remedy in found.remedies] == ["fewer-bytes"]
 
 
 def test_a_kernel_of_ones_own_that_is_refused() -> None:

@@ -175,7 +175,8 @@ def xformers(cell: Cell, place: Place) -> Reason:
     if cell.form == "gqa" and cell.direction == "train":
         return "MQA/GQA is an experimental feature supported only for the forward pass."
     if cell.form == "window" and cell.dtype == "float32" and cell.direction == "train":
-        return "cutlassB, its one operator for float32, takes no bias of type LowerTriangularFromBottomRightLocalAttentionMask"
+        bias = "LowerTriangularFromBottomRightLocalAttentionMask"
+        return "cutlassB, its one operator for float32, takes no bias of type " + bias
     needs_cutlass = cell.dtype == "float32" or cell.form in _MASKS
     if needs_cutlass and place.capability is not None and place.capability > (9, 0):
         return "cutlassF requires device with capability <= (9, 0)"

@@ -20,8 +20,8 @@ from .backends import flex
 from .cells import Cell
 from .registry import backend
 
-_TIMEOUT = 90.0
-"""Seconds for lowering one call, and for compiling one kernel: unrolled float32 products take half a minute."""
+_TIMEOUT = 120.0
+"""Seconds for lowering one call, and for compiling one kernel: unrolled float32 products take half a minute alone."""
 _OWN = "flex_attention"
 """In the names of its kernels; around them torch makes a few that fill and cast, as it does for any function."""
 _LONGEST = 500
@@ -47,7 +47,7 @@ def look(cells: Sequence[Cell], gpu: gpus.Gpu, scratch: str, deadline: float) ->
         return {"error": "{}: {}".format(words, _first_line(error)), "kernels": []}
     _warm_up(cells)
     work = _Work(gpu, scratch, deadline)
-    many = children.usable_cpus()
+    many = 2 * children.usable_cpus()
     for first in range(0, len(cells), many):
         if time.monotonic() < deadline:
             work.compile(cells[first : first + many])
@@ -124,7 +124,7 @@ class _Work:
             "kernel": source.name,
             "call": cell.words,
             "outcome": one.outcome if one else triton_compile.NOT_LOOKED,
-            "message": one.message if one else "the time was up",
+            "message": one.message if one else "it was not compiled in time",
             "cause": one.cause if one else "",
             "required_bytes": one.required if one else None,
             "limit_bytes": self.gpu.shared_memory,
@@ -159,7 +159,8 @@ class _Work:
         """Each source that was not compiled before; what the time did not reach stays without a verdict."""
         new = [one for one in dict.fromkeys(sources) if one not in self.verdicts]
         for source, end in zip(new, self._run([_compiling(source) for source in new])):
-            if end.how not in ("not started", "stopped"):
+            if end.how not in ("not started", "stopped", "hung"):
+                # torch has no time limit of its own: on a busy machine "hung" says nothing of the kernel.
                 self.verdicts[source] = triton_compile.judge({}, end, _TIMEOUT)
 
     def _run(self, jobs: List[Callable[[], Dict[str, Any]]]) -> List[children.Ended]:

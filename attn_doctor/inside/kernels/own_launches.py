@@ -26,6 +26,8 @@ from .registry import backend
 
 _LONGEST = 300
 _SET_ASIDE = "torch.compile was set aside"
+_at_import: List[str] = []
+"""That note, where importing a function's module left it: another function of it is not imported again."""
 
 
 @dataclasses.dataclass
@@ -57,13 +59,13 @@ def record(
                 break
             at(cell)
             before = len(session.kernels.launches)
-            error = _called(cell, session)
+            error = _called(cell, session, first=cell is cells[0])
             made += 1
             if error is not None and not any(words in str(error) for words in contracts.OWN_WORDS):
                 raised.setdefault(last_line(error)[:_LONGEST], []).append(cell)
             seen.calls += [cell.words] * (len(session.kernels.launches) - before)
         seen.launches = list(session.kernels.launches)
-    set_aside = [note for note in rules.notes if note.startswith(_SET_ASIDE)]
+        set_aside = _set_aside(session) or _at_import
     gaps = [
         "{} of {} calls raised, and what they launch after that was not seen: {} ({})".format(
             len(which), len(cells), words, which[0].words
@@ -80,13 +82,19 @@ def record(
     return seen
 
 
-def _called(cell: Cell, session: Session) -> Optional[BaseException]:
+def _set_aside(session: Session) -> List[str]:
+    return [note for note in session.rules.notes if note.startswith(_SET_ASIDE)]
+
+
+def _called(cell: Cell, session: Session, first: bool) -> Optional[BaseException]:
     """What the call raised, or None."""
     trains = cell.direction == "train"
     try:
         with session.preparing(), tracer.building(session):
             problem = problems.make(cell, "cuda", 1, problems.SMALL)
             compute = own.prepare(problem, backend(cell.backend))
+        if first:
+            _at_import.extend(_set_aside(session))
     except (Exception, SystemExit) as error:
         return error
     recording: Recording

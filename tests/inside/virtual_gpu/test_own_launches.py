@@ -22,9 +22,9 @@ def scores(left, right, target, WIDTH: tl.constexpr, ROWS: tl.constexpr):
     tl.store(target + rows[:, None] * ROWS + rows[None, :], tile)
 
 
-def launch(left, right, rows=32):
+def launch(left, right, rows=32, times=1):
     target = torch.empty(128, 128, device=left.device)
-    scores[(1,)](left, right, target, triton.next_power_of_2(left.shape[-1]), rows)
+    scores[(1,)](left, right, target, times * triton.next_power_of_2(left.shape[-1]), rows)
 
 
 class Attend(torch.autograd.Function):
@@ -52,7 +52,7 @@ def mixed(q, k, v, enable_gqa=False, **options):
 
 
 def large(q, k, v, **options):
-    launch(q, k, rows=256)
+    launch(q.bfloat16(), k.bfloat16(), rows=64, times=8)
     return q * 1.0
 
 
@@ -77,8 +77,8 @@ def dies(q, k, v, **options):
 def compiled(patient, triton):
     """compiled(names…): what each function came to, by name."""
 
-    def run(*names, gpu="8.9"):
-        patient.stub("mine", MINE)
+    def run(*names, gpu="8.9", source=MINE):
+        patient.stub("mine", source)
         request = {
             "task": "kernels.run",
             "mode": "quick",
@@ -118,8 +118,8 @@ def test_own_kernels_are_compiled(compiled):
     too_large = [one for one in found["large"]["kernels"] if one["outcome"] == "exceeds shared memory"]
     assert too_large
     assert all(one["required_bytes"] > one["limit_bytes"] == 101376 for one in too_large)
-    assert all("float32" in one["call"] for one in too_large)
-    assert {one["outcome"] for one in found["large"]["kernels"] if "bfloat16" in one["call"]} == {"compiles"}
+    assert all("head dim 128" in one["call"] for one in too_large)
+    assert {one["outcome"] for one in found["large"]["kernels"] if "head dim 64" in one["call"]} == {"compiles"}
 
 
 @pytest.mark.triton
@@ -136,3 +136,14 @@ def test_what_cannot_be_seen_is_no_verdict(compiled):
     assert "SIGSEGV" in found["dies"]["error"]
     assert "at bfloat16, head dim" in found["dies"]["error"]
     assert not any(found[name].get("nothing") for name in ("wants_a_driver", "hides", "dies"))
+
+
+@pytest.mark.triton
+def test_torch_compile_at_import_hides_what_it_would_make(compiled):
+    """Also from a second function of the module, which is not imported again: neither has nothing to compile."""
+    source = "import torch\n" + MINE[MINE.index("def plain") : MINE.index("def wants")]
+    source += "first = torch.compile(plain)\nsecond = torch.compile(plain)\n"
+    found = compiled("first", "second", source=source)
+
+    assert ["torch.compile" in (found[name]["error"] or "") for name in ("first", "second")] == [True, True]
+    assert not any(told.get("nothing") for told in found.values())
