@@ -70,7 +70,9 @@ def check(
     ] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(metavar="bf16|fp16|fp32", help="With --kernels: this dtype only. Repeatable."),
+        typer.Option(
+            metavar="bf16|fp16|fp32|fp8", help="With --kernels: this dtype only; fp8: flash-attn-3. Repeatable."
+        ),
     ] = None,
     kernels_budget: Annotated[
         float | None,

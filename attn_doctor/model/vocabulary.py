@@ -293,7 +293,7 @@ TERMS: tuple[Term, ...] = (
         ("cell.*.trials", _I, "how many trials met it"),
         ("cell.*.everyday", _B, "any training with this backend meets it: half precision, an ordinary form"),
         ("cell.*.error", _T, "how far off, or the kernel's own last words"),
-        ("cell.*.chosen", _TS, "the SDPA backends that torch picked there by itself"),
+        ("cell.*.chosen", _TS, "what torch picked there by itself of SDPA's backends, xformers of its operators"),
         ("cell.*.xids", _TS, "Xid numbers that the GPU told while it ran, with their meaning"),
         ("listed.speed", _I, "GPUs whose speed was measured (--kernels)"),
         ("speed.*.index", _T, "index of the GPU, as torch counts"),

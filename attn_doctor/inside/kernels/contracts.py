@@ -141,10 +141,13 @@ def flash_attn_4(cell: Cell, place: Place) -> Reason:
     majors = (9, 10, 11, 12) if cell.direction == "train" else (8, 9, 10, 11, 12)
     if place.capability is None or place.capability[0] not in majors:
         return "Unsupported compute capability. Supported: 8.x, 9.x, 10.x, 11.x, 12.x"
+    if cell.dtype == EIGHT_BITS:
+        on_blackwell = place.capability[0] == 10 and cell.direction == "forward"
+        return "flash_attn_func takes no scales" if on_blackwell else "FP8 is only supported on SM100, forward only"
     if cell.dtype not in HALVES:
-        return "inputs must be float16 or bfloat16"
-    if place.capability[0] in (10, 11) and cell.head_dim in (192,):
-        return "head_dim and head_dim_v must be between 8 and 128, or (192, 128) for DeepSeek, or (256, 256)"
+        return "inputs must be float16, bfloat16, fp8 e4m3fn, or fp8 e5m2"
+    if place.capability[0] in (10, 11) and cell.head_dim == 192:
+        return "head_dim and head_dim_v must be between 8 and 128, or (192, 128) for DeepSeek, or (256, 256) for hd256."
     return "flash_attn_func takes no mask tensor" if cell.form in _MASKS else None
 
 
