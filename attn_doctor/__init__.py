@@ -17,7 +17,8 @@ __version__ = "0.1.0"
 def watch(*, enabled: bool = True, all_ranks: bool = False) -> Watching:
     """`with attn_doctor.watch(): model(x)` prints the dtype path of every broken attention call to stderr.
 
-    Nothing is raised, nothing is redirected. On rank 0 only unless `all_ranks`; `enabled=False` costs nothing.
+    Nothing is raised, nothing is redirected. On rank 0 only unless `all_ranks`; `enabled=False` costs nothing. What
+    torch.compile would compile runs uncompiled meanwhile. `@attn_doctor.watch()` watches each call of a function.
     """
     from attn_doctor.watching import Watching
 

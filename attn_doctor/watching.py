@@ -5,14 +5,18 @@ Runs in the program's own process: nothing is redirected or run twice, and nothi
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 
 _INSIDE = "_attn_doctor_inside"
 
@@ -21,11 +25,22 @@ class Watching:
     """Single use, one thread. `results` keeps what was told, in the tracer's own format (trace/1)."""
 
     def __init__(self, *, enabled: bool = True, all_ranks: bool = False) -> None:
+        self._options = {"enabled": enabled, "all_ranks": all_ranks}
         self._on = enabled and (all_ranks or _rank() == 0)
         self._watch: Any = None
         self.results: list[Mapping[str, Any]] = []
         self.trouble: str | None = None
         """Why nothing was watched, or what went wrong while watching; None when all was well."""
+
+    def __call__(self, function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+        """`@attn_doctor.watch()` on a function: each call of it is watched anew."""
+
+        @functools.wraps(function)
+        def watched(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
+            with Watching(**self._options):
+                return function(*args, **kwargs)
+
+        return watched
 
     def __enter__(self) -> Watching:
         if self._on:

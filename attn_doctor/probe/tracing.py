@@ -83,10 +83,10 @@ def _cut_short(progress: dict[str, Any] | None, completed: Completed, timeout: f
         )
     seen = progress.get("progress") or {}
     last_place = seen.get("last") or {}
-    where = f", last at {last_place['file']}:{last_place['line']}" if last_place.get("file") else ""
+    where = f", to {last_place['file']}:{last_place['line']}" if last_place.get("file") else ""
     words = (
-        f"the traced run {how}; until then it came through {seen.get('ops', 0)} ops and "
-        f"{seen.get('attention_calls', 0)} attention calls{where}"
+        f"the traced run {how}; when it was last heard of, about once a second, it had come through "
+        f"{_many(seen.get('ops', 0), 'op')} and {_many(seen.get('attention_calls', 0), 'attention call')}{where}"
     )
     return {
         **progress,
@@ -108,3 +108,7 @@ def check_input(trace: Trace, about: str) -> None:
         raise BadInput(trace.error, about=about, hint="`attn-doctor trace --help` shows what can be named.")
     if trace.outcome == "could not run" and trace.error_kind in ("library missing", "no GPU"):
         raise TargetUnusable(trace.error, about=about, hint="Name another environment with --python.")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -44,7 +44,9 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
 def _head(report: Report) -> str:
     shown = [f"{log.name} ({log.lines} line{'s' if log.lines != 1 else ''})" for log in report.logs[:_MOST_LOGS]]
     more = len(report.logs) - len(shown)
-    return f"attn-doctor {report.doctor_version} read {', '.join(shown)}" + (f" and {more} more logs" if more else "")
+    return f"attn-doctor {report.doctor_version} read {', '.join(shown)}" + (
+        f" and {more} more log{'s' if more != 1 else ''}" if more else ""
+    )
 
 
 def _judged_by(report: Report) -> str:
@@ -69,10 +71,13 @@ def _asked(question: OpenQuestion) -> str:
     spelled = fact.replace("gpu.0.", "gpu.")
     example = _EXAMPLES.get(spelled.rpartition(".")[2], "VALUE")
     depends = ", ".join(name.replace("gpu.0.", "gpu.") for name in facts)
-    return (
-        f"open: whether it is {question.recipe} depends on {depends}. "
-        f"Say it with --assume {spelled}={example}, or run this on that node with --here."
+    # A number in an example reads like a proposal: of two rival causes each would be given the same one.
+    said = (
+        "Name the GPU that wrote the log, as in --gpu t4 or --gpu sm_75"
+        if spelled == "gpu.compute_capability"
+        else f"Say it with --assume {spelled}={example}"
     )
+    return f"open: whether it is {question.recipe} depends on {depends}. {said}, or run this on that node with --here."
 
 
 def _verdict(report: Report) -> list[str]:
@@ -84,6 +89,10 @@ def _verdict(report: Report) -> list[str]:
         places = {(finding.locations[0].file, finding.locations[0].line) for finding in findings if finding.locations}
         if len(places) == 1 and len(findings) > 1:
             lines.append(f"One message, {len(findings)} possible causes, the most probable first.")
+        elif 1 < len(places) < len(findings):
+            lines.append(
+                f"{len(places)} messages, {len(findings)} possible causes; of one message the most probable first."
+            )
         else:
             lines.append(phrases.counted(report) + ".")
     else:

@@ -248,6 +248,22 @@ def _reason(fact: Fact) -> str:
     return f"{said(fact)}, which cannot be compared with the boundary version"
 
 
+def symptoms(these: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
+    """What a finding led to, and where; what several samples met alike is one line."""
+    found = []
+    for one in these:
+        places = [f"{place.file}:{place.line}" if place.line else place.file for place in one.locations]
+        found.append((one.title, f"  [{', '.join(places)}]" if places else ""))
+    return tuple(dict.fromkeys(found))
+
+
+def telling(subjects: tuple[str, ...], title: str = "") -> tuple[str, ...]:
+    """The subjects that tell a person something: not what the title says already, nor a number in our own lists."""
+    counted = re.compile(r"(promotion|attention) \d+")
+    these = tuple(one for one in subjects if not counted.fullmatch(one))
+    return () if len(these) == 1 and these[0].partition(" ")[2] in title else these
+
+
 def shortened(subjects: tuple[str, ...]) -> str:
     """`rank 0-511` for 512 of them; others as they are."""
     ranks = sorted({int(one.removeprefix("rank ")) for one in subjects if re.fullmatch(r"rank \d+", one)})

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.plans import FileEdit, Install, Left, Plan, Step
+from attn_doctor.report import phrases
 
 _STYLE = {Safety.SAFE: "green", Safety.UNSAFE: "yellow", Safety.DISPLAY_ONLY: "dim"}
 
@@ -26,7 +27,8 @@ def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:
     what = f"edit {change.file}" if isinstance(change, FileEdit) else f"install with {change.installer}"
     console.print(Text(f"[step {number}] {what}", style="bold"), soft_wrap=True)
     for cured in step.cures:
-        on = f" ({', '.join(cured.subjects)})" if cured.subjects else ""
+        subjects = phrases.telling(cured.subjects)
+        on = f" ({', '.join(subjects)})" if subjects else ""
         _row(console, "cures", f"[{cured.severity}] {cured.finding}{on}: {cured.title}")
         if verbose:
             _row(console, "recipe", cured.origin)

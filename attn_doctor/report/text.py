@@ -81,10 +81,9 @@ class Writer:
         for location in finding.locations[: None if self._verbose else _MOST_QUOTES]:
             if location.note:  # a log's own words
                 self._row(f"line {location.line}", location.note)
-        if finding.subjects and not (
-            len(finding.subjects) == 1 and finding.subjects[0].partition(" ")[2] in finding.title
-        ):
-            self._row("on", phrases.shortened(finding.subjects))
+        on = phrases.shortened(phrases.telling(finding.subjects, finding.title))
+        if on:
+            self._row("on", on)
         if finding.accepted:
             until = f" until {finding.accepted.expires}" if finding.accepted.expires else ""
             self._row("accepted", f"{finding.accepted.reason}{until}")
@@ -96,9 +95,8 @@ class Writer:
             self._row("because" if number == 0 else "", text, f"  [{fact.how}]")
         if len(finding.evidence) > len(shown):
             self._row("", f"and {len(finding.evidence) - len(shown)} more (-v)")
-        for symptom in finding.symptoms:
-            places = [f"{one.file}:{one.line}" if one.line else one.file for one in symptom.locations]
-            self._row("so that", symptom.title, f"  [{', '.join(places)}]" if places else "")
+        for title, where in phrases.symptoms(finding.symptoms):
+            self._row("so that", title, where)
         before, self._before = self._before, finding
         if before is not None and _reads_alike(before, finding) and not self._verbose:
             self._row("", "why and cure as for the one before")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from hypothesis import given
 
 from attn_doctor.cookbook import shelf
@@ -12,7 +13,7 @@ from attn_doctor.diagnose.assume import assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import FactSet, Unknown
-from attn_doctor.model.findings import Diagnosis, OpenQuestion
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity
 from attn_doctor.model.report import Examined, Report
 from attn_doctor.report import markdown, text
 from tests import strategies
@@ -124,3 +125,23 @@ def test_markdown_leaves_names_when_asked() -> None:
     markdown.write(report(named), stream, verbose=False, masked=False)
 
     assert "node17" in stream.getvalue()
+
+
+def test_what_samples_met_alike_is_one_line() -> None:
+    """Two findings of the same words and place, explained by one cause, are told once."""
+    place = (Location(file="/env/rotary.py", line=480),)
+    twice = tuple(Finding(id="s", severity=Severity.ERROR, title="q turned", locations=place) for _ in range(2))
+    other = Finding(id="s", severity=Severity.ERROR, title="q turned", locations=())
+    cause = Finding(id="c", severity=Severity.ERROR, title="t", symptoms=(*twice, other))
+    said = read(report(WHOLE, Diagnosis(findings=(cause,))))
+
+    assert said.count("so that") == 2
+    assert said.count("/env/rotary.py:480") == 1
+
+
+@pytest.mark.parametrize(("subject", "shown"), [("promotion 3", False), ("attention 0", False), ("gpu 3", True)])
+def test_numbers_of_our_own_lists_are_not_shown(subject: str, shown: bool) -> None:
+    """A GPU's number tells a person something, the place of a call in a list of ours does not."""
+    found = Finding(id="f", severity=Severity.ERROR, title="t", subjects=(subject,))
+
+    assert (f"  on       {subject}" in read(report(WHOLE, Diagnosis(findings=(found,))))) is shown

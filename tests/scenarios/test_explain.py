@@ -50,6 +50,15 @@ def test_one_text_with_opposite_causes(doctor: Doctor, tmp_path: Path) -> None:
     assert "gpu-before-ampere" not in blackwell
 
 
+def test_messages_and_their_causes_are_counted_apart(doctor: Doctor, tmp_path: Path) -> None:
+    """Two messages, one of them with two possible causes, are not three errors."""
+    (tmp_path / "a.log").write_text(AMPERE + "\nRuntimeError: No available kernel. Aborting execution.\n")
+    said = doctor("explain", tmp_path / "a.log").stdout
+
+    assert "2 messages, 3 possible causes; of one message the most probable first." in said
+    assert "--gpu t4" in said
+
+
 def test_by_the_facts_of_another_node(doctor: Doctor, tmp_path: Path) -> None:
     """`--facts` takes a report of the node that wrote the log."""
     node = explain(doctor, "", "--gpu", "t4", tmp_path=tmp_path)

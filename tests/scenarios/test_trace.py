@@ -239,9 +239,9 @@ F.scaled_dot_product_attention(x, x, x)
         ("sys.exit()", 0, "clean  scaled_dot_product_attention"),
         ("sys.exit(0)", 0, "nothing wrong found"),
         ("sys.exit('no data')", 3, "the program called exit('no data')"),
-        ("import os; os._exit(5)", 3, "the traced run ended with status 5; until then it came through"),
-        ("import os; os.abort()", 3, "the traced run was ended by SIGABRT; until then it came through"),
-        ("import time; time.sleep(1000)", 3, "the traced run took longer than 8 s; until then it came through"),
+        ("import os; os._exit(5)", 3, "the traced run ended with status 5; when it was last heard of"),
+        ("import os; os.abort()", 3, "the traced run was ended by SIGABRT; when it was last heard of"),
+        ("import time; time.sleep(1000)", 3, "the traced run took longer than 8 s; when it was last heard of"),
         ("raise KeyError('x')", 3, "model raised after"),
     ],
 )

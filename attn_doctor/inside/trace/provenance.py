@@ -6,6 +6,7 @@ in the line that made it. Nothing here knows any library.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -183,6 +184,9 @@ def describe_promotion(unit: Unit) -> Dict[str, Any]:
 def _born_here(unit: Unit, kind: str) -> Dict[str, Any]:
     named = [op for op in unit.ops if ops.op_name(op) != "_to_copy"]
     op = ops.op_name(named[0]) if named else None
+    if kind == "autocast policy" and _has_autocast_rule(ops.name_of(unit.call.func).rsplit(".", 1)[-1]):
+        # The rule is that of the whole function; what it runs inside of itself are other ops, with other rules.
+        op = ops.name_of(unit.call.func).rsplit(".", 1)[-1]
     return {
         "kind": kind,
         "name": None,
@@ -192,6 +196,13 @@ def _born_here(unit: Unit, kind: str) -> Dict[str, Any]:
         "at": frames.described(unit.call.site),
         "module": unit.call.module,
     }
+
+
+@functools.lru_cache(maxsize=None)
+def _has_autocast_rule(name: str) -> bool:
+    """Whether this torch has an autocast rule for the op of that name on CUDA."""
+    rules = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
+    return "aten::" + name in rules
 
 
 def born(node: Node, limit: int = 6) -> List[Dict[str, Any]]:

@@ -10,6 +10,7 @@ Not here: printing, and choosing which rank prints.
 from __future__ import annotations
 
 import contextlib
+import threading
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
@@ -21,12 +22,18 @@ from .modules import Modules
 from .recorder import Recorder
 from .rules import GPU, Rules
 from .session import Recording
+from .uncompiled import keep_out
 
 Tell = Callable[[Dict[str, Any]], None]
 
 _NO_RERUN = (
     "what else is promoted was not looked for: under watch nothing is run a second time; "
     "a traced run (attn-doctor trace) looks for it"
+)
+
+_OTHER_THREAD = (
+    "it ran in another thread than the one that watches, where only the call itself is seen: "
+    "watch in the thread that runs the model, or trace the program (attn-doctor trace)"
 )
 
 
@@ -45,6 +52,7 @@ class Watch:
         """Why nothing is being watched, or what went wrong while watching."""
         self.recording: Optional[Recording] = None
         self._stack: Optional[contextlib.ExitStack] = None
+        self._thread = 0
 
     def start(self) -> Watch:
         try:
@@ -57,6 +65,8 @@ class Watch:
     def _start(self) -> None:
         import torch
 
+        keep_out()
+        self._thread = threading.get_ident()
         recorder = Recorder()
         on_gpu = torch.cuda.is_available()
         recorder.autocast_device = "cuda" if on_gpu else "cpu"
@@ -120,6 +130,8 @@ class Watch:
         with recording.recorder.silence(), torch._C.DisableTorchFunction():
             promotions = result.Promotions()
             attention = [result.describe(record, promotions)]
+        followed = any(operand["path"] for operand in attention[0]["operands"].values())
+        elsewhere = not followed and threading.get_ident() != self._thread
         on_gpu = torch.cuda.is_available()
         rules = Rules(GPU) if on_gpu else None
         words = (
@@ -143,7 +155,12 @@ class Watch:
             },
             "attention": attention,
             "promotions": promotions.found,
-            "counterfactual": {"runs": [], "clean_after": None, "remedies": [], "words": _NO_RERUN},
+            "counterfactual": {
+                "runs": [],
+                "clean_after": None,
+                "remedies": [],
+                "words": _OTHER_THREAD if elsewhere else _NO_RERUN,
+            },
             "failure": None,
             "launches": [],
             "progress": recording.progress(),

@@ -272,6 +272,14 @@ def scaled_by_a_new_tensor():
     return _model(lambda m, q, k, v: (q * torch.tensor([2.0]), k, v), dtype=torch.float16)
 
 
+def rms_normed():
+    return _model(lambda m, q, k, v: (F.rms_norm(q, q.shape[-1:]), k, v))
+
+
+def layer_normed():
+    return _model(lambda m, q, k, v: (F.layer_norm(q, q.shape[-1:]), k, v))
+
+
 def without_inputs():
     return nn.Linear(4, 4)
 

@@ -77,6 +77,16 @@ def test_made_on_the_way(traced):
     assert "torch.tensor([" in call["operands"]["q"]["born"][0]["at"]["source"]
 
 
+def test_the_rule_is_the_functions_own(traced):
+    """Autocast's rule is named by the function that has it, and by the op inside where the function has none."""
+    rules = traced.run("import torch; answer = torch._C._dispatch_get_registrations_for_dispatch_key('AutocastCUDA')")
+    for factory, function, inside in (("rms_normed", "rms_norm", "pow"), ("layer_normed", "layer_norm", None)):
+        (promotion,) = traced(factory, autocast="bfloat16")["promotions"] or [None]
+        if promotion is None:  # a torch whose rms_norm gives back what it took
+            continue
+        assert promotion["born"][0]["op"] == (function if "aten::" + function in rules else inside)
+
+
 def test_backward_without_gradients(traced):
     """A backward pass that cannot start is said to be that."""
     assert traced("frozen", backward=True)["error"]["kind"] == "nothing to go back from"
