@@ -103,7 +103,7 @@ def children(work: Work, left: Todo) -> List[forked.Child]:
         if not begun or begun[-1] in finished:
             return []
         error = imports.in_words(imports.outcome(ended))
-        calls = [line["at"] for line in lines if "at" in line and line["backend"] == begun[-1]]
+        calls = [line["call"] for line in lines if "call" in line and line["backend"] == begun[-1]]
         if calls:
             error += " (at {})".format(calls[-1])
         child.note(work.file, {"compiled": {"backend": begun[-1], "error": error, "kernels": []}})
@@ -149,7 +149,7 @@ def _own(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
     from . import own_launches
 
     def at(cell: Cell) -> None:
-        child.note(work.file, {"backend": task.backend, "at": cell.words})
+        child.note(work.file, {"backend": task.backend, "call": cell.words})
 
     # Half of its share is left for compiling.
     until = time.monotonic() + (work.deadline - time.monotonic()) / waiting / 2
