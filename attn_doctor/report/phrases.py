@@ -154,6 +154,33 @@ def said(fact: Fact) -> str:
     raise AssertionError(fact.state)
 
 
+#: How many there are of a kind: `listed.gpu` says nothing to who reads a report.
+LISTED = {
+    "env": "environment variables that matter",
+    "gpu": "GPUs seen on this node",
+    "package": "distributions on the interpreter's path",
+    "patch": "files that attn-doctor patched",
+    "extension": "compiled extensions",
+    "library": "libraries that import torch loads",
+    "import": "modules imported",
+    "sample": "sample passes",
+    "config": "configurations named",
+    "promotion": "calls that changed a dtype",
+    "attention": "sorts of attention calls met",
+    "kernel": "Triton kernels compiled",
+    "cell": "sorts of trouble in kernel trials",
+    "speed": "GPUs measured",
+}
+
+
+def evidence(fact: Fact) -> str:
+    """A fact as evidence: like `said`, for people who never name a fact themselves."""
+    words = LISTED.get(fact.name.attribute) if fact.name.kind == "listed" else None
+    if words is None:
+        return said(fact)
+    return f"{words}: {shown(fact.state.value)}" if isinstance(fact.state, Known) else f"{words}: not known"
+
+
 def sure(finding: Finding) -> str:
     """How sure a finding is."""
     if any(fact.origin is Origin.ASSUMED for fact in finding.evidence):
@@ -244,7 +271,8 @@ def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:
 
 def _reason(fact: Fact) -> str:
     if isinstance(fact.state, Unknown):
-        return f"could not look at {fact.name}: {fact.state.reason}"
+        words = LISTED.get(fact.name.attribute) if fact.name.kind == "listed" else None
+        return f"could not look at {words or fact.name}: {fact.state.reason}"
     return f"{said(fact)}, which cannot be compared with the boundary version"
 
 
