@@ -157,7 +157,7 @@ def said(fact: Fact) -> str:
 #: How many there are of a kind: `listed.gpu` says nothing to who reads a report.
 LISTED = {
     "env": "environment variables that matter",
-    "gpu": "GPUs seen on this node",
+    "gpu": "GPUs on this node",
     "package": "distributions on the interpreter's path",
     "patch": "files that attn-doctor patched",
     "extension": "compiled extensions",
