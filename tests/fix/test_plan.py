@@ -133,7 +133,7 @@ def test_a_resolver_that_refuses_leaves_the_finding(recipes: tuple[Recipe, ...])
 
 
 def test_one_that_cannot_be_had_keeps_no_other_back(recipes: tuple[Recipe, ...]) -> None:
-    """All cures are one call of the installer; where that is refused for one of them, the rest is planned without it."""
+    """All cures are one call of the installer; where that is refused for one of them, the rest is planned alone."""
     found = facts(
         fact("torch.cuda", Absent("a CPU build")),
         fact("torch.hip", Absent("a CPU build")),

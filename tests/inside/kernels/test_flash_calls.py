@@ -47,9 +47,9 @@ def each(q, k, v, scales, **given):
     """One sequence after the other; the result in q's dtype, bfloat16 for float8."""
     names = ("q", "k", "v")
     outs = []
-    for number, operands in enumerate(zip(q, k, v)):
+    for number, operands in enumerate(zip(q, k, v, strict=True)):
         own = [None if scales[name] is None else scales[name][number] for name in names]
-        outs.append(attention(*(meant(one, scale) for one, scale in zip(operands, own)), **given))
+        outs.append(attention(*(meant(one, scale) for one, scale in zip(operands, own, strict=True)), **given))
     return [out.to(torch.bfloat16 if q[0].dtype == torch.float8_e4m3fn else q[0].dtype) for out in outs]
 
 
