@@ -22,7 +22,7 @@ from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.log.explain import Refuted
 from attn_doctor.diagnose.log.explain import explain as explain_logs
 from attn_doctor.diagnose.log.match import Patterns
-from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import check_output, read_input
 from attn_doctor.machine.scratch import scratch
@@ -108,7 +108,12 @@ def explained(
         line, text = one.last_failure or (None, "")
         read.append(
             LogRead(
-                name=log.name, lines=one.lines, failures=one.failures, unknown_line=line, unknown=text, note=log.note
+                name=log.name,
+                lines=one.lines,
+                failures=one.failures,
+                unknown_line=line,
+                unknown=text,
+                note="; ".join(filter(None, (log.note, _endless(one)))),
             )
         )
     told = explain_logs(scanned, base)
@@ -129,6 +134,16 @@ def explained(
         facts=told.facts,
         logs=tuple(read),
         looked_for=tuple(recipe.id for recipe in recipes if recipe.logs),
+    )
+
+
+def _endless(one: Scanned) -> str:
+    if one.cut_line is None:
+        return ""
+    size = f"{one.cut_length / 1e6:.1f} million" if one.cut_length >= 1e6 else f"{one.cut_length:,}"
+    return (
+        f"line {one.cut_line} has about {size} characters and was looked at in pieces: only a message at its "
+        "beginning, at its end or after a carriage return is seen in it"
     )
 
 

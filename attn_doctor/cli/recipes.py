@@ -18,6 +18,7 @@ from attn_doctor.cookbook.stale import stale
 from attn_doctor.diagnose.cases import run_cases
 from attn_doctor.errors import BadInput
 from attn_doctor.model.vocabulary import TERMS
+from attn_doctor.report import recipes_json
 from attn_doctor.report.exit_status import Status
 
 app = typer.Typer(help="What the doctor knows.", no_args_is_help=True, rich_markup_mode=None)
@@ -27,11 +28,17 @@ Folders = Annotated[
 ]
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON (attn-doctor/recipes/v1).")]
+
+
 @app.command("list")
 @guarded
-def list_(folders: Folders = None) -> int:
-    """Print every recipe: id, library, severity, title."""
+def list_(folders: Folders = None, json_: AsJson = False) -> int:
+    """Print every recipe: id, library, severity, title; with --json also why, facts, references, remedies."""
     recipes = shelf.shelf(folders or ())
+    if json_:
+        sys.stdout.write(recipes_json.dumps(recipes))
+        return Status.HEALTHY
     wide = max((len(recipe.id) for recipe in recipes), default=0)
     broad = max((len(recipe.library) for recipe in recipes), default=0)
     for recipe in recipes:
@@ -45,9 +52,13 @@ def list_(folders: Folders = None) -> int:
 def show(
     id_: Annotated[str, typer.Argument(metavar="ID", help="A recipe's id or alias.")],
     folders: Folders = None,
+    json_: AsJson = False,
 ) -> int:
-    """Print one recipe as it is written."""
+    """Print one recipe as it is written; with --json as `recipes list --json` has it."""
     recipe = _find(id_, shelf.shelf(folders or ()))
+    if json_:
+        sys.stdout.write(recipes_json.dumps((recipe,)))
+        return Status.HEALTHY
     _print(f"# {recipe.origin}, sha256 {recipe.sha256}")
     if recipe.file.is_relative_to(shelf.bundled_folder()):
         _print(f"# in words: docs/recipes/{recipe.library}.md")

@@ -48,6 +48,7 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
         id=table["id"],
         library=library,
         title=table["title"],
+        title_in_log=table.get("title_in_log", ""),
         severity=Severity(table["severity"]),
         severity_when_reached=Severity(reached_severity) if reached_severity else None,
         what=table["what"].strip(),

@@ -132,6 +132,8 @@ class Recipe:
     id: str
     library: str
     title: str
+    title_in_log: str = ""
+    """Where a log does not tell every fact that the title is made of; empty: the title without them."""
     severity: Severity
     severity_when_reached: Severity | None
     what: str

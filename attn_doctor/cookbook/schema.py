@@ -206,6 +206,7 @@ class _File(Table):
     format: Literal[1]
     id: Id
     title: Prose
+    title_in_log: Prose = ""
     severity: Severity
     severity_when_reached: Severity | None = None
     aliases: tuple[Id, ...] = ()

@@ -77,7 +77,7 @@ def _finding(finding: Finding) -> list[str]:
     where = f" `{place.file}{f':{place.line}' if place.line else ''}`" if place else ""
     lines = [f"### [{finding.severity.value}] {finding.id}{where}", "", finding.title, ""]
     lines += [f"> {one.note}" for one in finding.locations[:1] if one.note] + [""]
-    lines += [f"- because {phrases.said(fact)} (`{fact.how}`)" for fact in finding.evidence]
+    lines += [f"- because {phrases.evidence(fact)} (`{fact.how}`)" for fact in finding.evidence]
     lines += [f"- so that {symptom.title}" for symptom in finding.symptoms]
     lines += ["", finding.why, ""]
     lines += [f"Mind: {finding.known_problems.strip()}", ""] if finding.known_problems else []

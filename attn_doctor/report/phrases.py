@@ -9,6 +9,7 @@ from attn_doctor.diagnose.words import shown
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.report import Report
+from attn_doctor.model.vocabulary import term_of
 
 if TYPE_CHECKING:
     from attn_doctor.model.trace import Trace
@@ -154,6 +155,40 @@ def said(fact: Fact) -> str:
     raise AssertionError(fact.state)
 
 
+#: `listed.gpu` says nothing to who reads a report; where the vocabulary's own words are too long for a line.
+_LISTED = {
+    "env": "environment variables that matter",
+    "gpu": "GPUs on this node",
+    "package": "distributions on the interpreter's path",
+    "patch": "files that attn-doctor patched",
+    "extension": "compiled extensions",
+    "library": "libraries that import torch loads",
+    "import": "modules imported",
+    "sample": "sample passes",
+    "config": "configurations named",
+    "promotion": "calls that changed a dtype",
+    "attention": "sorts of attention calls met",
+    "kernel": "Triton kernels compiled",
+    "cell": "sorts of trouble in kernel trials",
+    "speed": "GPUs measured",
+}
+
+
+def evidence(fact: Fact) -> str:
+    """A fact as evidence: like `said`, for people who never name a fact themselves."""
+    words = _listed(fact)
+    if words is None:
+        return said(fact)
+    return f"{words}: {shown(fact.state.value)}" if isinstance(fact.state, Known) else f"{words}: not known"
+
+
+def _listed(fact: Fact) -> str | None:
+    if fact.name.kind != "listed":
+        return None
+    term = term_of(fact.name)
+    return _LISTED.get(fact.name.attribute) or (term.meaning.partition(";")[0] if term else None)
+
+
 def sure(finding: Finding) -> str:
     """How sure a finding is."""
     if any(fact.origin is Origin.ASSUMED for fact in finding.evidence):
@@ -244,7 +279,7 @@ def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:
 
 def _reason(fact: Fact) -> str:
     if isinstance(fact.state, Unknown):
-        return f"could not look at {fact.name}: {fact.state.reason}"
+        return f"could not look at {_listed(fact) or fact.name}: {fact.state.reason}"
     return f"{said(fact)}, which cannot be compared with the boundary version"
 
 

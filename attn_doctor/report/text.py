@@ -89,7 +89,7 @@ class Writer:
             self._row("accepted", f"{finding.accepted.reason}{until}")
         shown = finding.evidence if self._verbose else finding.evidence[:_MOST_EVIDENCE]
         for number, fact in enumerate(shown):
-            text = phrases.said(fact)
+            text = phrases.evidence(fact)
             if not self._verbose and len(text) > _LONGEST_EVIDENCE:
                 text = text[:_LONGEST_EVIDENCE] + " … (-v shows all)"
             self._row("because" if number == 0 else "", text, f"  [{fact.how}]")

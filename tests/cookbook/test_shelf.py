@@ -13,6 +13,7 @@ from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.cases import run_cases
 from attn_doctor.diagnose.log.explain import explain_text
 from attn_doctor.errors import BadInput, BrokenRecipe
+from attn_doctor.model.facts import FactSet
 from tests.diagnose.log.making import given
 
 BUNDLED = shelf.bundled()
@@ -94,6 +95,17 @@ def found_by(recipe: Recipe, number: int) -> bool:
 def test_every_log_pattern_has_a_case(recipe: Recipe) -> None:
     """No log pattern is there that no case has shown to find something."""
     assert [log.pattern for number, log in enumerate(recipe.logs) if not found_by(recipe, number)] == []
+
+
+@pytest.mark.parametrize("recipe", BUNDLED, ids=lambda recipe: recipe.id)
+def test_what_a_log_tells_has_a_title_in_words(recipe: Recipe) -> None:
+    """No title of `explain` is a recipe's id, or has a gap where a fact was to stand."""
+    logs = [case.log for case in recipe.cases if case.log is not None and case.expect != "clears"]
+    found = [one for log in logs for one in explain_text(log, (recipe,), FactSet()).diagnosis.findings]
+    plain = {one.title.lower() for one in found}
+
+    assert recipe.id.replace("-", " ") not in plain
+    assert not [title for title in plain if re.search(r"\?|\{|\bcuda needs", title)]
 
 
 @pytest.mark.parametrize("recipe", BUNDLED, ids=lambda recipe: recipe.id)

@@ -185,6 +185,16 @@ def test_garbage(doctor: Doctor, tmp_path: Path, content: bytes) -> None:
     assert "Traceback" not in run.stderr
 
 
+def test_an_endless_line_is_told(doctor: Doctor, tmp_path: Path) -> None:
+    """What stands at its end is found, and that its middle was not looked at is said."""
+    file = tmp_path / "a.log"
+    file.write_text(f"begin\n{'.' * 3_000_000}{AMPERE}\nend\n")
+    run = doctor("explain", "--json", "--gpu", "t4", file)
+
+    assert causes(run.report)[0] == "gpu-before-ampere"
+    assert "line 2 has about 3.0 million characters" in run.report["logs"][0]["note"]
+
+
 def test_standard_input() -> None:
     """`… | attn-doctor explain -`."""
     run = subprocess.run(

@@ -227,15 +227,17 @@ def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
 
 
 def _title(recipe: Recipe, facts: FactSet, subject: str | None, filled: str) -> str:
-    """The title, or the id in words where a log does not tell what the title is made of."""
+    """The title, or what stands in for it where a log does not tell what the title is made of."""
     names = [FactName.parse(text) for text in TEMPLATE.findall(recipe.title)]
     missing = [
         name for name in names if facts.value(name.of(subject) if name.each and subject is not None else name) is None
     ]
+    if missing and recipe.title_in_log:
+        return recipe.title_in_log
     if any(name.attribute not in ("version", "compute_capability", "cuda", "package") for name in missing):
         return recipe.id.replace("-", " ")
     plain = _told_plainly(filled)
-    return plain[:1].upper() + plain[1:] if missing and plain.startswith("the ") else plain
+    return plain[:1].upper() + plain[1:] if missing and plain.startswith(("the ", "this ")) else plain
 
 
 def _plain(remedy: Remedy) -> Remedy:

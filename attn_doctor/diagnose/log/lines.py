@@ -15,10 +15,18 @@ Raw = tuple[int, str]
 #: A line of the log that is longer than this is looked at in pieces, so that one endless line stays bounded.
 PIECE = 2048
 _OVERLAP = 300
+#: What a piece holds that the one before it does not.
+STEP = PIECE - _OVERLAP
 _CHUNK = 2 << 20
 #: Lines at the end of a stretch that wait for the next one.
 _KEPT = 6
 _WIDTHS = range(70, 321)
+#: Glued to the end of a line that is no message itself: dots or figures that were printed without a line's end.
+_GLUED = re.compile(
+    r"(?<![\w\"'`(\[{:])(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception): (?=\S)|(?<!\")Traceback \(most recent"
+)
+_SIGNS = ("Error: ", "Exception: ", "Traceback (most recent")
+_JSON_END = re.compile(r"\"\s*[}\]]+\s*,?\s*$")
 _NEW_RECORD = re.compile(r'\s*(?:[│┃|╭╰]|\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
 
 
@@ -42,7 +50,7 @@ def blocks(chunks: Iterable[str]) -> Iterator[Block]:
         if end < 0:
             # One line that does not end: what was read of it is looked at; its rest has the same number.
             yield _block(text, number)
-            carry = ""
+            carry = text[-PIECE:]
             continue
         carry = text[end + 1 :]
         block = _block(text[:end], number)
@@ -138,9 +146,26 @@ def _pieces(line: str) -> Iterator[str]:
     # A traceback inside a string (JSON error files, repr of an exception) spells its line ends.
     if "\\n" in line and ("Traceback (most" in line or "Error" in line):
         line = line.replace("\\n", "\r").replace('\\"', '"')
-    for part in line.split("\r"):
+    for part in _unglued(line.split("\r")):
         if part or not line:
-            for at in range(0, max(len(part), 1), PIECE - _OVERLAP):
+            for at in range(0, max(len(part), 1), STEP):
                 yield part[at : at + PIECE]
                 if at + PIECE >= len(part):
                     break
+
+
+def _unglued(parts: Iterable[str]) -> Iterator[str]:
+    """A message at the end of an endless line begins a line of its own; in a line of usual length it may be quoted."""
+    for part in parts:
+        found, tail = None, len(part) - PIECE
+        if (
+            tail > 0
+            and any(part.find(sign, tail) >= 0 for sign in _SIGNS)
+            and not _JSON_END.search(part, len(part) - 20)
+        ):
+            *_, found = (None, *_GLUED.finditer(part, tail))
+        if found is None:
+            yield part
+        else:
+            yield part[: found.start()]
+            yield part[found.start() :]

@@ -11,7 +11,7 @@ from itertools import accumulate
 from attn_doctor.diagnose.log.clean import clean
 from attn_doctor.diagnose.log.cut import cut
 from attn_doctor.diagnose.log.facts import TELLING, Clues
-from attn_doctor.diagnose.log.lines import blocks
+from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
@@ -24,6 +24,8 @@ _NEARBY, _STEP = 200, 50
 _LESS = ((6, _BEFORE, _AFTER), (64, 40, 20), (700, 4, 4))
 #: Different lines, digits aside, that are counted each on its own: a log of nothing but failures would take minutes.
 _MOST_SHAPES = 6000
+#: A line of more characters than this is told: what goes on across its pieces is not seen.
+_ENDLESS = 100_000
 #: A log up to this many lines is looked at as a whole.
 _SMALL = 3000
 #: What shows that something failed, whether or not a recipe knows it.
@@ -45,6 +47,10 @@ class Scanned:
     lines: int = 0
     failures: int = 0
     """Tracebacks and error messages, known or not."""
+    cut_line: int | None = None
+    """The longest line of those that were so long that they were looked at in pieces."""
+    cut_length: int = 0
+    """Its characters, about."""
     last_failure: tuple[int, str] | None = None
     """Line and text of the last exception that no recipe matches, or else of a crash."""
 
@@ -69,6 +75,8 @@ class _Scan:
         self._shapes: Counter[str] = Counter()
         self._spent: set[str] = set()
         """Lines that came so often that they are not looked at any more."""
+        self._endless = (0, 0)
+        """The last line that was cut, and its characters up to here."""
         self._done = 0
         """Index, counted over the whole log, of the first line that was not looked at yet."""
 
@@ -78,6 +86,7 @@ class _Scan:
         offset = 0  # index of lines[0] in the whole log
         ahead = 0  # lines at the end of `lines` whose hits are still to come
         for block in blocks(chunks):
+            self._note_cut(block)
             numbers += block.numbers
             lines += block.lines
             ahead += len(block.lines)
@@ -90,6 +99,18 @@ class _Scan:
         self._look(numbers, lines, offset, len(lines) - ahead, last=True)
         self._found.lines = numbers[-1] if numbers else 0
         return self._found
+
+    def _note_cut(self, block: Block) -> None:
+        if isinstance(block.numbers, range):
+            return  # nothing was cut
+        pieces = Counter(
+            number for number, line in zip(block.numbers, block.lines, strict=True) if len(line) == PIECE
+        )  # fmt: skip
+        for number, count in pieces.items():
+            length = count * STEP + (self._endless[1] if self._endless[0] == number else 0)
+            self._endless = (number, length)  # a line of many stretches grows with each of them
+            if length > max(self._found.cut_length, _ENDLESS):
+                self._found.cut_line, self._found.cut_length = number, length
 
     def _look(self, numbers: list[int], lines: list[str], offset: int, first: int, *, last: bool) -> int:
         """Looks at hits from `first` on; returns how many lines at the end are left for the next time."""

@@ -54,6 +54,24 @@ def test_a_line_of_many_megabytes() -> None:
     assert lines[-1] == (2, "last")
 
 
+@pytest.mark.parametrize("rubbish", ["." * 3000, "loss 0.1 " * 400_000, "x" * 60_000 + " "])
+@pytest.mark.parametrize(
+    "message", ["RuntimeError: no", "torch.cuda.OutOfMemoryError: no", "Traceback (most recent call last):"]
+)
+def test_a_message_at_the_end_of_an_endless_line(rubbish: str, message: str) -> None:
+    """It is a line of its own, with the number of the line that it stands in."""
+    lines = read("before\n", rubbish, message, "\nafter\n")
+
+    assert (2, message) in lines
+    assert lines[-1] == (3, "after")
+
+
+@pytest.mark.parametrize("line", ['{"text": "' + "x " * 2000 + 'RuntimeError: no"}', "see: RuntimeError: no"])
+def test_a_message_that_is_quoted(line: str) -> None:
+    """Text that somebody logs, or a line of usual length, is not cut open."""
+    assert not any(text.startswith("RuntimeError") for _, text in read(line))
+
+
 def test_broken_lines_are_joined() -> None:
     """Lines that were broken at a terminal's width are whole again, and have the number of their first part."""
     long = "RuntimeError: " + "word " * 60

@@ -1,0 +1,52 @@
+"""attn-doctor/recipes/v1: what the doctor knows, for programs. Keys may be added later, never renamed or removed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from attn_doctor import __version__
+from attn_doctor.cookbook.recipe import Recipe
+
+SCHEMA = "attn-doctor/recipes/v1"
+
+
+def dumps(recipes: Iterable[Recipe]) -> str:
+    """The recipes as JSON text; how they are told apart and tested stays in their files."""
+    told = {"schema": SCHEMA, "doctor_version": __version__, "recipes": [_recipe(one) for one in recipes]}
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+
+
+def _recipe(recipe: Recipe) -> dict[str, Any]:
+    reached = recipe.severity_when_reached
+    return {
+        "id": recipe.id,
+        "library": recipe.library,
+        "title": recipe.title,
+        "severity": recipe.severity.value,
+        "severity_when_reached": None if reached is None else reached.value,
+        "status": recipe.status,
+        "since": recipe.since,
+        "checked": recipe.checked,
+        "aliases": list(recipe.aliases),
+        "what": recipe.what,
+        "why": recipe.why,
+        "known_problems": recipe.known_problems,
+        "facts": [str(name) for name in recipe.asks()],
+        "in_logs": bool(recipe.logs),
+        "references": [{"kind": kind, "url": url} for kind, url in recipe.references],
+        "remedies": [
+            {
+                "id": one.id,
+                "title": one.title,
+                "safety": one.safety.value,
+                "why_this_safety": one.why_this_safety,
+                "actions": [kind for kind, _ in one.actions],
+            }
+            for one in recipe.remedies
+        ],
+        "origin": recipe.origin,
+        "file": str(recipe.file),
+        "sha256": recipe.sha256,
+    }
