@@ -124,3 +124,18 @@ def test_markdown_leaves_names_when_asked() -> None:
     markdown.write(report(named), stream, verbose=False, masked=False)
 
     assert "node17" in stream.getvalue()
+
+
+def test_markdown_holds_words_and_no_markup_of_others() -> None:
+    """A version, a message or a mask never becomes a tag, a comment, a link or bold; code stays as it was."""
+    evil = "1.0<script>x</script><!-- <img src=x> [a](http://b) **b** __init__.py `<user>` x_y < 3"
+    text = markdown.escaped(f"**1 error**\n- {evil}\n```\n{evil}\n```\n<details><summary>Facts</summary>")
+
+    assert text.split("\n") == [
+        "**1 error**",
+        r"- 1.0\<script>x\</script>\<!-- \<img src=x> [a]\(http://b) \*\*b\*\* \_\_init\_\_.py `<user>` x_y < 3",
+        "```",
+        evil,
+        "```",
+        "<details><summary>Facts</summary>",
+    ]

@@ -316,6 +316,7 @@ class TestChoices:
             pytest.param(b"[[accept]]\nid = 'torch-cpu-build'\n", "reason is missing", id="no reason"),
             pytest.param(b"[[accept]]\nid = 'torch-cpu-build'\nreason = 'x'\nuntil = 2027-01-01\n", "until", id="key"),
             pytest.param(b"[[accept]]\nid = 'torch-cpu-build'\nreason = 'x'\nexpires = 'soon'\n", "no date", id="date"),
+            pytest.param(b"[[accept]]\nid = 'x'\nreason = 'x'\nsubject = 3\n", "subject is no text", id="subject"),
             pytest.param(b"accept = 5\n", "no [[accept]]", id="other things"),
             pytest.param(
                 b"accept = [5]\n",
@@ -336,6 +337,19 @@ class TestChoices:
 
         assert says in "\n".join(_one_clear_error(run, status=2))
 
+    @pytest.mark.parametrize("option", ["--only", "--skip"])
+    def test_a_name_that_is_empty(self, doctor: Doctor, environment: Make, option: str) -> None:
+        """`--only "$LIBRARY"` with the variable not set judges neither everything nor nothing."""
+        run = doctor(*QUICK, "--python", environment().python, option, " ,")
+
+        assert "names nothing" in _one_clear_error(run, status=2)[0]
+
+    def test_nothing_left_to_judge_by(self, doctor: Doctor, environment: Make) -> None:
+        """A gate that cannot fail is wrong usage."""
+        run = doctor(*QUICK, "--python", environment().python, "--only", "torch", "--skip", "torch")
+
+        assert "no recipe to judge by" in _one_clear_error(run, status=2)[0]
+
     def test_an_acceptance_that_expired(self, doctor: Doctor, environment: Make, tmp_path: Path) -> None:
         """It gates again from the day after; one that still holds does not gate, and is shown as accepted."""
         env = environment()
@@ -344,12 +358,13 @@ class TestChoices:
         line = "[[accept]]\nid = 'flash-attn-extension-missing'\nreason = 'known'\nexpires = "
 
         file.write_text(line + "2020-01-01\n")
-        expired = doctor.check(env, "--quick", "--accept", file)
+        expired = doctor(*QUICK, "--json", "--python", env.python, "--accept", file)
         file.write_text(line + "9999-01-01\n")
         holding = doctor.check(env, "--quick", "--accept", file)
 
         assert expired.status == 1
         assert expired.findings["flash-attn-extension-missing"]["accepted"] is None
+        assert "flash-attn-extension-missing was accepted until 2020-01-01" in expired.stderr
         assert holding.status == 0
         assert holding.findings["flash-attn-extension-missing"]["accepted"]["reason"] == "known"
 
