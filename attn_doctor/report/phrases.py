@@ -107,7 +107,8 @@ def samples(facts: FactSet) -> tuple[str, ...]:
         else:
             verdict = facts.value(own + "verdict") or facts.value(own + "outcome")
             state = facts.fact(own + "outcome").state
-            words = f"not run ({state.reason})" if isinstance(state, Unknown) else str(verdict)
+            reason = state.reason.removeprefix("not run: ") if isinstance(state, Unknown) else ""
+            words = f"not run ({reason})" if isinstance(state, Unknown) else str(verdict)
             lines.setdefault(f"library samples ({rules})", []).append(f"{cell} {words}")
     return tuple(f"{title}: {'; '.join(words)}" for title, words in lines.items())
 
