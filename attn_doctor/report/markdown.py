@@ -27,10 +27,12 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
             *(f"- {line}" for line in (*phrases.samples(report.facts), *phrases.configs(report.facts))),
         ]
     lines.append("")
+    before, kernels = lines, []
     if report.kernels is not None:
         from attn_doctor.report import kernels_markdown
 
-        lines += kernels_markdown.lines(report.kernels, verbose=verbose)
+        kernels = list(kernels_markdown.lines(report.kernels, verbose=verbose))  # takes care of its own words
+    lines = []
     for finding in report.diagnosis.findings:
         lines += _finding(finding)
     if report.diagnosis.open_questions:
@@ -43,8 +45,10 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
         lines += ["", "<details><summary>Facts</summary>", "", "```"]
         lines += [f"{phrases.said(fact)}  [{fact.how}]".replace("```", "'''") for fact in report.facts.values()]
         lines += ["```", "", "</details>"]
-    text = "\n".join(lines) + "\n"
-    stream.write(escaped(mask(text, hosts=_hosts(report)) if masked else text))
+    hosts = _hosts(report)
+    for part, words in ((before, escaped), (kernels, str), (lines, escaped)):
+        text = "".join(f"{line}\n" for line in part)
+        stream.write(words(mask(text, hosts=hosts) if masked else text))
 
 
 def escaped(text: str) -> str:
