@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -22,7 +23,7 @@ from attn_doctor.cli.shared import as_if, each, examined, identify, names, progr
 from attn_doctor.cookbook import accepted, shelf
 from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.diagnose.accept import accept, raise_gated
+from attn_doctor.diagnose.accept import accept, raise_gated, without_effect
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
@@ -39,6 +40,7 @@ from attn_doctor.report.exit_status import ExitStyle
 
 @guarded
 def check(
+    context: typer.Context,
     command: Annotated[
         list[str] | None,
         typer.Argument(
@@ -176,23 +178,27 @@ def check(
     if explain_sdpa is not None:
         from attn_doctor.cli import sdpa_command
 
+        sdpa_command.accepts(context)
         return sdpa_command.run(
             explain_sdpa,
             python=python,
             gpu=None if gpu is None else named_gpu(gpu),
             as_json=delivery.form is CheckFormat.JSON,
+            output=None if output is None else Path(output),
             timeout=timeout,
         )
 
     def picked() -> tuple[Recipe, ...]:
-        chosen = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
+        chosen = shelf.Selection(only=names(only, "--only"), skip=names(skip, "--skip")).pick(
+            shelf.shelf(each(recipes))
+        )
         assume(FactSet(), each(assumption))
         return chosen
 
     if command:
         from attn_doctor.cli import run_command
 
-        run_command.accepts(json_ or format_ not in (None, CheckFormat.TEXT), output, prometheus)
+        run_command.accepts(context, json_ or format_ not in (None, CheckFormat.TEXT), output, prometheus)
         return run_command.run(command, picked(), python=python, gpu=gpu, assumptions=each(assumption), verbose=verbose)
 
     def look() -> Report:
@@ -223,7 +229,12 @@ def check(
         identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
         facts = as_if(facts, named, each(assumption))
         judged = raise_gated(judge(facts, judged_by), errors_here)
-        diagnosis = accept(judged, acceptances, today=datetime.now(timezone.utc).date())
+        today = datetime.now(timezone.utc).date()
+        diagnosis = accept(judged, acceptances, today=today)
+        if acceptances:
+            known = frozenset(name for one in shelf.shelf(each(recipes)) for name in (one.id, *one.aliases))
+            for words in without_effect(diagnosis, acceptances, today=today, known=known):
+                print(f"attn-doctor: --accept {accept_file}: {words}", file=sys.stderr)  # noqa: T201
         return Report(
             command="check",
             doctor_version=__version__,
@@ -231,8 +242,8 @@ def check(
             examined=examined(target),
             quick=quick,
             assumed=tuple(str(fact.name) for fact in facts.values() if fact.origin is Origin.ASSUMED),
-            limited_to=names(only),
-            left_out=names(skip),
+            limited_to=names(only, "--only"),
+            left_out=names(skip, "--skip"),
             diagnosis=diagnosis,
             exit_status=int(exit_status.of(diagnosis, fail_on=fail_on, strict=strict)),
             facts=facts,

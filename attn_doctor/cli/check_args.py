@@ -33,3 +33,5 @@ def readable(args: Sequence[str], *, flag: str = "--") -> None:
         raise BadInput(f"check cannot read its options: {told()}", about=about, hint=hint) from None
     if read.params.get("command"):
         raise BadInput(f"check takes options here, and {read.params['command'][0]!r} is none", about=about, hint=hint)
+    if read.params.get("explain_sdpa") is not None:
+        raise BadInput("an explained call is no report", about=about, hint="Leave --explain-sdpa out.")

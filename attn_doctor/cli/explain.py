@@ -75,7 +75,7 @@ def explain(
     Exit status: 0 nothing known at or above --fail-on, 1 something known, 2 wrong usage, 3 nothing known in a log
     that could not be read to its end.
     """
-    picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
+    picked = shelf.Selection(only=names(only, "--only"), skip=names(skip, "--skip")).pick(shelf.shelf(each(recipes)))
     if output is not None:
         check_output(output)
     base, whose = _base(here or python is not None, python, facts_file)

@@ -134,8 +134,8 @@ def fix(
     lock held, 4 a fix failed and was undone, 5 undoing it failed too.
     """
     shelf_ = shelf.shelf(each(recipes))
-    asked = names(only)
-    picked = shelf.Selection(skip=names(skip)).pick(shelf_)
+    asked = names(only, "--only")
+    picked = shelf.Selection(skip=names(skip, "--skip")).pick(shelf_)
     mended = tuple(one.id for one in shelf.Selection(only=asked).pick(shelf_)) if asked else ()
     chosen = tuple(_pair(one) for one in each(remedy))
     assume(FactSet(), each(assumption))

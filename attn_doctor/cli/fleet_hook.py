@@ -83,7 +83,7 @@ def hook(
         },
     )
     readable(each(check_arg), flag="--check-arg")
-    _known(names(fix), each(fix_arg))
+    _known(names(fix, "--fix"), each(fix_arg))
     environment = python or os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX") or sys.prefix
     in_image = which is Hook.K8S
     places = Places(
@@ -91,7 +91,7 @@ def hook(
         doctor=doctor_words(doctor, image if in_image else None),
         # Paths of this machine are nothing to an image: there the active environment is the image's own.
         python=(python or "") if in_image else str(Path(environment).absolute()),
-        reviewed=_reviewed(names(fix), plan, unsafe=unsafe, more=each(fix_arg)),
+        reviewed=_reviewed(names(fix, "--fix"), plan, unsafe=unsafe, more=each(fix_arg)),
         check=each(check_arg),
         deep=deep.value,
         timeout=timeout,

@@ -17,7 +17,7 @@ from typing import NoReturn, ParamSpec
 
 from attn_doctor import __version__
 from attn_doctor.cli import started
-from attn_doctor.errors import AttnDoctorError
+from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.report.exit_status import ExitStyle, Status, styled
 
 P = ParamSpec("P")
@@ -43,7 +43,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
             close_stdout()
             status = Status.HEALTHY
         except OSError as error:
-            status = _styled(no_room(error), style)
+            status = _styled(refused(error), style)
         except KeyboardInterrupt:
             print("attn-doctor: interrupted", file=sys.stderr)  # noqa: T201
             status = Status.INTERRUPTED
@@ -65,6 +65,8 @@ def failed(error: Exception) -> int:
         return error.exit_status
     try:
         raise error
+    except OSError as refusal:
+        return refused(refusal)
     except Exception:
         return our_bug()
 
@@ -74,20 +76,59 @@ def close_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def no_room(error: OSError) -> int:
-    """A full or read-only file system is nobody's bug; any other OSError that escapes is ours."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
-        return our_bug()
-    tell(
-        AttnDoctorError(
+#: A file system that refuses or is ill (a stale NFS handle, a mount that is gone) is nobody's bug.
+_REFUSED = {
+    errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ESTALE, errno.EIO, errno.ENOTCONN,
+    errno.EHOSTDOWN, errno.ETIMEDOUT,
+}  # fmt: skip
+
+
+def refused(error: OSError) -> int:
+    """Tells what the machine refused, where that is no bug of ours: a full or read-only file system, one that lets
+    nobody look, a current folder that is gone. Any other OSError that escapes is ours."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+        said = AttnDoctorError(
             f"nothing more can be written: {error.strerror}",
             about=str(error.filename or "standard output, or the private temporary folder"),
             hint="Make room there, or set TMPDIR to a folder that has some.",
         )
-    )
-    with contextlib.suppress(OSError, ValueError):
-        close_stdout()
-    return AttnDoctorError.exit_status
+    elif error.errno in _REFUSED and isinstance(error.filename, str | bytes | os.PathLike):
+        about = os.fsdecode(error.filename)
+        said = (BadInput if _named(about) else AttnDoctorError)(
+            f"it cannot be looked at: {error.strerror}",
+            about=about if len(about) <= 200 else f"{about[:199]}…",
+            hint="Name another place, or look at it as a user who may.",
+        )
+    elif error.errno == errno.ENOENT and _gone():
+        said = AttnDoctorError(
+            "the current folder is gone",
+            about=os.environ.get("PWD") or "where attn-doctor was started",
+            hint="Change into one that is there, or name files by their whole path.",
+        )
+    else:
+        return our_bug()
+    tell(said)
+    if error.errno not in _REFUSED:
+        with contextlib.suppress(OSError, ValueError):
+            close_stdout()
+    return said.exit_status
+
+
+def _named(file: str) -> bool:
+    """Whether a person named the file, or something in it, on the command line."""
+    if _gone():
+        return False
+    words = (os.path.abspath(word.rpartition("=")[2].removeprefix("@")) for word in sys.argv[1:])  # noqa: PTH100
+    file = os.path.abspath(file)  # noqa: PTH100
+    return any(os.path.commonpath((file, word)) in (file, word) for word in words)
+
+
+def _gone() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:
+        return True
+    return False
 
 
 def tell(error: AttnDoctorError) -> None:

@@ -97,7 +97,7 @@ def main(*, as_module: bool = False) -> int:
     except BrokenPipeError:
         guard.close_stdout()
     except OSError as error:
-        return guard.no_room(error)
+        return guard.refused(error)
     except Exception:  # before a command's own guard stood: while it was loaded
         return guard.our_bug()
     return 0

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import typer
+
 from attn_doctor.cli import started
 from attn_doctor.cli.explain import NOBODY, as_if_partly, explained
-from attn_doctor.cli.shared import examined
+from attn_doctor.cli.shared import examined, refuse_beside
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.machine import passthrough
@@ -53,7 +55,12 @@ def run(
     return passed.status
 
 
-def accepts(formed: bool, output: str | None, prometheus: Path | None) -> None:
+#: Parameters of `check` that say something beside a command; `accepts` has its own words for three of them.
+_TAKES = ("command", "python", "gpu", "assumption", "only", "skip", "recipes", "verbose")
+_FORMS = ("format_", "json_", "output", "prometheus")
+
+
+def accepts(context: typer.Context, formed: bool, output: str | None, prometheus: Path | None) -> None:
     """Raises BadInput for what asks for a report in another form or place: what explains a command goes to its user."""
     given = {"--format": formed, "--output": output is not None, "--prometheus": prometheus is not None}
     asked = [flag for flag, is_given in given.items() if is_given]
@@ -63,6 +70,8 @@ def accepts(formed: bool, output: str | None, prometheus: Path | None) -> None:
             about=f"{' '.join(asked)} -- COMMAND",
             hint="Leave it out; or keep the command's output in a file, and run attn-doctor explain --json FILE.",
         )
+    hint = "Leave it out: nothing is examined unless the command fails, and its exit status is passed on."
+    refuse_beside(context, "-- COMMAND", takes=(*_TAKES, *_FORMS), hint=hint)
 
 
 class _Kept(Log):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import IO, TypeVar
+
+import typer
 
 from attn_doctor.cli import guard
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.diagnose import fingerprint
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
+from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import replace_file
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
@@ -87,8 +90,28 @@ def each(values: list[T] | None) -> tuple[T, ...]:
     return tuple(values or ())
 
 
-def names(values: list[str] | None) -> tuple[str, ...]:
-    """The names of a repeatable option that also takes lists."""
+def refuse_beside(context: typer.Context, what: str, *, takes: Collection[str], hint: str) -> None:
+    """Raises BadInput for options that a person gave and `what` would pass over. `takes`: names of parameters."""
+    flags = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in takes
+        and getattr(context.get_parameter_source(parameter.name or ""), "name", "") == "COMMANDLINE"
+    ]
+    if flags:
+        raise BadInput(f"{what} has no use for it", about=" ".join(flags), hint=hint)
+
+
+def names(values: list[str] | None, flag: str) -> tuple[str, ...]:
+    """The names of a repeatable option that also takes lists.
+
+    Raises BadInput for one that names nothing, such as a variable of a script that is not set.
+    """
+    for value in values or ():
+        if not value.replace(",", " ").strip():
+            raise BadInput(
+                "it names nothing", about=f"{flag} {value!r}", hint="Leave it out, or name a recipe or library."
+            )
     return tuple(name.strip() for value in values or () for name in value.split(",") if name.strip())
 
 

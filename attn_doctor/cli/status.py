@@ -34,6 +34,7 @@ def status(
         Path | None,
         typer.Option(
             "--from",
+            readable=False,  # what cannot be read is not known: 3, and no wrong usage
             metavar="FILE|DIR",
             help=f"A report, or the folder of `check --output`; else $ATTN_DOCTOR_REPORTS, else {USUAL}.",
         ),

@@ -97,7 +97,7 @@ def trace(
     """
     what, python = _program(what or [], python)
     request = _request(what, hf, argument or [])
-    picked = shelf.Selection(only=names(only), skip=names(skip)).pick(shelf.shelf(each(recipes)))
+    picked = shelf.Selection(only=names(only, "--only"), skip=names(skip, "--skip")).pick(shelf.shelf(each(recipes)))
     named = named_gpu(gpu) if gpu is not None else None
     if rules not in _RULES:
         raise BadInput(f"there are no rules {rules!r}", about=f"--rules {rules}", hint="auto, gpu, cpu or fake.")

@@ -58,7 +58,10 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
                 multi_processor_count=item.get("multi_processor_count"),
             )
     names = [plain_name(name) for item in table["gpu"] for name in (item["name"], *item.get("aliases", ()))]
-    close = difflib.get_close_matches(wanted, names, n=3)
+    # Nearer than by default: an MI300X is no B300, and a GTX 1080 no RTX 5080.
+    close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.75)
+    if re.match(r"amd|instinct|radeon|rx\d|mi\d|gfx|intel|arc|gaudi|tpu", wanted):
+        hint = f"NVIDIA's are known, and no other maker's. {hint}"
     raise BadInput(
         f"no GPU is known by the name {text!r}",
         about=f"--gpu {text}",
@@ -113,7 +116,7 @@ def _spelled(name: str) -> str:
 
 
 def _capability(text: str) -> str | None:
-    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", text.lower())
+    match = re.fullmatch(r"(?:sm|compute)_?(\d+)(\d)[af]?", text.strip().lower())
     if match:
         return f"{match[1]}.{match[2]}"
     return text if re.fullmatch(r"\d+\.\d", text) else None

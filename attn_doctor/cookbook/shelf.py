@@ -139,7 +139,7 @@ class Selection:
     def pick(self, recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
         """The recipes to judge.
 
-        Raises BadInput for a name that is no recipe's and no library's.
+        Raises BadInput for a name that is no recipe's and no library's, and where nothing is left to judge by.
         """
         ids = frozenset(recipe.id for recipe in recipes)
         for flag, wanted in (("--only", self.only), ("--skip", self.skip)):
@@ -150,12 +150,19 @@ class Selection:
                         about=f"{flag} {name}",
                         hint="`attn-doctor recipes list` prints them all.",
                     )
-        return tuple(
+        picked = tuple(
             recipe
             for recipe in recipes
             if (not self.only or any(_named(recipe, name, ids) for name in self.only))
             and not any(_named(recipe, name, ids) for name in self.skip)
         )
+        if recipes and not picked:
+            raise BadInput(
+                "they leave no recipe to judge by, so nothing could be found",
+                about=" ".join([*(f"--only {one}" for one in self.only), *(f"--skip {one}" for one in self.skip)]),
+                hint="Leave one of them out.",
+            )
+        return picked
 
 
 def _named(recipe: Recipe, name: str, ids: frozenset[str]) -> bool:

@@ -16,6 +16,25 @@ def accept(diagnosis: Diagnosis, acceptances: Iterable[Acceptance], *, today: da
     return replace(diagnosis, findings=tuple(_marked(finding, valid) for finding in diagnosis.findings))
 
 
+def without_effect(
+    diagnosis: Diagnosis, acceptances: Iterable[Acceptance], *, today: date, known: frozenset[str]
+) -> tuple[str, ...]:
+    """Why acceptances do not cover what was meant: expired beside a finding of its id, of another subject than each
+    such finding, or of an id that is none of `known`. One that meets no finding is no trouble: files are shared."""
+    said = []
+    for one in acceptances:
+        met = [finding for finding in diagnosis.findings if one.id in (finding.id, *finding.aliases)]
+        gating = [finding for finding in met if finding.accepted is None]
+        if one.id not in known and not met:
+            said.append(f"no recipe is called {one.id!r}")
+        elif gating and one.expires and date.fromisoformat(one.expires) < today:
+            said.append(f"{one.id} was accepted until {one.expires}, and gates again")
+        elif gating and one.subject and not any(finding.accepted == one for finding in met):
+            subjects = ", ".join(repr(finding.subjects[0]) for finding in gating if len(finding.subjects) == 1)
+            said.append(f"{one.id} is accepted for {one.subject!r} alone; found: {subjects or 'several together'}")
+    return tuple(said)
+
+
 def _marked(finding: Finding, valid: list[Acceptance]) -> Finding:
     for one in valid:
         if one.id in (finding.id, *finding.aliases) and (not one.subject or finding.subjects == (one.subject,)):

@@ -105,6 +105,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         unexamined=tuple(sorted(unexamined.items())),
         not_deep=not_deep,
         without_gpu=without_gpu,
+        without_torch=_without_torch(gathered, counting),
         open_questions=_folded((recipe, one.node) for one in counting for recipe in one.outcome.open_questions),
         cohorts=cohorts,
         repeated=tuple(sorted({names.get(one, one) for one in gathered.repeated})),
@@ -333,6 +334,13 @@ def _old(records: Iterable[Record], question: Question) -> tuple[tuple[str, str]
     return tuple(sorted((node, created.isoformat(timespec="seconds")) for node, created in found.items()))
 
 
+def _without_torch(gathered: Gathered, records: Iterable[Record]) -> tuple[str, ...]:
+    """Nodes with a fingerprint in which torch is absent: what is not there has no pair."""
+    torches = {number for number, pair in enumerate(gathered.pairs) if pair.name == "packages.torch"}
+    bare = {number for number, pairs in enumerate(gathered.fingerprints) if torches.isdisjoint(pairs)}
+    return tuple(sorted({record.node for record in records if record.fingerprint in bare}))
+
+
 def _skewed(records: Iterable[Record], now: datetime) -> tuple[tuple[str, str], ...]:
     found = {}
     for record in records:
@@ -342,5 +350,7 @@ def _skewed(records: Iterable[Record], now: datetime) -> tuple[tuple[str, str], 
             found[record.node] = f"dated {record.created[:40]!r}, which is no time"
             continue
         if ahead > _SKEW:
-            found[record.node] = f"dated {record.created}, {int(ahead.total_seconds() // 60)} minutes from now"
+            minutes = int(ahead.total_seconds() // 60)
+            span = f"{minutes} minutes" if minutes < 2 * 1440 else f"{minutes // 1440:,} days"
+            found[record.node] = f"dated {record.created}, {span} from now"
     return tuple(sorted(found.items()))

@@ -100,6 +100,14 @@ def _is_conda_base(prefix: Path) -> bool:
 
 def _interpreter(path: Path, about: str) -> Path:
     """The interpreter of an environment folder, or the file itself."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise BadInput(
+            f"it cannot be looked at: {error.strerror}", about=about, hint="Name one that this user may look at."
+        ) from None
     if path.is_dir():
         for name in ("bin/python", "bin/python3", "python.exe", "Scripts/python.exe"):
             if (path / name).exists():
@@ -184,11 +192,15 @@ def _told(choice: Choice, completed: Completed, answers: Path) -> dict[str, Any]
             raise ValueError("not an answer")
     except (OSError, ValueError):
         check_room(answers)
-        last = completed.stderr.strip().splitlines()[-3:]
+        # What faulthandler adds where there is no Python yet hides the line above it, which tells why.
+        said = completed.stderr.partition("\nCurrent thread 0x")[0] or completed.stderr
+        last = said.strip().splitlines()[-3:]
+        home = os.environ.get("PYTHONHOME")
+        other = f"PYTHONHOME is {home}, which may belong to another Python: unset it. " if home else ""
         raise TargetUnusable(
             f"the interpreter {completed.ended()} and told nothing about itself",
             about="\n".join([f"interpreter: {choice.python} ({choice.because})", *(f"  {line}" for line in last)]),
-            hint="Name another with --python; it needs Python 3.9 or later.",
+            hint=f"{other}Name another with --python; it needs Python 3.9 or later.",
         ) from None
     return told
 

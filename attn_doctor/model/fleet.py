@@ -186,6 +186,8 @@ class FleetVerdict:
     """Asked for a deep examination, of which no report came."""
     without_gpu: tuple[str, ...]
     """Those that saw no GPU: what they say holds for jobs that need none."""
+    without_torch: tuple[str, ...]
+    """Those with an environment that has no torch: nothing of attention was examined in it."""
     open_questions: tuple[tuple[str, tuple[str, ...]], ...]
     cohorts: tuple[Cohort, ...]
     repeated: tuple[str, ...]

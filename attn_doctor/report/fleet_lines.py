@@ -211,6 +211,8 @@ def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
         yield fold(verdict.without_gpu), "no GPU seen: nothing here says that a GPU job would run"
     for state, nodes in verdict.kernels:
         yield fold(nodes), _KERNELS[state]
+    if verdict.without_torch:
+        yield fold(verdict.without_torch), "no torch in its environment: nothing here says that attention would run"
     for cohort in verdict.cohorts:
         for difference in cohort.undecided:
             if difference.importance is not Importance.CRITICAL:

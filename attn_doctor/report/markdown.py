@@ -12,6 +12,10 @@ from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
 
+#: Lines that are meant as HTML.
+_OURS = ("<details><summary>Facts</summary>", "</details>")
+_ACTS = re.compile(r"<(?=[a-zA-Z/!?])|\*|_(?=_)|(?<=_)_|(?<=\])\(")
+
 
 def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> None:
     """Writes the whole report."""
@@ -23,10 +27,12 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
             *(f"- {line}" for line in (*phrases.samples(report.facts), *phrases.configs(report.facts))),
         ]
     lines.append("")
+    before, kernels = lines, []
     if report.kernels is not None:
         from attn_doctor.report import kernels_markdown
 
-        lines += kernels_markdown.lines(report.kernels, verbose=verbose)
+        kernels = list(kernels_markdown.lines(report.kernels, verbose=verbose))  # takes care of its own words
+    lines = []
     for finding in report.diagnosis.findings:
         lines += _finding(finding)
     if report.diagnosis.open_questions:
@@ -37,10 +43,26 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
     lines += [f"{line}  " for line in phrases.verdict(report)]
     if verbose:
         lines += ["", "<details><summary>Facts</summary>", "", "```"]
-        lines += [f"{phrases.said(fact)}  [{fact.how}]" for fact in report.facts.values()]
+        lines += [f"{phrases.said(fact)}  [{fact.how}]".replace("```", "'''") for fact in report.facts.values()]
         lines += ["```", "", "</details>"]
-    text = "\n".join(lines) + "\n"
-    stream.write(mask(text, hosts=_hosts(report)) if masked else text)
+    hosts = _hosts(report)
+    for part, words in ((before, escaped), (kernels, str), (lines, escaped)):
+        text = "".join(f"{line}\n" for line in part)
+        stream.write(words(mask(text, hosts=hosts) if masked else text))
+
+
+def escaped(text: str) -> str:
+    """The text with what would act as markup outside code taken for words: `<host>` would vanish as a tag does, `<!--`
+    hide what follows, and `__init__` be bold."""
+    lines, fenced = [], False
+    for line in text.split("\n"):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and line not in _OURS and not line.startswith("**"):
+            parts = re.split(r"(`[^`]*`)", line)
+            line = "".join(part if number % 2 else _ACTS.sub(r"\\\g<0>", part) for number, part in enumerate(parts))
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def mask(text: str, *, hosts: tuple[str, ...]) -> str:

@@ -108,7 +108,8 @@ def samples(facts: FactSet) -> tuple[str, ...]:
         else:
             verdict = facts.value(own + "verdict") or facts.value(own + "outcome")
             state = facts.fact(own + "outcome").state
-            words = f"not run ({state.reason})" if isinstance(state, Unknown) else str(verdict)
+            reason = state.reason.removeprefix("not run: ") if isinstance(state, Unknown) else ""
+            words = f"not run ({reason})" if isinstance(state, Unknown) else str(verdict)
             lines.setdefault(f"library samples ({rules})", []).append(f"{cell} {words}")
     return tuple(f"{title}: {'; '.join(words)}" for title, words in lines.items())
 
@@ -219,6 +220,18 @@ def counted(report: Report) -> str:
     return ", ".join(words) or "nothing wrong found"
 
 
+def in_short(report: Report) -> str:
+    """`counted` and what was found, in part of a line; that there is no torch comes first: little else was asked."""
+    ids = [finding.id for finding in report.diagnosis.findings if finding.accepted is None]
+    said = counted(report) + (f": {', '.join(ids)}" if ids else "")
+    return f"no torch there; {said}" if without_torch(report) else said
+
+
+def without_torch(report: Report) -> bool:
+    """Nothing of attention was examined: there is no torch that it could run in."""
+    return report.command == "check" and isinstance(report.facts.fact("torch.version").state, Absent)
+
+
 def verdict(report: Report) -> tuple[str, ...]:
     """The last lines: what it all comes to, and what it does not cover."""
     lines = [_of_trace(report.trace) if report.trace and not report.diagnosis.findings else counted(report) + "."]
@@ -227,6 +240,11 @@ def verdict(report: Report) -> tuple[str, ...]:
         lines.append(
             f"{questions} question{'s' if questions > 1 else ''} open: "
             "what could not be looked at is not healthy by default."
+        )
+    if without_torch(report):
+        lines.append(
+            "No torch in this environment: nothing above says that attention would run in it. If another one was "
+            "meant, activate it or name it with --python."
         )
     listed = report.facts.fact("listed.gpu").state
     if report.command == "check" and listed == Known(0) and not report.facts.subjects("gpu"):

@@ -37,7 +37,7 @@ class Standing:
 def weigh(report: Report, *, file: str, now: datetime, max_age: timedelta, boot_id: str | None) -> Standing:
     """How a report stands. `boot_id` is the node's own now, None when the report is of another node."""
     ids = tuple(one.id for one in report.diagnosis.findings if one.accepted is None)
-    status, why = _verdict(report, ids, now, max_age, boot_id)
+    status, why = _verdict(report, now, max_age, boot_id)
     return Standing(
         file=file,
         status=status,
@@ -55,9 +55,7 @@ def unreadable(file: str, why: str) -> Standing:
     return Standing(file=file, status=Status.COULD_NOT_EXAMINE, why=why)
 
 
-def _verdict(
-    report: Report, ids: tuple[str, ...], now: datetime, max_age: timedelta, boot_id: str | None
-) -> tuple[Status, str]:
+def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | None) -> tuple[Status, str]:
     unknown = Status.COULD_NOT_EXAMINE
     try:
         created = datetime.fromisoformat(report.created)
@@ -77,7 +75,7 @@ def _verdict(
     then = report.identity.volatile.get("boot_id") if report.identity else None
     if boot_id and then and then != boot_id:
         return unknown, "the node was restarted since the report"
-    said = phrases.counted(report) + (f": {', '.join(ids)}" if ids else "")
+    said = phrases.in_short(report)
     if report.limits and report.exit_status == Status.HEALTHY:
         return unknown, f"a part was judged ({report.limits}), nothing is known of the rest"
     if report.exit_status == Status.FOUND and not isinstance(report.exit_status, bool):

@@ -21,8 +21,7 @@ def headline(report: Report) -> str:
     if report.failure is not None:
         said = f"could not examine: {report.failure.what}"
     else:
-        ids = [finding.id for finding in report.diagnosis.findings if finding.accepted is None]
-        said = phrases.counted(report) + (f": {', '.join(ids)}" if ids else "")
+        said = phrases.in_short(report)
         if report.exit_status == 3:
             said = f"{len(report.diagnosis.open_questions)} questions open; {said}"
     return shortened(f"attn-doctor {shortened(node, 40)}: {said}", FIRST_LINE)

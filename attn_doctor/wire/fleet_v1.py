@@ -47,6 +47,7 @@ def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
             {"node": node, "created": created, "decides": verdict.age_decides} for node, created in verdict.old
         ],
         "without_gpu": list(verdict.without_gpu),
+        "without_torch": list(verdict.without_torch),
         "without_fingerprint": list(verdict.without_fingerprint),
         "doctor_versions": {version: list(nodes) for version, nodes in verdict.versions},
         **({"kernels": {state: list(nodes) for state, nodes in verdict.kernels}} if verdict.kernels else {}),

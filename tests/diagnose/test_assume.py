@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from attn_doctor.cookbook.gpus import named_gpu
-from attn_doctor.diagnose.accept import accept
+from attn_doctor.diagnose.accept import accept, without_effect
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.errors import BadInput
 from attn_doctor.model.facts import Absent, FactSet, Known, Origin
@@ -117,3 +117,19 @@ def test_accepted_findings_are_shown_and_do_not_gate(acceptance: dict[str, str],
     assert (diagnosis.findings[0].accepted == known) is accepted
     status = exit_status.of(diagnosis, fail_on=Severity.ERROR, strict=False)
     assert status == (exit_status.Status.HEALTHY if accepted else exit_status.Status.FOUND)
+
+
+def test_an_acceptance_without_effect_says_why() -> None:
+    """Expired, of another subject, or of no recipe; one that covers its finding, or meets none, is no trouble."""
+    finding = Finding(id="a", severity=Severity.ERROR, title="t", aliases=("old-name",), subjects=("gpu 0",))
+    today = date(2026, 1, 2)
+
+    def said(id_: str, *, expires: str = "", subject: str = "") -> str:
+        one = Acceptance(id=id_, reason="r", expires=expires, subject=subject)
+        diagnosis = accept(Diagnosis(findings=(finding,)), [one], today=today)
+        return "; ".join(without_effect(diagnosis, [one], today=today, known=frozenset(("a", "old-name", "b"))))
+
+    assert (said("a"), said("old-name", expires="2026-01-02"), said("b", expires="2020-01-01")) == ("", "", "")
+    assert "until 2026-01-01" in said("old-name", expires="2026-01-01")
+    assert "'gpu 1' alone; found: 'gpu 0'" in said("a", subject="gpu 1")
+    assert "'aa'" in said("aa")

@@ -377,6 +377,16 @@ class TestOther:
         assert (answer.exit_status, answer.without_gpu) == (status, ("n01", "n02"))
         assert verdict(fleet(2), gpus_asked=True).exit_status == 0
 
+    def test_no_torch_is_told(self) -> None:
+        """It is no fault of a node, and nobody takes "fit" for "attention runs there"."""
+        reports = [report("n01", **{"packages.torch": None}), report("n02", **{"packages.torch": None})]
+        answer = verdict(reports)
+
+        assert (answer.exit_status, answer.without_torch) == (0, ("n01", "n02"))
+        said = str([*sections(answer, fold)])
+        assert "('n[01-02]', 'no torch in its environment: nothing here says that attention would run')" in said
+        assert verdict(fleet(2)).without_torch == ()
+
 
 class TestGolden:
     """A golden file beats the vote."""

@@ -145,3 +145,18 @@ def test_numbers_of_our_own_lists_are_not_shown(subject: str, shown: bool) -> No
     found = Finding(id="f", severity=Severity.ERROR, title="t", subjects=(subject,))
 
     assert (f"  on       {subject}" in read(report(WHOLE, Diagnosis(findings=(found,))))) is shown
+
+
+def test_markdown_holds_words_and_no_markup_of_others() -> None:
+    """A version, a message or a mask never becomes a tag, a comment, a link or bold; code stays as it was."""
+    evil = "1.0<script>x</script><!-- <img src=x> [a](http://b) **b** __init__.py `<user>` x_y < 3"
+    text = markdown.escaped(f"**1 error**\n- {evil}\n```\n{evil}\n```\n<details><summary>Facts</summary>")
+
+    assert text.split("\n") == [
+        "**1 error**",
+        r"- 1.0\<script>x\</script>\<!-- \<img src=x> [a]\(http://b) \*\*b\*\* \_\_init\_\_.py `<user>` x_y < 3",
+        "```",
+        evil,
+        "```",
+        "<details><summary>Facts</summary>",
+    ]

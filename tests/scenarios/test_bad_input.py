@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from attn_doctor.cli import guard
 from tests.conftest import CHECKOUT, Doctor, Environment, Run, clean_environment, command
 from tests.scenarios import stubs
 from tests.scenarios.processes import gone, written
@@ -227,6 +229,16 @@ class TestTheInterpreter:
         assert says in lines[0]
         assert str(file) in "\n".join(lines)
 
+    def test_with_another_pythons_home(self, environment: Make, tmp_path: Path) -> None:
+        """The reason that Python gives, and the variable that makes it so; the doctor itself runs under -E."""
+        line = [sys.executable, "-E", "-m", "attn_doctor", *QUICK, "--python", str(environment().python)]
+        env = clean_environment(PYTHONHOME=str(tmp_path))
+        done = subprocess.run(line, capture_output=True, text=True, cwd=CHECKOUT, env=env)
+
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "No module named 'encodings'" in done.stderr
+        assert f"PYTHONHOME is {tmp_path}" in done.stderr
+
     def test_true(self, doctor: Doctor) -> None:
         """/bin/true succeeds at everything but answering."""
         _one_clear_error(doctor(*QUICK, "--python", "/bin/true"), status=3)
@@ -316,6 +328,7 @@ class TestChoices:
             pytest.param(b"[[accept]]\nid = 'torch-cpu-build'\n", "reason is missing", id="no reason"),
             pytest.param(b"[[accept]]\nid = 'torch-cpu-build'\nreason = 'x'\nuntil = 2027-01-01\n", "until", id="key"),
             pytest.param(b"[[accept]]\nid = 'torch-cpu-build'\nreason = 'x'\nexpires = 'soon'\n", "no date", id="date"),
+            pytest.param(b"[[accept]]\nid = 'x'\nreason = 'x'\nsubject = 3\n", "subject is no text", id="subject"),
             pytest.param(b"accept = 5\n", "no [[accept]]", id="other things"),
             pytest.param(
                 b"accept = [5]\n",
@@ -336,6 +349,19 @@ class TestChoices:
 
         assert says in "\n".join(_one_clear_error(run, status=2))
 
+    @pytest.mark.parametrize("option", ["--only", "--skip"])
+    def test_a_name_that_is_empty(self, doctor: Doctor, environment: Make, option: str) -> None:
+        """`--only "$LIBRARY"` with the variable not set judges neither everything nor nothing."""
+        run = doctor(*QUICK, "--python", environment().python, option, " ,")
+
+        assert "names nothing" in _one_clear_error(run, status=2)[0]
+
+    def test_nothing_left_to_judge_by(self, doctor: Doctor, environment: Make) -> None:
+        """A gate that cannot fail is wrong usage."""
+        run = doctor(*QUICK, "--python", environment().python, "--only", "torch", "--skip", "torch")
+
+        assert "no recipe to judge by" in _one_clear_error(run, status=2)[0]
+
     def test_an_acceptance_that_expired(self, doctor: Doctor, environment: Make, tmp_path: Path) -> None:
         """It gates again from the day after; one that still holds does not gate, and is shown as accepted."""
         env = environment()
@@ -344,12 +370,13 @@ class TestChoices:
         line = "[[accept]]\nid = 'flash-attn-extension-missing'\nreason = 'known'\nexpires = "
 
         file.write_text(line + "2020-01-01\n")
-        expired = doctor.check(env, "--quick", "--accept", file)
+        expired = doctor(*QUICK, "--json", "--python", env.python, "--accept", file)
         file.write_text(line + "9999-01-01\n")
         holding = doctor.check(env, "--quick", "--accept", file)
 
         assert expired.status == 1
         assert expired.findings["flash-attn-extension-missing"]["accepted"] is None
+        assert "flash-attn-extension-missing was accepted until 2020-01-01" in expired.stderr
         assert holding.status == 0
         assert holding.findings["flash-attn-extension-missing"]["accepted"]["reason"] == "known"
 
@@ -474,6 +501,66 @@ class TestOutput:
         assert (run.status, run.stderr, missing.status) == (int(sick), "", 2)
         assert sorted(os.listdir(tmp_path)) == ["environment-1", "metrics.prom"]
         assert (tmp_path / "metrics.prom").read_text().startswith("# HELP")
+
+
+#: A name that no file system takes: as root too, looking at it fails, as it does below somebody else's folder.
+_LONG = "/" + "x" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "--quick", "--python", _LONG),
+        ("check", "--quick", "--output", _LONG),
+        ("check", "--quick", "--output", f"{_LONG}/"),
+        ("check", "--quick", "--prometheus", _LONG),
+        ("check", "--quick", "--accept", _LONG),
+        ("check", "--quick", "--config", _LONG),
+        ("check", "--quick", "--recipes", _LONG),
+        ("check", "--quick", "--output", "/tmp/", "--expect", f"@{_LONG}"),
+        ("fleet", "merge", _LONG),
+        ("fleet", "merge", "/tmp", "--output", _LONG),
+        ("fleet", "hook", "slurm-job", "--plan", _LONG),
+        ("trace", "--hf", f"{_LONG}/config.json"),
+        ("undo", "--python", _LONG),
+        ("explain", "--output", _LONG, "/dev/null"),
+        ("compare", _LONG, _LONG),
+    ],
+    ids=lambda words: " ".join(words).replace(_LONG, "LONG").replace("/", "_"),
+)
+def test_a_place_that_cannot_be_looked_at(doctor: Doctor, words: tuple[str, ...]) -> None:
+    """Whatever option it is for, it is what a person named, and no bug of ours."""
+    lines = _one_clear_error(doctor(*words), status=2)
+
+    assert "bug" not in lines[0]
+
+
+@pytest.mark.parametrize(("named", "status"), [(True, 2), (False, 3)])
+def test_a_file_system_that_refuses_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, named: bool, status: int
+) -> None:
+    """Wrong usage where a person named the place, else the node could not be examined."""
+    monkeypatch.setattr(sys, "argv", ["attn-doctor", "check", *(["--python=/srv/env"] if named else [])])
+
+    for number in (errno.EACCES, errno.ESTALE, errno.EIO):
+        error = OSError(number, os.strerror(number), "/srv/env/bin/python")
+        assert guard.refused(error) == status
+        told = capsys.readouterr().err
+        assert os.strerror(number) in told
+        assert "/srv/env/bin/python" in told
+
+
+@pytest.mark.parametrize("words", [(*QUICK, "--output", "r.json"), ("trace", "f.py:build")], ids=" ".join)
+def test_in_a_folder_that_is_gone(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """It is said, and is no bug of ours."""
+    (tmp_path / "gone").mkdir()
+    line = f"cd {tmp_path}/gone && rmdir {tmp_path}/gone && exec {' '.join(command(*words))}"
+    env = clean_environment(PYTHONPATH=str(CHECKOUT))
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=env)
+
+    assert done.returncode in (2, 3), done.stderr
+    assert "attn-doctor: " in done.stderr
+    assert "bug" not in done.stderr
 
 
 def _closed_stdout(*arguments: object) -> subprocess.CompletedProcess[bytes]:

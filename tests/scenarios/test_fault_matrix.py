@@ -494,6 +494,9 @@ class TestOtherEnvironments:
         words = doctor("check", "--python", env.python).stdout
         assert "no torch" in words
         assert "healthy" not in words.replace("not healthy by default", "")
+        assert "No torch in this environment: nothing above says that attention would run" in " ".join(words.split())
+        line = doctor("check", "--quick", "--python", env.python, "--format", "summary").stdout.splitlines()[0]
+        assert line.partition(": ")[2] == "no torch there; nothing wrong found"
 
     def test_that_is_read_only_stays_as_it_is(self, doctor: Doctor, environment: Make) -> None:
         """Nothing is written below the environment, not even compiled files, and the report is whole."""

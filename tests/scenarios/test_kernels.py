@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,17 @@ def test_the_text_claims_nothing() -> None:
         (("--backend", "flex"), "Add --kernels"),
         (("--seed", "0"), "Add --kernels"),
         (("--explain-sdpa", "q=1x2x3:bf16"), "four numbers"),
+        *(
+            (("--explain-sdpa", "q=1x2x64x64:bf16", "--gpu", "h100", *more), f"{more[0]}\n")
+            for more in (
+                ("--kernels", "quick"),
+                ("--strict",),
+                ("--fail-on", "info"),
+                ("--exit-zero",),
+                ("--config", "x"),
+            )
+        ),
+        (("--explain-sdpa", "q=1x2x64x64:bf16", "--gpu", "h100", "--format", "ndjson"), "as text or as JSON"),
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], words: str) -> None:
@@ -81,6 +93,16 @@ def test_explain_sdpa_for_a_gpu_that_is_not_there() -> None:
     assert "predicted for" in done.stdout
     assert "Flash Attention does not support non-null attn_mask." in " ".join(done.stdout.split())
     assert "to get flash: pass no attn_mask" in done.stdout
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_explain_sdpa_into_a_file(tmp_path: Path, form: tuple[str, ...]) -> None:
+    """The same as on standard output, and nothing there."""
+    asked = ("--explain-sdpa", "q=2x32x4096x128:bf16", "--gpu", "a100", *form)
+    printed, written = run(*asked), run(*asked, "--output", str(tmp_path / "told"))
+
+    assert (printed.returncode, written.returncode, written.stdout) == (0, 0, "")
+    assert (tmp_path / "told").read_text() == printed.stdout
 
 
 def test_explain_sdpa_without_a_gpu_and_without_a_name() -> None:
