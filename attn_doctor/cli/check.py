@@ -198,7 +198,7 @@ def check(
     if command:
         from attn_doctor.cli import run_command
 
-        run_command.accepts(context, json_ or format_ not in (None, CheckFormat.TEXT), output, prometheus)
+        run_command.accepts(context, command, json_ or format_ not in (None, CheckFormat.TEXT), output, prometheus)
         return run_command.run(command, picked(), python=python, gpu=gpu, assumptions=each(assumption), verbose=verbose)
 
     def look() -> Report:

@@ -60,7 +60,9 @@ _TAKES = ("command", "python", "gpu", "assumption", "only", "skip", "recipes", "
 _FORMS = ("format_", "json_", "output", "prometheus")
 
 
-def accepts(context: typer.Context, formed: bool, output: str | None, prometheus: Path | None) -> None:
+def accepts(
+    context: typer.Context, command: Sequence[str], formed: bool, output: str | None, prometheus: Path | None
+) -> None:
     """Raises BadInput for what asks for a report in another form or place: what explains a command goes to its user."""
     given = {"--format": formed, "--output": output is not None, "--prometheus": prometheus is not None}
     asked = [flag for flag, is_given in given.items() if is_given]
@@ -71,7 +73,8 @@ def accepts(context: typer.Context, formed: bool, output: str | None, prometheus
             hint="Leave it out; or keep the command's output in a file, and run attn-doctor explain --json FILE.",
         )
     hint = "Leave it out: nothing is examined unless the command fails, and its exit status is passed on."
-    refuse_beside(context, "-- COMMAND", takes=(*_TAKES, *_FORMS), hint=hint)
+    # A word too many arrives here as well: named, so that its owner sees what was taken for a command.
+    refuse_beside(context, f"the command {command[0]!r}", takes=(*_TAKES, *_FORMS), hint=hint)
 
 
 class _Kept(Log):

@@ -56,6 +56,9 @@ def become(gpu: Gpu, scratch: str) -> None:
     torch.cuda.get_rng_state = lambda *args, **kwargs: torch.get_rng_state()
     torch.cuda.set_rng_state = lambda *args, **kwargs: None
     torch._C._cuda_getCurrentRawStream = lambda index: 0
+    if hasattr(torch, "accelerator"):
+        # A build for CUDA has one even without a GPU, and dynamo asks its driver for the stream that is current.
+        torch.accelerator.is_available = lambda: False
     for name in ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile"):
         importlib.import_module(name)
     helpers = importlib.import_module("torch._inductor.runtime.triton_helpers")

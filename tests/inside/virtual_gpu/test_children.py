@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from attn_doctor.inside.virtual_gpu import children, triton_compile, triton_record
+from attn_doctor.inside.virtual_gpu import children, triton_compile
 
 
 def run(tmp_path, *jobs, timeout=20.0, **options):
@@ -160,7 +160,7 @@ def test_children_say_nothing_to_the_parent(tmp_path, capfd):
 def test_only_processor_time_makes_a_hang(computed, outcome):
     """On a busy machine a sound kernel takes any time on the clock."""
     end = children.Ended(how="hung", seconds=200.0, computed=computed)
-    verdict = triton_compile._judge(None, triton_record.Configuration((), {}), end, 200.0)
+    verdict = triton_compile.judge({}, end, 200.0)
 
     assert verdict.outcome == outcome
     assert f"computed for {computed:.0f} s" in verdict.message
