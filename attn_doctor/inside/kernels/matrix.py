@@ -48,6 +48,16 @@ def pairwise(cells: Sequence[Cell]) -> List[Cell]:
     return cover(cells, pairs)
 
 
+def singles(cells: Sequence[Cell]) -> List[Cell]:
+    """Fewer still: every value of every axis, and every head dimension in training, which asks most of a GPU."""
+
+    def goals(cell: Cell) -> Set[object]:
+        trained = {("train", cell.head_dim)} if cell.direction == "train" else set()
+        return {*enumerate(cell.axes), *trained}
+
+    return cover(cells, goals)
+
+
 def cover(cells: Sequence[Cell], goals_of) -> List[Cell]:
     """Greedy: the cell that meets most of what is not met yet, the first of equals; until all is met."""
     goals: Dict[Cell, Set[object]] = {cell: set(goals_of(cell)) for cell in cells}

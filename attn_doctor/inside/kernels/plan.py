@@ -14,7 +14,7 @@ from .registry import Backend
 __all__ = ["Plan", "capability", "make"]
 
 #: Cells of one backend that is compiled when it is called: seconds each, and most of a minute where it tunes itself.
-_MOST_COMPILED = {"quick": 1, "full": 6}
+_MOST_COMPILED = {"quick": 1, "full": 9}
 _QUICK_HEAD_DIMS = (128, 64)
 _TELLING_HEAD_DIMS = (128, 256, 64, 192, 96)
 
@@ -81,6 +81,9 @@ def make(
             chosen = [*few, *(cell for cell in matrix.thorough(offered) if cell not in set(few))]
         if backend.linear:
             chosen = [cell for cell in offered if (cell.dtype, cell.direction) == (offered[0].dtype, "train")]
+        elif backend.compiled:
+            # Which head dimensions and masks compile is what there is to know: all pairs are too many.
+            chosen = matrix.singles(offered)
         if backend.compiled:
             few = chosen = chosen[: _MOST_COMPILED[mode]] if mode == "full" or named else []
         few, chosen = (
