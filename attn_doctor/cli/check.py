@@ -67,7 +67,8 @@ def check(
     backend: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="With --kernels: this kernel only, or your own as module:function. Repeatable."
+            metavar="NAME",
+            help="With --kernels: this kernel only, or your own as module:function or FILE.py:function. Repeatable.",
         ),
     ] = None,
     dtype: Annotated[

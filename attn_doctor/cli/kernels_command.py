@@ -45,11 +45,13 @@ def asked(
             about="--quick --kernels",
             hint="Leave out one of them; `--kernels quick` is the short form of the trials.",
         )
+    named = [own for text in backends for own in _backends(text)]
     return kernels.Asked(
         mode=mode.value,
         seed=seed if seed is not None else secrets.randbelow(10**6),
         budget=budget,
-        backends=tuple(dict.fromkeys(name for text in backends for name in _backends(text))),
+        backends=tuple(dict.fromkeys(name for name, _ in named)),
+        folders=tuple(dict.fromkeys(str(place) for _, place in named if place is not None)),
         dtypes=tuple(dict.fromkeys(_dtype(name) for text in dtypes for name in text.split(","))),
     )
 
@@ -80,11 +82,12 @@ def run(
     return answer, facts.with_facts(found)
 
 
-def _backends(text: str) -> list[str]:
-    found = []
+def _backends(text: str) -> list[tuple[str, Path | None]]:
+    """The backends that a name stands for, each with the folder in which its module is looked for last."""
+    found: list[tuple[str, Path | None]] = []
     for name in (part.strip() for part in text.split(",")):
         if ":" in name:
-            found.append(name)
+            found.append(_own(name))
             continue
         names = [known for known in BACKENDS if known == name or known.startswith(name + "-")]
         if not names:
@@ -95,8 +98,24 @@ def _backends(text: str) -> list[str]:
                 about=f"--backend {text}",
                 hint=f"{hint}Known: {', '.join(BACKENDS)}; or module:function for one of your own.",
             )
-        found += names
+        found += [(known, None) for known in names]
     return found
+
+
+def _own(name: str) -> tuple[str, Path]:
+    """A function of the person's: as Python imports it, or by its file."""
+    module, _, function = name.rpartition(":")
+    folder = Path.cwd()
+    if module.endswith(".py"):
+        file = Path(module).expanduser().absolute()
+        if not file.is_file():
+            raise BadInput("there is no such file", about=f"--backend {name}", hint="Give FILE.py:function.")
+        module, folder = file.stem, file.parent
+    if not function.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+        raise BadInput(
+            "it names no function", about=f"--backend {name}", hint="Give module:function, or FILE.py:function."
+        )
+    return f"{module}:{function}", folder
 
 
 def _dtype(name: str) -> str:

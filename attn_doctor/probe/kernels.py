@@ -39,6 +39,8 @@ class Asked:
     seed: int
     budget: float | None = None
     backends: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    """In which functions of the person's own are looked for, behind everything else that Python finds."""
     dtypes: tuple[str, ...] = ()
     gpu: Mapping[str, Any] | None = None
     """To plan for, where there is none."""
@@ -75,6 +77,7 @@ def run(
             "budget": asked.seconds,
             "cell_timeout": _CELL_TIMEOUT,
             "backends": list(asked.backends) or None,
+            "folders": list(asked.folders),
             "dtypes": list(asked.dtypes) or None,
             "gpu": dict(asked.gpu) if asked.gpu else None,
             "devices": list(devices) or None,

@@ -12,14 +12,17 @@ from typing import Any
 import jsonschema
 import pytest
 
+from attn_doctor.cli import kernels_command
 from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.errors import BadInput
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.vocabulary import term_of, value_fault
 from attn_doctor.probe import kernel_facts, kernels
+from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import kernels_text
 from attn_doctor.report.console import ReportConsole
 from attn_doctor.wire import report_v1
@@ -295,7 +298,7 @@ def test_verbose_tells_each_refusal_in_its_words(answer: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("backend", "words"),
     [
-        ("nosuch:kernel", "nosuch:kernel: not installed"),
+        ("nosuch:kernel", "nosuch:kernel: no module nosuch was found"),
         ("flash-attn-4", "FlashAttention-4: not installed"),
     ],
 )
@@ -308,5 +311,33 @@ def test_nothing_of_what_was_asked_for_is_here(tmp_path: Path, backend: str, wor
 
     assert answer["ran"] is False
     assert words in answer["why_not"]
-    assert words in read(answer)
+    assert words in " ".join(read(answer).split())
     assert isinstance(of(answer).fact("listed.cell").state, Unknown)
+
+
+@pytest.mark.parametrize("asked", ["mine:attend", "mine.py:attend"])
+def test_an_own_function_is_found_in_the_current_folder(tmp_path: Path, monkeypatch, asked: str) -> None:
+    """By its module's name and by its file; what lies beside it hides no installed package."""
+    pytest.importorskip("torch")
+    own, scratch = tmp_path / "own", tmp_path / "scratch"
+    own.mkdir()
+    scratch.mkdir()
+    (own / "mine.py").write_text("from torch.nn.functional import scaled_dot_product_attention as attend")
+    (own / "numpy.py").write_text("raise SystemExit('hidden')")
+    monkeypatch.chdir(own)
+    target = examine_target(None, as_module=True, folder=scratch, timeout=60.0)
+    wanted = kernels_command.asked(Mode.QUICK, (asked,), ("fp32",), 5.0, 1, quick=False)
+    assert wanted is not None
+    answer = kernels.run(target, wanted, timeout=60.0, folder=scratch, environment=dict(os.environ), devices=("cpu",))
+
+    assert answer["ran"] is True, answer["why_not"]
+    assert {cell["outcome"] for cell in answer["cells"]} <= {"right", "not run"}
+
+
+@pytest.mark.parametrize("asked", ["mine:", ":attend", "no-module:f", "missing.py:attend", "a:b:c"])
+def test_what_names_no_function_is_wrong_usage(tmp_path: Path, monkeypatch, asked: str) -> None:
+    """Before anything is started."""
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(BadInput):
+        kernels_command.asked(Mode.QUICK, (asked,), (), None, None, quick=False)

@@ -65,7 +65,7 @@ def todo(
         return [], "nothing that was asked for is compiled by Triton"
     titles = ", ".join(one.title for one in able)
     if not any(one.module is None or _there(one.module) for one in able):
-        return [], "{}: not installed".format(titles)
+        return [], "{}: not found".format(titles)
     would = {cell.backend for cell in cells}
     if not any(one.name in would for one in able):
         return [], "none of these would run unless it is named or in `full`: {}".format(titles)

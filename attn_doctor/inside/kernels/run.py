@@ -1,11 +1,11 @@
 """Task `kernels.run`: every kernel of the matrix on every GPU, each GPU in a child of its own, all at once.
 
 Request: `mode` ("quick" or "full"), `backends` (names; None: all that are installed; `module:function` is one of
-the person's own), `dtypes` (None: all), `seed`, `budget` (seconds for each GPU, counted from when torch is
-imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; in tests "cpu…"),
-`gpu` (None, or the GPU to plan for where there is none). Answers: plan (what would run and what would not, and why),
-gpus, done; and while they come, lines of cells-DEVICE*.jsonl: a cell begun, a cell done; without a GPU lines of
-compiled.jsonl, from compilation.py.
+the person's own), `folders` (in which those are looked for last), `dtypes` (None: all), `seed`, `budget` (seconds for
+each GPU, counted from when torch is imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that
+torch sees; in tests "cpu…"), `gpu` (None, or the GPU to plan for where there is none). Answers: plan (what would run
+and what would not, and why), gpus, done; and while they come, lines of cells-DEVICE*.jsonl: a cell begun, a cell done;
+without a GPU lines of compiled.jsonl, from compilation.py.
 
 A child that dies costs the cell that it was at; a fresh one goes on with the next. Kernels that are compiled when
 they are called have a child each: they import and compile side by side, and run only once the GPU's own child, whose
@@ -50,6 +50,8 @@ class _Run:
         self.cell_timeout = float(request.get("cell_timeout") or 10.0)
         self.torch: Any = None
         self.imported = 0.0
+        # Last, so that what lies beside a person's function hides no package.
+        sys.path += request.get("folders") or []
 
     def _write(self, name: str, value: Any) -> None:
         _answers.write(self.answers, name, value)
@@ -242,6 +244,8 @@ def _parts(cells: List[Cell]) -> Dict[str, List[Cell]]:
 def _missing(one: Backend, place: Place) -> Optional[str]:
     if one.module is None or (_is_there(one.module) and (one.alone or one.distribution in place.versions)):
         return None
+    if one.calls == "own":
+        return "no module {} was found, neither installed nor in the current folder".format(one.module)
     return "not installed"
 
 
