@@ -99,7 +99,7 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
             continue
         for entry in entries:
             top = entry.name.split(".", 1)[0]
-            if top in tops and top not in modules and _importable(entry):
+            if top in tops and _importable(entry) and (top not in modules or _later_wins(modules[top], entry)):
                 modules[top] = entry
             if not entry.name.endswith((".dist-info", ".egg-info")):
                 continue
@@ -153,6 +153,7 @@ def _note(notes: Notes, same: list[Distribution], inventory: Inventory, markers:
         mine = dist.folder / known.module
         shadow = (
             taken is not None
+            and not _is_namespace(taken)  # all its parts count: nvidia's wheels share one over several folders
             and dist.editable_at is None
             and taken.parent.resolve() != dist.folder.resolve()
             and any(mine.parent.glob(f"{known.module}*"))
@@ -274,6 +275,15 @@ def _is_version(text: str) -> bool:
 
 def _importable(entry: Path) -> bool:
     return entry.suffix in (".py", ".so") or (entry.is_dir() and not entry.name.endswith((".dist-info", ".egg-info")))
+
+
+def _is_namespace(entry: Path) -> bool:
+    """A folder without __init__: Python imports it where nothing better comes on the rest of the path (PEP 420)."""
+    return entry.is_dir() and not any(entry.glob("__init__.*"))
+
+
+def _later_wins(first: Path, entry: Path) -> bool:
+    return first.parent != entry.parent and _is_namespace(first) and not _is_namespace(entry)
 
 
 def _requirement(dist: Distribution, names: tuple[str, ...], markers: Mapping[str, str]) -> tuple[str | None, str]:

@@ -76,11 +76,24 @@ def test_a_linked_folder_is_no_second_install(tmp_path: Path) -> None:
 def test_shadowed(tmp_path: Path) -> None:
     """A folder earlier on the path takes the import name of an installed package."""
     install(tmp_path / "site", "triton", "3.6.0", module="triton")
-    (tmp_path / "work" / "triton").mkdir(parents=True)
+    install(tmp_path / "work", "other", "1.0", module="triton")
 
     seen = facts(tmp_path / "work", tmp_path / "site")
     assert seen.value("package.triton.shadowed_by") == str(tmp_path / "work" / "triton")
     assert isinstance(facts(tmp_path / "site").fact("package.triton.shadowed_by").state, Absent)
+
+
+def test_a_folder_without_init_takes_no_name(tmp_path: Path) -> None:
+    """Python goes on along the path (PEP 420), and the parts of a namespace that has no such file add up."""
+    install(tmp_path / "site", "triton", "3.6.0", module="triton")
+    install(tmp_path / "site", "nvidia-cudnn-cu13", "9.19.0")
+    for folder in ("work/triton", "work/nvidia/cuda_runtime", "site/nvidia/cudnn"):
+        (tmp_path / folder).mkdir(parents=True)
+
+    seen = facts(tmp_path / "work", tmp_path / "site")
+    assert isinstance(seen.fact("package.triton.shadowed_by").state, Absent)
+    assert isinstance(seen.fact("package.nvidia-cudnn-cu13.shadowed_by").state, Absent)
+    assert take_inventory((tmp_path / "work", tmp_path / "site")).modules["triton"] == tmp_path / "site" / "triton"
 
 
 def test_editable(tmp_path: Path) -> None:
