@@ -1,15 +1,22 @@
-"""What `attn-doctor fix` shows before it changes anything, and what it asks."""
+"""What `attn-doctor fix` shows and saves before it changes anything, and what it asks."""
 
 from __future__ import annotations
 
 from attn_doctor import __version__
+from attn_doctor.cli.fix_request import Request
 from attn_doctor.fix.in_use import InUse, using
+from attn_doctor.fix.wheel_file import WheelFile
+from attn_doctor.machine.files import replace_file
 from attn_doctor.machine.target import Target
-from attn_doctor.model.plans import Plan
+from attn_doctor.model.findings import Diagnosis, Safety, Severity
+from attn_doctor.model.plans import Install, Plan
+from attn_doctor.wire import plan_v1
+
+_UNSAFE = "--unsafe-fixes lets unsafe steps be taken; --dry-run shows the plan alone."
 
 
-def show(plan: Plan, target: Target, *, verbose: bool) -> None:
-    """Prints the plan."""
+def show(plan: Plan, target: Target, wheels: tuple[WheelFile, ...], *, verbose: bool) -> None:
+    """Prints the plan, and which of the wheels that a person named it has no use for."""
     from rich.console import Console
 
     from attn_doctor.report import plan_text
@@ -21,9 +28,45 @@ def show(plan: Plan, target: Target, *, verbose: bool) -> None:
         soft_wrap=True,
     )
     plan_text.write(plan, console, verbose=verbose)
+    for one in wheels:
+        if not any(isinstance(step.change, Install) and str(one.path) in step.change.wheels for step in plan.steps):
+            print(f"{one.path.name}: no step takes it. --find-links offers wheels to every cure.")  # noqa: T201
 
 
-def check_unused(target: Target, *, ask: bool, allowed: bool) -> None:
+def keep(request: Request, plan: Plan, before: Diagnosis) -> None:
+    """Writes the plan where it was asked for, and names the errors that it was not asked about."""
+    if request.save_plan is not None:
+        replace_file(request.save_plan, plan_v1.dumps(plan))
+        print(f"The plan is in {request.save_plan}. Nothing was changed.")  # noqa: T201
+    beside = _beside(plan, before)
+    if beside:
+        print(f"Not asked about here, and an error all the same: {', '.join(beside)}.")  # noqa: T201
+
+
+def agreed(request: Request, plan: Plan, target: Target) -> bool:
+    """Whether the plan may be carried out: by the options, or by a person who is asked.
+
+    Raises InUse where programs run from the environment, nobody is to be asked, and --even-if-used was not said.
+    """
+    if not request.policy.unsafe and any(step.safety is not Safety.SAFE for step in plan.steps):
+        print(f"The plan holds unsafe steps. {_UNSAFE}")  # noqa: T201
+        return False
+    if any(isinstance(step.change, Install) for step in plan.steps):
+        _check_unused(target, ask=not request.yes, allowed=request.even_if_used)
+    if not request.yes and not _says_yes(len(plan.steps)):
+        print("Nothing was changed.")  # noqa: T201
+        return False
+    return True
+
+
+def _beside(plan: Plan, before: Diagnosis) -> list[str]:
+    """Errors that --only or --skip keeps out of the plan, and that the exit status counts."""
+    named = {one.finding for step in plan.steps for one in step.cures} | {one.finding for one in plan.left}
+    errors = [one.id for one in before.findings if one.severity is Severity.ERROR and one.accepted is None]
+    return [one for one in dict.fromkeys(errors) if one not in named]
+
+
+def _check_unused(target: Target, *, ask: bool, allowed: bool) -> None:
     """Says what runs from the environment; where nobody can be asked, that is a refusal."""
     found = using(target)
     if not found:
@@ -38,7 +81,7 @@ def check_unused(target: Target, *, ask: bool, allowed: bool) -> None:
         print(f"In use by {line}")  # noqa: T201
 
 
-def agreed(count: int) -> bool:
+def _says_yes(count: int) -> bool:
     """Whether a person says yes."""
     try:
         answer = input(f"Take {'this step' if count == 1 else f'these {count} steps'}? [y/N] ")

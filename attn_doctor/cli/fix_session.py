@@ -6,19 +6,20 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.cli import kernels_command
-from attn_doctor.cli.shared import as_if
+from attn_doctor.cli.fix_request import Request, WhichInstaller
+from attn_doctor.cli.shared import as_if, place
+from attn_doctor.cookbook import accepted
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import builds, find_installer, installers, make, planned_set, staged
+from attn_doctor.fix import builds, find_installer, installers, make, planned_set, staged, wheel_file
 from attn_doctor.fix.actions import packages
 from attn_doctor.fix.actions.environment import activated
 from attn_doctor.fix.apply import Stale
@@ -32,14 +33,6 @@ from attn_doctor.probe.examine import Wanted, examine
 from attn_doctor.probe.kernels import Asked
 from attn_doctor.probe.trace_facts import facts_of
 from attn_doctor.probe.tracing import check_input, run_trace
-
-
-class WhichInstaller(str, Enum):
-    """Which installer changes packages."""
-
-    AUTO = "auto"
-    PIP = "pip"
-    UV = "uv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +150,27 @@ class Session:
         return lambda: installer.install(old, into, reinstall=True)
 
 
+def open_session(request: Request, target: Target, folder: Path) -> Session:
+    """What was asked for, for this target; scratch files go to the folder. Raises BadInput."""
+    return Session(
+        target=target,
+        folder=folder,
+        recipes=request.recipes,
+        acceptances=accepted.read(request.accept_file) if request.accept_file else (),
+        configs=request.configs if request.saved is None else tuple(Path(one) for one in request.saved.configs),
+        gpu=request.gpu,
+        assumptions=request.assumptions,
+        quick=request.quick,
+        timeout=request.timeout,
+        sources=replace(request.sources, find_links=tuple(place(one) for one in request.sources.find_links)),
+        installer=request.installer,
+        stash=request.stash,
+        wheels=tuple(_wheel(one, target) for one in request.wheels),
+        traced=None if request.trace is None else _trace_request(request.trace, request.autocast, request.gpu),
+        kernels=request.kernels,
+    )
+
+
 def installer_of(session: Session, change: Install) -> installers.Installer:
     """The installer that a plan was made with; raises Stale where it is gone."""
     try:
@@ -188,7 +202,16 @@ def again(session: Session, say: Callable[[str], None]) -> Diagnosis:
     return session.judged(session.look(f"after{number}", say))
 
 
-def trace_request(what: str, autocast: str | None, gpu: NamedGpu | None) -> dict[str, Any]:
+def _wheel(path: Path, target: Target) -> WheelFile:
+    try:
+        return wheel_file.read(path, target)
+    except Refused as error:
+        raise BadInput(
+            str(error), about=f"--wheel {path}", hint="`attn-doctor fix --dry-run` says which one fits."
+        ) from None
+
+
+def _trace_request(what: str, autocast: str | None, gpu: NamedGpu | None) -> dict[str, Any]:
     """For the tracer, as `attn-doctor trace` asks it."""
     half = {"fp16": "float16", "half": "float16", "bf16": "bfloat16"}
     dtype = half.get((autocast or "").lower(), autocast)
