@@ -12,6 +12,7 @@ from typing import Any
 
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.errors import BadInput
+from attn_doctor.machine.files import expanded
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.probe import compiled_kernels, kernel_facts, kernel_shares, kernels, xids
@@ -107,7 +108,7 @@ def _own(name: str) -> tuple[str, Path]:
     module, _, function = name.rpartition(":")
     folder = Path.cwd()
     if module.endswith(".py"):
-        file = Path(module).expanduser().absolute()
+        file = expanded(Path(module)).absolute()
         if not file.is_file():
             raise BadInput("there is no such file", about=f"--backend {name}", hint="Give FILE.py:function.")
         module, folder = file.stem, file.parent

@@ -18,7 +18,7 @@ from attn_doctor.diagnose import fingerprint
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.errors import BadInput
-from attn_doctor.machine.files import replace_file
+from attn_doctor.machine.files import expanded, replace_file
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.identity import Identity
@@ -117,7 +117,7 @@ def names(values: list[str] | None, flag: str) -> tuple[str, ...]:
 
 def place(text: str) -> str:
     """A --find-links as it is seen from here: installers run in a folder of their own."""
-    return str(Path(text).expanduser().resolve()) if "://" not in text else text
+    return str(expanded(Path(text)).resolve()) if "://" not in text else text
 
 
 def write_report(report: Report, form: Format, *, output: Path | None, verbose: bool, masked: bool) -> None:

@@ -14,6 +14,7 @@ from attn_doctor.cookbook.wheels import TABLES, NoWheel, fitting, node_of
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.releases import metadata_of
 from attn_doctor.machine.atomic import sha256_of
+from attn_doctor.machine.files import expanded
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 
@@ -31,7 +32,7 @@ class WheelFile:
 
 def read(path: Path, target: Target) -> WheelFile:
     """Raises Refused for a file that is no wheel, or not one for this Python and platform."""
-    real = path.expanduser().resolve()
+    real = expanded(path).resolve()
     try:
         name, version, _, tags = parse_wheel_filename(real.name)
     except InvalidWheelFilename as error:

@@ -15,6 +15,14 @@ from attn_doctor.errors import BadInput
 _SILENT = 30.0
 
 
+def expanded(path: Path) -> Path:
+    """`~` and `~user` as the shell reads them; as it stands where there is no such user, or none has a home."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
 def read_input(file: Path, *, most: int) -> bytes:
     """What a person's file holds; a pipe may stand in its place.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput, TargetUnusable
+from attn_doctor.machine.files import expanded
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.scratch import check_room, patient_environment
 
@@ -73,7 +74,7 @@ def chosen(option: str | None, *, as_module: bool) -> tuple[Choice, ...]:
     Raises BadInput when a named one is not there.
     """
     if option is not None:
-        return (Choice(python=_interpreter(Path(option).expanduser(), f"--python {option}"), because="--python"),)
+        return (Choice(python=_interpreter(expanded(Path(option)), f"--python {option}"), because="--python"),)
     own = Choice(python=Path(sys.executable), because="the interpreter attn-doctor runs in")
     if as_module:
         return (Choice(python=own.python, because="started with python -m attn_doctor"),)

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import IO
 
+from attn_doctor.machine.files import expanded
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
@@ -67,7 +68,7 @@ def escaped(text: str) -> str:
 
 def mask(text: str, *, hosts: tuple[str, ...]) -> str:
     """The text without the user's name, home folder and the host's names."""
-    home = str(Path("~").expanduser())
+    home = str(expanded(Path("~")))
     user = _user()
     if len(home) > 1:
         text = text.replace(home, "~")

@@ -84,3 +84,9 @@ def test_a_process_substitution_is_a_file(environment: Callable[..., Environment
         env=clean_environment(),
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_home_that_nobody_has(tmp_path: Path) -> None:
+    """`~nosuchuser` stays a name, which is then not there; it is no bug of ours."""
+    assert files.expanded(Path("~nosuchuser/x")) == Path("~nosuchuser/x")
+    assert files.expanded(Path("~/x")) == Path.home() / "x"
