@@ -99,6 +99,16 @@ def last_line(error: BaseException) -> str:
     return "{}: {}".format(type(error).__name__, lines[-1].strip()) if lines else type(error).__name__
 
 
+def telling_line(error: BaseException) -> str:
+    """The message; of a long one, which brings a C++ stack or a compiler's log along, the line that says it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    telling = next((line for line in lines if "Error" in line or "error" in line), lines[0])
+    first = lines[0] if len(lines[0]) > 15 else telling
+    return "{}: {}".format(type(error).__name__, first)
+
+
 def _cxx11_abi(torch: Any) -> Optional[bool]:
     if hasattr(torch, "compiled_with_cxx11_abi"):
         return bool(torch.compiled_with_cxx11_abi())

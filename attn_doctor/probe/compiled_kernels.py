@@ -122,7 +122,9 @@ def gaps(backends: Sequence[Mapping[str, Any]]) -> str:
 
 
 def gpu_words(compiled: Mapping[str, Any]) -> str:
-    return str(compiled["gpu"].get("name") or compiled["gpu"]["compute_capability"])
+    capability = str(compiled["gpu"]["compute_capability"])
+    name = str(compiled["gpu"].get("name") or capability)
+    return f"compute capability {capability}" if name == capability else name
 
 
 def compiler_words(one: Mapping[str, Any]) -> str:

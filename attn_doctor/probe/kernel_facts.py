@@ -121,10 +121,19 @@ def worst(group: Iterable[Mapping[str, Any]]) -> str:
     if found:
         _, name, error = max(found, key=lambda one: one[0])
         words.append(
-            f"{name} is off by {error['relative']:.2g} of its size, where {error['limit']:.2g} is allowed; "
-            f"largest difference {error['max'] or 0.0:.3g}"
+            f"{name} is off by {_size(error['relative'])}, where {error['limit']:.2g} is allowed; "
+            f"largest difference {_digits(error['max'] or 0.0)}"
         )
     return "; ".join(dict.fromkeys(words)) or "wrong"
+
+
+def _size(relative: float) -> str:
+    return f"{relative:.2g} of its size" if relative < 10 else f"{_digits(relative)} times its size"
+
+
+def _digits(number: float) -> str:
+    """Three of them, and no power of ten where people read none: 1053, not 1.05e+03."""
+    return f"{number:.0f}" if 100 <= number < 1e6 else f"{number:.3g}"
 
 
 def told(group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> str:

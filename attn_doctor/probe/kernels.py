@@ -141,11 +141,12 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
         "not_reached": 0,
     }
     if plan is None:
-        answer["why_not"] = f"the trials {completed.ended()} before torch was imported"
+        answer["why_not"] = f"the trials {completed.ended()} before it was known what would run{_last_words(completed)}"
+        answer["gpu_planned_for"] = asked.gpu and dict(asked.gpu)
         return answer
     if "plans" not in plan:
         answer["why_not"] = plan.get("error") or plan.get("no_gpu")
-        answer["gpu_planned_for"] = plan.get("gpu")
+        answer["gpu_planned_for"] = asked.gpu and dict(asked.gpu)
         answer["backends"] = plan["backends"]
         answer["would_run"] = plan.get("cells", [])
         answer["not_offered"] = _grouped({"": plan.get("not_offered", [])})
@@ -171,6 +172,11 @@ def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[s
         answer["why_not"] = _why_nothing_ran(answer, plans, completed)
     answer["not_offered"] = _grouped({name: one["not_offered"] for name, one in plans.items()})
     return answer
+
+
+def _last_words(completed: Completed) -> str:
+    lines = completed.stderr.strip().splitlines()
+    return f" ({lines[-1].strip()[:200]})" if lines else ""
 
 
 def _why_nothing_ran(answer: Mapping[str, Any], plans: Mapping[str, Any], completed: Completed) -> str:

@@ -190,8 +190,12 @@ def plan(answer: Answer) -> Iterator[Line]:
             words="Name a GPU to be told what would run on it and what its contracts refuse, for example --gpu h100."
         )
         return
-    name = planned.get("name") or planned.get("compute_capability")
-    yield Line(words=f"On {name} (compute capability {planned['compute_capability']}), predicted and not run:")
+    if not answer["backends"]:
+        return  # it ended before there was a plan, which was said
+    capability = planned["compute_capability"]
+    name = str(planned.get("name") or capability)
+    on = f"compute capability {capability}" if name == capability else f"{name} (compute capability {capability})"
+    yield Line(words=f"On {on}, predicted and not run:")
     for one in answer["backends"]:
         would = [cell for cell in answer["would_run"] if cell["backend"] == one["name"]]
         if one["state"] != "runs":
@@ -199,13 +203,14 @@ def plan(answer: Answer) -> Iterator[Line]:
             continue
         forms = ", ".join(form for form in HEADS if any(cell["form"] == form for cell in would))
         dtypes = ", ".join(word for name, word in SHORT.items() if any(cell["dtype"] == name for cell in would))
-        words = f"would run {len(would)} trials: {dtypes}; {forms}" if would else "would run nothing"
+        words = f"would run {len(would)} trials: {dtypes}; {forms}" if would else _nothing(answer, one["name"])
         yield Line(words=f"{one['title']}: {words}", depth=1)
         reasons = [group for group in answer["not_offered"] if group["backend"] == one["name"]]
         for group in reasons[:_MOST_REASONS]:
             yield Line(words=f"– {group['cells']} combinations: {group['reason']}", depth=2)
-        if len(reasons) > _MOST_REASONS:
-            yield Line(words=f"– and {len(reasons) - _MOST_REASONS} more reasons (--json)", depth=2)
+        more = len(reasons) - _MOST_REASONS
+        if more > 0:
+            yield Line(words=f"– and {more} more reason{'s' if more > 1 else ''} (--json)", depth=2)
     if answer.get("compiled") is not None:
         yield from _compiled(answer, answer["compiled"])
 
@@ -217,10 +222,11 @@ def _compiled(answer: Answer, compiled: Mapping[str, Any]) -> Iterator[Line]:
         yield Line(words=f"No kernel was compiled for {gpu}: {compiled['why_not']}.")
         return
     every = compiled["kernels"]
+    looked_at = sum(one["outcome"] != compiled_kernels.NOT_LOOKED for one in every)
     number = sum(one["outcome"] == compiled_kernels.COMPILES for one in every)
-    yield Line(words=f"compiled for {gpu}, not run: {number} of {len(every)} kernels compile")
+    yield Line(words=f"compiled for {gpu}, not run: {_of_kernels(number, looked_at) or 'nothing'}")
     for one in compiled["backends"]:
-        words = f"{one['compile']} of {one['kernels']} kernels compile" if one["kernels"] else "nothing compiled"
+        words = _of_kernels(one["compile"], one["kernels"] - one["not_reached"]) or "nothing compiled"
         if one.get("nothing"):
             words = f"nothing to compile: {one['nothing']}"
         yield Line(words=f"{one['title']}: {words}", depth=1)
@@ -235,6 +241,17 @@ def _compiled(answer: Answer, compiled: Mapping[str, Any]) -> Iterator[Line]:
                 call = f" ({kernel['call']})" if kernel.get("call") else ""
                 mended = f"; compiles with {kernel['mended_by']}" if kernel.get("mended_by") else ""
                 yield Line(words=f"{BROKEN} {kernel['kernel']} {told}{call}{mended}", depth=2)
+
+
+def _nothing(answer: Answer, backend: str) -> str:
+    if answer["left_out"].get(backend):
+        return f"would run nothing in `{answer['mode']}`: it is compiled when it is called, so in `full` or when named"
+    return "would run nothing"
+
+
+def _of_kernels(good: int, looked_at: int) -> str:
+    """Those that were not reached are told in a line of their own: they do not count as refused."""
+    return f"{good} of {looked_at} kernels compile" if looked_at else ""
 
 
 def brief(answer: Answer) -> str:

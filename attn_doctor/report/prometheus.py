@@ -56,6 +56,9 @@ def text(report: Report) -> str:
 
 def _of_kernels(lines: list[str], kernels: Mapping[str, Any]) -> None:
     """What came of --kernels: trials by outcome, with zeros, so that an alert on `wrong` has something to look at."""
+    # Without it a node whose kernels could not be run would look like one where none is wrong.
+    ran = float(bool(kernels["ran"]))
+    _metric(lines, "kernels_ran", "1 where --kernels ran kernels, 0 where it could run none.", [({}, ran)])
     outcomes = [cell["outcome"] for cell in kernels["cells"]]
     known = ("right", "wrong", "refused", "crashed", "hung")
     counts = {word: outcomes.count(word) for word in known}

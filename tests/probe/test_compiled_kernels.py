@@ -65,6 +65,7 @@ def text(compiled: dict[str, Any]) -> str:
         "cells": [],
         "would_run": [],
         "not_offered": [],
+        "left_out": {},
         "compiled": compiled,
     }
     stream = io.StringIO()
@@ -116,6 +117,8 @@ def test_what_was_not_reached_leaves_one_question_open() -> None:
     assert [f.state for f in facts.values() if f.name.attribute == "outcome" and isinstance(f.state, Unknown)] == []
     assert "not reached within 90 s: 3 kernels" in shown
     assert "fla GSA: nothing compiled" in shown
+    assert "not run: 1 of 1 kernels compile" in shown  # what was not reached is not called refused
+    assert "fla GLA: 1 of 1 kernels compile" in shown
 
 
 def test_nothing_to_compile_is_said() -> None:

@@ -17,6 +17,7 @@ from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
+from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
@@ -313,6 +314,36 @@ def test_nothing_of_what_was_asked_for_is_here(tmp_path: Path, backend: str, wor
     assert words in answer["why_not"]
     assert words in " ".join(read(answer).split())
     assert isinstance(of(answer).fact("listed.cell").state, Unknown)
+
+
+@pytest.mark.parametrize("named", [None, {"name": "h100", "compute_capability": "9.0"}])
+def test_trials_that_end_before_there_is_a_plan(tmp_path: Path, named: dict[str, Any] | None) -> None:
+    """How they ended and their last words are told; who named a GPU is not asked to name one."""
+    ended = Completed(
+        arguments=(),
+        status=1,
+        signal=None,
+        timed_out=False,
+        seconds=1.0,
+        stdout="",
+        stderr="Traceback:\nKeyError: 'x'\n",
+    )
+    answer = kernels.collate(tmp_path, kernels.Asked(mode="quick", seed=1, gpu=named), ended, {})
+    shown = read(answer)
+
+    assert "ended with status 1 before it was known what would run (KeyError: 'x')" in " ".join(shown.split())
+    assert ("Name a GPU" in shown) is (named is None)
+    assert "predicted" not in shown
+
+
+def test_sizes_are_written_as_people_read_them(answer: dict[str, Any]) -> None:
+    """An error of two hundred times an output's size has no power of ten."""
+    errors = {"dq": {"relative": 213.4, "limit": 0.028, "max": 1053.2}}
+    answer["cells"][0].update(outcome="wrong", troubles=["error"], errors=errors)
+
+    assert "dq is off by 213 times its size, where 0.028 is allowed; largest difference 1053" in " ".join(
+        read(answer).split()
+    )
 
 
 @pytest.mark.parametrize("asked", ["mine:attend", "mine.py:attend"])

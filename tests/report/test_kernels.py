@@ -93,6 +93,24 @@ class TestMarkdown:
         assert "    - – " in text
         assert "✓" not in text
 
+    def test_why_a_backend_would_run_nothing(self) -> None:
+        """One that `quick` leaves out is not said to be refused; a reason that is left is one reason."""
+        plan = planned()
+        plan["backends"] = [{"name": "flex", "title": "FlexAttention", "version": None, "state": "runs"}]
+        plan["not_offered"] = [{**plan["not_offered"][0], "backend": "flex"}] * 5
+        plan["left_out"] = {"flex": 250}
+
+        assert "FlexAttention: would run nothing in \\`full\\`: it is compiled when it is called" in pasted(plan)
+        assert "and 1 more reason (" in pasted(plan)
+        plan["left_out"] = {"flex": 0}
+        assert "FlexAttention: would run nothing\n" in pasted(plan)
+
+    def test_a_gpu_that_was_given_by_its_capability(self) -> None:
+        """It has no other name, and none is made of it."""
+        plan = {**planned(), "gpu_planned_for": {"name": "9.0", "compute_capability": "9.0"}}
+
+        assert "On compute capability 9.0, predicted and not run:" in pasted(plan)
+
     def test_it_is_masked_as_the_rest_is(self, answer: dict[str, Any]) -> None:
         """A kernel's last words may name a person's files: home and host go, also where nobody else names them."""
         home, host = str(Path("~").expanduser()), "n1"
@@ -172,6 +190,8 @@ def test_metrics(answer: dict[str, Any]) -> None:
     assert 'attn_doctor_kernel_trials{outcome="hung"} 0\n' in text
     assert 'attn_doctor_gpu_matmul_tflops{gpu="0"} ' in text
     assert 'attn_doctor_gpu_xids{gpu="0",xid="31"} 2\n' in text
+    assert "attn_doctor_kernels_ran 1\n" in text
+    assert "attn_doctor_kernels_ran 0\n" in prometheus.text(report(planned()))
     assert "kernel" not in prometheus.text(report(None))
 
 

@@ -14,7 +14,7 @@ import dataclasses
 import importlib.util
 import signal
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .. import forked, imports
 from ..samples import catalogue
@@ -54,21 +54,30 @@ class Work:
 
 
 def todo(
-    cells: Sequence[Cell], wanted: Sequence[str], gpu: Dict[str, Any], flex_calls: Sequence[Cell]
+    cells: Sequence[Cell],
+    wanted: Sequence[str],
+    gpu: Dict[str, Any],
+    flex_calls: Sequence[Cell],
+    left_out: Mapping[str, int],
 ) -> Tuple[Todo, Optional[str]]:
     """What makes each backend's launches, and why there is none, or None.
 
-    cells: those that would run. wanted: names of the backends that were asked for. flex_calls: as plan.py picks them.
+    cells: those that would run. wanted: names of the backends that were asked for. flex_calls, left_out: as
+    plan.py has them.
     """
     able = [one for one in map(backend, wanted) if one.compiled_as]
     if not able:
         return [], "nothing that was asked for is compiled by Triton"
     titles = ", ".join(one.title for one in able)
     if not any(one.module is None or _there(one.module) for one in able):
-        return [], "{}: not found".format(titles)
+        own = all(one.calls == "own" for one in able)
+        return [], "{}: not {}".format(titles, "found" if own else "installed")
     would = {cell.backend for cell in cells}
     if not any(one.name in would for one in able):
-        return [], "none of these would run unless it is named or in `full`: {}".format(titles)
+        waiting = ", ".join(one.title for one in able if left_out.get(one.name))
+        if waiting:
+            return [], "none of these would run unless it is named or in `full`: {}".format(waiting)
+        return [], "nothing that Triton compiles would run, as said above"
     if not _there("triton"):
         return [], "Triton is not installed"
     try:
@@ -102,7 +111,8 @@ def children(work: Work, left: Todo) -> List[forked.Child]:
         finished = {line["compiled"]["backend"] for line in lines if "compiled" in line}
         if not begun or begun[-1] in finished:
             return []
-        error = imports.in_words(imports.outcome(ended))
+        slow = ended.hung or ended.signal == signal.SIGALRM
+        error = "it did not end in time and was killed" if slow else imports.in_words(imports.outcome(ended))
         calls = [line["call"] for line in lines if "call" in line and line["backend"] == begun[-1]]
         if calls:
             error += " (at {})".format(calls[-1])

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 
-from ..torch_facts import last_line
+from ..torch_facts import telling_line
 from ..trace import run as tracer
 from ..trace.boundaries.attention import Conditions
 from ..trace.rules import capability_of
@@ -62,7 +62,7 @@ def record(
             error = _called(cell, session, first=cell is cells[0])
             made += 1
             if error is not None and not any(words in str(error) for words in contracts.OWN_WORDS):
-                raised.setdefault(last_line(error)[:_LONGEST], []).append(cell)
+                raised.setdefault(telling_line(error)[:_LONGEST], []).append(cell)
             seen.calls += [cell.words] * (len(session.kernels.launches) - before)
         seen.launches = list(session.kernels.launches)
         set_aside = _set_aside(session) or _at_import

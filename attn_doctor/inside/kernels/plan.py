@@ -109,6 +109,8 @@ def flex_calls(place: Place, mode: str, dtypes: Optional[Iterable[str]]) -> List
     head_dims = _QUICK_HEAD_DIMS if mode == "quick" else _TELLING_HEAD_DIMS
     asked = tuple(dtypes or DTYPES)
     wanted = [dtype for dtype in ("bfloat16", "float32", "float16") if dtype in asked]
+    if not wanted:
+        return []  # fp8 alone was asked for, which it does not take
     first, *others = [[Cell("flex", dtype, dim, "causal", "train") for dim in head_dims] for dtype in wanted]
     forms = [dataclasses.replace(first[0], form=form) for form in FORMS if mode == "full"]
     # One float32 call early: its kernels take the longest to compile, and are the rarer.

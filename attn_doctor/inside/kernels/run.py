@@ -107,7 +107,8 @@ class _Run:
         place = self._place(plan.capability(gpu["compute_capability"]), gpu.get("name") or "", None)
         made = self._plan(place)
         flex_calls = plan.flex_calls(place, self.request["mode"], self.request.get("dtypes") or None)
-        left, why_not = compilation.todo(made.cells, [one["name"] for one in made.backends], gpu, flex_calls)
+        names = [one["name"] for one in made.backends]
+        left, why_not = compilation.todo(made.cells, names, gpu, flex_calls, made.left_out)
         to_compile = {"backends": [task.backend for task in left], "why_not": why_not}
         self._write("plan", {"no_gpu": reason, "gpu": gpu, **made.as_json(), "to_compile": to_compile})
         work = compilation.Work(

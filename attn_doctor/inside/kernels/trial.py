@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from ..torch_facts import last_line
+from ..torch_facts import last_line, telling_line
 from . import contracts, matrix, problems, shares, speed, truth
 from .cells import Cell
 from .registry import Backend
@@ -34,7 +34,7 @@ def attempt(
         lost = _lost(device)
         own = contracts.own_words(str(error))
         outcome = "crashed" if lost else "not offered" if own else "refused"
-        result = {"outcome": outcome, "reason": own[:_LONGEST] if own else _words(error), "context_lost": lost}
+        result = {"outcome": outcome, "reason": (own or telling_line(error))[:_LONGEST], "context_lost": lost}
     result["seconds"] = round(time.monotonic() - started, 4)
     return result
 
@@ -107,16 +107,6 @@ def refusals(words: Any) -> Any:
         if text and not text.endswith("not used because:"):
             found.append(text)
     return found
-
-
-def _words(error: Exception) -> str:
-    """The message; of a long one, which brings a C++ stack or a compiler's log along, the line that says it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    telling = next((line for line in lines if "Error" in line or "error" in line), lines[0])
-    first = lines[0] if len(lines[0]) > 15 else telling
-    return "{}: {}".format(type(error).__name__, first)[:_LONGEST]
 
 
 def _lost(device: str) -> bool:

@@ -191,5 +191,20 @@ def test_flex_is_looked_at_in_each_dtype_and_head_dimension(mode, dtypes):
 
 
 def test_flex_is_not_looked_at_where_torch_has_none():
-    """Before torch 2.5 there is no call to look at."""
+    """Before torch 2.5, and in fp8, there is no call to look at."""
     assert plan.flex_calls(dataclasses.replace(H200, torch_version="2.4.1"), "full", None) == []
+    assert plan.flex_calls(H200, "full", ["float8_e4m3fn"]) == []
+
+
+def test_why_nothing_is_compiled_for_a_gpu():
+    """Naming is advised for what naming would bring, and for nothing that is not installed or takes no such dtype."""
+    from attn_doctor.inside.kernels import compilation
+
+    def why_not(dtypes):
+        installed = [(backend("fla-gla"), "not installed"), (backend("flex"), None)]
+        made = plan.make(installed, H200, "quick", dtypes, named=False)
+        names = [one["name"] for one in made.backends]
+        return compilation.todo(made.cells, names, {"compute_capability": "9.0"}, [], made.left_out)[1]
+
+    assert why_not(None) == "none of these would run unless it is named or in `full`: FlexAttention"
+    assert why_not(["float8_e4m3fn"]) == "nothing that Triton compiles would run, as said above"

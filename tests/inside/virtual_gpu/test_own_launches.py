@@ -64,6 +64,16 @@ def wants_a_driver(q, k, v, **options):
     raise OSError("libcuda.so.1: cannot open shared object file")
 
 
+def talks(q, k, v, **options):
+    raise ValueError("this layout is not for me\\nsee the manual")
+
+
+def sleeps(q, k, v, **options):
+    import time
+
+    time.sleep(1000)
+
+
 def hides(q, k, v, **options):
     return torch.compile(plain)(q, k, v, **options)
 
@@ -77,13 +87,13 @@ def dies(q, k, v, **options):
 def compiled(patient, triton):
     """compiled(names…): what each function came to, by name."""
 
-    def run(*names, gpu="8.9", source=MINE):
+    def run(*names, gpu="8.9", source=MINE, budget=240):
         patient.stub("mine", source)
         request = {
             "task": "kernels.run",
             "mode": "quick",
             "seed": 1,
-            "budget": 240,
+            "budget": budget,
             "backends": [f"mine:{name}" for name in names],
             "dtypes": ["bfloat16", "float32"],
             "scratch": str(patient.scratch),
@@ -136,6 +146,20 @@ def test_what_cannot_be_seen_is_no_verdict(compiled):
     assert "SIGSEGV" in found["dies"]["error"]
     assert "at bfloat16, head dim" in found["dies"]["error"]
     assert not any(found[name].get("nothing") for name in ("wants_a_driver", "hides", "dies"))
+
+
+@pytest.mark.triton
+def test_a_message_of_several_lines_is_told_by_the_one_that_says_it(compiled):
+    """Its first, and not what follows it."""
+    assert "ValueError: this layout is not for me (" in compiled("talks")["talks"]["error"]
+
+
+@pytest.mark.triton
+def test_a_function_that_hangs_is_told_as_one(compiled):
+    """What ended it was our own alarm, which is nobody's crash."""
+    told = compiled("sleeps", budget=2)["sleeps"]["error"]
+
+    assert told.startswith("it did not end in time and was killed (at bfloat16, head dim")
 
 
 @pytest.mark.triton
