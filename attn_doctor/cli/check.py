@@ -79,7 +79,12 @@ def check(
     ] = None,
     kernels_budget: Annotated[
         float | None,
-        typer.Option(min=1.0, metavar="SECONDS", help="With --kernels: time for each GPU; 20 for quick, 90 for full."),
+        typer.Option(
+            min=1.0,
+            max=86400.0,
+            metavar="SECONDS",
+            help="With --kernels: time for each GPU; 20 for quick, 90 for full.",
+        ),
     ] = None,
     seed: Annotated[
         int | None,

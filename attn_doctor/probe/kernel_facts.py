@@ -90,8 +90,7 @@ def refused_by_head_dim(cell: Mapping[str, Any]) -> bool:
 
 
 def condition(group: Sequence[Mapping[str, Any]]) -> str:
-    """The exact condition, in words."""
-    first = group[0]
+    """The exact condition, in words. Of several forms each is met in the same dtypes, head dims and directions."""
     named = {cell["dtype"] for cell in group}
     dtypes = " or ".join(word for name, word in SHORT.items() if name in named)
     dims = ", ".join(str(dim) for dim in sorted({cell["head_dim"] for cell in group}))
@@ -102,7 +101,8 @@ def condition(group: Sequence[Mapping[str, Any]]) -> str:
     many = "s" if len({cell["head_dim"] for cell in group}) > 1 else ""
     variants = dict.fromkeys(str(cell["variant"]) for cell in group if cell.get("variant"))
     held = f", when its tuning chooses {' or '.join(variants)}" if variants else ""
-    return f"{dtypes} q, k and v, {FORM_WORDS[first['form']]}, head dim{many} {dims}, {way}{held}"
+    forms = " or ".join(dict.fromkeys(FORM_WORDS[cell["form"]] for cell in group))
+    return f"{dtypes} q, k and v, {forms}, head dim{many} {dims}, {way}{held}"
 
 
 def worst(group: Iterable[Mapping[str, Any]]) -> str:

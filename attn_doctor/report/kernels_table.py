@@ -99,7 +99,7 @@ def troubles(answer: Answer) -> list[Trouble]:
     """What is wrong, wrong before refused."""
     named, several = _titles(answer), len(answer["gpus"]) > 1
     found = []
-    for group in kernel_facts.troubles(answer):
+    for group in _told_alike(answer):
         first = group[0]
         on = f"GPU {first['gpu']}: " if several else ""
         found.append(
@@ -110,6 +110,20 @@ def troubles(answer: Answer) -> list[Trouble]:
             )
         )
     return found
+
+
+def _told_alike(answer: Answer) -> list[list[Mapping[str, Any]]]:
+    """Groups that differ in the form alone, and of which the same is told, are one: its condition stays exact."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for group in kernel_facts.troubles(answer):
+        first = group[0]
+        met = [
+            sorted({str(cell.get(axis)) for cell in group}) for axis in ("dtype", "head_dim", "direction", "variant")
+        ]
+        told = kernel_facts.told(group, answer)
+        key = (first["backend"], first["gpu"], kernel_facts.sort_of(first), told, str(met))
+        groups.setdefault(key, []).extend(group)
+    return list(groups.values())
 
 
 def all_right(answer: Answer) -> str:

@@ -22,7 +22,9 @@ def write(call: str, answer: Mapping[str, Any], stream: IO[str]) -> None:
 
     how = "asked of torch on" if answer["how"] == "asked" else "predicted for"
     line(f"scaled_dot_product_attention {call}", style="bold")
-    line(f"{how} {answer['gpu']} (compute capability {answer['compute_capability']}), torch {answer['torch']}")
+    capability = f"compute capability {answer['compute_capability']}"
+    gpu = capability if answer["gpu"] == answer["compute_capability"] else f"{answer['gpu']} ({capability})"
+    line(f"{how} {gpu}, torch {answer['torch']}")
     if answer.get("could_not_ask"):
         line(f"torch could not be asked here: {answer['could_not_ask']}")
     if answer["raises"]:

@@ -24,7 +24,7 @@ from attn_doctor.model.findings import Severity
 from attn_doctor.model.vocabulary import term_of, value_fault
 from attn_doctor.probe import kernel_facts, kernels
 from attn_doctor.probe.known_kernels import Mode
-from attn_doctor.report import kernels_text
+from attn_doctor.report import kernels_table, kernels_text
 from attn_doctor.report.console import ReportConsole
 from attn_doctor.wire import report_v1
 from tests.nodes.test_nodes import recorded
@@ -278,6 +278,21 @@ def test_nothing_is_called_right_that_did_not_run(
     assert told in " ".join(read(answer).split())
 
 
+def test_what_differs_in_the_form_alone_is_told_once(answer: dict[str, Any]) -> None:
+    """One line for the forms that a kernel refuses with the same words, and another where the condition is another."""
+    refused = [
+        cell(backend="sdpa-flash", outcome="refused", reason="RuntimeError: 64 and 128 alone", **more)
+        for more in ({"form": "dense"}, {"form": "causal"}, {"form": "varlen", "direction": "forward"})
+    ]
+    answer["cells"] = refused
+    lines = [one.words for one in kernels_table.troubles(answer)]
+
+    assert lines == [
+        "bf16 q, k and v, without a mask or causal, head dim 128, in training: RuntimeError: 64 and 128 alone",
+        "bf16 q, k and v, packed sequences, head dim 128, without gradients: RuntimeError: 64 and 128 alone",
+    ]
+
+
 def test_marks(answer: dict[str, Any]) -> None:
     """One square is as bad as the worst of its trials."""
     answer["cells"] = [cell(), cell(form="causal"), broken("refused", form="causal", head_dim=64)]
@@ -365,7 +380,9 @@ def test_an_own_function_is_found_in_the_current_folder(tmp_path: Path, monkeypa
     assert {cell["outcome"] for cell in answer["cells"]} <= {"right", "not run"}
 
 
-@pytest.mark.parametrize("asked", ["mine:", ":attend", "no-module:f", "missing.py:attend", "a:b:c"])
+@pytest.mark.parametrize(
+    "asked", ["mine:", ":attend", "no-module:f", "missing.py:attend", "~nobody-here/a.py:f", "a:b:c"]
+)
 def test_what_names_no_function_is_wrong_usage(tmp_path: Path, monkeypatch, asked: str) -> None:
     """Before anything is started."""
     monkeypatch.chdir(tmp_path)

@@ -59,6 +59,7 @@ def test_the_text_claims_nothing() -> None:
         (("--kernels", "quick", "--backend", "sdpa-flsh"), "Did you mean"),
         (("--kernels", "quick", "--dtype", "bf17"), "Give bf16"),
         (("--kernels", "quick", "--quick"), "Leave out one"),
+        (("--kernels", "quick", "--kernels-budget", "inf"), "'--kernels-budget'"),  # JSON has no such number
         (("--backend", "flex"), "Add --kernels"),
         (("--seed", "0"), "Add --kernels"),
         (("--explain-sdpa", "q=1x2x3:bf16"), "four numbers"),
@@ -103,6 +104,21 @@ def test_explain_sdpa_into_a_file(tmp_path: Path, form: tuple[str, ...]) -> None
 
     assert (printed.returncode, written.returncode, written.stdout) == (0, 0, "")
     assert (tmp_path / "told").read_text() == printed.stdout
+
+
+def test_a_gpu_that_is_named_by_its_capability() -> None:
+    """It is not given a second name."""
+    done = run("--explain-sdpa", "q=1x2x64x64:bf16", "--gpu", "9.0")
+
+    assert "predicted for compute capability 9.0, torch" in done.stdout
+
+
+def test_fp8_alone() -> None:
+    """Few kernels take it: those that would not run are told, and the examination does not end for want of one."""
+    done = run("--kernels", "quick", "--gpu", "h100", "--dtype", "fp8", "--no-samples", "--only", "kernels")
+
+    assert "SDPA flash: would run nothing" in done.stdout
+    assert "scaled_dot_product_attention takes no float8" in done.stdout
 
 
 def test_explain_sdpa_without_a_gpu_and_without_a_name() -> None:
