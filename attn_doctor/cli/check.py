@@ -27,6 +27,7 @@ from attn_doctor.diagnose.accept import accept, raise_gated, without_effect
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
+from attn_doctor.machine import faults
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import TargetQuestion
 from attn_doctor.model.facts import FactSet, Origin
@@ -251,10 +252,11 @@ def check(
             limited_to=names(only, "--only"),
             left_out=names(skip, "--skip"),
             diagnosis=diagnosis,
-            exit_status=int(exit_status.of(diagnosis, fail_on=fail_on, strict=strict)),
+            exit_status=int(exit_status.of(diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))),
             facts=facts,
             identity=identity,
             kernels=kernels_answer,
+            own_faults=faults.met(),
         )
 
     if wait is not None and expect is None:

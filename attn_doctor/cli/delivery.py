@@ -18,7 +18,7 @@ from attn_doctor import __version__
 from attn_doctor.cli import guard
 from attn_doctor.cli.shared import Format, write_report
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.machine import files
+from attn_doctor.machine import faults, files
 from attn_doctor.model import fingerprint
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Severity
@@ -101,7 +101,9 @@ class Delivery:
             from attn_doctor.report import prometheus
 
             with _kept(failed):
-                files.replace_file(self.prometheus, prometheus.text(report), mode=0o644)
+                metrics = faults.survive("metrics", lambda: prometheus.text(report), lambda _reason: None)
+                if metrics is not None:  # else what was there grows old, which its own timestamp tells
+                    files.replace_file(self.prometheus, metrics, mode=0o644)
         if failed:
             first = failed[0]
             about = "\n".join(one.about for one in failed)

@@ -24,6 +24,7 @@ from attn_doctor.diagnose.log.explain import explain as explain_logs
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.errors import BadInput
+from attn_doctor.machine import faults
 from attn_doctor.machine.files import check_output, read_input
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
@@ -119,7 +120,7 @@ def explained(
     told = explain_logs(scanned, base)
     refuted = {one.log: one for one in reversed(told.refuted)}
     read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
-    status = exit_status.of(told.diagnosis, fail_on=fail_on, strict=strict)
+    status = exit_status.of(told.diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))
     if status == exit_status.Status.HEALTHY and any(log.broken for log in found):
         status = exit_status.Status.COULD_NOT_EXAMINE
     return Report(
@@ -133,6 +134,7 @@ def explained(
         exit_status=int(status),
         facts=told.facts,
         logs=tuple(read),
+        own_faults=faults.met(),
         looked_for=tuple(recipe.id for recipe in recipes if recipe.logs),
     )
 

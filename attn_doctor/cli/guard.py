@@ -6,18 +6,17 @@ import contextlib
 import errno
 import functools
 import os
-import platform
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, ParamSpec
 
-from attn_doctor import __version__
 from attn_doctor.cli import started
 from attn_doctor.errors import AttnDoctorError, BadInput
+from attn_doctor.machine import faults
+from attn_doctor.model.report import OwnFault
 from attn_doctor.report.exit_status import ExitStyle, Status, styled
 
 P = ParamSpec("P")
@@ -34,8 +33,14 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         style = options.get("exit_style")
         started.in_command = True
         try:
-            status = command(*arguments, **options)
-            sys.stdout.flush()
+            with faults.collected() as own:
+                try:
+                    status = command(*arguments, **options)
+                    sys.stdout.flush()
+                finally:
+                    tell_faults(own)
+            if own and options.get("strict") and not options.get("exit_zero") and status == Status.HEALTHY:
+                status = _styled(Status.COULD_NOT_EXAMINE, style)  # a part of the report that failed while written
         except AttnDoctorError as error:
             tell(error)
             status = _styled(error.exit_status, style)
@@ -76,23 +81,16 @@ def close_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-#: A file system that refuses or is ill (a stale NFS handle, a mount that is gone) is nobody's bug.
-_REFUSED = {
-    errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ESTALE, errno.EIO, errno.ENOTCONN,
-    errno.EHOSTDOWN, errno.ETIMEDOUT,
-}  # fmt: skip
-
-
 def refused(error: OSError) -> int:
     """Tells what the machine refused, where that is no bug of ours: a full or read-only file system, one that lets
     nobody look, a current folder that is gone. Any other OSError that escapes is ours."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+    if error.errno in faults.FULL:
         said = AttnDoctorError(
             f"nothing more can be written: {error.strerror}",
             about=str(error.filename or "standard output, or the private temporary folder"),
             hint="Make room there, or set TMPDIR to a folder that has some.",
         )
-    elif error.errno in _REFUSED and isinstance(error.filename, str | bytes | os.PathLike):
+    elif error.errno in faults.REFUSED and isinstance(error.filename, str | bytes | os.PathLike):
         about = os.fsdecode(error.filename)
         said = (BadInput if _named(about) else AttnDoctorError)(
             f"it cannot be looked at: {error.strerror}",
@@ -108,7 +106,7 @@ def refused(error: OSError) -> int:
     else:
         return our_bug()
     tell(said)
-    if error.errno not in _REFUSED:
+    if error.errno not in faults.REFUSED:
         with contextlib.suppress(OSError, ValueError):
             close_stdout()
     return said.exit_status
@@ -144,23 +142,30 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
+def tell_faults(own: list[OwnFault]) -> None:
+    """What of ours failed on the way, and that the rest went on: on stderr, a log for each sort of fault."""
+    by_log: dict[tuple[str, str], list[str]] = {}
+    for fault in own:
+        by_log.setdefault((fault.log, fault.error), []).append(fault.part)
+    for (log, error), parts in by_log.items():
+        named = ", ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "")
+        words = AttnDoctorError(
+            f"its own {named} failed: a bug of attn-doctor, not of your environment; the rest went on without",
+            about=error,
+            hint=f"Please report it with the log: {log}",
+        )
+        tell(words)
+
+
 def our_bug() -> int:
     """Writes the log of the exception under way and says where it is."""
-    text = (
-        f"attn-doctor {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
-        f"arguments: {sys.argv[1:]}\n\n{traceback.format_exc()}"
-    )
-    where = "below"
-    with contextlib.suppress(OSError):
-        handle, where = tempfile.mkstemp(prefix="attn-doctor-bug-", suffix=".log")
-        with os.fdopen(handle, "w", errors="backslashreplace") as file:
-            file.write(text)
+    where = faults.write_log()
     print(  # noqa: T201
         "attn-doctor: this is a bug of attn-doctor, not of your environment\n"
         f"  {traceback.format_exc(limit=0).strip()}\n"
-        f"  Please report it with the log: {where}",
+        f"  Please report it with the log: {where or 'below'}",
         file=sys.stderr,
     )
-    if where == "below":
-        print(text, file=sys.stderr)  # noqa: T201
+    if where is None:
+        print(faults.log_text(), file=sys.stderr)  # noqa: T201
     return Status.OUR_BUG

@@ -17,6 +17,8 @@ from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.probe import compiled_kernels, kernel_facts, kernel_shares, kernels, xids
 from attn_doctor.probe.known_kernels import BACKENDS, DTYPES, Mode
+from attn_doctor.probe.probes import Probe
+from attn_doctor.probe.probes import run as run_probe
 
 
 def asked(
@@ -74,12 +76,14 @@ def run(
         wanted = replace(wanted, gpu=asdict(gpu))
     answer = kernels.run(target, wanted, timeout=timeout, folder=folder, environment=dict(os.environ), say=say)
     answer["xid_meanings"] = xids.meanings(answer, measured.xids())
-    found = (
-        *kernel_facts.facts(answer),
-        *kernel_shares.facts(answer, measured.shares(facts.text("torch.version"))),
-        *xids.facts(answer),
-        *compiled_kernels.facts(answer.get("compiled")),
+    shares = measured.shares(facts.text("torch.version"))
+    probes = (
+        Probe("kernels", lambda: kernel_facts.facts(answer), ("kernels",)),
+        Probe("shares", lambda: kernel_shares.facts(answer, shares), ("kernel_shares",)),
+        Probe("xids", lambda: xids.facts(answer), ("xids",)),
+        Probe("compiled", lambda: compiled_kernels.facts(answer.get("compiled")), ("compiled_kernels",)),
     )
+    found = [fact for probe in probes for fact in run_probe(probe)]
     return answer, facts.with_facts(found)
 
 

@@ -18,10 +18,12 @@ from attn_doctor.diagnose import fingerprint
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.errors import BadInput
+from attn_doctor.machine import faults
 from attn_doctor.machine.files import expanded, replace_file
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
-from attn_doctor.model.identity import Identity
+from attn_doctor.model.fingerprint import of as fingerprint_of
+from attn_doctor.model.identity import Cohort, Identity
 from attn_doctor.model.report import Examined, Report
 from attn_doctor.probe.identity import boot_id, environment_name, node_name
 from attn_doctor.probe.known_packages import BY_NAME
@@ -69,13 +71,20 @@ def identify(target: Target, facts: FactSet, environment: Mapping[str, str], *, 
         hosts=(node.name, node.hostname, node.name.partition(".")[0], node.hostname.partition(".")[0]),
         users=(environment.get("USER", ""), environment.get("LOGNAME", ""), Path(home).name),
     )  # fmt: skip
+
+    def cohort(facts: FactSet) -> Cohort:
+        partition = environment.get("SLURM_JOB_PARTITION") or None
+        return fingerprint.cohort_of(facts, partition=partition, environment=named.id)
+
     return Identity(
         node=node,
         environment=named,
-        cohort=fingerprint.cohort_of(
-            facts, partition=environment.get("SLURM_JOB_PARTITION") or None, environment=named.id
+        cohort=faults.survive("naming of the cohort", lambda: cohort(facts), lambda _reason: cohort(FactSet())),
+        fingerprint=faults.survive(
+            "taking of the fingerprint",
+            lambda: fingerprint.of(facts, packages=BY_NAME, places=places),
+            lambda _reason: fingerprint_of({}),
         ),
-        fingerprint=fingerprint.of(facts, packages=BY_NAME, places=places),
         volatile={
             "gpu_uuids": [facts.text(f"gpu.{index}.uuid") for index in facts.subjects("gpu")],
             "boot_id": boot_id(),

@@ -20,6 +20,7 @@ from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
+from attn_doctor.machine import faults
 from attn_doctor.machine.files import check_output
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
@@ -130,7 +131,7 @@ def trace(
     diagnosis = judge(facts, met)
     told = (found for found in diagnosis.findings if any(fact.name.kind in _TRACED for fact in found.evidence))
     diagnosis = replace(diagnosis, findings=tuple(told))
-    status = exit_status.of(diagnosis, fail_on=fail_on, strict=False)
+    status = exit_status.of(diagnosis, fail_on=fail_on, strict=False, own_faults=bool(faults.met()))
     ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
     if (ended_early or not traced.trace.seen) and status == exit_status.Status.HEALTHY:
         status = exit_status.Status.COULD_NOT_EXAMINE
@@ -146,6 +147,7 @@ def trace(
         facts=facts,
         trace=traced.trace,
         trace_answer=traced.answer,
+        own_faults=faults.met(),
     )
     write_report(report, Format.JSON if json_ else format_, output=output, verbose=verbose, masked=True)
     return status

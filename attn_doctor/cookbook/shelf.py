@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from attn_doctor.cookbook.build import build
 from attn_doctor.cookbook.compiled import COMPILED
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.errors import BadInput, BrokenRecipe
+from attn_doctor.machine import faults
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -40,15 +42,20 @@ def bundled() -> tuple[Recipe, ...]:
     compiled = folder / COMPILED
     if not compiled.is_file():
         return _read_folder(folder, named=False)
-    return tuple(
-        build(
-            one["table"],
-            library=one["library"],
-            origin=_bundled_origin(one["library"], one["table"]["id"]),
-            file=folder / one["library"] / one["table"]["id"] / "recipe.toml",
-            sha256=one["sha256"],
-        )
+    built = (
+        faults.survive("reading of a bundled recipe", partial(_built, one, folder), lambda _reason: None)
         for one in json.loads(compiled.read_bytes())
+    )
+    return tuple(recipe for recipe in built if recipe is not None)
+
+
+def _built(one: dict[str, Any], folder: Path) -> Recipe:
+    return build(
+        one["table"],
+        library=one["library"],
+        origin=_bundled_origin(one["library"], one["table"]["id"]),
+        file=folder / one["library"] / one["table"]["id"] / "recipe.toml",
+        sha256=one["sha256"],
     )
 
 
@@ -87,19 +94,17 @@ def shelf(folders: Iterable[Path] = ()) -> tuple[Recipe, ...]:
 
 
 def _read_folder(folder: Path, *, named: bool) -> tuple[Recipe, ...]:
-    return tuple(
-        _read(
-            file,
-            origin=str(file) if named else _bundled_origin(file.parent.parent.name, file.parent.name),
-            check=named,
-        )
+    read = (
+        faults.survive(f"reading of recipe {file}", partial(_read, file, named=named), lambda _reason: None)
         for file in sorted(folder.glob("*/*/recipe.toml"))
     )
+    return tuple(recipe for recipe in read if recipe is not None)
 
 
-def _read(file: Path, *, origin: str, check: bool) -> Recipe:
+def _read(file: Path, *, named: bool) -> Recipe:
+    origin = str(file) if named else _bundled_origin(file.parent.parent.name, file.parent.name)
     table, digest = _table(file)
-    if check:
+    if named:
         _check(table, file, origin)
     try:
         return build(table, library=file.parent.parent.name, origin=origin, file=file, sha256=digest)

@@ -6,13 +6,16 @@ Recomputed after --assume and --gpu, so that an assumed GPU is judged like a rea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.diagnose.conditions import capability
+from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
 
 #: Oldest Linux driver for each CUDA major (minor-version compatibility).
@@ -21,14 +24,40 @@ OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
 
 def derive(facts: FactSet) -> FactSet:
-    """The facts with every derived one computed anew."""
-    return facts.with_facts(
-        [
-            *_of_gpus(facts),
-            *_of_driver(facts),
-            *_of_packages(facts),
-            *_of_extensions(facts),
-        ]
+    """The facts with every derived one computed anew; where that fails, the subject's derived facts are unknown."""
+    gpus = faults.survive("computing of facts of the GPUs", lambda: _capabilities(facts), _NotComputed)
+    found = [*_survived("node", "", lambda: _of_node(facts)), *_survived("driver", "", lambda: _of_driver(facts))]
+    for index in facts.subjects("gpu"):
+        found += _survived("gpu", index, partial(_of_gpu, facts, index))
+    for package in facts.subjects("package"):
+        found += _survived("package", package, partial(_of_package, facts, package))
+    for module in facts.subjects("extension"):
+        found += _survived("extension", module, partial(_of_extension, facts, module, gpus))
+    return facts.with_facts(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _NotComputed:
+    """In the place of what could not be computed."""
+
+    reason: str
+
+
+def _survived(kind: str, subject: str, rule: Callable[[], Iterator[Fact]]) -> Iterable[Fact]:
+    about = f"{kind} {subject}".strip()
+    return faults.survive(
+        f"computing of facts of {about}", lambda: tuple(rule()), lambda reason: _not_computed(kind, subject, reason)
+    )
+
+
+def _not_computed(kind: str, subject: str, reason: str) -> tuple[Fact, ...]:
+    from attn_doctor.model.vocabulary import TERMS  # a table that is only needed here
+
+    names = (FactName.parse(term.name.replace(".*", "")) for term in TERMS if term.probe == "diagnose/derived.py")
+    return tuple(
+        Fact(name=name.of(subject), state=Unknown(reason), how="computed from other facts", origin=Origin.DERIVED)
+        for name in names
+        if name.kind == kind
     )
 
 
@@ -72,30 +101,30 @@ def _from(facts: FactSet, *names: str) -> tuple[Value, ...] | Absent | Unknown:
     return tuple(state.value for state in states if isinstance(state, Known))
 
 
-def _of_gpus(facts: FactSet) -> Iterator[Fact]:
+def _of_node(facts: FactSet) -> Iterator[Fact]:
     every = [facts.fact(f"gpu.{index}.compute_capability").state for index in facts.subjects("gpu")]
     lacking = any(isinstance(one, Known) and capability(str(one.value)) < (8, 0) for one in every)
     state: State = Known(not lacking)
     if not lacking and (not every or not all(isinstance(one, Known) for one in every)):
         state = Unknown("no GPU is known here; --gpu names one", asked=False)
     yield _derived("node.bf16_native", state, "gpu.*.compute_capability")
-    for index in facts.subjects("gpu"):
-        name = f"gpu.{index}.compute_capability"
-        got = _from(facts, name)
-        yield _derived(
-            f"gpu.{index}.bf16_native",
-            Known(capability(str(got[0])) >= (8, 0)) if isinstance(got, tuple) else got,
-            name,
-        )
-        got = _from(facts, name, "torch.arch_list")
-        yield _derived(
-            f"gpu.{index}.torch_has_code",
-            Known(any(runs(code, capability(str(got[0]))) for code in _texts(got[1])))
-            if isinstance(got, tuple)
-            else got,
-            name,
-            "torch.arch_list",
-        )
+
+
+def _of_gpu(facts: FactSet, index: str) -> Iterator[Fact]:
+    name = f"gpu.{index}.compute_capability"
+    got = _from(facts, name)
+    yield _derived(
+        f"gpu.{index}.bf16_native",
+        Known(capability(str(got[0])) >= (8, 0)) if isinstance(got, tuple) else got,
+        name,
+    )
+    got = _from(facts, name, "torch.arch_list")
+    yield _derived(
+        f"gpu.{index}.torch_has_code",
+        Known(any(runs(code, capability(str(got[0]))) for code in _texts(got[1]))) if isinstance(got, tuple) else got,
+        name,
+        "torch.arch_list",
+    )
 
 
 def _of_driver(facts: FactSet) -> Iterator[Fact]:
@@ -111,18 +140,17 @@ def _of_driver(facts: FactSet) -> Iterator[Fact]:
     yield _derived("driver.too_old", state, "torch.cuda", "driver.version")
 
 
-def _of_packages(facts: FactSet) -> Iterator[Fact]:
-    for package in facts.subjects("package"):
-        version = f"package.{package}.version"
-        if package in ("triton", "pytorch-triton", "pytorch-triton-rocm"):
-            got = _from(facts, version, "torch.triton_requirement")
-            state = _accepts(got[1], got[0]) if isinstance(got, tuple) else got
-            yield _derived(f"package.{package}.fits_torch", state, version, "torch.triton_requirement")
-        elif FactName("package", package, "requires_torch") in facts and package != "torch":
-            asked = f"package.{package}.requires_torch"
-            got = _from(facts, asked, "torch.version")
-            state = _accepts(got[0], got[1]) if isinstance(got, tuple) else got
-            yield _derived(f"package.{package}.fits_torch", state, asked, "torch.version")
+def _of_package(facts: FactSet, package: str) -> Iterator[Fact]:
+    version = f"package.{package}.version"
+    if package in ("triton", "pytorch-triton", "pytorch-triton-rocm"):
+        got = _from(facts, version, "torch.triton_requirement")
+        state = _accepts(got[1], got[0]) if isinstance(got, tuple) else got
+        yield _derived(f"package.{package}.fits_torch", state, version, "torch.triton_requirement")
+    elif FactName("package", package, "requires_torch") in facts and package != "torch":
+        asked = f"package.{package}.requires_torch"
+        got = _from(facts, asked, "torch.version")
+        state = _accepts(got[0], got[1]) if isinstance(got, tuple) else got
+        yield _derived(f"package.{package}.fits_torch", state, asked, "torch.version")
 
 
 def _accepts(requirement: Value, version: Value) -> State:
@@ -132,24 +160,24 @@ def _accepts(requirement: Value, version: Value) -> State:
         return Unknown(f"cannot be compared: {error}")
 
 
-def _of_extensions(facts: FactSet) -> Iterator[Fact]:
-    gpus = {
-        index: str(facts.value(f"gpu.{index}.compute_capability"))
-        for index in facts.subjects("gpu")
-        if facts.value(f"gpu.{index}.compute_capability") is not None
-    }
-    for module in facts.subjects("extension"):
-        own = f"extension.{module}."
-        for name, mine, other, differs in (
-            ("abi_differs", "cxx11_abi", "torch.cxx11_abi", lambda a, b: a != b),
-            ("cudart_differs", "cudart_major", "torch.cuda", lambda a, b: a != _major(b)),
-            ("glibc_too_old", "glibc_needed", "libc.version", _newer),
-            ("libstdcxx_too_old", "glibcxx_needed", "libstdcxx.version", _newer),
-        ):
-            got = _from(facts, own + mine, other)
-            yield _derived(own + name, Known(bool(differs(*got))) if isinstance(got, tuple) else got, own + mine, other)
-        yield from _gpu_code(facts, own, gpus)
-        yield from _settled_by_import(facts, module, own)
+def _capabilities(facts: FactSet) -> tuple[tuple[int, int], ...]:
+    """Those of the GPUs, each once, in the order of the GPUs."""
+    values = (facts.value(f"gpu.{index}.compute_capability") for index in facts.subjects("gpu"))
+    return tuple(dict.fromkeys(capability(str(value)) for value in values if value is not None))
+
+
+def _of_extension(facts: FactSet, module: str, gpus: tuple[tuple[int, int], ...] | _NotComputed) -> Iterator[Fact]:
+    own = f"extension.{module}."
+    for name, mine, other, differs in (
+        ("abi_differs", "cxx11_abi", "torch.cxx11_abi", lambda a, b: a != b),
+        ("cudart_differs", "cudart_major", "torch.cuda", lambda a, b: a != _major(b)),
+        ("glibc_too_old", "glibc_needed", "libc.version", _newer),
+        ("libstdcxx_too_old", "glibcxx_needed", "libstdcxx.version", _newer),
+    ):
+        got = _from(facts, own + mine, other)
+        yield _derived(own + name, Known(bool(differs(*got))) if isinstance(got, tuple) else got, own + mine, other)
+    yield from _gpu_code(facts, own, gpus)
+    yield from _settled_by_import(facts, module, own)
 
 
 def _settled_by_import(facts: FactSet, module: str, own: str) -> Iterator[Fact]:
@@ -169,13 +197,13 @@ def _settled_by_import(facts: FactSet, module: str, own: str) -> Iterator[Fact]:
             yield _derived(own + attribute, Absent(f"{imported} was imported"), f"import.{imported}.outcome")
 
 
-def _gpu_code(facts: FactSet, own: str, gpus: dict[str, str]) -> Iterator[Fact]:
+def _gpu_code(facts: FactSet, own: str, gpus: tuple[tuple[int, int], ...] | _NotComputed) -> Iterator[Fact]:
+    if isinstance(gpus, _NotComputed):
+        raise faults.NotLooked(gpus.reason)
     got = _from(facts, own + "gpu_code")
     if isinstance(got, tuple):
         codes = _texts(got[0])
-        without = tuple(
-            dict.fromkeys(cc for cc in gpus.values() if not any(runs(code, capability(cc)) for code in codes))
-        )
+        without = tuple(f"{gpu[0]}.{gpu[1]}" for gpu in gpus if not any(runs(code, gpu) for code in codes))
         states: tuple[State, State] = (Known(without), Known(bool(without)))
     else:
         states = (got, got)

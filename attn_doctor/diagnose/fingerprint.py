@@ -79,7 +79,8 @@ def of(facts: FactSet, *, packages: Iterable[str], places: Places) -> Fingerprin
         states[f"libraries.{library}"] = facts.fact(f"library.{library}.identity").state
         states[f"library_path.{library}"] = facts.fact(f"library.{library}.path").state
     for name in _NAMED_WHEN_ABSENT:
-        states.setdefault(name, Absent("not there"))
+        listing = facts.fact("listed.library" if ".so" in name else "listed.extension").state
+        states.setdefault(name, listing if isinstance(listing, Unknown) else Absent("not there"))
     for variable in facts.subjects("env"):
         state = facts.fact(f"env.{variable}").state
         if not isinstance(state, Absent):  # unset ones are as many as there are names

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from packaging.utils import canonicalize_name
 
 from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.words import filled, locations, remedy
+from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
 
@@ -30,15 +32,14 @@ class _Found:
 
 def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
     """The diagnosis. `facts` hold the derived ones already (`derive`)."""
-    judgements = [judgement for recipe in recipes for judgement in _judge(recipe, facts)]
-    found = [
-        _Found(
-            finding=finding_of(one.recipe, facts, one.subject),
-            explains=tuple(filled(entry, facts, one.subject) for entry in one.recipe.explains),
+    judgements: list[_Judgement] = []
+    found: list[_Found] = []
+    for recipe in recipes:
+        these, of_these = faults.survive(
+            f'judging of recipe "{recipe.id}"', partial(_judged, recipe, facts), partial(_not_judged, recipe)
         )
-        for one in judgements
-        if one.verdict is Verdict.HOLDS
-    ]
+        judgements += these
+        found += of_these
     opened = [one for one in judgements if one.verdict is Verdict.OPEN]
     chosen = {one.recipe.id for one in opened if all(_chosen(fact) for fact in one.undecided)}
     settled = (
@@ -49,7 +50,7 @@ def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
         open_questions=tuple(
             OpenQuestion(
                 recipe=one.recipe.id,
-                title=filled(one.recipe.title, facts, one.subject),
+                title=_titled(one, facts),
                 undecided=one.undecided,
                 subject=_called(one.recipe, one.subject),
             )
@@ -59,6 +60,32 @@ def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
         cleared=tuple(sorted(settled)),
         not_asked=tuple(sorted(chosen)),
     )
+
+
+def _titled(one: _Judgement, facts: FactSet) -> str:
+    return faults.survive(
+        f'judging of recipe "{one.recipe.id}"',
+        lambda: filled(one.recipe.title, facts, one.subject),
+        lambda _reason: one.recipe.id,
+    )
+
+
+def _judged(recipe: Recipe, facts: FactSet) -> tuple[list[_Judgement], list[_Found]]:
+    judgements = _judge(recipe, facts)
+    return judgements, [
+        _Found(
+            finding=finding_of(recipe, facts, one.subject),
+            explains=tuple(filled(entry, facts, one.subject) for entry in recipe.explains),
+        )
+        for one in judgements
+        if one.verdict is Verdict.HOLDS
+    ]
+
+
+def _not_judged(recipe: Recipe, reason: str) -> tuple[list[_Judgement], list[_Found]]:
+    """An open question: whether the recipe holds could not be told."""
+    undecided = Fact(name=FactName("recipe", "", recipe.id), state=Unknown(reason), how="judged the recipe")
+    return [_Judgement(recipe=recipe, subject=None, verdict=Verdict.OPEN, undecided=(undecided,))], []
 
 
 def _judge(recipe: Recipe, facts: FactSet) -> list[_Judgement]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from attn_doctor.fleet.nodeset import NAME
+from attn_doctor.machine import faults
 from attn_doctor.model.fleet import MachineMarks, NodeFinding, NodeReport, Outcome, Unreadable
 from attn_doctor.wire.report_v1 import SCHEMA
 
@@ -25,10 +26,17 @@ class _NoReport(Exception):
 
 def report_of(data: bytes, *, source: str, node: str | None = None, task: int | None = None) -> NodeReport | Unreadable:
     """Reads one report; `node` and `task` say who sent it, as far as the pipe or the file's name told."""
-    try:
-        return _read(_parsed(data), task)
-    except _NoReport as why:
-        return Unreadable(source=source, reason=str(why), node=_name_in(data) or node, task=task)
+
+    def unreadable(reason: str) -> Unreadable:
+        return Unreadable(source=source, reason=reason, node=_name_in(data) or node, task=task)
+
+    def read() -> NodeReport | Unreadable:
+        try:
+            return _read(_parsed(data), task)
+        except _NoReport as why:
+            return unreadable(str(why))
+
+    return faults.survive(f"reading of {source}", read, unreadable)
 
 
 def _not_a_number(word: str) -> NoReturn:
@@ -57,6 +65,11 @@ def _parsed(data: bytes) -> Any:
         raise _NoReport(f"no JSON that can be read: {str(error)[:120]}") from None
 
 
+def _whole(written: Mapping[str, Any]) -> bool:
+    """Whether everything was looked at: where a part of attn-doctor failed, a fact that is missing is not absent."""
+    return written.get("failure") is None and not written.get("own_faults")
+
+
 def _read(written: Any, task: int | None) -> NodeReport:
     if not isinstance(written, dict):
         raise _NoReport(f"a JSON {type(written).__name__}, not a report")
@@ -75,7 +88,7 @@ def _read(written: Any, task: int | None) -> NodeReport:
     fingerprint = written.get("fingerprint")
     facts = None
     supposed = _supposed(written)
-    if fingerprint is not None and written.get("failure") is None and not supposed:
+    if fingerprint is not None and _whole(written) and not supposed:
         facts = _flat(_dict(_as_dict(fingerprint, "fingerprint"), "facts"), "fingerprint")
     return NodeReport(
         node=name,

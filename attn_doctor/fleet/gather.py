@@ -12,10 +12,12 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeAlias
 from zlib import crc32
 
+from attn_doctor.machine import faults
 from attn_doctor.model.fleet import MachineMarks, NodeReport, Outcome, Unreadable
 
 #: Shown where a fact's name is not among a node's facts, or null.
@@ -89,6 +91,13 @@ class Gathered:
             self.unreadable.append(arrival)
             return
         self.reports += 1
+        part = f"taking in of {arrival.node}'s report"
+        faults.survive(part, partial(self._take, arrival), partial(self._lose, arrival))
+
+    def _lose(self, arrival: NodeReport, reason: str) -> None:
+        self.unreadable.append(Unreadable(source="its report", reason=reason, node=arrival.node, task=arrival.task))
+
+    def _take(self, arrival: NodeReport) -> None:
         record = Record(
             node=arrival.node,
             created=self._share(arrival.created),

@@ -52,6 +52,17 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFault:
+    """A part of attn-doctor that failed: a bug of ours, which cost no more than what that part would have told."""
+
+    part: str
+    """In words: `probe "node"`."""
+    error: str
+    log: str
+    """Where its log lies, on the machine that was examined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One examination."""
 
@@ -82,6 +93,8 @@ class Report:
     """Of `check` only: names given with --only. With any, or any left out, nothing is said of the rest."""
     left_out: tuple[str, ...] = ()
     """Of `check` only: names given with --skip."""
+    own_faults: tuple[OwnFault, ...] = ()
+    """Parts of attn-doctor that failed; what they would have told is unknown."""
     failure: Failure | None = None
     """Why nothing could be examined; such a report holds nothing else."""
 

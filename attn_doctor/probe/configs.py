@@ -6,9 +6,11 @@ contradicts what in config_conflicts.py.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
+from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe.config_conflicts import Conflict, Named, conflicts
 from attn_doctor.probe.config_files import HINT, Setting, read, text, yes
@@ -26,19 +28,40 @@ def probe(files: tuple[Path, ...]) -> tuple[Fact, ...]:
     notes.known("listed.config", len(files), "--config")
     named = []
     for file in files:
-        settings = read(file)
-        found = kind_of(settings)
-        if found is None:
-            raise BadInput("the file is no configuration that attn-doctor knows", about=f"--config {file}", hint=HINT)
-        kind, because = found
-        if kind == "llamafactory":
-            settings = from_web_ui(settings)
-        named.append(Named(file=file, kind=kind, settings=settings))
-        _note(notes, file, kind, because, settings)
-    every = conflicts(named)
-    for file in files:
-        _note_conflicts(notes, file, [one for one in every if one.file == file])
+        part = f"reading of the configuration {file}"
+        one = faults.survive(part, partial(_one, notes, file), partial(_unread, notes, file))
+        if one is not None:
+            named.append(one)
+    every = faults.survive(
+        "comparing of configurations",
+        lambda: conflicts(named),
+        partial(_uncompared, notes, named),
+    )
+    for one in named if every is not None else ():
+        _note_conflicts(notes, one.file, [conflict for conflict in every or () if conflict.file == one.file])
     return notes.facts()
+
+
+def _one(notes: Notes, file: Path) -> Named:
+    settings = read(file)
+    found = kind_of(settings)
+    if found is None:
+        raise BadInput("the file is no configuration that attn-doctor knows", about=f"--config {file}", hint=HINT)
+    kind, because = found
+    if kind == "llamafactory":
+        settings = from_web_ui(settings)
+    _note(notes, file, kind, because, settings)
+    return Named(file=file, kind=kind, settings=settings)
+
+
+def _unread(notes: Notes, file: Path, reason: str) -> None:
+    notes.unknown(f"config.{file}.framework", f"read {file}", reason)
+
+
+def _uncompared(notes: Notes, named: list[Named], reason: str) -> None:
+    for one in named:
+        for attribute in ("precision_conflicts", "precision_conflict", "both_halves", "precision_wanted"):
+            notes.unknown(f"config.{one.file}.{attribute}", "compared the files named with --config", reason)
 
 
 def _note(notes: Notes, file: Path, kind: str, because: tuple[str, ...], settings: dict[str, Setting]) -> None:

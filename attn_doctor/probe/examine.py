@@ -8,23 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from attn_doctor.machine import faults
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.probe import (
     binaries,
     interpreter,
     node,
+    nvcc,
     packages,
     patches,
     torch_files,
     unasked,
 )
 from attn_doctor.probe.gpus import GpuQuery
+from attn_doctor.probe.probes import Probe, run
+
+if TYPE_CHECKING:
+    from attn_doctor.probe.inside_answers import Examination  # --quick has no use for it
+
+T = TypeVar("T")
 
 #: Without a persistence daemon the driver wakes each GPU in turn: 16 of them take longer than 10 s.
 _DRIVER_TIMEOUT = 30.0
@@ -49,13 +57,37 @@ class NodeQuestions:
 
     def __init__(self, *, folder: Path) -> None:
         self.environment = dict(os.environ)
-        self.gpus = GpuQuery(self.environment, folder=folder)
-        self.toolkit = node.start_nvcc(self.environment, folder=folder)
+        self._gpus = faults.survive('probe "gpus"', lambda: GpuQuery(self.environment, folder=folder), _NotStarted)
+        self._toolkit = faults.survive('probe "nvcc"', lambda: nvcc.start(self.environment, folder=folder), _NotStarted)
+
+    @property
+    def gpus(self) -> GpuQuery:
+        """The driver's answer. Raises NotLooked where it could not be asked."""
+        return _started(self._gpus)
+
+    @property
+    def toolkit(self) -> nvcc.Toolkit:
+        """The CUDA toolkit. Raises NotLooked where it could not be asked."""
+        return _started(self._toolkit)
 
     def end(self) -> None:
         """Ends what still runs."""
-        self.gpus.end()
-        self.toolkit.end()
+        for asked in (self._gpus, self._toolkit):
+            if not isinstance(asked, _NotStarted):
+                asked.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _NotStarted:
+    """In the place of what could not be begun."""
+
+    reason: str
+
+
+def _started(asked: T | _NotStarted) -> T:
+    if isinstance(asked, _NotStarted):
+        raise faults.NotLooked(asked.reason)
+    return asked
 
 
 def examine(
@@ -74,40 +106,73 @@ def examine(
         if asked is None:
             asked = NodeQuestions(folder=folder)
         stack.callback(asked.end)
-        environment = asked.environment
-        config_facts = _configured(wanted.configs)
+        configured = run(Probe("configurations", lambda: _configured(wanted.configs), ("configs",)))
         say("reading metadata")
-        inventory = packages.take_inventory(target.search_path)
+        taken = faults.survive('probe "packages"', lambda: packages.take_inventory(target.search_path), _NotStarted)
         inside = None
         if not wanted.quick:
-            from attn_doctor.probe import inside_answers
-
-            inside = inside_answers.Examination(
-                target,
-                modules=inventory.imports(),
-                torch="torch" in inventory.modules or inventory.of("torch") is not None,
-                timeout=wanted.timeout,
-                virtual_gpu=wanted.virtual_gpu,
-                folder=folder,
-                samples=wanted.samples,
+            inside = faults.survive(
+                'probe "inside"', lambda: _begin_inside(target, wanted, _started(taken), folder), _NotStarted
             )
-            stack.callback(inside.end)
-        facts = [
-            *node.probe(environment),
-            *interpreter.probe(target),
-            *packages.probe(inventory, target.told),
-            *patches.probe(inventory),
-            *torch_files.probe(inventory.modules),
-        ]
-        say("reading binaries")
-        facts += binaries.probe(inventory, target, environment)
-        facts += config_facts
-        hint = FactSet(facts).text("node.gpu_hint")
-        facts += asked.gpus.facts(min(wanted.timeout, _DRIVER_TIMEOUT), hint=hint)
-        facts += asked.toolkit.facts(min(wanted.timeout, 10.0))
+            if not isinstance(inside, _NotStarted):
+                stack.callback(inside.end)
+        facts: list[Fact] = []
+        for probe in _probes(target, wanted, asked, taken, say):
+            facts += run(probe)
+        facts += configured
+        facts += _asked_of_the_node(FactSet(facts), asked, wanted.timeout)
         facts += unasked.not_traced()
-        facts += inside.facts(say) if inside is not None else unasked.not_run("not asked for (--quick)")
+        if wanted.quick:
+            facts += unasked.not_run("not asked for (--quick)")
+        else:
+            facts += run(_inside(inside, say))
     return FactSet(facts)
+
+
+def _probes(
+    target: Target,
+    wanted: Wanted,
+    asked: NodeQuestions,
+    taken: packages.Inventory | _NotStarted,
+    say: Callable[[str], None],
+) -> Iterator[Probe]:
+    """What reads files and asks nobody, in order."""
+    environment = asked.environment
+    yield Probe("node", lambda: node.probe(environment), ("node",))
+    yield Probe("interpreter", lambda: interpreter.probe(target), ("interpreter",))
+    yield Probe("packages", lambda: packages.probe(_started(taken), target.told), ("packages",))
+    yield Probe("patches", lambda: patches.probe(_started(taken)), ("patches",))
+    yield Probe("torch's files", lambda: torch_files.probe(_started(taken).modules), ("torch_files",))
+    say("reading binaries")
+    yield Probe("binaries", lambda: binaries.probe(_started(taken), target, environment), ("binaries", "libraries"))
+
+
+def _asked_of_the_node(facts: FactSet, asked: NodeQuestions, timeout: float) -> Iterator[Fact]:
+    hint = facts.text("node.gpu_hint")
+    yield from run(Probe("gpus", lambda: asked.gpus.facts(min(timeout, _DRIVER_TIMEOUT), hint=hint), ("gpus",)))
+    yield from run(Probe("nvcc", lambda: asked.toolkit.facts(min(timeout, 10.0)), ("nvcc",)))
+
+
+def _begin_inside(target: Target, wanted: Wanted, inventory: packages.Inventory, folder: Path) -> Examination:
+    from attn_doctor.probe import inside_answers
+
+    return inside_answers.Examination(
+        target,
+        modules=inventory.imports(),
+        torch="torch" in inventory.modules or inventory.of("torch") is not None,
+        timeout=wanted.timeout,
+        virtual_gpu=wanted.virtual_gpu,
+        folder=folder,
+        samples=wanted.samples,
+    )
+
+
+def _inside(begun: Examination | _NotStarted | None, say: Callable[[str], None]) -> Probe:
+    def look() -> tuple[Fact, ...]:
+        assert begun is not None
+        return _started(begun).facts(say)
+
+    return Probe("inside", look, ("inside_answers", "library_samples"), more=unasked.FAILED_CALL)
 
 
 def _configured(files: tuple[Path, ...]) -> tuple[Fact, ...]:

@@ -1,4 +1,4 @@
-"""The node itself: operating system, container, job, CUDA toolkit, ROCm, the environment variables that matter."""
+"""The node itself: operating system, container, job, ROCm, the environment variables that matter."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import contextlib
 import os
 import platform
 import re
-import shutil
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from attn_doctor.machine.process import Running
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe.noting import Notes
 
@@ -43,7 +41,7 @@ _LONGEST_VALUE = 2000
 
 
 def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fact, ...]:
-    """Everything but nvcc's version, which costs a process (`start_nvcc`). `root` is another one in tests."""
+    """Everything that needs no process. `root` is another one in tests."""
     notes = Notes()
     name = environment.get("SLURMD_NODENAME")
     notes.known("node.hostname", name or socket.gethostname(), "SLURMD_NODENAME" if name else "gethostname()")
@@ -90,59 +88,6 @@ def _shown(variable: str, value: str) -> str:
     return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value)} characters)"
 
 
-def start_nvcc(environment: Mapping[str, str], *, folder: Path, root: Path = Path("/")) -> Toolkit:
-    """Looks for the CUDA toolkit as torch's extension builder does, and starts its nvcc."""
-    return Toolkit(environment, folder=folder, root=root)
-
-
-class Toolkit:
-    """The CUDA toolkit that would build extensions here. `facts` once."""
-
-    def __init__(self, environment: Mapping[str, str], *, folder: Path, root: Path) -> None:
-        self._how = "CUDA_HOME, CUDA_PATH, nvcc on PATH, /usr/local/cuda"
-        self.home = self._home(environment, root)
-        self.nvcc = self.home / "bin" / "nvcc" if self.home else None
-        self._running: Running | None = None
-        if self.nvcc and os.access(self.nvcc, os.X_OK):
-            with contextlib.suppress(Exception):
-                self._running = Running([str(self.nvcc), "--version"], folder=folder, name="nvcc")
-
-    @staticmethod
-    def _home(environment: Mapping[str, str], root: Path) -> Path | None:
-        for variable in ("CUDA_HOME", "CUDA_PATH"):
-            if environment.get(variable):
-                return Path(environment[variable])
-        nvcc = shutil.which("nvcc", path=environment.get("PATH"))
-        if nvcc:
-            # A distribution's /usr/bin/nvcc may be a link or a wrapper: the toolkit is where the real one lies.
-            return Path(nvcc).resolve().parent.parent
-        usual = root / "usr/local/cuda"
-        return usual if usual.is_dir() else None
-
-    def end(self) -> None:
-        """Ends nvcc early."""
-        if self._running is not None:
-            self._running.end()
-
-    def facts(self, timeout: float) -> tuple[Fact, ...]:
-        """Waits for nvcc at most so long."""
-        notes = Notes()
-        notes.known_or_absent("cuda.home", str(self.home) if self.home else None, self._how)
-        if self._running is None:
-            reason = f"no nvcc in {self.home}/bin" if self.home else "no CUDA toolkit"
-            notes.absent("cuda.nvcc", self._how, reason)
-            notes.absent("cuda.nvcc_path", self._how, reason)
-            return notes.facts()
-        completed = self._running.wait(timeout)
-        notes.known("cuda.nvcc_path", str(self.nvcc), self._how)
-        match = re.search(r"release (\d+\.\d+)(?:, V([\d.]+))?", completed.stdout)
-        if match:
-            notes.known("cuda.nvcc", match[2] or match[1], f"{self.nvcc} --version")
-        else:
-            notes.unknown("cuda.nvcc", f"{self.nvcc} --version", f"nvcc {completed.ended()} and named no release")
-        return notes.facts()
-
-
 def gpu_hint(root: Path = Path("/")) -> str | None:
     """A sign of a GPU that needs no driver library."""
     for path in ("proc/driver/nvidia/version", "dev/nvidiactl", "dev/dxg", "dev/kfd"):
@@ -160,7 +105,8 @@ def gpu_hint(root: Path = Path("/")) -> str | None:
 
 def _os_name(root: Path) -> str | None:
     with contextlib.suppress(OSError):
-        match = re.search(r'^PRETTY_NAME="?([^"\n]+)', (root / "etc/os-release").read_text(), re.MULTILINE)
+        text = (root / "etc/os-release").read_bytes().decode(errors="replace")  # distributions write what they like
+        match = re.search(r'^PRETTY_NAME="?([^"\n]+)', text, re.MULTILINE)
         return match[1] if match else None
     return None
 
@@ -190,6 +136,7 @@ def _memory_mib(root: Path) -> int | None:
 
 def _rocm(root: Path) -> str | None:
     with contextlib.suppress(OSError):
-        match = re.match(r"\d+(\.\d+)+", (root / "opt/rocm/.info/version").read_text().strip())
+        text = (root / "opt/rocm/.info/version").read_bytes().decode(errors="replace")
+        match = re.match(r"\d+(\.\d+)+", text.strip())
         return match[0] if match else None
     return None

@@ -29,12 +29,14 @@ class ExitStyle(str, Enum):
     NPD = "npd"
 
 
-def of(diagnosis: Diagnosis, *, fail_on: Severity, strict: bool) -> Status:
-    """What findings and open questions come to; accepted findings do not gate."""
+def of(diagnosis: Diagnosis, *, fail_on: Severity, strict: bool, own_faults: bool = False) -> Status:
+    """What findings and open questions come to; accepted findings do not gate.
+
+    `own_faults`: a part of attn-doctor failed, and what it would have told is not known."""
     gates = any(finding.severity.rank <= fail_on.rank for finding in diagnosis.findings if finding.accepted is None)
     if gates:
         return Status.FOUND
-    return Status.COULD_NOT_EXAMINE if strict and diagnosis.open_questions else Status.HEALTHY
+    return Status.COULD_NOT_EXAMINE if strict and (diagnosis.open_questions or own_faults) else Status.HEALTHY
 
 
 def styled(status: int, style: ExitStyle, *, worst: Severity = Severity.ERROR) -> int:

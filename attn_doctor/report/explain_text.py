@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import IO
 
 from rich.text import Text
 
+from attn_doctor.machine import faults
 from attn_doctor.model.facts import Origin
 from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
 from attn_doctor.report.console import ReportConsole
-from attn_doctor.report.text import Writer
+from attn_doctor.report.text import Writer, unwritten
 
 #: Facts that a question can be answered with, in words that a person can type.
 _EXAMPLES = {"compute_capability": "7.5", "version": "2.3.0"}
@@ -29,7 +31,8 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     console.print()
     out = Writer(console, verbose=verbose)
     for finding in report.diagnosis.findings:
-        out.finding(finding)
+        part = f'section "finding {finding.id}" of the report'
+        faults.survive(part, partial(out.finding, finding), partial(unwritten, console))
     for question in report.diagnosis.open_questions:
         console.print(Text(_asked(question), style="magenta"))
     if report.diagnosis.open_questions:
@@ -37,7 +40,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     if verbose:
         console.print(f"looked for the texts of {len(report.looked_for)} recipes: {', '.join(report.looked_for)}")
         console.print()
-    for line in _verdict(report):
+    for line in (*_verdict(report), *phrases.own_faults(report)):
         console.print(line)
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import getpass
 import re
 import socket
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO
 
+from attn_doctor.machine import faults
 from attn_doctor.machine.files import expanded
+from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
@@ -22,20 +26,16 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
     """Writes the whole report."""
     lines = [f"**{phrases.counted(report)}**", "", f"- {phrases.examined(report)}"]
     if report.examined.python:
-        lines += [f"- {line}" for line in (phrases.node(report.facts), *phrases.gpus(report.facts))]
-        lines += [
-            f"- {phrases.stack(report.facts)}",
-            *(f"- {line}" for line in (*phrases.samples(report.facts), *phrases.configs(report.facts))),
-        ]
+        lines += faults.lines("head", partial(_head, report.facts))
     lines.append("")
-    before, kernels = lines, []
+    before, kernels = lines, []  # kernels take care of their own words
     if report.kernels is not None:
         from attn_doctor.report import kernels_markdown
 
-        kernels = list(kernels_markdown.lines(report.kernels, verbose=verbose))  # takes care of its own words
+        kernels = faults.lines("kernels", partial(kernels_markdown.lines, report.kernels, verbose=verbose))
     lines = []
     for finding in report.diagnosis.findings:
-        lines += _finding(finding)
+        lines += faults.lines(f"finding {finding.id}", partial(_finding, finding))
     if report.diagnosis.open_questions:
         lines += ["### Open questions", ""]
         for reason, recipes in phrases.by_reason(report.diagnosis.open_questions).items():
@@ -50,6 +50,14 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
     for part, words in ((before, escaped), (kernels, str), (lines, escaped)):
         text = "".join(f"{line}\n" for line in part)
         stream.write(words(mask(text, hosts=hosts) if masked else text))
+
+
+def _head(facts: FactSet) -> Iterator[str]:
+    lines = (
+        phrases.node(facts), *phrases.gpus(facts), phrases.stack(facts), *phrases.samples(facts),
+        *phrases.configs(facts),
+    )  # fmt: skip
+    return (f"- {line}" for line in lines)
 
 
 def escaped(text: str) -> str:

@@ -241,6 +241,7 @@ def verdict(report: Report) -> tuple[str, ...]:
             f"{questions} question{'s' if questions > 1 else ''} open: "
             "what could not be looked at is not healthy by default."
         )
+    lines += own_faults(report)
     if without_torch(report):
         lines.append(
             "No torch in this environment: nothing above says that attention would run in it. If another one was "
@@ -263,6 +264,15 @@ def verdict(report: Report) -> tuple[str, ...]:
         given = dict.fromkeys(report.facts.fact(name).how for name in report.assumed)
         lines.append(f"Judged as if: {', '.join(given)}.")
     return tuple(lines)
+
+
+def own_faults(report: Report) -> tuple[str, ...]:
+    """One line where parts of attn-doctor failed."""
+    if not report.own_faults:
+        return ()
+    parts = ", ".join(dict.fromkeys(fault.part for fault in report.own_faults))
+    logs = ", ".join(dict.fromkeys(fault.log for fault in report.own_faults))
+    return (f"attn-doctor's own {parts} failed: what they would have told is not known. The log: {logs}",)
 
 
 def _of_trace(trace: Trace) -> str:
@@ -296,6 +306,8 @@ def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:
 
 
 def _reason(fact: Fact) -> str:
+    if isinstance(fact.state, Unknown) and fact.name.kind == "recipe":
+        return f"could not be judged: {fact.state.reason}"
     if isinstance(fact.state, Unknown):
         return f"could not look at {_listed(fact) or fact.name}: {fact.state.reason}"
     return f"{said(fact)}, which cannot be compared with the boundary version"

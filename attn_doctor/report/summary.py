@@ -7,6 +7,9 @@ node-problem-detector's max_output_length (80).
 
 from __future__ import annotations
 
+from functools import partial
+
+from attn_doctor.machine import faults
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
@@ -33,13 +36,16 @@ def text(report: Report) -> str:
     if report.failure is not None:
         lines += [*report.failure.about.splitlines(), *report.failure.hint.splitlines()]
     for finding in report.diagnosis.findings:
-        lines += _finding(finding)
+        lines += faults.lines(f"finding {finding.id}", partial(_finding, finding))
     if report.diagnosis.open_questions:
         lines.append(f"open: {', '.join(dict.fromkeys(one.recipe for one in report.diagnosis.open_questions))}")
     if report.kernels is not None:
         from attn_doctor.report import kernels_table
 
-        lines.append(kernels_table.brief(report.kernels))
+        kernels = report.kernels
+        lines += faults.lines("kernels", lambda: [kernels_table.brief(kernels)])
+    if report.own_faults:
+        lines.append(f"failed in attn-doctor itself: {', '.join(fault.part for fault in report.own_faults)}")
     if report.failure is None:
         lines.append(f"examined {report.examined.python}" + (", files only" if report.quick else ""))
     if report.identity is not None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import IO
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
+from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
 from attn_doctor.report.console import ReportConsole
+
+if TYPE_CHECKING:
+    from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
 
 _COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 #: More than this many pieces of evidence hide the one that matters; -v shows all.
@@ -26,22 +32,36 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     """Writes the whole report."""
     console = ReportConsole(stream)
     out = Writer(console, verbose=verbose)
-    out.head(report)
+    sections: list[tuple[str, Callable[[], None]]] = [("head", partial(out.head, report))]
     if report.trace is not None:
-        from attn_doctor.report import trace_text  # rich's tables, for nobody else
-
-        trace_text.write(report.trace, console, verbose=verbose)
+        sections.append(("trace", partial(_trace, report.trace, console, verbose=verbose)))
     if report.kernels is not None:
-        from attn_doctor.report import kernels_text
-
-        kernels_text.write(report.kernels, console, verbose=verbose)
-    for finding in report.diagnosis.findings:
-        out.finding(finding)
-    out.questions(report)
+        sections.append(("kernels", partial(_kernels, report.kernels, console, verbose=verbose)))
+    sections += [(f"finding {one.id}", partial(out.finding, one)) for one in report.diagnosis.findings]
+    sections.append(("open questions", partial(out.questions, report)))
     if verbose:
-        out.facts(report.facts)
+        sections.append(("facts", partial(out.facts, report.facts)))
+    for name, section in sections:
+        faults.survive(f'section "{name}" of the report', section, partial(unwritten, console))
     for line in phrases.verdict(report):
         console.print(Text(line, style="bold" if line.startswith(phrases.counted(report)) else ""))
+
+
+def unwritten(console: Console, reason: str) -> None:
+    """A line in the place of a section that could not be written."""
+    console.print(Text(f"… {reason}", style="bold magenta"))
+
+
+def _trace(trace: Trace, console: Console, *, verbose: bool) -> None:
+    from attn_doctor.report import trace_text  # rich's tables, for nobody else
+
+    trace_text.write(trace, console, verbose=verbose)
+
+
+def _kernels(answer: Mapping[str, Any], console: Console, *, verbose: bool) -> None:
+    from attn_doctor.report import kernels_text
+
+    kernels_text.write(answer, console, verbose=verbose)
 
 
 class Writer:

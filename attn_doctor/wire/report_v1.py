@@ -24,7 +24,7 @@ from attn_doctor.model.findings import (
     Safety,
     Severity,
 )
-from attn_doctor.model.report import Examined, Failure, LogRead, Report
+from attn_doctor.model.report import Examined, Failure, LogRead, OwnFault, Report
 from attn_doctor.wire import identity_v1
 
 SCHEMA = "attn-doctor/report/v1"
@@ -92,6 +92,7 @@ def to_json(report: Report) -> dict[str, Any]:
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
         **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
+        **({"own_faults": [asdict(fault) for fault in report.own_faults]} if report.own_faults else {}),
         **({"failure": asdict(report.failure)} if report.failure is not None else {}),
     }
 
@@ -251,6 +252,10 @@ def from_json(written: dict[str, Any]) -> Report:
         ),
         looked_for=tuple(written.get("looked_for", ())),
         identity=identity_v1.from_json(written) if "node" in written else None,
+        own_faults=tuple(
+            OwnFault(part=str(one["part"]), error=str(one["error"]), log=str(one["log"]))
+            for one in written.get("own_faults", ())
+        ),
         failure=Failure(**{key: written["failure"][key] for key in ("what", "about", "hint")})
         if "failure" in written
         else None,

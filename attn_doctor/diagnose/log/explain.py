@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import Recipe
@@ -14,6 +15,7 @@ from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
+from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
 
@@ -53,12 +55,14 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
     refuted: list[tuple[str, Match]] = []
     told: list[list[Fact]] = []
     for log in logs:
-        clues = list(log.clues.facts(log.name))
+        clues = faults.survive("reading of what a log tells", partial(_clues, log), lambda _reason: [])
         told.append(clues)
         facts = join(base, clues)
         for match in log.matches:
-            own = tuple(of_match(match, log.name))
-            found = weigh(match, join(facts, own) if own else facts, log.name)
+            part = f'weighing of recipe "{match.recipe.id}"'
+            found = faults.survive(part, partial(_weighed, match, facts, log.name), lambda _reason: _NOT_WEIGHED)
+            if isinstance(found, _NotWeighed):
+                continue
             if found is not None:
                 weighed.append(found)
             elif not match.pattern.only_with_facts:
@@ -91,6 +95,22 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
         facts=join(base, _agreed(told)),
         refuted=_refuted(refuted, {id(one.match.unit) for one in weighed}),
     )
+
+
+class _NotWeighed:
+    """In the place of a match that could not be held against the facts."""
+
+
+_NOT_WEIGHED = _NotWeighed()
+
+
+def _clues(log: Scanned) -> list[Fact]:
+    return list(log.clues.facts(log.name))
+
+
+def _weighed(match: Match, facts: FactSet, log: str) -> Weighed | None:
+    own = tuple(of_match(match, log))
+    return weigh(match, join(facts, own) if own else facts, log)
 
 
 def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:

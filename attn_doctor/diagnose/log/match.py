@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from attn_doctor.cookbook.literals import required
 from attn_doctor.cookbook.recipe import LogPattern, Recipe
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.machine import faults
 
 #: Whether a pattern is found in the lines around a unit.
 Nearby: TypeAlias = Callable[[re.Pattern[str]], bool]
@@ -91,7 +92,8 @@ class Patterns:
     """Every pattern of some recipes."""
 
     def __init__(self, recipes: Iterable[Recipe]) -> None:
-        self._known = tuple(Known(recipe, pattern) for recipe in recipes for pattern in recipe.logs)
+        every = (_known(recipe, pattern) for recipe in recipes for pattern in recipe.logs)
+        self._known = tuple(one for one in every if one is not None)
         self._prefilter = Prefilter(self.literals)
         by_literal: dict[str, list[int]] = {}
         for number, known in enumerate(self._known):
@@ -120,15 +122,29 @@ class Patterns:
         for known in (self._known[number] for number in sorted(may_stand)):
             if known.recipe.id in found or (known.pattern.kinds and unit.kind.value not in known.pattern.kinds):
                 continue
-            match = known.match(unit, text, around)
-            if match is None and unbroken is not None and known.searched.search(text) is None:
-                match = known.match(unit, unbroken, around)
-                if match is not None:
-                    first = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
-                    match = replace(match, line=first.number, quoted=first.text.strip())
+            match = faults.survive(
+                f'log pattern of recipe "{known.recipe.id}"',
+                partial(_matched, known, unit, text, unbroken, around),
+                lambda _reason: None,
+            )
             if match is not None:
                 found[known.recipe.id] = match
         return list(found.values())
+
+
+def _known(recipe: Recipe, pattern: LogPattern) -> Known | None:
+    """None for a pattern that cannot be taken apart: the others are looked for all the same."""
+    return faults.survive(f'log pattern of recipe "{recipe.id}"', lambda: Known(recipe, pattern), lambda _reason: None)
+
+
+def _matched(known: Known, unit: Unit, text: str, unbroken: str | None, around: Nearby) -> Match | None:
+    match = known.match(unit, text, around)
+    if match is None and unbroken is not None and known.searched.search(text) is None:
+        match = known.match(unit, unbroken, around)
+        if match is not None:
+            first = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
+            match = replace(match, line=first.number, quoted=first.text.strip())
+    return match
 
 
 def _unbroken(unit: Unit) -> str | None:
