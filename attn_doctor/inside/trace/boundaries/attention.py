@@ -7,10 +7,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
+from ...libraries import stand_in as stand_in_core
 from .. import contracts, frames, ops
 from ..contracts import RAISES, REPAIRED, SILENT, Clause, Operand
 from ..recorder import Recorder
-from ..stand_in import core as stand_in_core
 
 VERDICTS = ("clean", "promoted then repaired", "silently mixed", "raises")
 """From harmless to worst."""

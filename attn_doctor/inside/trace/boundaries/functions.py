@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.abc
+import importlib.metadata
 import importlib.util
+import inspect
 import re
 import sys
 import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-import torch
-
+from ...libraries import fla, flex, sage, transformer_engine
 from .. import contracts, frames
 from .attention import Attention
 from .roles import Signature
@@ -140,22 +141,35 @@ def tensors_of(signature: Optional[Signature], name: str, args: Any, kwargs: Any
     return signature.bind(args, kwargs) if signature is not None else {}
 
 
-def _nothing_more(function: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
-    return {}
+def _release(*distributions: str) -> Tuple[int, ...]:
+    for name in distributions:
+        try:
+            return contracts.release_of(importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ()
 
 
-def _answer_of_flex(function: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
-    """Flex attention also gives each row's log-sum-exp, in one of two forms, where it is asked to."""
-    aux, lse = kwargs.get("return_aux"), kwargs.get("return_lse", args[7] if len(args) > 7 else False)
+def _answer(function: Any, name: str, module: str, tensors: Dict[str, Any], given: Dict[str, Any], out: Any) -> Any:
+    """What a function gives back, made of an output of the shape of q where its kernel cannot run."""
+    top = module.split(".")[0]
+    if module.startswith("torch.nn.attention"):
+        aux = getattr(sys.modules[function.__module__], "AuxOutput", None)
+        return flex.answer(given, out, tensors["q"], aux)
+    if top == "transformer_engine":
+        return transformer_engine.answer(out)
+    if top == "sageattention":
+        return sage.answer(name, given, out, tensors["q"], _release("sageattention"))
+    if top == "fla":
+        return fla.answer(name, given, out, tensors["q"], tensors["v"])
+    return out
 
-    def returned(out: Any) -> Any:
-        rows = out.detach().sum(-1, dtype=torch.float32)
-        if aux is not None:
-            answer = getattr(sys.modules[function.__module__], "AuxOutput")
-            return out, answer(*(rows if getattr(aux, name, False) else None for name in answer._fields))
-        return (out, rows) if lse else out
 
-    return {"returned": returned}
+def _parameters(function: Any) -> Tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
 
 
 def _wrapped(function: Any, module: str, attention: Attention, owner: str = "") -> Any:
@@ -170,17 +184,18 @@ def _wrapped(function: Any, module: str, attention: Attention, owner: str = "") 
     def attend(*args: Any, **kwargs: Any) -> Any:
         if attention.recorder.paused:
             return function(*args, **kwargs)
+        tensors = tensors_of(signature, name, args, kwargs)
         return attention.attend(
             name,
             module.split(".")[0],
-            tensors_of(signature, name, args, kwargs),
+            tensors,
             contract_for(module, attention, kwargs),
             functools.partial(function, *args, **kwargs),
             frame=frames.caller(1),
-            **more(function, args, kwargs),
+            returned=lambda out: _answer(function, name, module, tensors, {**dict(zip(names, args)), **kwargs}, out),
         )
 
-    more = _answer_of_flex if module.startswith("torch.nn.attention") else _nothing_more
+    names = _parameters(function)
     attend._attn_doctor_original = function
     return attend
 

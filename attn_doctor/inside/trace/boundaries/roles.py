@@ -46,6 +46,10 @@ class Signature:
             names = list(inspect.signature(function).parameters)[skip:]
         except (TypeError, ValueError):
             return None
+        return cls.of_names(names)
+
+    @classmethod
+    def of_names(cls, names: List[str]) -> Optional[Signature]:
         roles = roles_of(names)
         return cls(names, roles) if roles is not None else None
 

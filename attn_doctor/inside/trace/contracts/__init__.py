@@ -4,7 +4,7 @@ A contract reads dtypes, shapes and layouts; it runs nothing. The messages are t
 in which they check.
 """
 
-from .clauses import RAISES, REPAIRED, SILENT, Clause, Operand, equal_dtypes, wanted_dtype
+from .clauses import RAISES, REPAIRED, SILENT, Clause, Operand, equal_dtypes, release_of, wanted_dtype
 from .flash_attn import flash_attn_2, flash_attn_3, flash_attn_4
 from .libraries import flex, transformer_engine, undeclared, xformers
 from .sdpa import sdpa
@@ -20,6 +20,7 @@ __all__ = [
     "flash_attn_3",
     "flash_attn_4",
     "flex",
+    "release_of",
     "sdpa",
     "transformer_engine",
     "undeclared",

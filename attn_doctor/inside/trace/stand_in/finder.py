@@ -14,7 +14,11 @@ import sys
 import types
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from . import flash_attn, xformers
+import torch
+
+from ...libraries import flash_attn_2, flash_attn_3, flash_attn_4, xformers
+from ..boundaries import functions
+from ..boundaries.roles import Signature
 
 
 class _Distribution(importlib.metadata.Distribution):
@@ -88,10 +92,38 @@ def _version_of(name: str) -> Optional[str]:
     return None
 
 
-def _flash_attn(attention: Any, versions: Dict[str, str]) -> Dict[str, Callable[[Any], None]]:
-    """The modules of those releases that are there: code tries the newest first, and takes what it finds."""
-    every = flash_attn.modules(attention, versions.get("flash_attn", _VERSIONS["flash_attn"]))
-    found = {name: fill for name, fill in every.items() if _of(name) in versions}
+_LIBRARIES = {
+    "flash_attn": flash_attn_2,
+    "flash_attn_3": flash_attn_3,
+    "flash_attn_4": flash_attn_4,
+    "xformers": xformers,
+}
+
+
+def _meeting(attention: Any, words: str) -> Callable[..., Any]:
+    """How the functions of a library are judged when they are called, before anything stands in for them."""
+
+    def meet(name: str, where: str, given: Any, args: Any, kwargs: Any, frame: Any, run: Callable[[], Any]) -> Any:
+        tensors = functions.tensors_of(Signature.of_names(list(given)), name, (), given)
+        return attention.attend(
+            name,
+            where.split(".")[0],
+            {role: one for role, one in tensors.items() if isinstance(one, torch.Tensor)},
+            functions.contract_for(where, attention, given),
+            run,
+            stand_in=words,
+            frame=frame,
+        )
+
+    return meet
+
+
+def _modules(attention: Any, versions: Dict[str, str]) -> Dict[str, Callable[[Any], None]]:
+    """The modules of those libraries that are there: code tries the newest first, and takes what it finds."""
+    found: Dict[str, Callable[[Any], None]] = {}
+    for name, version in versions.items():
+        library = _LIBRARIES[name]
+        found.update(library.modules(attention, _meeting(attention, library.WORDS.format(version)), version))
     if "flash_attn_4" in versions and "flash_attn" not in versions:
         found["flash_attn"] = _namespace
     return found
@@ -134,9 +166,7 @@ def installed(attention: Any, conditions: Any) -> Iterator[Finder]:
             versions[library] = found
     if "flash_attn" in versions:
         conditions.flash_attn_version = versions["flash_attn"]
-    modules.update(_flash_attn(attention, versions))
-    if "xformers" in versions:
-        modules.update(xformers.modules(attention))
+    modules.update(_modules(attention, versions))
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in _tops(modules)}
     finder = Finder(modules, distributions)
     finder.reasons = reasons

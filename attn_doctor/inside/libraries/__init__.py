@@ -1,0 +1,1 @@
+"""The attention libraries: one file for each, with everything that attn-doctor knows of it."""

@@ -1,0 +1,105 @@
+"""FlashAttention 3: what stands in for it.
+
+Source: Dao-AILab/flash-attention, hopper/flash_attn_interface.py and hopper/flash_api.cpp (2.8.3 and 2026-08).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, Tuple
+
+WORDS = "flash_attn 3 stand-in: the checks of its kernels, the arithmetic of torch"
+
+_OPTIONS = "softmax_scale=None, causal=False"
+_SCALES = "q_descale=None, k_descale=None, v_descale=None, window_size=(-1, -1), attention_chunk=0, softcap=0.0"
+_REST = "num_splits=1, pack_gqa=None, deterministic=False, sm_margin=0, return_attn_probs=False"
+PARAMETERS: Dict[str, str] = {
+    "flash_attn_func": "q, k, v, {}, qv=None, {}, {}".format(_OPTIONS, _SCALES, _REST),
+    "flash_attn_varlen_func": "q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, seqused_q=None, "
+    "seqused_k=None, {}, qv=None, {}, {}".format(_OPTIONS, _SCALES, _REST),
+    "flash_attn_qkvpacked_func": "qkv, {}, {}, deterministic=False, num_heads_q=None, sm_margin=0, "
+    "return_attn_probs=False".format(_OPTIONS, _SCALES),
+    "flash_attn_with_kvcache": "q, k_cache, v_cache, k=None, v=None, qv=None, rotary_cos=None, rotary_sin=None, "
+    "cache_seqlens=None, cache_batch_idx=None, cache_leftpad=None, page_table=None, cu_seqlens_q=None, "
+    "cu_seqlens_k_new=None, max_seqlen_q=None, rotary_seqlens=None, q_descale=None, k_descale=None, v_descale=None, "
+    "softmax_scale=None, causal=False, window_size=(-1, -1), attention_chunk=0, softcap=0.0, "
+    "rotary_interleaved=True, scheduler_metadata=None, num_splits=0, pack_gqa=None, sm_margin=0, "
+    "return_softmax_lse=False",
+}
+_INTERFACE = "flash_attn_interface"
+
+
+def answer(given: Dict[str, Any], out: Any, q: Any, v: Any) -> Any:
+    """Its output has no gaps whatever q has, and is bfloat16 for float8."""
+    import torch
+
+    dtype = torch.bfloat16 if q.element_size() == 1 else q.dtype
+    room = q.new_empty((*q.shape[:-1], v.shape[-1]), dtype=dtype)
+    room.copy_(out)
+    if not (given.get("return_attn_probs") or given.get("return_softmax_lse")):
+        return room
+    shape = (q.shape[0], q.shape[2], q.shape[1]) if q.dim() == 4 else (q.shape[1], q.shape[0])
+    lse = q.new_zeros(shape, dtype=torch.float32)
+    # With a cache what its splits accumulate comes as well; without splits that is nothing.
+    return (room, lse, None, None) if "return_softmax_lse" in given else (room, lse)
+
+
+def operands_of(name: str, given: Dict[str, Any]) -> Tuple[Any, ...]:
+    if "qkvpacked" in name:
+        return (given["qkv"],)
+    if "with_kvcache" in name:
+        return given["q"], given["k_cache"], given["v_cache"]
+    return given["q"], given["k"], given["v"]
+
+
+def split(given: Dict[str, Any], operands: Tuple[Any, ...]) -> Tuple[Any, Any, Any]:
+    """q, k and v of what a function is handed: packed, they are of one number of heads, or follow one another."""
+    if len(operands) == 3:
+        return operands[0], operands[1], operands[2]
+    qkv, heads = operands[0], given.get("num_heads_q")
+    if heads is None or qkv.dim() == 5:
+        return qkv.unbind(-3)
+    shared = (qkv.shape[2] - heads) // 2
+    return qkv.split([heads, shared, shared], dim=2)
+
+
+def run(attention: Any, name: str, given: Dict[str, Any]) -> Any:
+    import torch
+
+    from . import stand_in
+
+    causal, scale = bool(given.get("causal")), given.get("softmax_scale")
+
+    def arithmetic(*operands: Any) -> Any:
+        q, k, v = split(given, operands)
+        if given.get("page_table") is not None:
+            return torch.zeros_like(q)  # pages are not gathered: its dtype and shape are what is needed
+        if given.get("cu_seqlens_k") is not None:
+            return stand_in.packed_attention(q, k, v, given["cu_seqlens_q"], given["cu_seqlens_k"], causal, scale)
+        if "with_kvcache" in name and given.get("k") is not None:
+            k, v = torch.cat([k, given["k"]], 1), torch.cat([v, given["v"]], 1)
+        if q.dim() == 3:
+            return stand_in.zeros(q, k[0], v[0]) if k.dim() == 4 else stand_in.zeros(q, k, v)
+        return stand_in.attention(q, k, v, causal, scale)
+
+    def answered(out: Any, *operands: Any) -> Any:
+        q, _, v = split(given, operands)
+        return answer(given, out, q, v)
+
+    like = torch.empty_like if "packed" not in name else (lambda operand: operand.new_empty(operand.shape))
+    return stand_in.run(attention, arithmetic, answered, operands_of(name, given), like)
+
+
+def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any], None]]:
+    """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
+    from .signatures import function
+
+    def met(name: str, given: Any, args: Any, kwargs: Any, frame: Any) -> Any:
+        return meet(name, _INTERFACE, given, args, kwargs, frame, lambda: run(attention, name, given))
+
+    def interface(module: Any) -> None:
+        module.__path__ = []
+        for name, words in PARAMETERS.items():
+            setattr(module, name, function(name, words, _INTERFACE, functools.partial(met, name)))
+
+    return {_INTERFACE: interface}

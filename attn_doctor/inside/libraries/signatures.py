@@ -1,0 +1,32 @@
+"""Functions that stand in for a library's: its signature, its refusals, and what its kernel would give back."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any, Callable, Dict
+
+
+def function(
+    name: str, parameters: str, where: str, meet: Callable[[Dict[str, Any], Any, Any, Any], Any]
+) -> Callable[..., Any]:
+    """A function `where.name` with these parameters. `meet(arguments, args, kwargs, frame)` answers its calls:
+    the arguments by name with defaults filled in, those that were given, and the caller's frame.
+
+    A call that does not fit the signature raises TypeError, as it would there.
+    """
+    signature = inspect.signature(eval("lambda {}: None".format(parameters)))  # noqa: S307 - our own tables
+
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError("{}() {}".format(name, error)) from None
+        bound.apply_defaults()
+        return meet(bound.arguments, args, kwargs, sys._getframe(1))
+
+    stand_in.__name__ = stand_in.__qualname__ = name
+    stand_in.__module__ = where
+    stand_in.__signature__ = signature  # type: ignore[attr-defined]
+    stand_in._attn_doctor_original = stand_in  # type: ignore[attr-defined]
+    return stand_in

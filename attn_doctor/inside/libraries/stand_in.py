@@ -1,0 +1,130 @@
+"""What stands in for a kernel: plain arithmetic, given back as the kernel lays it out, behind one autograd node.
+
+The arithmetic is torch's; strides, dtypes and what is returned beside the output are for each library to say, with the
+operations that the library itself uses for them. Imports torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Tuple
+
+import torch
+
+
+def attention(q: Any, k: Any, v: Any, causal: bool = False, scale: Optional[float] = None) -> Any:
+    """(batch, q_len, heads, dim) x (batch, kv_len, kv_heads, dim) -> (batch, q_len, heads, v_dim), q's dtype."""
+    heads, kv_heads = q.shape[-2], k.shape[-2]
+    dtype = q.dtype
+    q, k, v = (t.to(torch.float32).transpose(1, 2) for t in (q, k, v))
+    if heads != kv_heads:
+        k = k.repeat_interleave(heads // kv_heads, dim=1)
+        v = v.repeat_interleave(heads // kv_heads, dim=1)
+    scores = torch.matmul(q, k.transpose(-1, -2)) * (scale if scale is not None else q.shape[-1] ** -0.5)
+    if causal:
+        rows, columns = scores.shape[-2:]
+        keep = torch.ones(rows, columns, dtype=torch.bool, device=scores.device).tril(columns - rows)
+        scores = scores.masked_fill(~keep, float("-inf"))
+    weights = torch.softmax(scores, dim=-1).nan_to_num(0.0)
+    return torch.matmul(weights, v).transpose(1, 2).to(dtype)
+
+
+def packed_attention(q: Any, k: Any, v: Any, ends_q: Any, ends_k: Any, causal: bool, scale: Optional[float]) -> Any:
+    """(tokens, heads, dim) for sequences that end at `ends_q` and `ends_k`, which begin with 0: tensors or lists.
+
+    Tokens beyond the last end are 0.
+    """
+    try:
+        lists = [ends if isinstance(ends, list) else ends.tolist() for ends in (ends_q, ends_k)]
+    except Exception:
+        # Fake tensors have no values: one sequence stands for all.
+        return attention(q[None], k[None], v[None], causal, scale)[0]
+    parts: List[Any] = []
+    for i in range(len(lists[0]) - 1):
+        part = (t[a[i] : a[i + 1]][None] for t, a in zip((q, k, v), (lists[0], lists[1], lists[1])))
+        parts.append(attention(*part, causal=causal, scale=scale)[0])
+    used = sum(part.shape[0] for part in parts)
+    if used < q.shape[0]:
+        parts.append(q.new_zeros((q.shape[0] - used, q.shape[1], v.shape[-1])))
+    return torch.cat(parts)
+
+
+def zeros(q: Any, k: Any, v: Any) -> Any:
+    """q's shape and dtype, v's last dimension, differentiable in all three: for kernels of which no more is known."""
+    nothing = sum(t.to(torch.float32).sum() * 0.0 for t in (q, k, v)).nan_to_num(0.0)
+    return nothing.to(q.dtype).expand(*q.shape[:-1], v.shape[-1]).clone()
+
+
+def filled(out: Any, values: Any) -> Any:
+    """`out` with the values, as a kernel writes into what it allocated; `out` may be wider than the values."""
+    seen = out[..., : values.shape[-1]]
+    seen.copy_(values)
+    return seen
+
+
+def in_the_order_of(query: Any, out: Any) -> Any:
+    """`out` without gaps, its dimensions in memory in the order of query's."""
+    order = sorted(range(query.dim()), key=lambda dim: (-query.stride(dim), dim))
+    return out.permute(order).contiguous().permute([order.index(dim) for dim in range(len(order))])
+
+
+class _Kernel(torch.autograd.Function):
+    """A kernel as autograd sees it: one node, with gradients as its backward kernel allocates them."""
+
+    @staticmethod
+    def forward(ctx: Any, recorder: Any, arithmetic: Any, answer: Any, like: Any, *operands: Any) -> Any:
+        ctx.recorder, ctx.arithmetic, ctx.like = recorder, arithmetic, like
+        ctx.save_for_backward(*operands)
+        return answer(arithmetic(*operands), *operands)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any, *others: Any) -> Tuple[Any, ...]:
+        wanted = ctx.needs_input_grad[4:]
+
+        def gradients() -> List[Any]:
+            # Saved tensors may be those of the caller: what is asked for here must not reach further than this call.
+            leaves = [t.detach().requires_grad_(need) for t, need in zip(ctx.saved_tensors, wanted)]
+            with torch.enable_grad():
+                out = ctx.arithmetic(*leaves)
+            asked = [leaf for leaf in leaves if leaf.requires_grad]
+            found = iter(torch.autograd.grad(out, asked, gradient.to(out.dtype), allow_unused=True))
+            given: List[Any] = []
+            for leaf in leaves:
+                value = next(found) if leaf.requires_grad else None
+                given.append(None if value is None else filled(ctx.like(leaf.detach()), value))
+            return given
+
+        return (None, None, None, None, *quietly(ctx.recorder(), gradients))
+
+
+def run(
+    attention: Any,
+    arithmetic: Callable[..., Any],
+    answer: Callable[..., Any],
+    operands: Tuple[Any, ...],
+    gradient_like: Callable[[Any], Any] = torch.empty_like,
+) -> Any:
+    """Call a kernel that is not there. `attention` is the recording's, or what stands for it.
+
+    `arithmetic(*operands)` computes the output; `answer(output, *operands)` gives what the function returns, laid out
+    as it does it; `gradient_like(operand)` allocates a gradient.
+    """
+    return quietly(
+        attention.recorder,
+        lambda: _Kernel.apply(lambda: attention.recorder, arithmetic, answer, gradient_like, *operands),
+    )
+
+
+def run_without_gradients(attention: Any, arithmetic: Any, answer: Any, operands: Tuple[Any, ...]) -> Any:
+    """The same for a function that autograd knows nothing of: what it returns has no history."""
+    with torch.no_grad():
+        return quietly(attention.recorder, lambda: answer(arithmetic(*operands), *operands))
+
+
+def quietly(recorder: Any, function: Any) -> Any:
+    """Run `function` unseen and without autocast: its ops are not the model's."""
+    recorder.paused += 1
+    try:
+        with torch.autocast("cuda", enabled=False):
+            return function()
+    finally:
+        recorder.paused -= 1
