@@ -30,7 +30,7 @@ def test_packed_projection(traced, library, normed, backward):
     ("library", "works"), [("flash_attn", False), ("xformers", False), ("flash_attn_3", True), ("flash_attn_4", True)]
 )
 def test_heads_first(traced, library, works):
-    """FlashAttention 2 allocates its output like q: where heads come first in memory a view raises, as it does there."""
+    """FlashAttention 2 allocates its output like q: where heads come first in memory a view raises there and here."""
     answer = traced("projected", file=MODELS, library=library, heads_first=True, stand_ins=EVERY, autocast="float16")
 
     assert answer["verdict"] == "clean"  # the attention call itself
