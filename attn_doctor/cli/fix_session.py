@@ -15,6 +15,7 @@ from attn_doctor.cli.shared import as_if, place
 from attn_doctor.cookbook import accepted
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.cookbook.torch_releases import index_of
 from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
@@ -28,6 +29,7 @@ from attn_doctor.fix.wheel_file import WheelFile, unofficial
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
+from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Install
 from attn_doctor.probe.examine import Wanted, examine
 from attn_doctor.probe.kernels import Asked
@@ -108,10 +110,10 @@ class Session:
     def resolve(self, facts: FactSet, before: Diagnosis) -> make.Resolve:
         """Asks the installer, and judges what it would put in by the same recipes before anything is installed."""
 
-        def ask(wish: make.Wish) -> Install:
+        def ask(request: InstallRequest) -> Install:
             found = packages.resolve(
-                wish,
-                lambda: self._for(wish),
+                request,
+                lambda: self._for(request),
                 stash=self.stash,
                 wheels={one.package: one for one in self.wheels},
                 build_environment=builds.environment(facts),
@@ -123,15 +125,22 @@ class Session:
 
         return ask
 
-    def _for(self, wish: make.Wish) -> installers.Installer:
+    def _for(self, request: InstallRequest) -> installers.Installer:
         found = self.find()
-        if wish.torch_backend and found.kind == "uv" and not found.sources.torch_backend and not found.sources.named:
-            if self.gpu is not None:
+        if request.torch_backend and not found.sources.torch_backend and not found.sources.named:
+            if found.kind == "pip" and request.torch_backend != "auto":
+                raise Refused(
+                    f"it takes torch's own build {request.torch_backend}, and pip is not told where that lies: "
+                    f"add --index-url {index_of(request.torch_backend)}, or name your mirror of it"
+                )
+            if found.kind == "pip":
+                return found
+            if self.gpu is not None and request.torch_backend == "auto":
                 raise Refused(
                     "uv picks the torch build by this node's own driver and GPU, and --gpu names another one: "
                     "say which CUDA it is to be for, for example --torch-backend cu128"
                 )
-            return replace(found, sources=replace(found.sources, torch_backend=wish.torch_backend))
+            return replace(found, sources=replace(found.sources, torch_backend=request.torch_backend))
         return found
 
     def judge_fetched(self, facts: FactSet, before: Diagnosis) -> packages.Judge:

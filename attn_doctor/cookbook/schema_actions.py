@@ -5,6 +5,7 @@ Imported by schema.py alone.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -14,11 +15,14 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validat
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.edits import keyword_fault, setting_fault, variable_fault
 from attn_doctor.cookbook.schema_fields import Prose, Releases, Table, filled_text
+from attn_doctor.model.install_request import name_of
 
 
 def _requirement(text: str) -> str:
     """`name` with a specifier; no URL, path, marker or option, since a recipe must not say where from."""
-    plain_text = TEMPLATE.sub("==1", text) if TEMPLATE.search(filled_text(text)) else text
+    named = re.sub(rf"^{TEMPLATE.pattern}", "package", filled_text(text))  # a fact may name the package itself
+    plain_text = re.sub(rf"(?<=[=<>~]){TEMPLATE.pattern}", "1", named)
+    plain_text = TEMPLATE.sub("==1", plain_text)
     try:
         found = Requirement(plain_text)
     except InvalidRequirement:
@@ -36,26 +40,42 @@ def _specifier(text: str) -> str:
     return filled_text(text)
 
 
+def _backend(text: str) -> str:
+    """uv's own choice, or a fact that names a build of torch: a recipe names none itself."""
+    if text not in ("", "auto") and not re.fullmatch(TEMPLATE, text):
+        raise ValueError('"auto", or a fact that names the build, such as {torch.gpu_backend}')
+    return filled_text(text)
+
+
 RequirementText = Annotated[StrictStr, AfterValidator(_requirement)]
 
 
-class _InstallPackages(Table):
-    kind: Literal["install-packages"]
-    requirements: Annotated[tuple[RequirementText, ...], Field(min_length=1)]
+class _Packages(Table):
+    """What an installer is asked for: carried out by install-packages, shown to people by advise."""
+
+    requirements: tuple[RequirementText, ...] = ()
     no_deps: StrictBool = False
     no_cache: StrictBool = False
     force_reinstall: StrictBool = False
     no_build_isolation: StrictBool = False
-    torch_backend: Literal["", "auto"] = ""
+    torch_backend: Annotated[StrictStr, AfterValidator(_backend)] = ""
     index_hint: StrictStr = ""
 
     @model_validator(mode="after")
-    def _buildable(self) -> _InstallPackages:
+    def _sound(self) -> _Packages:
+        moves_torch = any(name_of(one) == "torch" for one in self.requirements)
+        if self.force_reinstall and not self.no_deps and not moves_torch:
+            raise ValueError("force_reinstall without no_deps: pip would install torch anew as well")
         if self.no_build_isolation and not self.no_deps:
             raise ValueError("no_build_isolation without no_deps: a build must not bring another torch")
         if self.no_build_isolation and not all("==" in one for one in self.requirements):
             raise ValueError("no_build_isolation asks for exact releases (name==version): nothing else resolves them")
         return self
+
+
+class _InstallPackages(_Packages):
+    kind: Literal["install-packages"]
+    requirements: Annotated[tuple[RequirementText, ...], Field(min_length=1)]
 
 
 class _InstallWheel(Table):
@@ -116,7 +136,7 @@ class _SetEnvironment(Table):
         return self
 
 
-class _Advise(Table):
+class _Advise(_Packages):
     kind: Literal["advise"]
     text: Prose
     commands: tuple[Prose, ...] = ()

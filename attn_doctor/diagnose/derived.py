@@ -14,19 +14,25 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.cookbook.torch_releases import (
+    OLDEST_DRIVER,
+    NoBuild,
+    backend_for,
+    build_for,
+    flash_attn_3_build,
+    partner_for,
+    partners,
+)
 from attn_doctor.diagnose.conditions import capability
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
-
-#: Oldest Linux driver for each CUDA major (minor-version compatibility).
-#: https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
-OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
 
 def derive(facts: FactSet) -> FactSet:
     """The facts with every derived one computed anew; where that fails, the subject's derived facts are unknown."""
     gpus = faults.survive("computing of facts of the GPUs", lambda: _capabilities(facts), _NotComputed)
     found = [*_survived("node", "", lambda: _of_node(facts)), *_survived("driver", "", lambda: _of_driver(facts))]
+    found += _survived("torch", "", lambda: _of_torch(facts))
     for index in facts.subjects("gpu"):
         found += _survived("gpu", index, partial(_of_gpu, facts, index))
     for package in facts.subjects("package"):
@@ -151,6 +157,59 @@ def _of_package(facts: FactSet, package: str) -> Iterator[Fact]:
         got = _from(facts, asked, "torch.version")
         state = _accepts(got[0], got[1]) if isinstance(got, tuple) else got
         yield _derived(f"package.{package}.fits_torch", state, asked, "torch.version")
+    if package in partners():
+        yield from _partners(facts, f"package.{package}", package)
+
+
+def _partners(facts: FactSet, own: str, package: str) -> Iterator[Fact]:
+    """Which release of the package is made for the installed torch, and from which of torch's indices."""
+    got = _from(facts, "torch.version")
+    if not isinstance(got, tuple):
+        yield _derived(f"{own}.release_for_torch", got, "torch.version")
+        yield _derived(f"{own}.backend_for_torch", got, "torch.version")
+        return
+    release = partner_for(package, str(got[0]))
+    state: State = Known(release) if release else Absent("no release of it is known to be made for this torch")
+    yield _derived(f"{own}.release_for_torch", state, "torch.version")
+    backend = backend_for(package, installed=facts.text("package.torch.version"), cuda=facts.text("torch.cuda"))
+    why = "no build of torch's own index is needed"
+    yield _derived(f"{own}.backend_for_torch", Known(backend) if backend else Absent(why), "torch.cuda")
+
+
+def _of_torch(facts: FactSet) -> Iterator[Fact]:
+    """Where the installed torch came from, and the published CUDA build that this node's driver and GPUs run."""
+    got = _from(facts, "package.torch.version")
+    state: State
+    where: State = got if not isinstance(got, tuple) else Absent("its metadata names no build: any registry's will do")
+    if isinstance(got, tuple) and "+" in str(got[0]):
+        where = Known(str(got[0]).partition("+")[2])
+    yield _derived("torch.own_backend", where, "package.torch.version")
+    got = _from(facts, "torch.cuda")
+    folder = flash_attn_3_build(str(got[0])) if isinstance(got, tuple) else None
+    state = Known(folder) if folder else Absent("none is known for this CUDA") if isinstance(got, tuple) else got
+    yield _derived("torch.flash_attn_3_build", state, "torch.cuda")
+    gpus = [facts.text(f"gpu.{index}.compute_capability") for index in facts.subjects("gpu")]
+    driver = facts.fact("driver.version").state
+    if not gpus or not all(gpus):
+        state = Unknown("no GPU is known here; --gpu names one", asked=False)
+    elif isinstance(driver, Unknown):
+        state = driver
+    else:
+        try:
+            build = build_for(
+                torch=facts.text("torch.version"),
+                driver=str(driver.value) if isinstance(driver, Known) else None,
+                gpus=[one for one in gpus if one],
+                machine=facts.text("node.machine") or "x86_64",
+            )
+        except NoBuild as error:
+            state = Absent(str(error))
+        else:
+            yield _derived("torch.gpu_release", Known(build.torch), "gpu.*.compute_capability", "driver.version")
+            yield _derived("torch.gpu_backend", Known(build.name), "gpu.*.compute_capability", "driver.version")
+            return
+    yield _derived("torch.gpu_release", state, "gpu.*.compute_capability", "driver.version")
+    yield _derived("torch.gpu_backend", state, "gpu.*.compute_capability", "driver.version")
 
 
 def _accepts(requirement: Value, version: Value) -> State:
@@ -177,6 +236,9 @@ def _of_extension(facts: FactSet, module: str, gpus: tuple[tuple[int, int], ...]
         got = _from(facts, own + mine, other)
         yield _derived(own + name, Known(bool(differs(*got))) if isinstance(got, tuple) else got, own + mine, other)
     yield from _gpu_code(facts, own, gpus)
+    package = canonicalize_name(facts.text(own + "package") or "")
+    if package in partners():
+        yield from _partners(facts, own.rstrip("."), package)
     yield from _settled_by_import(facts, module, own)
 
 

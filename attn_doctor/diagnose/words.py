@@ -9,11 +9,15 @@ import shlex
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import RecipeRemedy
 from attn_doctor.cookbook.wheels import NotTold, NoWheel, Wheel, fitting, node_of
-from attn_doctor.model.facts import FactName, FactSet, Known, State, Value
+from attn_doctor.diagnose.install_commands import install_command
+from attn_doctor.model.facts import Absent, FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Action, Location, Remedy
+from attn_doctor.model.install_request import InstallRequest
 
 _TO_FILL_IN = {
     "executable": "python", "cuda": "VERSION", "cudart_major": "MAJOR", "triton_requirement": "==VERSION",
+    "release_for_torch": "VERSION", "gpu_release": "VERSION", "missing_requirement": "PACKAGE",
+    "flash_attn_3_build": "BUILD",
 }  # fmt: skip
 _ATTENTION_KEYS = ("flash_attn", "attn_implementation")
 
@@ -88,6 +92,8 @@ def _action(
             filled_in[key] = tuple(filled(item, facts, subject) for item in value)
         else:
             filled_in[key] = filled(value, facts, subject) if isinstance(value, str) else value
+    if "torch_backend" in arguments:
+        filled_in["torch_backend"] = _backend(str(arguments["torch_backend"]), facts, subject)
     if kind == "install-wheel":
         filled_in["text"] = _published(filled_in, facts)
     return Action(
@@ -95,6 +101,15 @@ def _action(
         arguments=tuple(filled_in.items()),
         commands=_commands(kind, {**filled_in, **_written(arguments)}, facts, subject),
     )
+
+
+def _backend(text: str, facts: FactSet, subject: str | None) -> str:
+    """The build that is meant; nothing where none is needed, `?` where it is not known."""
+    match = TEMPLATE.fullmatch(text)
+    if match is None:
+        return text
+    state = _bound(match[1], facts, subject)
+    return "" if isinstance(state, Absent) else shown(state.value) if isinstance(state, Known) else "?"
 
 
 def _written(arguments: dict[str, str | bool | tuple[str, ...]]) -> dict[str, str | bool | tuple[str, ...]]:
@@ -118,24 +133,7 @@ def _commands(
     kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, subject: str | None
 ) -> tuple[str, ...]:
     if kind == "install-packages":
-        requirements = arguments["requirements"]
-        assert isinstance(requirements, tuple)
-        python = facts.text("python.executable") or "python"
-        with_pip = facts.value("python.has_pip") is not False
-        words = [python, "-m", "pip", "install"] if with_pip else ["uv", "pip", "install", "--python", python]
-        if arguments.get("no_deps"):
-            words.append("--no-deps")
-        if arguments.get("no_cache"):
-            words.append("--no-cache-dir" if with_pip else "--no-cache")
-        if arguments.get("force_reinstall"):
-            words.append("--force-reinstall")
-        if arguments.get("no_build_isolation"):
-            words.append("--no-build-isolation")
-        if arguments.get("torch_backend") and not with_pip:
-            words += ["--torch-backend", str(arguments["torch_backend"])]
-        # pip alone takes the newest CUDA again.
-        index = ["--index-url", "INDEX"] if arguments.get("torch_backend") and with_pip else []
-        return (shlex.join([*words, *(command(item, facts, subject) for item in requirements), *index]),)
+        return (install_command(_request(arguments, facts, subject), facts),)
     if kind == "install-wheel":
         try:
             wheel = _wheel(arguments, facts)
@@ -147,7 +145,25 @@ def _commands(
     if kind == "set-config":
         return (_setting(str(arguments["key"]), str(arguments["value"]), facts, subject),)
     commands = arguments.get("commands", ())
-    return tuple(command(item, facts, subject) for item in commands) if isinstance(commands, tuple) else ()
+    written = tuple(command(item, facts, subject) for item in commands) if isinstance(commands, tuple) else ()
+    if arguments.get("requirements"):
+        return (*written, install_command(_request(arguments, facts, subject), facts))
+    return written
+
+
+def _request(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, subject: str | None) -> InstallRequest:
+    requirements = arguments["requirements"]
+    assert isinstance(requirements, tuple)
+    texts = tuple(command(item, facts, subject) for item in requirements)
+    builds = bool(arguments.get("no_build_isolation"))
+    return InstallRequest(
+        requirements=() if builds else texts,
+        builds=texts if builds else (),
+        no_deps=bool(arguments.get("no_deps")),
+        no_cache=bool(arguments.get("no_cache")),
+        reinstall=bool(arguments.get("force_reinstall")),
+        torch_backend=str(arguments.get("torch_backend", "")),
+    )
 
 
 def _setting(key: str, value: str, facts: FactSet, subject: str | None) -> str:

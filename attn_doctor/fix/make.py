@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from attn_doctor.cookbook.recipe import Recipe
@@ -18,27 +18,11 @@ from attn_doctor.fix.making import actions as actions_of
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Diagnosis
+from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Ground, Install, Plan, Reversal, Step
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What all chosen remedies together ask of the installer."""
-
-    requirements: tuple[str, ...]
-    no_deps: bool
-    no_cache: bool
-    reinstall: bool
-    builds: tuple[str, ...] = ()
-    """Exact releases to be built from source."""
-    wheels: tuple[str, ...] = ()
-    """Packages whose wheel a person named."""
-    torch_backend: str = ""
-    """For uv, where a person does not say where torch comes from."""
-
-
 #: Asks the installer what it would do. Raises Refused.
-Resolve = Callable[[Wish], Install]
+Resolve = Callable[[InstallRequest], Install]
 
 
 def make(
@@ -133,7 +117,7 @@ def _install(made: Making, chosen: list[Chosen], resolve: Resolve) -> None:
     if not chosen:
         return
     try:
-        install = resolve(_wish(chosen))
+        install = resolve(_request(chosen))
     except Refused as error:
         # It is one call for all: a cure that cannot be had must not keep the others from being.
         refused = _refused_alone(chosen, resolve) if len(chosen) > 1 else {}
@@ -170,13 +154,13 @@ def _refused_alone(chosen: list[Chosen], resolve: Resolve) -> dict[int, str]:
     refused = {}
     for number, one in enumerate(chosen):
         try:
-            resolve(_wish([one]))
+            resolve(_request([one]))
         except Refused as error:
             refused[number] = str(error)
     return refused
 
 
-def _wish(chosen: list[Chosen]) -> Wish:
+def _request(chosen: list[Chosen]) -> InstallRequest:
     plain: list[str] = []
     builds: list[str] = []
     actions = [dict(action.arguments) for one in chosen for action in actions_of(one, "install-packages")]
@@ -186,7 +170,7 @@ def _wish(chosen: list[Chosen]) -> Wish:
         (builds if arguments.get("no_build_isolation") else plain).extend(texts)
     resolved = [one for one in actions if not one.get("no_build_isolation")]
     wheels = [str(dict(action.arguments)["package"]) for one in chosen for action in actions_of(one, "install-wheel")]
-    return Wish(
+    return InstallRequest(
         requirements=tuple(dict.fromkeys(plain)),
         no_deps=all(bool(arguments.get("no_deps")) for arguments in resolved),
         no_cache=any(bool(arguments.get("no_cache")) for arguments in actions),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attn_doctor.cookbook.shelf import bundled
+from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import finding_of
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Value
 
@@ -13,7 +14,7 @@ def commands(recipe: str, facts: dict[str, Value], subject: str | None) -> list[
     """All commands of the recipe's remedies."""
     (written,) = [one for one in bundled() if one.id == recipe]
     known = FactSet(Fact(name=FactName.parse(name), state=Known(value), how="a test") for name, value in facts.items())
-    finding = finding_of(written, known, subject)
+    finding = finding_of(written, derive(known), subject)
     return [text for remedy in finding.remedies for action in remedy.actions for text in action.commands]
 
 
@@ -48,13 +49,36 @@ def test_words_in_json_are_quoted() -> None:
     assert '"dtype": "bfloat16"    in config.json:4' in commands("config-fa2-without-half", facts, "config.json")
 
 
-def test_pip_is_told_where_another_torch_lies() -> None:
-    """Without an index pip brings the same CUDA again, for which the driver is too old."""
-    facts: dict[str, Value] = {
-        "driver.version": "535.104.05",
-        "torch.version": "2.12.0",
-        "python.executable": "/e/python",
-    }
-    (command,) = [one for one in commands("driver-too-old", facts, None) if "install" in one]
+ANOTHER_TORCH: dict[str, Value] = {
+    "driver.version": "535.104.05",
+    "torch.version": "2.12.0",
+    "package.torch.version": "2.12.0",
+    "package.torchvision.version": "0.27.0",
+    "python.executable": "/e/python",
+    "gpu.0.compute_capability": "9.0",
+}
 
-    assert command == "/e/python -m pip install --force-reinstall torch --index-url INDEX"
+
+def test_pip_is_told_where_another_torch_lies() -> None:
+    """Without an index pip brings the same CUDA again, for which the driver is too old; torchvision follows torch."""
+    (command,) = [one for one in commands("driver-too-old", ANOTHER_TORCH, None) if "install" in one]
+
+    wanted = "torch==2.12.0 torchvision --index-url https://download.pytorch.org/whl/cu126"
+    assert command == f"/e/python -m pip install --force-reinstall {wanted}"
+
+
+def test_uv_is_told_which_build() -> None:
+    """`--torch-backend auto` asks the machine at hand, which may have no GPU at all: then it is the CPU build again."""
+    (command,) = [
+        one for one in commands("driver-too-old", {**ANOTHER_TORCH, "python.has_pip": False}, None) if "install" in one
+    ]
+
+    wanted = "--reinstall-package torch --torch-backend cu126 torch==2.12.0 torchvision"
+    assert command == f"uv pip install --python /e/python {wanted}"
+
+
+def test_what_is_not_known_is_left_to_the_reader() -> None:
+    """A log alone tells neither the driver nor the GPU."""
+    (command,) = [one for one in commands("driver-too-old", {}, None) if "install" in one]
+
+    assert command == "python -m pip install --force-reinstall torch==VERSION --index-url INDEX"

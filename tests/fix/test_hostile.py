@@ -18,9 +18,9 @@ from attn_doctor.fix.allowed import check_file, check_plan, project_of
 from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.edits import digest
 from attn_doctor.fix.journal import JournalUnusable, begin, held
-from attn_doctor.fix.make import Wish
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
+from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import FileEdit, Install, PackageChange, Plan, Splice, Step
 from tests.fix.crashing import Scene
 
@@ -162,7 +162,7 @@ def test_records_that_lead_out(scene: Scene, tmp_path: Path) -> None:
 )
 def test_requirements_are_names_and_versions(text: str) -> None:
     """A recipe may not name a place to install from, nor an option of the installer."""
-    wish = Wish(requirements=(text,), no_deps=True, no_cache=False, reinstall=False)
+    wish = InstallRequest(requirements=(text,), no_deps=True, no_cache=False, reinstall=False)
 
     def never() -> installers.Installer:
         raise AssertionError("the installer was asked")

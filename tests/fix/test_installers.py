@@ -12,10 +12,10 @@ import pytest
 
 from attn_doctor.fix import builds, find_installer, installed, installers
 from attn_doctor.fix.actions import packages
-from attn_doctor.fix.make import Wish
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
+from attn_doctor.model.install_request import InstallRequest
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ class TestConda:
         plant(target, "torch", "2.12.0")
         release = installers.Release(name="torch", version="2.13.0", source="torch-2.13.0-x.whl", sha256="")
         monkeypatch.setattr(installers.Installer, "preview", lambda *_, **__: (release,))
-        wish = Wish(requirements=("torch",), no_deps=False, no_cache=False, reinstall=False)
+        wish = InstallRequest(requirements=("torch",), no_deps=False, no_cache=False, reinstall=False)
         plan = packages.resolve(wish, lambda: found(target), stash=True)
 
         assert "conda installed torch 2.12.0; conda will not know that it was replaced" in plan.warnings
@@ -183,7 +183,9 @@ class TestConda:
 class TestWishes:
     """What the options of a recipe become."""
 
-    def resolved(self, target: Target, monkeypatch: pytest.MonkeyPatch, wish: Wish) -> tuple[list[str], object]:
+    def resolved(
+        self, target: Target, monkeypatch: pytest.MonkeyPatch, wish: InstallRequest
+    ) -> tuple[list[str], object]:
         asked: list[str] = []
 
         def preview(self: object, requirements: tuple[str, ...], *_: object, **__: object) -> tuple[object, ...]:
@@ -197,7 +199,7 @@ class TestWishes:
         """torchvision is released for one torch: what is installed of it moves along."""
         plant(target, "torch", "2.12.0")
         plant(target, "torchvision", "0.27.0")
-        wish = Wish(requirements=("torch>=2.13",), no_deps=False, no_cache=False, reinstall=False)
+        wish = InstallRequest(requirements=("torch>=2.13",), no_deps=False, no_cache=False, reinstall=False)
         asked, _ = self.resolved(target, monkeypatch, wish)
 
         assert asked == ["torch>=2.13", "torchvision"]
@@ -207,7 +209,7 @@ class TestWishes:
     )
     def test_what_is_built_is_named_exactly(self, target: Target, text: str) -> None:
         """Nothing resolves it beforehand."""
-        wish = Wish(requirements=(), no_deps=True, no_cache=True, reinstall=True, builds=(text,))
+        wish = InstallRequest(requirements=(), no_deps=True, no_cache=True, reinstall=True, builds=(text,))
         with pytest.raises(Refused):
             packages.resolve(wish, lambda: found(target), stash=True)
 

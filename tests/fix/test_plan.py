@@ -21,6 +21,7 @@ from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.verify import changed_grounds, troubles
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Safety, Severity
+from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Cured, FileEdit, Ground, Install, Left, PackageChange, Plan, Reversal, Splice, Step
 from attn_doctor.probe import configs
 from attn_doctor.wire import plan_v1
@@ -43,7 +44,7 @@ def fact(name: str, state: State) -> Fact:
     return Fact(name=FactName.parse(name), state=state, how="test")
 
 
-def install(wish: make.Wish) -> Install:
+def install(wish: InstallRequest) -> Install:
     return Install(
         installer="pip",
         requirements=wish.requirements,
@@ -54,7 +55,7 @@ def install(wish: make.Wish) -> Install:
     )
 
 
-def refuse(wish: make.Wish) -> Install:
+def refuse(wish: InstallRequest) -> Install:
     raise Refused("the installer is not asked here")
 
 
@@ -137,11 +138,12 @@ def test_one_that_cannot_be_had_keeps_no_other_back(recipes: tuple[Recipe, ...])
     found = facts(
         fact("torch.cuda", Absent("a CPU build")),
         fact("torch.hip", Absent("a CPU build")),
-        **{X: "1.30.1", "torch.version": "2.13.0+cpu", "listed.gpu": 1},
+        fact("driver.version", Absent("a GPU that was named")),
+        **{X: "1.30.1", "torch.version": "2.13.0+cpu", "listed.gpu": 1, "gpu.0.compute_capability": "9.0"},
     )
 
-    def no_torch(wish: make.Wish) -> Install:
-        if "torch" in wish.requirements:
+    def no_torch(wish: InstallRequest) -> Install:
+        if wish.moves_torch:
             raise Refused("the index of torch does not answer")
         return install(wish)
 

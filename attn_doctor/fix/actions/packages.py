@@ -16,19 +16,14 @@ from attn_doctor.fix.installed import Installed, conda_names, installed
 from attn_doctor.fix.installers import Installer
 from attn_doctor.fix.journal import Run, boundary
 from attn_doctor.fix.kept import keep, to_json
-from attn_doctor.fix.make import Wish
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.releases import Release
 from attn_doctor.fix.tree import Roots, listing
 from attn_doctor.fix.wheel_file import WheelFile
 from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.target import Target
+from attn_doctor.model.install_request import InstallRequest, is_bound_to_torch
 from attn_doctor.model.plans import Install, PackageChange
-
-#: Left as they are unless a plan names torch: an extension bound to another torch or CUDA does not load.
-_BOUND_TO_TORCH = ("torch", "triton", "pytorch-triton", "torchvision", "torchaudio")
-#: Released together with torch, each bound to one: they follow it.
-_COMPANIONS = ("torchvision", "torchaudio")
 
 #: Looks at fetched files as if they were installed; raises Refused.
 Judge = Callable[[Install, Path], None]
@@ -41,7 +36,7 @@ def roots_of(target: Target) -> Roots:
 
 
 def resolve(
-    wish: Wish,
+    request: InstallRequest,
     find: Callable[[], Installer],
     *,
     stash: bool,
@@ -50,19 +45,17 @@ def resolve(
     judge: Judge | None = None,
 ) -> Install:
     """Asks the installer what it would do; files that a person named are judged at once. Raises Refused."""
-    wanted = tuple(_requirement(one) for one in wish.requirements)
-    builds = tuple(_exact(one) for one in wish.builds)
+    for one in request.requirements:
+        _requirement(one)
+    builds = tuple(_exact(one) for one in request.builds)
     installer = find()
     target = installer.target
     here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
-    names: set[str] = {canonicalize_name(one.name) for one in wanted}
-    requirements = wish.requirements
-    if "torch" in names:
-        requirements += tuple(one for one in _COMPANIONS if one in here and one not in names)
-    free = names if "torch" not in names else {one for one in here if _bound(one)}
-    pins = tuple(one.pin for one in here.values() if one.pin and _bound(one.name) and one.name not in free)
-    releases = _previewed(installer, wish, requirements, pins, here, names) if requirements else ()
-    named = [(wheels or {})[one] for one in wish.wheels]
+    names = request.names
+    requirements = request.with_companions(here)
+    pins = request.held({name: pin.partition("==")[2] for name, one in here.items() if (pin := one.pin)})
+    releases = _previewed(installer, request, requirements, pins, here, names) if requirements else ()
+    named = [(wheels or {})[one] for one in request.wheels]
     changes = tuple(
         PackageChange(
             name=one.name,
@@ -72,23 +65,23 @@ def resolve(
             sha256=one.sha256,
         )
         for one in (
-            *(one for one in releases if _moves(one, here) or (wish.reinstall and one.name in names)),
+            *(one for one in releases if _moves(one, here) or (request.reinstall and one.name in names)),
             *builds,
             *(Release(name=one.package, version=one.version, source=one.path.name, sha256=one.sha256) for one in named),
         )
     )
     if not changes:
         raise Refused("the installer finds nothing to change: what the cure asks for is installed already")
-    moved = [one.name for one in changes if _bound(one.name) and "torch" not in names and one.before is not None]
-    moved = [one for one in moved if one not in names]
+    moved = [one.name for one in changes if is_bound_to_torch(one.name) and one.before is not None]
+    moved = [] if request.moves_torch else [one for one in moved if one not in names]
     if moved:
         raise Refused(f"the cure would change {', '.join(moved)}, which its recipe does not say")
     found = Install(
         installer=installer.kind,
         requirements=requirements,
-        no_deps=wish.no_deps,
-        no_cache=wish.no_cache,
-        reinstall=wish.reinstall,
+        no_deps=request.no_deps,
+        no_cache=request.no_cache,
+        reinstall=request.reinstall,
         changes=changes,
         builds=tuple(f"{one.name}=={one.version}" for one in builds),
         build_environment=tuple(sorted((build_environment or {}).items())) if builds else (),
@@ -117,20 +110,20 @@ def _moves(one: Release, here: Mapping[str, Installed]) -> bool:
 
 def _previewed(
     installer: Installer,
-    wish: Wish,
+    request: InstallRequest,
     requirements: tuple[str, ...],
     pins: tuple[str, ...],
     here: Mapping[str, Installed],
-    names: set[str],
+    names: frozenset[str],
 ) -> tuple[Release, ...]:
-    if installer.kind == "uv" and not wish.no_deps:
+    if installer.kind == "uv" and not request.no_deps:
         # uv's compiler knows nothing of what is installed and takes the newest: ask first with everything as it is.
         rest = tuple(one.pin for one in here.values() if one.pin and one.name not in names)
         try:
-            return installer.preview(requirements, rest, no_deps=False, reinstall=wish.reinstall)
+            return installer.preview(requirements, rest, no_deps=False, reinstall=request.reinstall)
         except Refused:
             pass  # something has to move: the resolver's own choice, torch apart
-    return installer.preview(requirements, pins, no_deps=wish.no_deps, reinstall=wish.reinstall)
+    return installer.preview(requirements, pins, no_deps=request.no_deps, reinstall=request.reinstall)
 
 
 def _requirement(text: str) -> Requirement:
@@ -153,10 +146,6 @@ def _exact(text: str) -> Release:
     return Release(
         name=canonicalize_name(found.name), version=pins[0].version, source="built from source here", sha256=""
     )
-
-
-def _bound(name: str) -> bool:
-    return name in _BOUND_TO_TORCH or name.startswith("nvidia-")
 
 
 def _warnings(changes: tuple[PackageChange, ...], here: dict[str, Installed], installer: Installer) -> tuple[str, ...]:

@@ -1,0 +1,88 @@
+"""Every command that the shelf can print: what it says it does, and nothing else. The recipes' own cases print them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from attn_doctor.cookbook.torch_releases import partner_for
+from attn_doctor.model.install_request import COMPANIONS, name_of
+from bench.printed_commands import PLACEHOLDERS, Printed, printed
+
+ALL = tuple(printed())
+INSTALLS = tuple(one for one in ALL if one.installs)
+
+
+def called(one: Printed) -> str:
+    return f"{one.recipe.id}: {one.command}"
+
+
+def test_there_are_installs_to_look_at() -> None:
+    """For pip and for uv, from facts and from logs."""
+    assert {word in one.command for one in INSTALLS for word in ("uv pip install",)} == {True, False}
+    assert {one.from_log for one in INSTALLS} == {True, False}
+    assert len({one.recipe.id for one in INSTALLS}) > 40
+
+
+def unheld(one: Printed) -> bool:
+    """Whether it may move torch although it does not name it."""
+    if "--no-deps" in one.words or any(name_of(word) == "torch" for word in one.installs):
+        return False
+    return bool(one.from_log or one.facts.value("torch.version") or one.facts.value("package.torch.version"))
+
+
+def test_torch_stays_unless_it_is_named() -> None:
+    """With --no-deps, or with torch pinned to the installed version."""
+    assert [called(one) for one in INSTALLS if unheld(one)] == []
+
+
+def test_a_command_that_moves_torch_says_so() -> None:
+    """In the title of its remedy, or in why it is not safe."""
+    moving = [one for one in INSTALLS if any(name_of(word) == "torch" and not held(one, word) for word in one.installs)]
+
+    assert moving
+    assert [called(one) for one in moving if "torch" not in one.remedy.title + one.remedy.why_this_safety] == []
+
+
+def held(one: Printed, word: str) -> bool:
+    version = one.facts.text("package.torch.version")
+    return word == f"torch=={version}" if version else word == "torch==VERSION" and "--force-reinstall" not in one.words
+
+
+def test_a_remedy_installs_what_it_speaks_of() -> None:
+    """One for A never installs B without a word."""
+    wrong = []
+    for one in INSTALLS:
+        texts = [str(value) for action in one.remedy.actions for key, value in action.arguments if key == "text"]
+        said = " ".join([one.finding.title, one.finding.what, one.remedy.title, one.remedy.why_this_safety, *texts])
+        said += " ".join(one.finding.subjects)
+        for name in {name_of(word) for word in one.installs if re.match(r"[A-Za-z]", word)} - {"torch", *COMPANIONS}:
+            parts = [part for part in re.split(r"[-_]", name) if len(part) > 2]
+            parts = [part for part in parts if part != "cumajor"]
+            if not PLACEHOLDERS.search(name.upper()) and not all(part in said.lower() for part in parts):
+                wrong.append(f"{called(one)}: {name}")
+
+    assert wrong == []
+
+
+def test_no_word_is_left_to_fill_in_where_the_value_is_known() -> None:
+    """A release that goes with the installed torch, and the index that torch came from."""
+    wrong = []
+    for one in INSTALLS:
+        for word in one.installs:
+            name, _, version = word.partition("==")
+            torch = one.facts.text("torch.version")
+            if PLACEHOLDERS.fullmatch(version) and torch and partner_for(name, torch):
+                wrong.append(called(one))
+        known = one.facts.text("torch.gpu_backend") or one.facts.text("torch.own_backend")
+        if known and re.search(r"\bINDEX\b|--torch-backend BUILD", one.command):
+            wrong.append(called(one))
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("text", ["cuXYZ", "WHEEL_URL", "--torch-backend auto"])
+def test_what_no_command_holds(text: str) -> None:
+    """`auto` asks the machine at hand, which need not be the one that the answer is for."""
+    assert [called(one) for one in ALL if text in one.command] == []
