@@ -4,7 +4,7 @@ Nothing is imported here. `run.trace(request)` answers one request; `watch.Watch
 How it is built: modes.py meets calls and ops, recorder.py writes a graph (graph.py) of them; boundaries/ meet
 the attention calls; contracts/ says what each kernel demands; provenance.py reads the graph backwards;
 counterfactual.py runs again with culprits mended; result.py makes the JSON. rules.py and redirect.py stand in
-for a GPU, stand_in/ for kernels.
+for a GPU, stand_in/ for kernels, hollow/ for memory.
 
 Request
     kind            "factory" | "hf" | "script"
@@ -15,7 +15,8 @@ Request
     attn            attn_implementation, hf only
     backward        also a backward pass, from the sum of the outputs (factory, hf)
     calls           stop after so many attention calls; a script stops at its first broken one anyway
-    rules           "auto" | "gpu" | "cpu" | "fake". auto: fake tensors for hf, real CPU tensors for the rest
+    rules           "auto" | "gpu" | "cpu" | "fake". auto: fake for hf, cpu for the rest. fake: large tensors
+                    take no memory and have no values (hollow/); cpu: all are real
     gpu             {"compute_capability": "9.0", "name", "shared_memory_bytes", "memory_mib",
                     "multi_processor_count"}: the GPU that is not there. None: an H100, marked "assumed"
     flash_attn_version   whose checks the stand-in makes, where flash_attn is not installed ("2.8.3")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -56,7 +56,9 @@ def build(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str
     torch.set_default_dtype(dtype)
     try:
         with _no_init():
-            return _made(transformers, config, dtype, attn, trusted)
+            model = _made(transformers, config, dtype, attn, trusted)
+        _fill(model)
+        return model
     except Unusable:
         raise
     except Exception as error:
@@ -86,6 +88,21 @@ def _made(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str
     raise Unusable("config not understood", str(trouble).splitlines()[0])
 
 
+_MOST_FILLED, _FILLED_ANYWAY = 1 << 27, 1 << 16
+"""Elements of a whole model, and of one parameter of a larger one, that are given values."""
+
+
+def _fill(model: Any) -> None:
+    """Values such as a fresh model has, where that is quick: what lies in the memory by chance may be no number, and
+    routers and samplers raise for it."""
+    parameters = [p for p in model.parameters() if p.dtype in (*ops.HALVES, torch.float32, torch.float64)]
+    all_of_them = sum(parameter.numel() for parameter in parameters) <= _MOST_FILLED
+    with torch.no_grad():
+        for parameter in parameters:
+            if not parameter.is_meta and (all_of_them or parameter.numel() <= _FILLED_ANYWAY):
+                parameter.normal_(0.0, 0.02)
+
+
 def _called(make: Any, config: Any, dtype: torch.dtype, options: Dict[str, Any]) -> Any:
     try:
         return make(config, dtype=dtype, **options)
@@ -99,7 +116,7 @@ def inputs(model: Any, batch: int, length: int, device: str) -> Dict[str, Any]:
     """The least that its forward takes. Raises Unusable for models that want something else than text, pixels or
     audio features."""
     config, name = model.config, getattr(model, "main_input_name", "input_ids")
-    ids = torch.zeros(batch, length, dtype=torch.long, device=device)
+    ids = torch.full((batch, length), _word(config), dtype=torch.long, device=device)
     dtype = next((p.dtype for p in model.parameters() if p.dtype in ops.FLOATS), torch.float32)
     if name == "input_ids":
         found = {"input_ids": ids}
@@ -118,6 +135,24 @@ def inputs(model: Any, batch: int, length: int, device: str) -> Dict[str, Any]:
     if getattr(config, "is_encoder_decoder", False):
         found["decoder_input_ids"] = ids
     return found
+
+
+def _word(config: Any) -> int:
+    """The first token that stands for nothing in particular: models make masks where they find a padding, an image's
+    or a sentence's end."""
+    taken = {
+        value
+        for part in (config, *_parts(config))
+        for name, value in vars(part).items()
+        if name.endswith(("token_id", "token_index", "_id"))
+        for value in (value if isinstance(value, (list, tuple)) else (value,))
+        if isinstance(value, int)
+    }
+    return next(word for word in range(len(taken) + 1) if word not in taken)
+
+
+def _parts(config: Any) -> List[Any]:
+    return [v for k, v in vars(config).items() if k.endswith("_config") and hasattr(v, "to_dict")]
 
 
 _MOST = {
@@ -141,8 +176,7 @@ _MOST = {
 def shrink(config: Any) -> str:
     """Make the model small enough for real tensors; heads and head dimensions stay. What was cut, in words."""
     cut: Dict[str, str] = {}
-    parts = [config] + [v for k, v in vars(config).items() if k.endswith("_config") and hasattr(v, "to_dict")]
-    for part in parts:
+    for part in (config, *_parts(config)):
         for most, names in _MOST.items():
             for name in names:
                 # Some names are properties that stand for another one of these.

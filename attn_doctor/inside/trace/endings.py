@@ -8,16 +8,19 @@ from typing import Any, Dict, Optional
 
 from . import entries, frames, redirect, result
 from .boundaries.attention import Record
+from .hollow import NoRoom
 from .session import Recording
 
 NO_VALUES = (
+    "NoValues",
     "DataDependentOutputException",
     "DynamicOutputShapeException",
     "UnsupportedFakeTensorException",
     "UnsupportedOperatorException",
     "GuardOnDataDependentSymNode",
 )
-"""What fake tensors raise where a program asks for values, by name: they moved between torch releases."""
+"""What is raised where a program asks for values that a hollow tensor lacks. By name: torch's own moved between
+releases."""
 
 _LIBRARIES = {
     "flash_attn_4": r"flash_attn\.cute|FlashAttention4",
@@ -50,7 +53,7 @@ def kind_of(error: BaseException, own: Optional[Record], failed: Any, simulated:
         return "exit"
     if isinstance(error, entries.EntryError):
         return error.kind
-    if isinstance(error, redirect.CannotSimulate) or type(error).__name__ in NO_VALUES:
+    if isinstance(error, (redirect.CannotSimulate, NoRoom)) or type(error).__name__ in NO_VALUES:
         return "cannot simulate"
     if (
         # a GPU that is there says so of an operand's dtype: cdist has no half kernel, and refuses a mixed call that way

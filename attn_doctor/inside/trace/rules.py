@@ -11,7 +11,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 
 from ..virtual_gpu import gpus
-from . import fake_modules, redirect
+from . import redirect
+from .hollow import Hollow
 
 GPU, ON_CPU, ON_FAKE = "gpu", "cuda rules on cpu tensors", "cuda rules on fake tensors"
 
@@ -38,7 +39,8 @@ class Rules:
         """The GPU whose rules hold: the one that is stood in for, or the real one as far as it is known."""
         self._parent = scratch
         """An existing folder for Triton's caches; None: the system's."""
-        self._fake: Any = None
+        self.hollow: Any = None
+        """The mode that makes tensors without values, once it was entered."""
 
     @property
     def simulated(self) -> bool:
@@ -52,7 +54,7 @@ class Rules:
         words = {
             GPU: "ran on a real GPU, with its real kernels",
             ON_CPU: "no GPU: CUDA's autocast rules on real CPU tensors",
-            ON_FAKE: "no GPU: CUDA's autocast rules on fake tensors, which have dtypes and shapes but no values",
+            ON_FAKE: "no GPU: CUDA's autocast rules on tensors with dtypes and shapes; only small ones have values",
         }
         notes = list(self.notes)
         if self.redirect is not None:
@@ -121,16 +123,14 @@ class Rules:
 
     @contextlib.contextmanager
     def fake_mode(self) -> Iterator[None]:
-        """Fake tensors where these rules want them, else a context that does nothing."""
+        """Hollow tensors where these rules want them, else a context that does nothing."""
         if self.name != ON_FAKE:
             yield
             return
-        from torch._subclasses.fake_tensor import FakeTensorMode
-
-        # One mode for the whole session: tensors of two do not meet.
-        if self._fake is None:
-            self._fake = FakeTensorMode(allow_non_fake_inputs=True)
-        with self._fake, fake_modules.convertible():
+        # One mode for the whole session: it knows what it made.
+        if self.hollow is None:
+            self.hollow = Hollow()
+        with self.hollow:
             yield
 
 

@@ -14,6 +14,7 @@ import torch
 from ..virtual_gpu import gpus
 from . import SCHEMA, counterfactual, endings, entries, result, unanswered
 from .boundaries.attention import Conditions, Record, StopTrace
+from .hollow import NoRoom
 from .rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
 from .session import Recording, Session, seeded
 
@@ -72,7 +73,7 @@ def trace(
             again = Rules(ON_CPU, rules.gpu, request.get("scratch"))
             answer = dict(_empty(request), **_under(again, small, on_progress, on_launches))
             answer["rules"]["not_simulated"].append(
-                "ran smaller, on real CPU tensors, because the program asks for values, which fake tensors lack: " + why
+                "ran smaller, on real CPU tensors, because the program asks for values that fake tensors lack: " + why
             )
     except entries.EntryError as error:
         answer["error"] = endings.described(error.kind, error, None)
@@ -123,6 +124,9 @@ def _under(
             entry = _entry(session, request)
         except entries.EntryError as error:
             answer.update(rules=rules.as_json(), error=endings.described(error.kind, error, None))
+            return answer
+        except NoRoom as error:
+            answer.update(rules=rules.as_json(), error=endings.described("cannot simulate", error, None))
             return answer
         except (Exception, SystemExit) as error:
             kind = "exit" if isinstance(error, SystemExit) else "factory raised"

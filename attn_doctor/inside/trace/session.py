@@ -58,7 +58,7 @@ class Session:
         self.kernels: Any = None
         """The Triton launches of all runs, as triton_compile takes them."""
         self.guesses: Dict[Any, bool] = {}
-        """Conditions on values that fake tensors lack, by their place."""
+        """Conditions on values that hollow tensors lack, by their place."""
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
@@ -107,7 +107,7 @@ class Session:
         """Into the rules' notes."""
         for site, truth in self.guesses.items():
             where = "{}:{}".format(*(site or ("?", "?"))[:2])
-            note = "a condition on a value, which fake tensors lack, was taken for {} at {}".format(truth, where)
+            note = "a condition on a value that is not known here was taken for {} at {}".format(truth, where)
             if note not in self.rules.notes:
                 self.rules.notes.append(note)
 
@@ -119,6 +119,8 @@ class Session:
         if self.rules.redirect is not None:
             self.rules.redirect.attach(recorder)
         with self.rules.fake_mode(), recorder:
+            if self.rules.hollow is not None:
+                recorder.special.update(self.rules.hollow.answers())
             yield
 
     @contextlib.contextmanager
@@ -148,6 +150,8 @@ class Session:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.current.to(attention))
             stack.enter_context(self.rules.fake_mode())
+            if self.rules.hollow is not None:
+                recorder.special.update(self.rules.hollow.answers())
             stack.enter_context(modules.watching())
             stack.enter_context(sdpa.hooked(attention))
             stack.enter_context(autograd_function.hooked(attention))

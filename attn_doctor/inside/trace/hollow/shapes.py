@@ -1,0 +1,109 @@
+"""What an op would return: shapes, strides and dtypes, by torch's own rules for tensors without values."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+
+_CPU, _GPU = torch.device("cpu"), torch.device("cuda", 0)
+_LOG = logging.getLogger("torch._subclasses.fake_tensor")
+
+Described = Tuple[Tuple[int, ...], Tuple[int, ...], torch.dtype]
+
+
+class Result:
+    """One value that an op returns: a tensor's description, or anything else as it is."""
+
+    __slots__ = ("described", "value")
+
+    def __init__(self, described: Optional[Described], value: Any = None) -> None:
+        self.described = described
+        self.value = value
+
+    @property
+    def numel(self) -> int:
+        count = 1
+        for n in self.described[0] if self.described is not None else (0,):
+            count *= n
+        return count
+
+
+class Shapes:
+    """Answers for ops; one that was asked about before, with operands of the same form, is remembered."""
+
+    def __init__(self) -> None:
+        from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+        self._class: Any = FakeTensor
+        self._mode = FakeTensorMode()
+        self._known: Dict[Any, Any] = {}
+
+    def of(self, op: Any, args: Any, kwargs: Any) -> Any:
+        """The op's result with a Result in place of each leaf: one, or a list or tuple of them. Raises what torch
+        raises for operands that do not fit, and its own exceptions where the form hangs on values."""
+        try:
+            key = (op, _key(args), _key(kwargs) if kwargs else None)
+            known = self._known.get(key)
+        except TypeError:  # an argument that is no key, such as a generator
+            return self._asked(op, args, kwargs)
+        if known is None:
+            known = self._known[key] = self._asked(op, args, kwargs)
+        return known
+
+    def _asked(self, op: Any, args: Any, kwargs: Any) -> Any:
+        # torch logs each refusal as an error, and refusals are part of what is asked.
+        _LOG.disabled, before = True, _LOG.disabled
+        try:
+            return self._answered(op, args, kwargs, _CPU)
+        except RuntimeError as error:
+            if "not implemented for" not in str(error):
+                raise
+            return self._answered(op, args, kwargs, _GPU)  # what CPU kernels lack and a GPU's have
+        finally:
+            _LOG.disabled = before
+
+    def _answered(self, op: Any, args: Any, kwargs: Any, device: torch.device) -> Any:
+        given, named = self._fake(args, device), {name: self._fake(value, device) for name, value in kwargs.items()}
+        with self._mode:
+            return _described(op(*given, **named))
+
+    def _fake(self, value: Any, device: torch.device) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._class(self._mode, _meta(value), device)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._fake(item, device) for item in value)
+        if isinstance(value, torch.Generator):
+            return None
+        return value
+
+
+def _meta(value: torch.Tensor) -> torch.Tensor:
+    """A meta tensor of the same form, in a storage that reaches as far."""
+    shape, strides, offset = tuple(value.shape), value.stride(), value.storage_offset()
+    if not offset:
+        return torch.empty_strided(shape, strides, dtype=value.dtype, device="meta")
+    whole = value.untyped_storage().nbytes() // value.element_size()
+    return torch.empty(whole, dtype=value.dtype, device="meta").as_strided(shape, strides, offset)
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return (tuple(value.shape), value.stride(), value.storage_offset(), value.dtype)
+    if isinstance(value, (list, tuple)):
+        return tuple(_key(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((name, _key(item)) for name, item in value.items())
+    if isinstance(value, torch.Generator):
+        raise TypeError("generators differ from run to run")
+    hash(value)
+    return (type(value), value)  # 1, 1.0 and True are equal keys and different arguments
+
+
+def _described(out: Any) -> Any:
+    if isinstance(out, torch.Tensor):
+        return Result((tuple(int(n) for n in out.shape), tuple(int(n) for n in out.stride()), out.dtype))
+    if isinstance(out, (list, tuple)):
+        return tuple(_described(item) for item in out) if isinstance(out, tuple) else [_described(i) for i in out]
+    return Result(None, out)
