@@ -191,16 +191,21 @@ def main() -> None:
     found, began = [], time.monotonic()
     # A fresh process now and then: one that dies takes few with it, and memory is given back.
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=40) as pool:
-        for answer in pool.imap_unordered(one, [(name, options) for name in types]):
+        answers = pool.imap_unordered(one, [(name, options) for name in types])
+        while (left := options.seconds - (time.monotonic() - began)) > 0:
+            try:
+                answer = answers.next(timeout=min(left, 300.0))
+            except StopIteration:
+                break
+            except multiprocessing.TimeoutError:
+                print("no more answers: time is up, or a process died")
+                break
             found.append(answer)
             apart = {label: runs["apart"] for label, runs in answer["runs"].items() if runs["apart"]}
             state = f"not built: {answer['unbuilt']}" if answer["unbuilt"] else "agrees" if not apart else "APART"
             print(f"{answer['type']:32} {answer['seconds']:6.1f} s  {state}", flush=True)
             for label, words in apart.items():
                 print(f"    {label}: {words}", flush=True)
-            if time.monotonic() - began > options.seconds:
-                print("time is up")
-                break
     if options.json:
         options.json.write_text(json.dumps(found))
     counts = Counter(

@@ -155,8 +155,8 @@ class _Hollow(TorchDispatchMode):
         return True
 
     def _by_value(self, func: Any, op: _Op, args: Any, kwargs: Any, tensors: Any) -> Any:
-        """An op on hollow tensors whose result's form hangs on values. It runs, if those values are there: floating operands have no say
-        in a form. Raises what torch's rules raised, if they are not."""
+        """An op on hollow tensors whose result's form hangs on values. It runs, if those values are there: floating
+        operands have no say in a form. Raises what torch's rules raised, if they are not."""
         deciding = [t for t in tensors if not _floating(t.dtype)]
         if not deciding or op.item or any(self.valueless(t) for t in deciding):
             raise  # the exception of the shape rules, which is being handled
