@@ -148,7 +148,7 @@ class Session:
 
         def judge_(change: Install, fetched: Path) -> None:
             these = staged.facts_of(change, fetched, self.target, facts, scratch=_made(self.folder / "staged"))
-            planned_set.check_facts(as_if(these, self.gpu, self.assumptions), before, self.judged)
+            planned_set.check_facts(facts, as_if(these, self.gpu, self.assumptions), before, self.judged)
 
         return judge_
 

@@ -8,23 +8,24 @@ from collections.abc import Iterable
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.cookbook.recipe import Affected, AnyOf, AtLeast, Below, Condition, Matches, OneOf, Present, Question
+from attn_doctor.diagnose.binding import NOBODY, Bound
 from attn_doctor.model.facts import Absent, Fact, FactSet, Scalar, Unknown
 from attn_doctor.model.findings import Verdict
 from attn_doctor.model.vocabulary import Kind, term_of
 
 
-def fact_of(question: Question, facts: FactSet, subject: str | None) -> Fact:
-    """The fact that the question is about; `subject` binds a plural kind."""
+def fact_of(question: Question, facts: FactSet, bound: Bound) -> Fact:
+    """The fact that the question is about; `bound` says which member of a plural kind is meant."""
     name = question.fact
     if name.each:
-        assert subject is not None, f"{name} asked without a subject"
-        name = name.of(subject)
+        assert name.kind in bound, f"{name} asked without a subject"
+        name = name.of(bound[name.kind])
     return facts.fact(name)
 
 
-def answer(question: Question, facts: FactSet, subject: str | None = None) -> Verdict:
+def answer(question: Question, facts: FactSet, bound: Bound = NOBODY) -> Verdict:
     """HOLDS, FAILS, or OPEN when the fact is unknown or cannot be compared."""
-    fact = fact_of(question, facts, subject)
+    fact = fact_of(question, facts, bound)
     state = fact.state
     if isinstance(state, Unknown):
         return Verdict.OPEN
@@ -39,12 +40,12 @@ def answer(question: Question, facts: FactSet, subject: str | None = None) -> Ve
     return _any(_one(question, value, kind) for value in values)
 
 
-def answer_all(conditions: Iterable[Condition], facts: FactSet, subject: str | None = None) -> Verdict:
+def answer_all(conditions: Iterable[Condition], facts: FactSet, bound: Bound = NOBODY) -> Verdict:
     """All must hold. One that fails settles it, whatever is open beside it."""
     verdicts = [
-        _any(answer(question, facts, subject) for question in condition.questions)
+        _any(answer(question, facts, bound) for question in condition.questions)
         if isinstance(condition, AnyOf)
-        else answer(condition, facts, subject)
+        else answer(condition, facts, bound)
         for condition in conditions
     ]
     if Verdict.FAILS in verdicts:

@@ -23,9 +23,11 @@ from attn_doctor.cookbook.torch_releases import (
     partner_for,
     partners,
 )
+from attn_doctor.diagnose import requirements
 from attn_doctor.diagnose.conditions import capability
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
+from attn_doctor.probe.known_packages import distribution_of
 
 
 def derive(facts: FactSet) -> FactSet:
@@ -37,8 +39,15 @@ def derive(facts: FactSet) -> FactSet:
         found += _survived("gpu", index, partial(_of_gpu, facts, index))
     for package in facts.subjects("package"):
         found += _survived("package", package, partial(_of_package, facts, package))
+    beside = faults.survive("computing of facts of the extensions", lambda: _beside(facts), _NotComputed)
     for module in facts.subjects("extension"):
-        found += _survived("extension", module, partial(_of_extension, facts, module, gpus))
+        found += _survived("extension", module, partial(_of_extension, facts, module, gpus, beside))
+    for module in facts.subjects("import"):
+        found += _survived("import", module, partial(_of_import, facts, module))
+    for sample in facts.subjects("sample"):
+        found += _survived("sample", sample, partial(_of_sample, facts, sample))
+    found += _survived("import", "torch", lambda: _settled_of_torch(facts))
+    found += _survived("environment", "", lambda: requirements.derived(facts))
     return facts.with_facts(found)
 
 
@@ -225,7 +234,40 @@ def _capabilities(facts: FactSet) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys(capability(str(value)) for value in values if value is not None))
 
 
-def _of_extension(facts: FactSet, module: str, gpus: tuple[tuple[int, int], ...] | _NotComputed) -> Iterator[Fact]:
+def _settled_of_torch(facts: FactSet) -> Iterator[Fact]:
+    """What the import of torch has settled."""
+    if facts.value("import.torch.outcome") == "imported" and facts.value("torch.missing_libraries") is not None:
+        yield _derived("torch.missing_libraries", Absent("torch was imported"), "import.torch.outcome")
+
+
+def _of_import(facts: FactSet, module: str) -> Iterator[Fact]:
+    package = distribution_of(module, facts.subjects("package"))
+    yield _derived(f"import.{module}.package", Known(package), "the module's name")
+
+
+def _of_sample(facts: FactSet, sample: str) -> Iterator[Fact]:
+    library = facts.fact(f"sample.{sample}.library")
+    state = library.state
+    if isinstance(state, Known):
+        state = Known(distribution_of(str(state.value), facts.subjects("package")))
+    yield _derived(f"sample.{sample}.package", state, library.name)
+
+
+def _beside(facts: FactSet) -> dict[str, tuple[str, ...]]:
+    """Each extension's package as a whole: all of its extensions."""
+    packages: dict[str, list[str]] = {}
+    for module in facts.subjects("extension"):
+        package = facts.text(f"extension.{module}.package") or module.partition(".")[0]
+        packages.setdefault(package, []).append(module)
+    return {module: tuple(modules) for modules in packages.values() for module in modules}
+
+
+def _of_extension(
+    facts: FactSet,
+    module: str,
+    gpus: tuple[tuple[int, int], ...] | _NotComputed,
+    beside: dict[str, tuple[str, ...]] | _NotComputed,
+) -> Iterator[Fact]:
     own = f"extension.{module}."
     for name, mine, other, differs in (
         ("abi_differs", "cxx11_abi", "torch.cxx11_abi", lambda a, b: a != b),
@@ -235,7 +277,7 @@ def _of_extension(facts: FactSet, module: str, gpus: tuple[tuple[int, int], ...]
     ):
         got = _from(facts, own + mine, other)
         yield _derived(own + name, Known(bool(differs(*got))) if isinstance(got, tuple) else got, own + mine, other)
-    yield from _gpu_code(facts, own, gpus)
+    yield from _gpu_code(facts, module, gpus, beside)
     package = canonicalize_name(facts.text(own + "package") or "")
     if package in partners():
         yield from _partners(facts, own.rstrip("."), package)
@@ -259,18 +301,47 @@ def _settled_by_import(facts: FactSet, module: str, own: str) -> Iterator[Fact]:
             yield _derived(own + attribute, Absent(f"{imported} was imported"), f"import.{imported}.outcome")
 
 
-def _gpu_code(facts: FactSet, own: str, gpus: tuple[tuple[int, int], ...] | _NotComputed) -> Iterator[Fact]:
+def _gpu_code(
+    facts: FactSet,
+    module: str,
+    gpus: tuple[tuple[int, int], ...] | _NotComputed,
+    beside: dict[str, tuple[str, ...]] | _NotComputed,
+) -> Iterator[Fact]:
+    """Which GPUs an extension has no code for, and whether another one of its package has it.
+
+    A package brings files for one sort of GPU each (FlashAttention-3's for 9.0, fp4 kernels for 10.0) and picks at run
+    time: it does not lack a GPU that any of them serves.
+    """
     if isinstance(gpus, _NotComputed):
         raise faults.NotLooked(gpus.reason)
-    got = _from(facts, own + "gpu_code")
-    if isinstance(got, tuple):
-        codes = _texts(got[0])
-        without = tuple(f"{gpu[0]}.{gpu[1]}" for gpu in gpus if not any(runs(code, gpu) for code in codes))
-        states: tuple[State, State] = (Known(without), Known(bool(without)))
-    else:
-        states = (got, got)
-    yield _derived(own + "gpus_without_code", states[0], own + "gpu_code", "gpu.compute_capability")
-    yield _derived(own + "lacks_gpu_code", states[1], own + "gpu_code", "gpu.compute_capability")
+    if isinstance(beside, _NotComputed):
+        raise faults.NotLooked(beside.reason)
+    own = f"extension.{module}."
+    state = facts.fact(own + "gpu_code").state
+    without, lacks, elsewhere, nowhere = state, state, state, state
+    if isinstance(state, Known):
+        lacking = _lacking(state, gpus)
+        others = [facts.fact(f"extension.{one}.gpu_code").state for one in beside[module] if one != module]
+        unserved = [gpu for gpu in lacking if all(gpu in _lacking(one, gpus) for one in others)]
+        doubt = next((one for one in others if isinstance(one, Unknown)), None)
+        without, lacks = Known(_spelled(lacking)), Known(bool(lacking))
+        elsewhere = Known(_spelled([gpu for gpu in lacking if gpu not in unserved]))
+        nowhere = doubt if doubt is not None and unserved else Known(_spelled(unserved))
+    of_file = (own + "gpu_code", "gpu.compute_capability")
+    of_package = ("extension.gpu_code of the package", "gpu.compute_capability")
+    yield _derived(own + "gpus_without_code", without, *of_file)
+    yield _derived(own + "lacks_gpu_code", lacks, *of_file)
+    yield _derived(own + "gpus_served_elsewhere", elsewhere, *of_package)
+    yield _derived(own + "gpus_package_lacks", nowhere, *of_package)
+
+
+def _lacking(state: State, gpus: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    codes = _texts(state.value) if isinstance(state, Known) else ()
+    return [gpu for gpu in gpus if not any(runs(code, gpu) for code in codes)]
+
+
+def _spelled(gpus: Iterable[tuple[int, int]]) -> tuple[str, ...]:
+    return tuple(f"{major}.{minor}" for major, minor in gpus)
 
 
 def _texts(value: Value) -> tuple[str, ...]:

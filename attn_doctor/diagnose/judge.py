@@ -9,6 +9,7 @@ from functools import partial
 from packaging.utils import canonicalize_name
 
 from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe, RecipeRemedy
+from attn_doctor.diagnose.binding import Binding, Bound, bind
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.words import filled, locations, remedy
 from attn_doctor.machine import faults
@@ -19,7 +20,7 @@ from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severit
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judgement:
     recipe: Recipe
-    subject: str | None
+    binding: Binding
     verdict: Verdict
     undecided: tuple[Fact, ...] = ()
 
@@ -27,6 +28,7 @@ class _Judgement:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     finding: Finding
+    binding: Binding
     explains: tuple[str, ...]
 
 
@@ -52,7 +54,7 @@ def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
                 recipe=one.recipe.id,
                 title=_titled(one, facts),
                 undecided=one.undecided,
-                subject=_called(one.recipe, one.subject),
+                subject=one.binding.named,
             )
             for one in opened
             if one.recipe.id not in chosen
@@ -65,7 +67,7 @@ def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
 def _titled(one: _Judgement, facts: FactSet) -> str:
     return faults.survive(
         f'judging of recipe "{one.recipe.id}"',
-        lambda: filled(one.recipe.title, facts, one.subject),
+        lambda: filled(one.recipe.title, facts, one.binding.bound),
         lambda _reason: one.recipe.id,
     )
 
@@ -74,8 +76,9 @@ def _judged(recipe: Recipe, facts: FactSet) -> tuple[list[_Judgement], list[_Fou
     judgements = _judge(recipe, facts)
     return judgements, [
         _Found(
-            finding=finding_of(recipe, facts, one.subject),
-            explains=tuple(filled(entry, facts, one.subject) for entry in recipe.explains),
+            finding=finding_of(recipe, facts, one.binding),
+            binding=one.binding,
+            explains=tuple(filled(entry, facts, one.binding.bound) for entry in recipe.explains),
         )
         for one in judgements
         if one.verdict is Verdict.HOLDS
@@ -85,26 +88,27 @@ def _judged(recipe: Recipe, facts: FactSet) -> tuple[list[_Judgement], list[_Fou
 def _not_judged(recipe: Recipe, reason: str) -> tuple[list[_Judgement], list[_Found]]:
     """An open question: whether the recipe holds could not be told."""
     undecided = Fact(name=FactName("recipe", "", recipe.id), state=Unknown(reason), how="judged the recipe")
-    return [_Judgement(recipe=recipe, subject=None, verdict=Verdict.OPEN, undecided=(undecided,))], []
+    return [_Judgement(recipe=recipe, binding=Binding(), verdict=Verdict.OPEN, undecided=(undecided,))], []
 
 
 def _judge(recipe: Recipe, facts: FactSet) -> list[_Judgement]:
     if not recipe.when:
         return []  # known from logs only
     if recipe.for_each is None:
-        return [_judge_one(recipe, facts, None)]
-    subjects = facts.subjects(recipe.for_each)
-    judgements = [_judge_one(recipe, facts, subject) for subject in subjects]
+        return [_judge_one(recipe, facts, Binding())]
+    judgements = [
+        _judge_one(recipe, facts, bind(facts, recipe.for_each, one)) for one in facts.subjects(recipe.for_each)
+    ]
     listing = facts.fact(FactName("listed", "", recipe.for_each))
     if isinstance(listing.state, Unknown):
         # There may be more of them than were seen; what does not depend on them may settle it all the same.
         rest = tuple(condition for condition in recipe.when if not _each(condition))
         if answer_all(rest, facts) is not Verdict.FAILS:
-            judgements.append(_Judgement(recipe=recipe, subject=None, verdict=Verdict.OPEN, undecided=(listing,)))
+            judgements.append(_Judgement(recipe=recipe, binding=Binding(), verdict=Verdict.OPEN, undecided=(listing,)))
         elif not judgements:
-            judgements.append(_Judgement(recipe=recipe, subject=None, verdict=Verdict.FAILS))
+            judgements.append(_Judgement(recipe=recipe, binding=Binding(), verdict=Verdict.FAILS))
     elif not judgements:
-        judgements.append(_Judgement(recipe=recipe, subject=None, verdict=Verdict.FAILS))
+        judgements.append(_Judgement(recipe=recipe, binding=Binding(), verdict=Verdict.FAILS))
     return judgements
 
 
@@ -113,22 +117,22 @@ def _each(condition: Condition) -> bool:
     return any(question.fact.each for question in questions)
 
 
-def _judge_one(recipe: Recipe, facts: FactSet, subject: str | None) -> _Judgement:
-    verdict = answer_all(recipe.when, facts, subject)
+def _judge_one(recipe: Recipe, facts: FactSet, binding: Binding) -> _Judgement:
+    verdict = answer_all(recipe.when, facts, binding.bound)
     undecided: tuple[Fact, ...] = ()
     if verdict is Verdict.OPEN:
-        undecided = asked(recipe.when, facts, subject, Verdict.OPEN)
-    return _Judgement(recipe=recipe, subject=subject, verdict=verdict, undecided=undecided)
+        undecided = asked(recipe.when, facts, binding.bound, Verdict.OPEN)
+    return _Judgement(recipe=recipe, binding=binding, verdict=verdict, undecided=undecided)
 
 
-def asked(conditions: Iterable[Condition], facts: FactSet, subject: str | None, verdict: Verdict) -> tuple[Fact, ...]:
+def asked(conditions: Iterable[Condition], facts: FactSet, bound: Bound, verdict: Verdict) -> tuple[Fact, ...]:
     """The facts whose questions were answered so."""
     return tuple(
         dict.fromkeys(
-            fact_of(question, facts, subject)
+            fact_of(question, facts, bound)
             for condition in conditions
             for question in (condition.questions if isinstance(condition, AnyOf) else (condition,))
-            if answer(question, facts, subject) is verdict
+            if answer(question, facts, bound) is verdict
         )
     )
 
@@ -137,51 +141,42 @@ def _chosen(fact: Fact) -> bool:
     return isinstance(fact.state, Unknown) and not fact.state.asked
 
 
-def finding_of(recipe: Recipe, facts: FactSet, subject: str | None) -> Finding:
-    reached = bool(recipe.reached) and answer_all(recipe.reached, facts, subject) is Verdict.HOLDS
+def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
+    """The finding of a recipe that holds for what is bound."""
+    bound = binding.bound
+    reached = bool(recipe.reached) and answer_all(recipe.reached, facts, bound) is Verdict.HOLDS
     severity = recipe.severity_when_reached if reached and recipe.severity_when_reached else recipe.severity
-    evidence = asked(recipe.when, facts, subject, Verdict.HOLDS)
+    evidence = asked(recipe.when, facts, bound, Verdict.HOLDS)
     if reached:
-        evidence = tuple(dict.fromkeys((*evidence, *asked(recipe.reached, facts, subject, Verdict.HOLDS))))
+        evidence = tuple(dict.fromkeys((*evidence, *asked(recipe.reached, facts, bound, Verdict.HOLDS))))
     return Finding(
         id=recipe.id,
         severity=severity,
-        title=filled(recipe.title, facts, subject),
-        what=filled(recipe.what, facts, subject),
-        why=filled(recipe.why, facts, subject),
+        title=filled(recipe.title, facts, bound),
+        what=filled(recipe.what, facts, bound),
+        why=filled(recipe.why, facts, bound),
         certainty="seen" if reached or _shown(evidence) else "inferred",
         library=recipe.library,
-        subjects=(_called(recipe, subject),) if subject is not None else (),
+        subjects=(binding.named,) if binding.kind else (),
         aliases=recipe.aliases,
-        locations=locations(recipe.where, facts, subject),
+        locations=locations(recipe.where, facts, bound),
         evidence=evidence,
         remedies=tuple(
-            remedy(written, facts, subject) for written in recipe.remedies if _offered(written, recipe, facts, subject)
+            remedy(written, facts, bound) for written in recipe.remedies if offered(written, facts, binding)
         ),
         references=tuple(url for _, url in recipe.references),
-        known_problems=filled(recipe.known_problems, facts, subject),
+        known_problems=filled(recipe.known_problems, facts, bound),
         status=recipe.status,
         rank=recipe.rank,
         origin=f"{recipe.origin} sha256:{recipe.sha256}",
     )
 
 
-def _offered(written: RecipeRemedy, recipe: Recipe, facts: FactSet, subject: str | None) -> bool:
-    """Whether its conditions do not fail: for the subject, or for one at least where the recipe is not about them."""
-    kind = kind_of(written.when)
-    subjects = (
-        (subject,) if kind in (None, recipe.for_each) and subject is not None else facts.subjects(kind or "") or ("0",)
+def offered(written: RecipeRemedy, facts: FactSet, binding: Binding) -> bool:
+    """Whether its conditions do not fail for the members that the finding is about."""
+    return any(
+        answer_all(written.when, facts, bound) is not Verdict.FAILS for bound in binding.choices(written.when, facts)
     )
-    return any(answer_all(written.when, facts, one) is not Verdict.FAILS for one in subjects)
-
-
-def kind_of(conditions: Iterable[Condition]) -> str | None:
-    """The plural kind that they speak of, one subject at a time."""
-    for condition in conditions:
-        for question in condition.questions if isinstance(condition, AnyOf) else (condition,):
-            if question.fact.each:
-                return question.fact.kind
-    return None
 
 
 #: Kinds whose facts show trouble itself; versions and capabilities only imply it.
@@ -198,15 +193,11 @@ def _shown(evidence: tuple[Fact, ...]) -> bool:
     )
 
 
-def _called(recipe: Recipe, subject: str | None) -> str:
-    return f"{recipe.for_each} {subject}" if subject is not None else ""
-
-
 def _explained(found: list[_Found]) -> list[Finding]:
     """Hangs symptoms under the findings that explain them: one root cause is reported once."""
     above: dict[int, int] = {}
     for number, one in enumerate(found):
-        cause = next((i for i, other in enumerate(found) if i != number and _explains(other, one.finding)), None)
+        cause = next((i for i, other in enumerate(found) if i != number and _explains(other, one)), None)
         if cause is not None and not _is_above(number, cause, above):
             above[number] = cause
     return [_with_symptoms(i, found, above) for i in range(len(found)) if i not in above]
@@ -232,31 +223,35 @@ def _with_symptoms(number: int, found: list[_Found], above: dict[int, int]) -> F
 
 def with_symptoms(finding: Finding, symptoms: tuple[Finding, ...]) -> Finding:
     """The cause with what it does: where that was seen it was seen itself, and it is as bad."""
-    worst = min((finding.severity, *(symptom.severity for symptom in symptoms)), key=lambda one: one.rank)
-    return replace(finding, symptoms=symptoms, certainty="seen", severity=worst)
-
-
-def _explains(cause: _Found, symptom: Finding) -> bool:
-    if symptom.id == cause.finding.id:
-        return False
-    for entry in cause.explains:
-        id_, _, subject = entry.partition(":")
-        if id_ == symptom.id and (not subject or any(_same(subject, called) for called in symptom.subjects)):
-            return True
-    return False
-
-
-def _same(subject: str, called: str) -> bool:
-    """`flash_attn` is `import flash_attn`; a distribution is each module below the name it is imported as.
-
-    `x-transformers-*` is every subject that begins so: all samples of a library.
-    """
-    kind, _, own = called.partition(" ")
-    if subject.endswith("*"):
-        return own.startswith(subject[:-1])
-    return own == subject or (
-        kind == "import" and canonicalize_name(own.partition(".")[0]) == canonicalize_name(subject)
+    every = (finding, *symptoms)
+    return replace(
+        finding,
+        symptoms=symptoms,
+        certainty="seen" if any(one.certainty == "seen" for one in every) else finding.certainty,
+        severity=min((one.severity for one in every), key=lambda one: one.rank),
     )
+
+
+def _explains(cause: _Found, symptom: _Found) -> bool:
+    if symptom.finding.id == cause.finding.id:
+        return False
+    return any(covers(entry, symptom.finding.id, symptom.binding) for entry in cause.explains)
+
+
+def covers(entry: str, id_: str, binding: Binding) -> bool:
+    """Whether an entry of `explains` speaks of a finding of this recipe on what is bound.
+
+    `import-fails` is each of them; after a colon stands whose: its own subject, `x-transformers-*` for every subject
+    that begins so, or a distribution, for whatever is a part of it.
+    """
+    explained, _, whose = entry.partition(":")
+    if explained != id_:
+        return False
+    own = binding.subject
+    if not whose or own == whose or (whose.endswith("*") and own.startswith(whose[:-1])):
+        return True
+    packages = binding.of("package") or ((own.partition(".")[0],) if binding.kind == "import" else ())
+    return canonicalize_name(whose) in map(canonicalize_name, packages)
 
 
 def _folded(found: list[Finding]) -> list[Finding]:

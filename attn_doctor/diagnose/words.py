@@ -9,6 +9,7 @@ import shlex
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import RecipeRemedy
 from attn_doctor.cookbook.wheels import NotTold, NoWheel, Wheel, fitting, node_of
+from attn_doctor.diagnose.binding import Bound
 from attn_doctor.diagnose.install_commands import install_command
 from attn_doctor.model.facts import Absent, FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Action, Location, Remedy
@@ -31,11 +32,11 @@ def shown(value: Value) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def filled(text: str, facts: FactSet, subject: str | None) -> str:
+def filled(text: str, facts: FactSet, bound: Bound) -> str:
     """The text with each known fact in its place; one that is not known reads `?`, a package `the package`."""
 
     def one(match: re.Match[str]) -> str:
-        state = _bound(match[1], facts, subject)
+        state = _bound(match[1], facts, bound)
         if isinstance(state, Known):
             return shown(state.value)
         return "the package" if match[1].endswith(".package") else "?"
@@ -43,11 +44,11 @@ def filled(text: str, facts: FactSet, subject: str | None) -> str:
     return TEMPLATE.sub(one, text)
 
 
-def command(text: str, facts: FactSet, subject: str | None) -> str:
+def command(text: str, facts: FactSet, bound: Bound) -> str:
     """A command likewise; what is not known is a word in capitals, as manuals leave it to the reader."""
 
     def one(match: re.Match[str]) -> str:
-        state = _bound(match[1], facts, subject)
+        state = _bound(match[1], facts, bound)
         if isinstance(state, Known):
             return shown(state.value)
         attribute = match[1].rpartition(".")[2]
@@ -56,59 +57,57 @@ def command(text: str, facts: FactSet, subject: str | None) -> str:
     return TEMPLATE.sub(one, text)
 
 
-def locations(where: tuple[FactName, ...], facts: FactSet, subject: str | None) -> tuple[Location, ...]:
+def locations(where: tuple[FactName, ...], facts: FactSet, bound: Bound) -> tuple[Location, ...]:
     """The places that the named facts point at: a path, or `path:line`."""
     found = []
     for name in where:
-        state = _bound(str(name), facts, subject)
+        state = _bound(str(name), facts, bound)
         if isinstance(state, Known) and isinstance(state.value, str):
             match = re.fullmatch(r"(.+):(\d+)", state.value)
             found.append(Location(file=match[1], line=int(match[2])) if match else Location(file=state.value))
     return tuple(dict.fromkeys(found))
 
 
-def remedy(written: RecipeRemedy, facts: FactSet, subject: str | None) -> Remedy:
+def remedy(written: RecipeRemedy, facts: FactSet, bound: Bound) -> Remedy:
     """The remedy for this node: texts filled, commands for this interpreter."""
     return Remedy(
         id=written.id,
-        title=filled(written.title, facts, subject),
+        title=filled(written.title, facts, bound),
         safety=written.safety,
-        why_this_safety=filled(written.why_this_safety, facts, subject),
-        actions=tuple(_action(kind, dict(arguments), facts, subject) for kind, arguments in written.actions),
+        why_this_safety=filled(written.why_this_safety, facts, bound),
+        actions=tuple(_action(kind, dict(arguments), facts, bound) for kind, arguments in written.actions),
     )
 
 
-def _bound(spelled: str, facts: FactSet, subject: str | None) -> State:
+def _bound(spelled: str, facts: FactSet, bound: Bound) -> State:
     name = FactName.parse(spelled)
-    return facts.fact(name.of(subject) if name.each and subject is not None else name).state
+    return facts.fact(name.of(bound[name.kind]) if name.each and name.kind in bound else name).state
 
 
-def _action(
-    kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, subject: str | None
-) -> Action:
+def _action(kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, bound: Bound) -> Action:
     filled_in: dict[str, str | bool | tuple[str, ...]] = {}
     for key, value in arguments.items():
         if isinstance(value, tuple):
-            filled_in[key] = tuple(filled(item, facts, subject) for item in value)
+            filled_in[key] = tuple(filled(item, facts, bound) for item in value)
         else:
-            filled_in[key] = filled(value, facts, subject) if isinstance(value, str) else value
+            filled_in[key] = filled(value, facts, bound) if isinstance(value, str) else value
     if "torch_backend" in arguments:
-        filled_in["torch_backend"] = _backend(str(arguments["torch_backend"]), facts, subject)
+        filled_in["torch_backend"] = _backend(str(arguments["torch_backend"]), facts, bound)
     if kind == "install-wheel":
         filled_in["text"] = _published(filled_in, facts)
     return Action(
         kind=kind,
         arguments=tuple(filled_in.items()),
-        commands=_commands(kind, {**filled_in, **_written(arguments)}, facts, subject),
+        commands=_commands(kind, {**filled_in, **_written(arguments)}, facts, bound),
     )
 
 
-def _backend(text: str, facts: FactSet, subject: str | None) -> str:
+def _backend(text: str, facts: FactSet, bound: Bound) -> str:
     """The build that is meant; nothing where none is needed, `?` where it is not known."""
     match = TEMPLATE.fullmatch(text)
     if match is None:
         return text
-    state = _bound(match[1], facts, subject)
+    state = _bound(match[1], facts, bound)
     return "" if isinstance(state, Absent) else shown(state.value) if isinstance(state, Known) else "?"
 
 
@@ -130,10 +129,10 @@ def _published(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSe
 
 
 def _commands(
-    kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, subject: str | None
+    kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, bound: Bound
 ) -> tuple[str, ...]:
     if kind == "install-packages":
-        return (install_command(_request(arguments, facts, subject), facts),)
+        return (install_command(_request(arguments, facts, bound), facts),)
     if kind == "install-wheel":
         try:
             wheel = _wheel(arguments, facts)
@@ -143,18 +142,18 @@ def _commands(
     if kind == "set-environment":
         return (f"export {arguments['name']}={shlex.quote(str(arguments['value']))}",)
     if kind == "set-config":
-        return (_setting(str(arguments["key"]), str(arguments["value"]), facts, subject),)
+        return (_setting(str(arguments["key"]), str(arguments["value"]), facts, bound),)
     commands = arguments.get("commands", ())
-    written = tuple(command(item, facts, subject) for item in commands) if isinstance(commands, tuple) else ()
+    written = tuple(command(item, facts, bound) for item in commands) if isinstance(commands, tuple) else ()
     if arguments.get("requirements"):
-        return (*written, install_command(_request(arguments, facts, subject), facts))
+        return (*written, install_command(_request(arguments, facts, bound), facts))
     return written
 
 
-def _request(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, subject: str | None) -> InstallRequest:
+def _request(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, bound: Bound) -> InstallRequest:
     requirements = arguments["requirements"]
     assert isinstance(requirements, tuple)
-    texts = tuple(command(item, facts, subject) for item in requirements)
+    texts = tuple(command(item, facts, bound) for item in requirements)
     builds = bool(arguments.get("no_build_isolation"))
     return InstallRequest(
         requirements=() if builds else texts,
@@ -166,8 +165,9 @@ def _request(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet,
     )
 
 
-def _setting(key: str, value: str, facts: FactSet, subject: str | None) -> str:
+def _setting(key: str, value: str, facts: FactSet, bound: Bound) -> str:
     """A setting as its file spells it, with the place where it stands."""
+    subject = bound.get("config")
     about = "attention" if key in _ATTENTION_KEYS else "precision"
     place = facts.text(f"config.{subject}.{about}_place") if subject else None
     if subject and facts.text(f"config.{subject}.framework") == "deepspeed":

@@ -9,8 +9,8 @@ from packaging.specifiers import SpecifierSet
 
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.cookbook.wheels import NoWheel, fitting, node_of
+from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.conditions import answer_all
-from attn_doctor.diagnose.judge import kind_of
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Severity, Verdict
 from attn_doctor.model.plans import Left
@@ -131,12 +131,10 @@ def _holds(remedy: Remedy, recipe: Recipe, finding: Finding, facts: FactSet) -> 
     written = next((one for one in recipe.remedies if one.id == remedy.id), None)
     if written is None:
         return False
-    kind = kind_of(written.when)
-    if kind is None:
-        return answer_all(written.when, facts, None) is Verdict.HOLDS
-    if kind == recipe.for_each:
-        return all(answer_all(written.when, facts, one) is Verdict.HOLDS for one in subjects(finding))
-    return any(answer_all(written.when, facts, one) is Verdict.HOLDS for one in facts.subjects(kind))
+    return all(
+        any(answer_all(written.when, facts, bound) is Verdict.HOLDS for bound in one.choices(written.when, facts))
+        for one in [bind(facts, recipe.for_each, subject) for subject in subjects(finding) or (None,)]
+    )
 
 
 def subjects(finding: Finding) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.requirements import unmet_in_stack
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
@@ -22,7 +24,9 @@ def planned(install: Install, facts: FactSet) -> FactSet:
     found: dict[FactName, Fact] = {}
     for name, change in changes.items():
         for fact in (*facts.values(),):
-            if fact.name.kind == "package" and fact.name.subject == name and fact.name.attribute != "path":
+            own = fact.name.kind == "package" and fact.name.subject == name and fact.name.attribute != "path"
+            asks = fact.name.kind == "requirement" and fact.name.subject.startswith(f"{name}.")
+            if own or (asks and fact.name.attribute == "specifier"):
                 found[fact.name] = _fact(fact.name, Unknown(_LATER))
         version = FactName("package", name, "version")
         found[version] = _fact(version, Known(change.after))
@@ -78,11 +82,14 @@ def warnings(install: Install, facts: FactSet) -> tuple[str, ...]:
 
 def check(install: Install, facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
     """Raises Refused where the planned set brings up a finding as bad as a warning."""
-    check_facts(planned(install, facts), before, judged)
+    check_facts(facts, derive(planned(install, facts)), before, judged)
 
 
-def check_facts(facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
-    """The same of facts that were gathered already, such as those of fetched files."""
+def check_facts(had: FactSet, facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
+    """The same of facts that were gathered already, such as those of fetched files; `had` are today's."""
+    broken = newly_unmet(had, facts)
+    if broken:
+        raise Refused(f"the cure would leave unmet what is met today and is not started: {'; '.join(broken)}")
     known = {key: one.severity.rank for one in _flat(before.findings) for key in _keys(one)}
     fresh = [
         one
@@ -92,6 +99,12 @@ def check_facts(facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], D
     if fresh:
         words = "; ".join(dict.fromkeys(f"{one.id}: {one.title}" for one in fresh))
         raise Refused(f"the cure would bring up other trouble and is not started: {words}")
+
+
+def newly_unmet(had: FactSet, facts: FactSet) -> tuple[str, ...]:
+    """Requirements of the attention stack that are met, or that nothing has, and would not be met."""
+    before = unmet_in_stack(had)
+    return tuple(words for subject, words in unmet_in_stack(facts).items() if subject not in before)
 
 
 def _keys(finding: Finding) -> tuple[tuple[str, str], ...]:

@@ -107,6 +107,14 @@ TERMS: tuple[Term, ...] = (
         ("torch.triton_requirement", _T, "the triton that this torch's metadata asks for"),
     ),
     *_terms(
+        "probe/requirements.py",
+        ("listed.requirement", _I, "requirements of all distributions that apply here"),
+        ("requirement.*.specifier", _T, "what the first asks for of the second (vllm.torch: ==2.14.0), or any"),
+        ("requirement.*.installed", _V, "the version of it that is there"),
+        ("environment.unmet_elsewhere", _TS, "requirements outside the attention stack that are not met, in words"),
+        ("environment.unmet_elsewhere_count", _I, "how many these are"),
+    ),
+    *_terms(
         "probe/patches.py",
         ("listed.patch", _I, "files of installed packages that attn-doctor patched"),
         ("patch.*.path", _T, "the file"),
@@ -157,6 +165,11 @@ TERMS: tuple[Term, ...] = (
         ("library.*.identity", _T, "its build id and size, or a SHA-256 where it has no build id"),
     ),
     *_terms(
+        "probe/torch_libraries.py",
+        ("torch.cudnn", _V, "cuDNN that torch loads; by its wheel's metadata, or as torch itself says once imported"),
+        ("torch.missing_libraries", _TS, "libraries that `import torch` needs and the loader would not find"),
+    ),
+    *_terms(
         "probe/inside_answers.py",
         ("listed.import", _I, "modules that were imported, each in its own child"),
         ("import.*.outcome", _T, "imported, failed, crashed or hung"),
@@ -172,7 +185,6 @@ TERMS: tuple[Term, ...] = (
         ("import.*.seconds", _N, "how long it took", "s"),
         ("torch.cuda_available", _B, "torch.cuda.is_available()"),
         ("torch.cuda_error", _T, "why torch cannot use a GPU, in its own words"),
-        ("torch.cudnn", _V, "cuDNN that torch loads"),
         ("torch.device_count", _I, "GPUs that torch sees"),
         ("listed.sample", _I, "cells of the sample forward passes"),
         ("sample.*.outcome", _T, "ran, raised, crashed or hung"),
@@ -360,12 +372,18 @@ TERMS: tuple[Term, ...] = (
         ("torch.flash_attn_3_build", _T, "the build of torch's own index that holds flash-attn-3 for torch's CUDA"),
         ("torch.gpu_release", _V, "release of torch with a CUDA build that this node's driver and GPUs run"),
         ("torch.gpu_backend", _T, "that build, as torch's own index calls it: cu130"),
+        ("requirement.*.met", _B, "what is there is what is asked for"),
+        ("environment.unmet_in_stack", _TS, "requirements of the attention stack that are not met, in words"),
         ("extension.*.abi_differs", _B, "it and torch disagree on std::string"),
         ("extension.*.cudart_differs", _B, "it needs another CUDA runtime major than torch's"),
         ("extension.*.glibc_too_old", _B, "it needs a newer glibc than the node has"),
         ("extension.*.libstdcxx_too_old", _B, "it needs a newer libstdc++ than would be loaded"),
         ("extension.*.gpus_without_code", _TS, "compute capabilities of this node's GPUs that it has no code for"),
         ("extension.*.lacks_gpu_code", _B, "it has no code for at least one GPU of the node"),
+        ("extension.*.gpus_package_lacks", _TS, "those of them that no other extension of its package serves"),
+        ("extension.*.gpus_served_elsewhere", _TS, "those of them that another extension of its package has code for"),
+        ("import.*.package", _T, "distribution that the module is of"),
+        ("sample.*.package", _T, "distribution that the sample is of"),
     ),
 )  # fmt: skip
 

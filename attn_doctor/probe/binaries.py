@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact
-from attn_doctor.probe import elf, libraries
+from attn_doctor.probe import elf, libraries, torch_libraries
 from attn_doctor.probe.builds import for_other_torches
 from attn_doctor.probe.elf.identity import identity
 from attn_doctor.probe.noting import Notes
@@ -41,6 +41,7 @@ def probe(inventory: Inventory, target: Target, environment: Mapping[str, str]) 
     ) as view:
         _note_libstdcxx(notes, view)
         libraries.note(notes, view, inventory)
+        torch_libraries.note(notes, view, inventory)
         if torch_lib is not None:
             _note_torch(notes, torch_lib)
         count = 0

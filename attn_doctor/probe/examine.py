@@ -140,11 +140,15 @@ def _probes(
     environment = asked.environment
     yield Probe("node", lambda: node.probe(environment), ("node",))
     yield Probe("interpreter", lambda: interpreter.probe(target), ("interpreter",))
-    yield Probe("packages", lambda: packages.probe(_started(taken), target.told), ("packages",))
+    yield Probe("packages", lambda: packages.probe(_started(taken), target.told), ("packages", "requirements"))
     yield Probe("patches", lambda: patches.probe(_started(taken)), ("patches",))
     yield Probe("torch's files", lambda: torch_files.probe(_started(taken).modules), ("torch_files",))
     say("reading binaries")
-    yield Probe("binaries", lambda: binaries.probe(_started(taken), target, environment), ("binaries", "libraries"))
+    yield Probe(
+        "binaries",
+        lambda: binaries.probe(_started(taken), target, environment),
+        ("binaries", "libraries", "torch_libraries"),
+    )
 
 
 def _asked_of_the_node(facts: FactSet, asked: NodeQuestions, timeout: float) -> Iterator[Fact]:

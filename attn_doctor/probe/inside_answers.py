@@ -124,7 +124,7 @@ class Examination:
     def _note_torch(self, notes: Notes, completed: Completed) -> None:
         how = "import torch in a child of its own"
         if not self._torch:
-            for name in ("cuda_available", "cuda_error", "cudnn", "device_count"):
+            for name in ("cuda_available", "cuda_error", "device_count"):
                 notes.absent(f"torch.{name}", how, "no torch")
             return
         answer = self._answer("torch")
@@ -143,7 +143,7 @@ class Examination:
                 notes.known(f"torch.{name}", value, how)
             elif answer["outcome"] == "imported" and not reason:
                 notes.absent(f"torch.{name}", how)
-            else:
+            elif name != "cudnn":  # of which the files have told as much as they can
                 notes.unknown(f"torch.{name}", how, reason or why_not)
         notes.known_or_absent("torch.cuda_error", cuda.get("reason") or None, "torch.cuda.init() in a child")
         if facts.get("arch_list"):

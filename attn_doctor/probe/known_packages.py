@@ -6,6 +6,7 @@ namespace with flash-attn 2, flash-attn 3 is `flash_attn_interface`, nvidia-cutl
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -52,6 +53,10 @@ PACKAGES: tuple[Package, ...] = (
     _package("nvidia-cutlass-dsl", "cutlass", "cutlass"),
     _package("deepspeed", "deepspeed", "deepspeed"),
     _package("vllm", "vllm"),
+    _package("sglang", "sglang"),
+    # Its metadata names no torch, and its files are compiled against one.
+    _package("sgl-kernel", "sgl_kernel"),
+    _package("sglang-kernel", "sgl_kernel"),
     _package("llamafactory", "llamafactory"),
     _package("accelerate", "accelerate"),
     _package("peft", "peft"),
@@ -67,3 +72,15 @@ PACKAGES: tuple[Package, ...] = (
 )
 
 BY_NAME = {package.name: package for package in PACKAGES}
+
+
+def distribution_of(module: str, installed: Collection[str] = ()) -> str:
+    """The distribution that a module is of, by its import name: `flash_attn_2_cuda` is flash-attn's.
+
+    Where several share a name, such as flash-linear-attention and fla-core, one that is installed.
+    """
+    top = module.partition(".")[0]
+    owners = [package.name for package in PACKAGES if top == package.module or top in package.extensions]
+    exact = [package.name for package in PACKAGES if module in package.imports and module != package.module]
+    every = [*exact, *owners]
+    return next((one for one in every if one in installed), next(iter(every), top.replace("_", "-")))

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -17,12 +16,18 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.model.facts import Fact
+from attn_doctor.probe import requirements
 from attn_doctor.probe.known_packages import BY_NAME, PACKAGES, Package
 from attn_doctor.probe.noting import Notes
+from attn_doctor.probe.requirements import Asking
 
 #: A package that is compiled against torch says so in its metadata, whoever made it.
 _NEEDS_TORCH = re.compile(rb"^Requires-Dist:\s*torch(?![\w.-])(?!.*extra\s*==)", re.MULTILINE | re.IGNORECASE)
 _MOST_METADATA = 2_000_000
+#: Headers of METADATA; a parser of mail takes most of the time of --quick in an environment of three hundred packages.
+_NAME = re.compile(r"^Name:[ \t]*\S", re.MULTILINE | re.IGNORECASE)
+_VERSION = re.compile(r"^Version:[ \t]*(.*)$", re.MULTILINE | re.IGNORECASE)
+_REQUIRES = re.compile(r"^Requires-Dist:[ \t]*(.*(?:\n[ \t]+\S.*)*)$", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,8 @@ class Inventory:
     modules: Mapping[str, Path]
     """Top-level names of interest that the path offers, with or without metadata."""
     count: int
+    everything: Mapping[str, Asking]
+    """What each distribution of the path asks for, by canonical name; of several of one name the one that wins."""
 
     def of(self, name: str) -> Distribution | None:
         """The distribution of this canonical name that wins."""
@@ -87,6 +94,7 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
     found: list[Distribution] = []
     modules: dict[str, Path] = {}
     count = 0
+    everything: dict[str, Asking] = {}
     seen: set[Path] = set()
     for folder in search_path:
         real = folder.resolve()
@@ -104,10 +112,12 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
             if not entry.name.endswith((".dist-info", ".egg-info")):
                 continue
             count += 1
-            dist = _distribution(entry, folder)
-            if dist is not None:
-                found.append(dist)
-    return Inventory(distributions=tuple(found), modules=modules, count=count)
+            read = _read_info(entry)
+            asking = Asking(read.name, read.version, read.requires)
+            everything.setdefault(read.name, asking)
+            if read.name in BY_NAME or _NEEDS_TORCH.search(read.raw):
+                found.append(_distribution(read, entry, folder))
+    return Inventory(distributions=tuple(found), modules=modules, count=count, everything=everything)
 
 
 def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
@@ -129,7 +139,7 @@ def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
             notes.known_or_absent("torch.triton_requirement", asked, how, "torch asks for no triton here")
     else:
         notes.absent("torch.triton_requirement", how, "no torch distribution")
-    return notes.facts()
+    return (*notes.facts(), *requirements.probe(inventory.everything, markers))
 
 
 def _note(notes: Notes, same: list[Distribution], inventory: Inventory, markers: Mapping[str, str]) -> None:
@@ -166,24 +176,38 @@ def _note(notes: Notes, same: list[Distribution], inventory: Inventory, markers:
         notes.known_or_absent(own + "requires_torch", asked, f"Requires-Dist in {how}")
 
 
-def _distribution(info: Path, folder: Path) -> Distribution | None:
-    """The distribution if it is of interest, else None."""
+@dataclass(frozen=True, slots=True)
+class _Info:
+    """What the name and the metadata of a dist-info or egg-info folder say."""
+
+    name: str
+    version: str | None
+    requires: tuple[str, ...]
+    raw: bytes
+    error: str
+
+
+def _read_info(info: Path) -> _Info:
     stem = info.name.rsplit(".", 1)[0]
     parts = stem.split("-")
     # torch-2.13.0+cpu.dist-info; an egg-info carries a Python tag behind: flash_attn-2.5.8-py3.11-linux-x86_64.egg-info
     name = canonicalize_name(parts[0])
     named_version = parts[1] if len(parts) > 1 else None
     raw, error = _metadata(info)
-    if name not in BY_NAME and not _NEEDS_TORCH.search(raw):
-        return None
-    headers = HeaderParser().parsestr(raw.decode(errors="replace")) if raw else None
-    version = headers.get("Version") if headers else None
-    if raw and not error and (version is None or headers is None or headers.get("Name") is None):
+    text = raw.decode(errors="replace")
+    said = _VERSION.search(text)
+    version = said[1].strip() if said else None
+    if raw and not error and (version is None or not _NAME.search(text)):
         error = "its metadata names no package and version"
     for candidate in (version, named_version):
         if candidate is not None and not _is_version(candidate):
             error = error or f"its version {candidate[:80]!r} is none"
     version = next((one for one in (version, named_version) if one is not None and _is_version(one)), None)
+    requires = tuple(one.strip() for one in _REQUIRES.findall(text))
+    return _Info(name=name, version=version, requires=requires, raw=raw, error=error)
+
+
+def _distribution(read: _Info, info: Path, folder: Path) -> Distribution:
     direct = _json(info / "direct_url.json")
     url = str(direct.get("url") or "")
     editable = (
@@ -192,12 +216,12 @@ def _distribution(info: Path, folder: Path) -> Distribution | None:
     folder_named, source = _place(url)
     path = folder_named if editable else None
     return Distribution(
-        name=name,
-        version=version,
+        name=read.name,
+        version=read.version,
         info=info,
         folder=folder,
-        error=error,
-        requires=tuple(str(item) for item in headers.get_all("Requires-Dist") or ()) if headers else (),
+        error=read.error,
+        requires=read.requires,
         editable_at=path,
         source=source or None,
         wheel_tags=tuple(re.findall(r"^Tag:\s*(\S+)", _read(info / "WHEEL"), re.MULTILINE)),

@@ -107,6 +107,10 @@ class Writer:
         if finding.accepted:
             until = f" until {finding.accepted.expires}" if finding.accepted.expires else ""
             self._row("accepted", f"{finding.accepted.reason}{until}")
+        if finding.severity is Severity.INFO and not finding.remedies and not self._verbose:
+            self._before = None
+            self._console.print()
+            return  # there is nothing to do about it: -v says why it is so
         shown = finding.evidence if self._verbose else finding.evidence[:_MOST_EVIDENCE]
         for number, fact in enumerate(shown):
             text = phrases.evidence(fact)

@@ -53,7 +53,7 @@ def test_capabilities_compare_as_numbers(value: str, holds: bool) -> None:
     name = FactName.parse("gpu.0.compute_capability")
     question = Below(fact=FactName.parse("gpu.compute_capability"), bound="8.0")
 
-    assert (answer(question, _facts(name, Known(value)), "0") is Verdict.HOLDS) is holds
+    assert (answer(question, _facts(name, Known(value)), {"gpu": "0"}) is Verdict.HOLDS) is holds
 
 
 def test_driver_versions_compare_as_versions() -> None:

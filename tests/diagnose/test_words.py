@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from attn_doctor.cookbook.shelf import bundled
+from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import finding_of
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Value
 
 
-def commands(recipe: str, facts: dict[str, Value], subject: str | None) -> list[str]:
+def commands(recipe: str, facts: dict[str, Value], config: str | None) -> list[str]:
     """All commands of the recipe's remedies."""
     (written,) = [one for one in bundled() if one.id == recipe]
     known = FactSet(Fact(name=FactName.parse(name), state=Known(value), how="a test") for name, value in facts.items())
-    finding = finding_of(written, derive(known), subject)
+    every = derive(known)
+    finding = finding_of(written, every, bind(every, "config" if config else None, config))
     return [text for remedy in finding.remedies for action in remedy.actions for text in action.commands]
 
 

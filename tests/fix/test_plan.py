@@ -466,3 +466,50 @@ def test_a_torch_for_a_newer_driver_is_not_fetched(recipes: tuple[Recipe, ...]) 
     new = Install(installer="uv", requirements=(), no_deps=False, no_cache=False, reinstall=False, changes=changes)
     with pytest.raises(Refused, match="driver-too-old"):
         planned_set.check(new, found, judge(found, recipes), lambda these: judge(derive(these), recipes))
+
+
+def _with_requirements(**states: str) -> FactSet:
+    """vllm, pinned to one torch, with that torch; and flash-attn, which asks for any."""
+    return derive(
+        facts(
+            fact("listed.requirement", Known(2)),
+            fact("listed.package", Known(3)),
+            fact("torch.version", Known("2.14.0")),
+            **{
+                "package.torch.version": "2.14.0",
+                "package.vllm.version": "0.33.0",
+                "package.flash-attn.version": "2.8.3",
+                "requirement.vllm.torch.specifier": "==2.14.0",
+                "requirement.flash-attn.torch.specifier": "any",
+                **states,
+            },
+        )
+    )
+
+
+def _moving(name: str, before: str, after: str) -> Install:
+    return Install(
+        installer="pip", requirements=(), no_deps=True, no_cache=False, reinstall=False,
+        changes=(PackageChange(name=name, before=before, after=after),),
+    )  # fmt: skip
+
+
+def test_a_plan_that_leaves_a_pin_unmet_is_refused_and_named(recipes: tuple[Recipe, ...]) -> None:
+    """vllm asks for the torch that a cure would take away."""
+    found = _with_requirements()
+
+    with pytest.raises(Refused, match=r"vllm asks for torch==2\.14\.0 \(2\.15\.0 is there\)"):
+        planned_set.check(
+            _moving("torch", "2.14.0", "2.15.0"), found, judge(found, recipes), lambda these: judge(these, recipes)
+        )
+
+
+def test_what_was_unmet_before_is_no_reason_against_a_plan(recipes: tuple[Recipe, ...]) -> None:
+    """And what a changed package asks for itself is known once it is fetched."""
+    found = _with_requirements(**{"requirement.vllm.torch.specifier": "==2.13.0"})
+    planned_set.check(
+        _moving("torch", "2.14.0", "2.14.1"), found, judge(found, recipes), lambda these: judge(these, recipes)
+    )
+    these = planned_set.planned(_moving("vllm", "0.33.0", "0.34.0"), found)
+
+    assert isinstance(these.fact("requirement.vllm.torch.specifier").state, Unknown)

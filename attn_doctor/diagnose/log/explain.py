@@ -9,12 +9,14 @@ from functools import partial
 
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.diagnose.judge import finding_of, with_symptoms
+from attn_doctor.diagnose.binding import Binding
+from attn_doctor.diagnose.judge import covers, finding_of, with_symptoms
 from attn_doctor.diagnose.log.facts import of_match
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
+from attn_doctor.diagnose.words import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
@@ -118,8 +120,12 @@ def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     hung: set[str] = set()
     for cause, group in groups.items():
-        for name in group[0].match.recipe.explains:
-            if name == cause or name not in groups or name in hung or name in found or cause in hung:
+        for name in groups:
+            if name == cause or name in hung or name in found or cause in hung:
+                continue
+            bound = group[0].binding.bound
+            entries = [filled(entry, group[0].facts, bound) for entry in group[0].match.recipe.explains]
+            if not all(any(covers(entry, name, one.binding) for entry in entries) for one in groups[name]):
                 continue
             logs = {one.log for one in group if one.proven}
             if all(one.log in logs for one in groups[name]):
@@ -177,12 +183,12 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     first = group[0]
     # Commands are for the log's machine, whose interpreter nobody has named.
     facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
-    finding = finding_of(first.match.recipe, facts, _subject(first))
+    finding = finding_of(first.match.recipe, facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(
         finding,
         severity=first.severity,
-        title=_title(first.match.recipe, facts, _subject(first), finding.title),
+        title=_title(first.match.recipe, facts, first.binding, finding.title),
         what="",  # a recipe's `what` speaks of what was found in a node
         why=_told_plainly(finding.why),
         certainty="seen" if first.proven else "inferred",
@@ -198,13 +204,6 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
 
 def _telling(fact: Fact) -> bool:
     return fact.name.attribute in ("fp32_operands", "symbol", "library", "innermost_owner")
-
-
-def _subject(one: Weighed) -> str | None:
-    kind = one.match.recipe.for_each
-    if kind is None:
-        return None
-    return one.subject if one.subject is not None else next(iter(one.facts.subjects(kind)), "0")
 
 
 def _origin(one: Weighed, several: bool) -> str:
@@ -246,11 +245,14 @@ def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
     )
 
 
-def _title(recipe: Recipe, facts: FactSet, subject: str | None, filled: str) -> str:
+def _title(recipe: Recipe, facts: FactSet, binding: Binding, filled: str) -> str:
     """The title, or what stands in for it where a log does not tell what the title is made of."""
     names = [FactName.parse(text) for text in TEMPLATE.findall(recipe.title)]
+    bound = binding.bound
     missing = [
-        name for name in names if facts.value(name.of(subject) if name.each and subject is not None else name) is None
+        name
+        for name in names
+        if facts.value(name.of(bound[name.kind]) if name.each and name.kind in bound else name) is None
     ]
     if missing and recipe.title_in_log:
         return recipe.title_in_log

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
-from attn_doctor.diagnose.judge import asked, kind_of
+from attn_doctor.diagnose.judge import asked
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.unit import UnitKind
-from attn_doctor.model.facts import Fact, FactSet
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Severity, Verdict
+from attn_doctor.probe.known_packages import distribution_of
 
+_OWNERS = FactName.parse("log.owners")
+#: Through these a package is loaded; a message that names nobody else does not say whose file it is about.
+_NOBODYS = frozenset({"torch", "remote-code", "hub-kernel", "setuptools", "pip", "ninja"})
+#: Kinds of which each member is a part of a package.
+_PARTS = ("extension", "import")
 #: Kinds of facts that a person can be asked for; whether an extension's symbols are there, a log never tells.
 _ASKABLE = frozenset({"gpu", "package", "driver", "torch", "python", "libc", "cuda", "rocm", "env"})
 
@@ -25,7 +31,7 @@ class Weighed:
     log: str
     facts: FactSet
     verdict: Verdict
-    subject: str | None
+    binding: Binding
     evidence: tuple[Fact, ...]
     """Facts whose questions it fulfils."""
     undecided: tuple[Fact, ...]
@@ -56,16 +62,17 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     """What the facts say; None when they speak against it."""
     recipe, pattern = match.recipe, match.pattern
     conditions = recipe.when if pattern.when is None else pattern.when
-    subjects: Iterable[str | None] = (None,)
-    kind = kind_of(conditions)
-    if kind is not None:
-        subjects = facts.subjects(kind) or ("0",)
+    facts, candidates = _about(match, facts)
     # Of several GPUs the one that fits best: whether the log's is among them is the question.
-    verdicts = [(answer_all(conditions, facts, subject), subject) for subject in subjects]
-    best, subject = min(verdicts, key=lambda one: (Verdict.HOLDS, Verdict.OPEN, Verdict.FAILS).index(one[0]))
+    verdicts = [
+        (answer_all(conditions, facts, bound), binding, bound)
+        for binding in candidates
+        for bound in binding.choices(conditions, facts)
+    ]
+    best, binding, bound = min(verdicts, key=lambda one: (Verdict.HOLDS, Verdict.OPEN, Verdict.FAILS).index(one[0]))
     if (best is Verdict.FAILS and not pattern.confirms) or (best is Verdict.OPEN and pattern.only_with_facts):
         return None
-    undecided = asked(conditions, facts, subject, Verdict.OPEN) if best is Verdict.OPEN else ()
+    undecided = asked(conditions, facts, bound, Verdict.OPEN) if best is Verdict.OPEN else ()
     if pattern.confirms:
         undecided = ()
     return Weighed(
@@ -73,11 +80,33 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         log=log,
         facts=facts,
         verdict=Verdict.HOLDS if pattern.confirms else best,
-        subject=subject,
-        evidence=asked(conditions, facts, subject, Verdict.HOLDS),
+        binding=binding,
+        evidence=asked(conditions, facts, bound, Verdict.HOLDS),
         undecided=tuple(fact for fact in undecided if fact.name.kind in _ASKABLE),
         severity=_severity(match, recipe),
     )
+
+
+def _about(match: Match, facts: FactSet) -> tuple[FactSet, list[Binding]]:
+    """What the match may be about, and the facts with what its text says of that.
+
+    The package whose files a message names is the one that it is about, also where this node has no such package.
+    """
+    kind = match.recipe.for_each
+    if kind is None:
+        return facts, [Binding()]
+    subjects = facts.subjects(kind)
+    told = facts.value(_OWNERS)
+    owners = [str(one) for one in told if one not in _NOBODYS] if kind in _PARTS and isinstance(told, tuple) else []
+    if owners:
+        package = distribution_of(owners[-1])
+        own = [one for one in subjects if facts.text(FactName(kind, one, "package")) in (package, owners[-1])]
+        if not own:
+            name = FactName(kind, owners[-1], "package")
+            how = facts.fact(_OWNERS).how
+            facts = facts.with_facts([Fact(name=name, state=Known(package), how=how, origin=Origin.DERIVED)])
+        subjects = tuple(own) or (owners[-1],)
+    return facts, [bind(facts, kind, one) for one in subjects or ("0",)]
 
 
 def _severity(match: Match, recipe: Recipe) -> Severity:

@@ -15,7 +15,7 @@ from attn_doctor.probe.noting import Notes
 from attn_doctor.probe.packages import Inventory
 from tests.probe.elf.building import Build, exporting, nvidia_library
 
-EMPTY = Inventory(distributions=(), modules={}, count=0)
+EMPTY = Inventory(distributions=(), modules={}, count=0, everything={})
 
 
 def _facts(lib: Path, **environment: str) -> FactSet:

@@ -1,0 +1,96 @@
+"""What a finding is about: its own member of a plural kind, and the members of other kinds that belong to that one.
+
+A finding about an extension is about the package that the extension is a part of, and about no other package: what a
+condition of one of its remedies asks of `package.version`, and what a command spells `{package.version}`, is that
+package's. check, trace, explain and fix bind alike, so that a remedy for somebody else's package is refuted by each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from attn_doctor.cookbook.recipe import AnyOf, Condition
+from attn_doctor.model.facts import FactName, FactSet
+
+#: One member of each plural kind that is spoken of: `{"extension": "xformers._C", "package": "xformers"}`.
+Bound: TypeAlias = Mapping[str, str]
+
+NOBODY: Bound = {}
+
+#: Facts that name a member of another kind, by the kind that they are of.
+_NAMING: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "extension": (("package", "package"),),
+    "import": (("package", "package"),),
+    "sample": (("package", "package"),),
+    "patch": (("package", "package"),),
+    "promotion": (("sample", "sample"),),
+    "attention": (("sample", "sample"),),
+}
+#: Kinds whose members are parts of a package.
+_PARTS = ("extension", "import")
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The members that a finding is about, by kind; a kind that is not named is not bound."""
+
+    kind: str = ""
+    """The kind that its recipe is judged for, one member at a time; empty for a recipe about the whole."""
+    subject: str = ""
+    members: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def named(self) -> str:
+        """`extension xformers._C`, as a finding's subjects are spelled; empty for the whole."""
+        return f"{self.kind} {self.subject}" if self.kind else ""
+
+    @property
+    def bound(self) -> Bound:
+        """One member of each kind, for texts and for conditions that speak of its own kind alone."""
+        return {kind: names[0] for kind, names in self.members}
+
+    def of(self, kind: str) -> tuple[str, ...]:
+        """Its members of this kind; none where it is not bound to any."""
+        return dict(self.members).get(kind, ())
+
+    def choices(self, conditions: Iterable[Condition], facts: FactSet) -> Iterator[Bound]:
+        """Every way in which the conditions can speak of its own members, and of any where it has none of a kind."""
+        kinds = [kind for kind in dict.fromkeys(kinds_of(conditions)) if kind != self.kind]
+        own = [self.of(kind) or facts.subjects(kind) or ("0",) for kind in kinds]
+        for chosen in itertools.product(*own):
+            yield {**self.bound, **dict(zip(kinds, chosen, strict=True))}
+
+
+def kinds_of(conditions: Iterable[Condition]) -> Iterator[str]:
+    """The plural kinds that they speak of, one member at a time."""
+    for condition in conditions:
+        for question in condition.questions if isinstance(condition, AnyOf) else (condition,):
+            if question.fact.each:
+                yield question.fact.kind
+
+
+def bind(facts: FactSet, kind: str | None, subject: str | None) -> Binding:
+    """The binding of a finding on this member, by the facts that say what belongs to what."""
+    if kind is None or subject is None:
+        return Binding()
+    members: dict[str, tuple[str, ...]] = {kind: (subject,)}
+    waiting = [(kind, subject)]
+    while waiting:
+        of, one = waiting.pop()
+        for attribute, other in _NAMING.get(of, ()):
+            name = facts.text(FactName(of, one, attribute))
+            if name and other not in members:
+                members[other] = (name,)
+                waiting.append((other, name))
+    for package in members.get("package", ()):
+        for part in _PARTS:
+            if part not in members:
+                found = tuple(
+                    one for one in facts.subjects(part) if facts.text(FactName(part, one, "package")) == package
+                )
+                if found:
+                    members[part] = found
+    return Binding(kind, subject, tuple(members.items()))

@@ -1,0 +1,95 @@
+"""Which requirements are met by the versions that are there, or would be there once a plan is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, State, Unknown
+from attn_doctor.probe.requirements import met, spelled
+
+#: What has a finding of its own, which knows more than metadata: xformers 0.0.34 asks for one torch and runs on others.
+JUDGED_APART = frozenset({("xformers", "torch"), ("torchvision", "torch"), ("torch", "triton")})
+_LISTED = FactName.parse("listed.requirement")
+_IN_STACK = FactName.parse("environment.unmet_in_stack")
+
+
+def derived(facts: FactSet) -> Iterator[Fact]:
+    """Whether each requirement is met, and those that are not in words."""
+    states = {subject: _met(facts, subject) for subject in facts.subjects("requirement")}
+    for subject, state in states.items():
+        yield _fact(FactName("requirement", subject, "met"), state, f"requirement.{subject}")
+    if _LISTED not in facts:
+        return
+    doubt = next((state for state in states.values() if isinstance(state, Unknown)), None)
+    unmet = tuple(_by_package(facts, [subject for subject, state in states.items() if state == Known(False)]))
+    listing = facts.fact(_LISTED).state
+    if isinstance(listing, Unknown):
+        doubt = listing
+    yield _fact(_IN_STACK, doubt if doubt is not None and not unmet else Known(unmet), "requirement.*.met")
+
+
+def unmet_in_stack(facts: FactSet) -> dict[str, str]:
+    """Each unmet requirement of the attention stack in words, by its subject; the facts hold the derived ones."""
+    return {
+        subject: f"{subject.partition('.')[0]} asks for {_asked(facts, subject)}"
+        for subject in facts.subjects("requirement")
+        if facts.value(f"requirement.{subject}.met") is False and not _is_judged_apart(facts, subject)
+    }
+
+
+def _by_package(facts: FactSet, subjects: list[str]) -> Iterator[str]:
+    """One sentence for each package that asks; what torch is asked to be stands first."""
+    asked: dict[str, list[str]] = {}
+    for subject in sorted(subjects, key=lambda one: (not one.endswith(".torch"), _version(facts, one) is None)):
+        if not _is_judged_apart(facts, subject):
+            asked.setdefault(subject.partition(".")[0], []).append(_asked(facts, subject))
+    for package, wanted in asked.items():
+        yield f"{package} asks for {', '.join(wanted)}"
+
+
+def _fact(name: FactName, state: State, source: str) -> Fact:
+    return Fact(name=name, state=state, how=f"computed from {source}", origin=Origin.DERIVED)
+
+
+def _met(facts: FactSet, subject: str) -> State:
+    specifier, there = facts.fact(f"requirement.{subject}.specifier").state, _there(facts, subject)
+    for state in (specifier, there):
+        if isinstance(state, Unknown):
+            return state
+    if not isinstance(specifier, Known):
+        return specifier
+    versions = [str(there.value)] if isinstance(there, Known) else []
+    # The wheel's metadata may leave out what torch says of its own build: 2.11.0 is 2.11.0+cu130.
+    torch = facts.text("torch.version")
+    if subject.endswith(".torch") and versions and torch is not None:
+        versions.append(torch)
+    answers = [met(str(specifier.value), one) for one in versions] or [False]
+    if True in answers:
+        return Known(True)
+    if None in answers:
+        return Unknown(f"{versions[0]} is a build before the release, or cannot be compared", asked=False)
+    return Known(False)
+
+
+def _there(facts: FactSet, subject: str) -> State:
+    on = subject.partition(".")[2]
+    if on in facts.subjects("package"):
+        return facts.fact(f"package.{on}.version").state
+    return facts.fact(f"requirement.{subject}.installed").state
+
+
+def _version(facts: FactSet, subject: str) -> str | None:
+    there = _there(facts, subject)
+    return str(there.value) if isinstance(there, Known) else None
+
+
+def _asked(facts: FactSet, subject: str) -> str:
+    specifier = str(facts.value(f"requirement.{subject}.specifier"))
+    return spelled(subject.partition(".")[2], specifier, _version(facts, subject))
+
+
+def _is_judged_apart(facts: FactSet, subject: str) -> bool:
+    package, _, on = subject.partition(".")
+    if package == "torch" and on.startswith(("nvidia-", "cuda-")):
+        return True  # whether torch's CUDA libraries are there the loader says, wherever they came from
+    return (package, on) in JUDGED_APART and _version(facts, subject) is not None
