@@ -143,7 +143,7 @@ def resolve(command: str, python: Path, folder: Path) -> tuple[str, str]:
     done = _run(line, folder)
     said = (done.stderr or done.stdout).strip().splitlines()
     if done.returncode == 0:
-        return "resolves", " ".join(line.strip() for line in said[-1:])[:160]
+        return "resolves", " ".join(line.strip() for line in said if "WARNING" not in line)[-160:]
     named = {"--index-url", "--torch-backend", "--find-links"} & set(words)
     if named and _UNREACHABLE.search(done.stderr):
         return "could not look", "torch's own index is not reachable from here"
@@ -171,6 +171,9 @@ def _run(line: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 def _patient(folder: Path, torch: str) -> Path:
     """An environment with pip and the metadata of a torch: nothing of it is ever imported."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    # A venv's own pip may be one that fetches every wheel for --dry-run, torch and its CUDA packages among them.
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--upgrade", "pip"]
+    subprocess.run(pip, check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     info = site / f"torch-{torch}.dist-info"
     info.mkdir()

@@ -94,7 +94,12 @@ def _question(table: dict[str, Any]) -> Question:
         return Present(fact=fact, present=table["present"])
     if "affected" in table:
         between = table["affected"]
-        return Affected(fact=fact, introduced=between.get("introduced"), fixed=between.get("fixed"))
+        return Affected(
+            fact=fact,
+            introduced=between.get("introduced"),
+            fixed=between.get("fixed"),
+            looked_at=between.get("looked_at"),
+        )
     if "equals" in table:
         return OneOf(fact=fact, values=(table["equals"],))
     if "one_of" in table:

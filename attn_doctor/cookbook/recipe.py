@@ -20,11 +20,12 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affected:
-    """introduced <= version < fixed, either end may be open."""
+    """introduced <= version < fixed; without `fixed` nothing is known of what is newer than `looked_at`."""
 
     fact: FactName
     introduced: str | None
     fixed: str | None
+    looked_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,7 @@ from attn_doctor.model.vocabulary import Kind, term_of, value_fault
 class _Range(Table):
     introduced: VersionText | None = None
     fixed: VersionText | None = None
+    looked_at: VersionText | None = None
 
     @model_validator(mode="after")
     def _bounded(self) -> _Range:
@@ -54,6 +55,13 @@ class _Range(Table):
             raise ValueError("neither introduced nor fixed")
         if self.introduced and self.fixed and Version(self.introduced) >= Version(self.fixed):
             raise ValueError("introduced is not before fixed")
+        if self.fixed is None and self.looked_at is None:
+            raise ValueError(
+                "open towards newer releases: say up to which one somebody looked (looked_at); what every later "
+                "release has as well is no trouble that was introduced, but a bound (at_least)"
+            )
+        if self.fixed is not None and self.looked_at is not None:
+            raise ValueError("looked_at is for a range without fixed")
         return self
 
 

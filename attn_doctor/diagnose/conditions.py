@@ -70,7 +70,7 @@ def _one(question: Question, value: Scalar, kind: Kind) -> Verdict:
     if isinstance(question, Matches):
         return _verdict(re.search(question.pattern, str(value)) is not None)
     if isinstance(question, Affected):
-        return _affected(str(value), question.introduced, question.fixed)
+        return _affected(str(value), question)
     if isinstance(question, (Below, AtLeast)):
         below = _is_below(value, question.bound, kind)
         if below is None:
@@ -79,7 +79,20 @@ def _one(question: Question, value: Scalar, kind: Kind) -> Verdict:
     raise AssertionError(question)
 
 
-def _affected(text: str, introduced: str | None, fixed: str | None) -> Verdict:
+def is_beyond(text: str, question: Affected) -> bool:
+    """Whether this release is newer than any that was looked at for an open range."""
+    if question.looked_at is None:
+        return False
+    try:
+        return Version(Version(text).base_version) > Version(question.looked_at)
+    except InvalidVersion:
+        return False
+
+
+def _affected(text: str, question: Affected) -> Verdict:
+    introduced, fixed = question.introduced, question.fixed
+    if is_beyond(text, question):
+        return Verdict.OPEN
     # PEP 440 specifiers are no use here: 2.6.0a0+git.nv25.1 is in neither <2.6 nor >=2.6, and a vendor's build
     # of the boundary version may or may not hold the change: only plain ordering, and OPEN at the boundary.
     after = True if introduced is None else _before(introduced, text)

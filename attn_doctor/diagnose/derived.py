@@ -14,6 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.cookbook.checked import is_newer, newest_checked
 from attn_doctor.cookbook.torch_releases import (
     OLDEST_DRIVER,
     NoBuild,
@@ -166,6 +167,12 @@ def _of_package(facts: FactSet, package: str) -> Iterator[Fact]:
         got = _from(facts, asked, "torch.version")
         state = _accepts(got[0], got[1]) if isinstance(got, tuple) else got
         yield _derived(f"package.{package}.fits_torch", state, asked, "torch.version")
+    if package in newest_checked():
+        got = _from(facts, version)
+        newer = is_newer(package, str(got[0])) if isinstance(got, tuple) else None
+        state = got if not isinstance(got, tuple) else Unknown("the version cannot be compared")
+        yield _derived(f"package.{package}.newer_than_checked", state if newer is None else Known(newer), version)
+        yield _derived(f"package.{package}.newest_checked", Known(newest_checked()[package]), "recipes/checked.toml")
     if package in partners():
         yield from _partners(facts, f"package.{package}", package)
 

@@ -13,7 +13,7 @@ from attn_doctor.diagnose.binding import Binding, Bound, bind
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.words import filled, locations, remedy
 from attn_doctor.machine import faults
-from attn_doctor.model.facts import Fact, FactName, FactSet, Unknown
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
 
 
@@ -57,11 +57,18 @@ def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
                 subject=one.binding.named,
             )
             for one in opened
-            if one.recipe.id not in chosen
+            if one.recipe.id not in chosen and not any(_newer(fact, facts) for fact in one.undecided)
         ),
         cleared=tuple(sorted(settled)),
         not_asked=tuple(sorted(chosen)),
     )
+
+
+def _newer(fact: Fact, facts: FactSet) -> bool:
+    """A release that is newer than any the shelf was looked through for: that is said once, not by every recipe."""
+    package = fact.name.subject if fact.name.kind == "package" else fact.name.kind
+    known = isinstance(fact.state, Known) and fact.name.attribute == "version"
+    return known and facts.value(FactName("package", package, "newer_than_checked")) is True
 
 
 def _titled(one: _Judgement, facts: FactSet) -> str:

@@ -147,6 +147,7 @@ def test_a_named_folder_is_read(tmp_path: Path) -> None:
         (("severity =", "severety ="), "severety: no such key"),
         (('package.triton.version"\naffected', 'package.triton.verzion"\naffected'), "unknown fact"),
         (("affected = { fixed", 'below = "3.0"\naffected = { fixed'), "asks 2 questions"),
+        (("affected = { fixed =", "affected = { introduced ="), "open towards newer releases"),
         (('why_this_safety = "packages change"\n', ""), "a remedy that is not safe says why"),
         (('expect = "clears"', 'expect = "finds"'), "at least one case that finds it and one that clears it"),
         (("{package.triton.version}", "{package.triton.verzion}"), "unknown fact"),

@@ -174,3 +174,36 @@ def test_the_worst_comes_first() -> None:
 
     assert [finding.severity.rank for finding in found] == sorted(finding.severity.rank for finding in found)
     assert found[0].id == "driver-too-old"
+
+
+class TestWhatNobodyLookedAt:
+    """An open range ends at the last release that was looked at; what is newer still is said once."""
+
+    _RANGE = '[[when]]\nfact = "package.triton.version"\naffected = { introduced = "3.4.0", looked_at = "3.7.1" }\n'
+
+    @pytest.mark.parametrize(
+        ("version", "found", "opened"),
+        [
+            ("3.3.1", [], []),
+            ("3.7.1", ["a"], []),
+            ("3.7.1+git1", ["a"], []),
+            ("3.8.0", [], ["a"]),  # known to the shelf, and not looked at here
+            ("99.0", ["newer-than-checked"], []),
+        ],
+    )
+    def test_beyond(self, recipe, version: str, found: list[str], opened: list[str]) -> None:
+        """Neither an error nor healthy."""
+        (newer,) = [one for one in shelf.bundled() if one.id == "newer-than-checked"]
+        here = derive(facts(listed__package=1, package__triton__version=version))
+        diagnosis = judge(here, [recipe("a", self._RANGE), newer])
+
+        assert [one.id for one in diagnosis.findings] == found
+        assert [one.recipe for one in diagnosis.open_questions] == opened
+        assert ("a" in diagnosis.cleared) is (version == "3.3.1")
+
+    def test_said_once(self) -> None:
+        """One finding for the environment, a note."""
+        here = derive(facts(listed__package=2, package__torch__version="99.0", package__triton__version="99.0"))
+        newer = [one for one in judge(here, shelf.bundled()).findings if one.id == "newer-than-checked"]
+
+        assert [(one.severity, one.subjects) for one in newer] == [(Severity.INFO, ("package torch", "package triton"))]

@@ -38,7 +38,13 @@ def node(
 @pytest.mark.parametrize(
     ("here", "wanted", "file"),
     [
-        (node(), "", "v2.8.3/flash_attn-2.8.3%2Bcu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"),
+        (node(), "", "v2.8.3.post1/flash_attn-2.8.3.post1%2Bcu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"),
+        # Added later for one Python alone: https://github.com/Dao-AILab/flash-attention/issues/2212
+        (
+            node(torch="2.9", cuda="13.0"),
+            "",
+            "v2.8.3/flash_attn-2.8.3%2Bcu13torch2.9cxx11abiTRUE-cp312-cp312-linux_x86_64.whl",
+        ),
         # https://github.com/Dao-AILab/flash-attention/issues/1717: pip's torch 2.6 has the old ABI
         (
             node("2.6", "12.4", new_abi=False),
@@ -70,7 +76,7 @@ def test_the_one_that_fits(here: Node, wanted: str, file: str) -> None:
 @pytest.mark.parametrize(
     ("here", "words"),
     [
-        (node("2.9"), "torch 2.4 to 2.8, not 2.9"),
+        (node("2.10"), "torch 2.4 to 2.8, not 2.10"),
         (node("2.8", "13.0"), "CUDA 12, and this torch is for 13.0"),
         (node(python="3.14"), "Python 3.9 to 3.13, not 3.14"),
         (node(glibc="2.31"), "need glibc 2.32"),
@@ -107,7 +113,7 @@ def _facts(**states: State) -> FactSet:
 
 def test_the_node_comes_from_its_facts() -> None:
     """As an examination found them."""
-    assert fitting("flash-attn", node_of(_facts())).version == "2.8.3"
+    assert fitting("flash-attn", node_of(_facts())).version == "2.8.3.post1"
 
 
 @pytest.mark.parametrize(
