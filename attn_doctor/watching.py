@@ -66,12 +66,11 @@ class Watching:
     def _tell(self, answer: Mapping[str, Any]) -> None:
         self.results.append(answer)
         # Only now: a program in which nothing is broken never loads a terminal library.
-        from rich.console import Console
-
         from attn_doctor.report import trace_text
+        from attn_doctor.report.console import ReportConsole
         from attn_doctor.wire import trace_1
 
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        console = ReportConsole(sys.stderr)
         trace_text.write(trace_1.read(answer), console, verbose=False)
 
 

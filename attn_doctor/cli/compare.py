@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 
 from attn_doctor.cli.guard import guarded
 from attn_doctor.diagnose import compare as comparing
+from attn_doctor.machine.harmless import json_text
 from attn_doctor.report import compare_text
 from attn_doctor.report.exit_status import Status
 from attn_doctor.wire import report_v1
@@ -31,7 +31,7 @@ def compare(
     after = report_v1.read(new)
     found = comparing.compare(before, after, about=(str(old), str(new)))
     if json_:
-        sys.stdout.write(json.dumps(compare_text.to_json(found, before, after), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(compare_text.to_json(found, before, after), indent=2) + "\n")
     else:
         compare_text.write(found, before, after, sys.stdout)
     if found.drifted:

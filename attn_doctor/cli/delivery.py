@@ -93,7 +93,7 @@ class Delivery:
                 self._print(report, None if self.folder is not None or self.output is None else Path(self.output))
         if self.folder is not None and mine and report.identity is not None:
             with _kept(failed):
-                files.replace_file(self.folder / report.identity.file_name, report_v1.line(report))
+                files.replace_file(self.folder / report.identity.file_name, report_v1.line(report), chosen=True)
                 self._forget(report, outdates)
             if failed and self.form is None:
                 sys.stdout.write(report_v1.line(report))  # the examination is not lost with the disk

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from attn_doctor import __version__
 from attn_doctor.cli.fix_request import Request
 from attn_doctor.fix.in_use import InUse, using
@@ -17,11 +19,10 @@ _UNSAFE = "--unsafe-fixes lets unsafe steps be taken; --dry-run shows the plan a
 
 def show(plan: Plan, target: Target, wheels: tuple[WheelFile, ...], *, verbose: bool) -> None:
     """Prints the plan, and which of the wheels that a person named it has no use for."""
-    from rich.console import Console
-
     from attn_doctor.report import plan_text
+    from attn_doctor.report.console import ReportConsole
 
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = ReportConsole(sys.stdout)
     console.print(
         f"attn-doctor {__version__} plans for {target.python} "
         f"(Python {target.version}, {target.environment_kind}; {target.because})",

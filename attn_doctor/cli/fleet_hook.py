@@ -108,9 +108,7 @@ def hook(
             install.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(f"the folder cannot be made: {error.strerror}", about=f"--install {install}") from None
-        replace_file(install / name, text)
-        if name.endswith(".sh"):
-            (install / name).chmod(0o755)
+        replace_file(install / name, text, chosen=True, mode=0o755 if name.endswith(".sh") else None)
         print(install / name)  # noqa: T201
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 import itertools
 import sys
 from typing import Annotated
@@ -12,6 +11,7 @@ import typer
 
 from attn_doctor import __version__
 from attn_doctor.cli import guard, started
+from attn_doctor.machine import harmless
 from attn_doctor.report.exit_status import ExitStyle, Status, styled
 
 #: In the order of the help. `name: module, function`, or None for a group of commands called `app`.
@@ -82,10 +82,11 @@ def _style(arguments: list[str]) -> ExitStyle:
 def main(*, as_module: bool = False) -> int:
     """Runs the command line; gives the exit status."""
     started.as_module = as_module
-    for stream in (sys.stdout, sys.stderr):
-        # A hook or a cron job may run with a locale that has no arrows; a path may be no text at all.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    with harmless.guarded_streams():
+        return _main()
+
+
+def _main() -> int:
     try:
         build(sys.argv[1:])()
         sys.stdout.flush()

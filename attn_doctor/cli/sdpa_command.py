@@ -16,6 +16,7 @@ from attn_doctor.cli.shared import refuse_beside
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.errors import BadInput, TargetUnusable
 from attn_doctor.machine.files import check_output, replace_file
+from attn_doctor.machine.harmless import json_text
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.probe import sdpa_spec
@@ -63,7 +64,7 @@ def run(
         raise _cannot(answer["error"], target, asked_here=gpu is None)
     told = io.StringIO()
     if as_json:
-        told.write(json.dumps({"call": text, **answer}, indent=2, ensure_ascii=False) + "\n")
+        told.write(json_text({"call": text, **answer}, indent=2) + "\n")
     else:
         from attn_doctor.report import sdpa_text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -15,6 +14,7 @@ import typer
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
+from attn_doctor.machine.harmless import json_text
 from attn_doctor.model.identity import safe_name
 from attn_doctor.probe.identity import boot_id, node_name
 from attn_doctor.report import status as standing
@@ -77,7 +77,7 @@ def status(
     # A report that was named may be of another node: then it is that node's line.
     of = next((one.node for one in found if one.node), node) if len(found) == 1 else node
     if json_:
-        sys.stdout.write(json.dumps(standing.to_json(of, found, nothing), ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(standing.to_json(of, found, nothing)) + "\n")
     else:
         sys.stdout.write("\n".join(plain(line) for line in standing.lines(of, found, nothing)) + "\n")
     return styled(standing.worst(found), exit_style)

@@ -11,6 +11,7 @@ from attn_doctor.cookbook.recipe import RecipeRemedy
 from attn_doctor.cookbook.wheels import NotTold, NoWheel, Wheel, fitting, node_of
 from attn_doctor.diagnose.binding import Bound
 from attn_doctor.diagnose.install_commands import install_command
+from attn_doctor.machine.harmless import one_line
 from attn_doctor.model.facts import Absent, FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Action, Location, Remedy
 from attn_doctor.model.install_request import InstallRequest
@@ -38,7 +39,7 @@ def filled(text: str, facts: FactSet, bound: Bound) -> str:
     def one(match: re.Match[str]) -> str:
         state = _bound(match[1], facts, bound)
         if isinstance(state, Known):
-            return shown(state.value)
+            return one_line(shown(state.value))
         return "the package" if match[1].endswith(".package") else "?"
 
     return TEMPLATE.sub(one, text)

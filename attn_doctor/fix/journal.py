@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -157,12 +158,23 @@ def held(homes: tuple[Path, ...], *, wait: float = 0.0) -> Iterator[None]:
                     raise JournalUnusable("the journal's folder is a link", about=str(folder), hint="Remove the link.")
                 folder.mkdir(exist_ok=True)
                 ignore = folder / ".gitignore"
-                if not ignore.exists():
-                    ignore.write_text("*\n")  # a journal is no part of anybody's project
+                _check_owner(home, folder)
+                with contextlib.suppress(FileExistsError), open(ignore, "xb") as made:  # noqa: PTH123
+                    made.write(b"*\n")  # a journal is no part of anybody's project; and a link there is not followed
                 stack.enter_context(lock.locked(folder, wait=wait))
             except OSError as error:
                 raise _unusable(home, error) from None
         yield
+
+
+def _check_owner(home: Path, folder: Path) -> None:
+    """Raises JournalUnusable for a journal that somebody else laid into a folder where everybody may write: what is
+    put back comes from there."""
+    owner, about = folder.stat().st_uid, home.stat()
+    if about.st_mode & stat.S_IWOTH and owner not in (os.geteuid(), 0, about.st_uid):
+        raise JournalUnusable(
+            "the journal's folder is another user's", about=str(folder), hint="Remove it, or ask who made it."
+        )
 
 
 def let_finish(homes: tuple[Path, ...], *, wait: float = 0.0) -> None:

@@ -14,6 +14,7 @@ from attn_doctor.errors import BadInput
 from attn_doctor.fleet.compare import Expectation, majority
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
 from attn_doctor.machine.files import read_input
+from attn_doctor.machine.harmless import json_text
 
 SCHEMA = "attn-doctor/golden/v1"
 _MOST_BYTES = 64 << 20
@@ -55,7 +56,7 @@ def make(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str) -> Mad
         cohorts.append({"cohort": dict(key), "quick": quick, "nodes": len(by_depth[quick]), "facts": facts})
     written = {"schema": SCHEMA, "created": created, "cohort_by": list(cohort_by), "cohorts": cohorts}
     return Made(
-        text=json.dumps(written, indent=2, ensure_ascii=False) + "\n",
+        text=json_text(written, indent=2) + "\n",
         cohorts=len(cohorts),
         undecided=tuple(sorted(undecided)),
     )

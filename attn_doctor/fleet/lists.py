@@ -33,4 +33,4 @@ def check(folder: Path) -> None:
 def write(verdict: FleetVerdict, folder: Path) -> None:
     """Writes all of them, empty ones too: a stale list would exclude nodes that are well again."""
     for name, states in FILES:
-        replace_file(folder / name, "".join(f"{node}\n" for node in verdict.nodes_in(*states)))
+        replace_file(folder / name, "".join(f"{node}\n" for node in verdict.nodes_in(*states)), chosen=True)

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""What a person gave is read, and what they asked for is written, whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import errno
 import os
 import select
-import tempfile
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
+from attn_doctor.machine import outputs
 
 #: Seconds that a pipe may be silent: `<(ssh node cat file)` takes its time, one that nobody writes into takes for ever.
 _SILENT = 30.0
@@ -54,77 +54,63 @@ def check_output(file: Path, *, flag: str = "--output") -> None:
     The folder of a file is never made: a misspelled path would swallow the report. A named folder is (`check_folder`).
     """
     hint = "Name a file in a folder that can be written."
-    if file.is_dir():
-        raise BadInput("that is a folder, not a file", about=f"{flag} {file}", hint=hint)
-    file = file.resolve()
-    if file.exists() and not file.is_file():
-        return
-    if not file.parent.is_dir():
-        hint = f"Make the folder {file.parent} first, or name a file in another one."
-        raise BadInput("there is no such folder", about=f"{flag} {file}", hint=hint)
-    if not os.access(file.parent, os.W_OK):
-        raise BadInput("the folder cannot be written", about=f"{flag} {file}", hint=hint)
+    about = f"{flag} {file}"
+    try:
+        with outputs.opened(file) as place:
+            if not place.special and not os.access(place.path.parent, os.W_OK):
+                raise BadInput("the folder cannot be written", about=about, hint=hint)
+    except outputs.Mistrusted as error:
+        raise _mistrusted(error, about) from None
+    except IsADirectoryError:
+        raise BadInput("that is a folder, not a file", about=about, hint=hint) from None
+    except (FileNotFoundError, NotADirectoryError):
+        hint = f"Make the folder {file.resolve().parent} first, or name a file in another one."
+        raise BadInput("there is no such folder", about=about, hint=hint) from None
 
 
 def check_folder(folder: Path, *, make: bool, flag: str) -> None:
     """The same for a folder that files are to be put in; `make` it where it is not there."""
     hint = "Name a folder that can be written."
     try:
+        with contextlib.suppress(FileNotFoundError), outputs.opened(folder / "name", chosen=True):
+            pass  # before anything is made: what is on the way may be somebody else's link
         if make:
             folder.mkdir(parents=True, exist_ok=True)
+    except outputs.Mistrusted as error:
+        raise _mistrusted(error, f"{flag} {folder}") from None
     except OSError as error:
         raise BadInput(f"the folder cannot be made: {error.strerror}", about=f"{flag} {folder}", hint=hint) from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise BadInput("the folder cannot be written", about=f"{flag} {folder}", hint=hint)
 
 
-def replace_file(file: Path, text: str, *, mode: int | None = None) -> None:
+def replace_file(file: Path, text: str, *, mode: int | None = None, chosen: bool = False) -> None:
     """Puts a new file in the place of an old one, or leaves the old one as it was. `mode`: the umask's, or the old one.
 
-    Raises BadInput where it cannot be written.
+    `chosen`: attn-doctor chose the file's name, and a link there is not followed (machine/outputs.py). Raises BadInput
+    where it cannot be written.
     """
-    file = file.resolve()  # a link stays a link
-    if file.exists() and not file.is_file():
-        _write_into(file, text)  # a pipe or a device is written to, never replaced
-        return
+    content = text.encode("utf-8", errors="backslashreplace")
     try:
-        # Beside the target: os.replace cannot cross file systems, and /tmp often is another one.
-        handle, part = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)
+        with outputs.opened(file, chosen=chosen) as place:
+            if place.special:
+                place.write_into(content)
+            else:
+                place.write(content, mode=mode)
+    except outputs.Mistrusted as error:
+        raise _mistrusted(error, str(file)) from None
     except OSError as error:
-        raise _not_written(file, error) from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes private files; a report keeps the mode of the one it replaces, or what the umask gives.
-        if mode is None:
-            mode = file.stat().st_mode & 0o7777 if file.exists() else 0o666 & ~_umask()
-        os.chmod(part, mode)  # noqa: PTH101
-        Path(part).replace(file)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            Path(part).unlink()
-        raise _not_written(file, error) from None
+        raise BadInput(
+            f"the file cannot be written: {error.strerror}",
+            about=str(file),
+            hint="Name a file in a folder that can be written and has room.",
+        ) from None
 
 
-def _write_into(file: Path, text: str) -> None:
-    try:
-        with file.open("w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise _not_written(file, error) from None
-
-
-def _not_written(file: Path, error: OSError) -> BadInput:
+def _mistrusted(error: outputs.Mistrusted, about: str) -> BadInput:
+    named = "" if str(error.filename) in about else f"\n{error.filename}"
     return BadInput(
-        f"the file cannot be written: {error.strerror}",
-        about=str(file),
-        hint="Name a file in a folder that can be written and has room.",
+        f"it is not written: {error.strerror}",
+        about=f"{about}{named}",
+        hint="Name a file in a folder where nobody else can write, or remove what is there.",
     )
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import IO, NoReturn
+from collections.abc import Iterable
+from typing import IO, NoReturn, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from attn_doctor.machine.harmless import Ours, harmless
 
 #: Off a terminal there is no width to keep to, and 80 columns tear tables apart.
 _PLAIN_WIDTH = 110
 
 
 class ReportConsole(Console):
-    """Plain off a terminal; NO_COLOR is heeded by rich. What is written stands as it is: no markup, no emoji."""
+    """Plain off a terminal; NO_COLOR is heeded by rich. No markup, no emoji; of what is written nothing but the
+    console's own colours reaches the terminal as a control character."""
 
     def __init__(self, stream: IO[str]) -> None:
-        super().__init__(file=stream, highlight=False, markup=False, emoji=False)
+        super().__init__(file=cast("IO[str]", Ours(stream)), highlight=False, markup=False, emoji=False)
         if not self.is_terminal:
             self.width = max(self.width, _PLAIN_WIDTH)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich renders it, every text made harmless."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
     def on_broken_pipe(self) -> NoReturn:
         """Leaves it to the caller, who knows the exit status; rich would end the process with 1."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from attn_doctor.machine.harmless import harmless
 from attn_doctor.model.fingerprint import Importance
 from attn_doctor.model.fleet import Cohort, Difference, FleetVerdict, OddGroup, State
 
@@ -253,7 +254,7 @@ def _most(items: Sequence[_T]) -> Sequence[_T]:
 
 def _plain(text: str) -> str:
     """Without control characters, and not endless."""
-    shown = "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
+    shown = harmless(text).replace("\n", "\\x0a")
     return shown if len(shown) <= _WIDTH * 4 else f"{shown[: _WIDTH * 4]}…"
 
 

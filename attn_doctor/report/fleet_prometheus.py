@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import IO
 
+from attn_doctor.machine.harmless import harmless
 from attn_doctor.model.fleet import FleetVerdict, State
 
 
@@ -38,5 +39,5 @@ def _head(stream: IO[str], name: str, words: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    escaped = harmless(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from attn_doctor.machine.harmless import one_line
 from attn_doctor.report import kernels_table as table
 
 
@@ -42,5 +43,4 @@ def _ran(answer: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
 
 def _plain(words: str) -> str:
     """On one line, read as it is. Underscores stay: names of people are masked afterwards, and must be found."""
-    one_line = " ".join("".join(each if each.isprintable() else " " for each in words).split())
-    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", one_line)
+    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", one_line(words))

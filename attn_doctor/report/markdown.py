@@ -12,6 +12,7 @@ from typing import IO
 
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import expanded
+from attn_doctor.machine.harmless import harmless, one_line
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
@@ -24,7 +25,7 @@ _ACTS = re.compile(r"<(?=[a-zA-Z/!?])|\*|_(?=_)|(?<=_)_|(?<=\])\(")
 
 def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> None:
     """Writes the whole report."""
-    lines = [f"**{phrases.counted(report)}**", "", f"- {phrases.examined(report)}"]
+    lines = [f"**{phrases.counted(report)}**", "", f"- {one_line(phrases.examined(report))}"]
     if report.examined.python:
         lines += faults.lines("head", partial(_head, report.facts))
     lines.append("")
@@ -39,7 +40,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
     if report.diagnosis.open_questions:
         lines += ["### Open questions", ""]
         for reason, recipes in phrases.by_reason(report.diagnosis.open_questions).items():
-            lines.append(f"- {reason}: {', '.join(recipes)}")
+            lines.append(f"- {one_line(reason)}: {', '.join(recipes)}")
         lines.append("")
     lines += [f"{line}  " for line in phrases.verdict(report)]
     if verbose:
@@ -49,6 +50,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> No
     hosts = _hosts(report)
     for part, words in ((before, escaped), (kernels, str), (lines, escaped)):
         text = "".join(f"{line}\n" for line in part)
+        text = harmless(text)
         stream.write(words(mask(text, hosts=hosts) if masked else text))
 
 
@@ -57,7 +59,7 @@ def _head(facts: FactSet) -> Iterator[str]:
         phrases.node(facts), *phrases.gpus(facts), phrases.stack(facts), *phrases.samples(facts),
         *phrases.configs(facts),
     )  # fmt: skip
-    return (f"- {line}" for line in lines)
+    return (f"- {one_line(line)}" for line in lines)
 
 
 def escaped(text: str) -> str:
@@ -106,10 +108,10 @@ def _hosts(report: Report) -> tuple[str, ...]:
 def _finding(finding: Finding) -> list[str]:
     place = finding.locations[0] if finding.locations else None
     where = f" `{place.file}{f':{place.line}' if place.line else ''}`" if place else ""
-    lines = [f"### [{finding.severity.value}] {finding.id}{where}", "", finding.title, ""]
-    lines += [f"> {one.note}" for one in finding.locations[:1] if one.note] + [""]
-    lines += [f"- because {phrases.evidence(fact)} (`{fact.how}`)" for fact in finding.evidence]
-    lines += [f"- so that {symptom.title}" for symptom in finding.symptoms]
+    lines = [f"### [{finding.severity.value}] {finding.id}{one_line(where)}", "", one_line(finding.title), ""]
+    lines += [f"> {one_line(one.note)}" for one in finding.locations[:1] if one.note] + [""]
+    lines += [f"- because {one_line(phrases.evidence(fact))} (`{one_line(fact.how)}`)" for fact in finding.evidence]
+    lines += [f"- so that {one_line(symptom.title)}" for symptom in finding.symptoms]
     lines += ["", finding.why, ""]
     lines += [f"Mind: {finding.known_problems.strip()}", ""] if finding.known_problems else []
     for number, remedy in enumerate(finding.remedies, start=1):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from attn_doctor.machine.harmless import harmless
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 from attn_doctor.probe import kernel_facts
@@ -92,4 +93,5 @@ def _metric(lines: list[str], name: str, help_: str, samples: Iterable[tuple[dic
 
 
 def _escaped(said: str) -> str:
-    return said.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").encode(errors="replace").decode()
+    said = harmless(said).encode(errors="replace").decode()
+    return said.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

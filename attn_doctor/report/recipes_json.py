@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from attn_doctor import __version__
 from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.machine.harmless import json_text
 
 SCHEMA = "attn-doctor/recipes/v1"
 
@@ -15,7 +15,7 @@ SCHEMA = "attn-doctor/recipes/v1"
 def dumps(recipes: Iterable[Recipe]) -> str:
     """The recipes as JSON text; how they are told apart and tested stays in their files."""
     told = {"schema": SCHEMA, "doctor_version": __version__, "recipes": [_recipe(one) for one in recipes]}
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json_text(told, indent=2) + "\n"
 
 
 def _recipe(recipe: Recipe) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from attn_doctor.machine import faults
+from attn_doctor.machine.harmless import one_line
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report import phrases
@@ -78,7 +79,7 @@ def shortened(words: str, most: int) -> str:
 
 def plain(words: str) -> str:
     """One line without control characters: what a report says may come from somebody's file."""
-    return " ".join("".join(each if each.isprintable() else " " for each in words).split())
+    return one_line(words)
 
 
 def _finding(finding: Finding) -> list[str]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.machine import faults
+from attn_doctor.machine.harmless import one_line
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
@@ -44,7 +45,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     for name, section in sections:
         faults.survive(f'section "{name}" of the report', section, partial(unwritten, console))
     for line in phrases.verdict(report):
-        console.print(Text(line, style="bold" if line.startswith(phrases.counted(report)) else ""))
+        console.print(Text(one_line(line), style="bold" if line.startswith(phrases.counted(report)) else ""))
 
 
 def unwritten(console: Console, reason: str) -> None:
@@ -73,17 +74,17 @@ class Writer:
         self._before: Finding | None = None
 
     def head(self, report: Report) -> None:
-        self._whole(Text(phrases.examined(report), style="bold"))
+        self._whole(Text(one_line(phrases.examined(report)), style="bold"))
         if report.examined.others:
-            self._console.print(f"also holding torch, not examined: {', '.join(report.examined.others)}")
-        self._console.print(phrases.node(report.facts))
+            self._console.print(one_line(f"also holding torch, not examined: {', '.join(report.examined.others)}"))
+        self._console.print(one_line(phrases.node(report.facts)))
         for line in (
             *phrases.gpus(report.facts),
             phrases.stack(report.facts),
             *phrases.samples(report.facts),
             *phrases.configs(report.facts),
         ):
-            self._console.print(line)
+            self._console.print(one_line(line))
         self._console.print()
 
     def finding(self, finding: Finding) -> None:
@@ -97,7 +98,7 @@ class Writer:
             ("  accepted", "green") if finding.accepted else "",
         )
         self._whole(head)
-        self._indented(finding.title)
+        self._indented(one_line(finding.title))
         for location in finding.locations[: None if self._verbose else _MOST_QUOTES]:
             if location.note:  # a log's own words
                 self._row(f"line {location.line}", location.note)
@@ -195,7 +196,8 @@ class Writer:
 
     def _whole(self, text: Text) -> None:
         """Without wrapping: paths and commands are there to be copied."""
-        self._console.print(text, no_wrap=True, overflow="ignore", crop=False)
+        # And on one line: no value can begin a line that reads like one of ours.
+        self._console.print(Text(" ").join(text.split("\n")), no_wrap=True, overflow="ignore", crop=False)
 
 
 def _reads_alike(one: Finding, other: Finding) -> bool:

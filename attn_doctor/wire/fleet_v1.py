@@ -5,9 +5,9 @@ Node sets are lists of names in full: whoever reads JSON can fold them again.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from attn_doctor.machine.harmless import json_text
 from attn_doctor.model.fleet import Cohort, Difference, FailedBy, FleetVerdict, OddGroup, State, Value
 
 SCHEMA = "attn-doctor/fleet/v1"
@@ -15,7 +15,7 @@ SCHEMA = "attn-doctor/fleet/v1"
 
 def dumps(verdict: FleetVerdict, *, doctor_version: str) -> str:
     """The verdict as JSON text; ASCII, since names and values come from machines that may say anything."""
-    return json.dumps(to_json(verdict, doctor_version=doctor_version), indent=2) + "\n"
+    return json_text(to_json(verdict, doctor_version=doctor_version), indent=2) + "\n"
 
 
 def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:

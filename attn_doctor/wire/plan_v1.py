@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from attn_doctor.errors import BadInput
+from attn_doctor.machine.harmless import json_text
 from attn_doctor.model.facts import Absent, Known, State, Unknown
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.plans import (
@@ -27,7 +28,7 @@ SCHEMA = "attn-doctor/plan/v1"
 
 def dumps(plan: Plan) -> str:
     """The plan as JSON text; equal plans give equal texts."""
-    return json.dumps(to_json(plan), indent=2, ensure_ascii=False) + "\n"
+    return json_text(to_json(plan), indent=2) + "\n"
 
 
 def to_json(plan: Plan) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
+from attn_doctor.machine.harmless import json_text
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
 from attn_doctor.model.findings import (
     Acceptance,
@@ -40,12 +41,12 @@ def json_schema() -> str:
 
 def dumps(report: Report) -> str:
     """The report as JSON text."""
-    return json.dumps(to_json(report), indent=2, ensure_ascii=False) + "\n"
+    return json_text(to_json(report), indent=2) + "\n"
 
 
 def line(report: Report) -> str:
     """The report as JSON text in one line, with its end: for streams of many, and for folders of thousands."""
-    return json.dumps(to_json(report), separators=(",", ":"), ensure_ascii=False) + "\n"
+    return json_text(to_json(report), compact=True) + "\n"
 
 
 def to_json(report: Report) -> dict[str, Any]:
