@@ -31,6 +31,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
 from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Install
+from attn_doctor.probe.config_sources import followed_files
 from attn_doctor.probe.examine import Wanted, examine
 from attn_doctor.probe.kernels import Asked
 from attn_doctor.probe.trace_facts import facts_of
@@ -166,7 +167,10 @@ def open_session(request: Request, target: Target, folder: Path) -> Session:
         folder=folder,
         recipes=request.recipes,
         acceptances=accepted.read(request.accept_file) if request.accept_file else (),
-        configs=request.configs if request.saved is None else tuple(Path(one) for one in request.saved.configs),
+        # What a script gives to its calls is mended where it stands: in that file.
+        configs=followed_files(request.configs)
+        if request.saved is None
+        else tuple(Path(one) for one in request.saved.configs),
         gpu=request.gpu,
         assumptions=request.assumptions,
         quick=request.quick,

@@ -20,6 +20,7 @@ from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Ground, Install, Plan, Reversal, Step
+from attn_doctor.probe.config_files import place_of
 
 #: Asks the installer what it would do. Raises Refused.
 Resolve = Callable[[InstallRequest], Install]
@@ -73,26 +74,29 @@ def make(
 
 
 def _set_configs(made: Making, chosen: list[Chosen]) -> None:
-    wanted: dict[str, dict[str, str]] = {}
+    wanted: dict[str, dict[int | None, dict[str, str]]] = {}
     by: dict[str, list[Chosen]] = {}
     for one in chosen:
         settings = [dict(action.arguments) for action in actions_of(one, "set-config")]
         keys = {str(each["key"]): str(each["value"]) for each in settings}
         for subject in subjects(one.finding) or ("",):
-            file = os.path.realpath(subject) if subject else ""
-            there = wanted.setdefault(file, {})
+            name, line = place_of(subject)
+            file = os.path.realpath(name) if name else ""
+            there = wanted.setdefault(file, {}).setdefault(line, {})
             # All of its keys or none: half of a cure is none.
             clash = next((key for key, value in keys.items() if there.get(key, value) != value), None)
             if clash is not None:
                 made.left.append(left(one.finding, f"another cure wants {clash} to be {there[clash]}"))
                 continue
             there.update(keys)
-            by.setdefault(file, []).append(one)
+            by.setdefault(file, [])
+            if one not in by[file]:
+                by[file].append(one)
     for file, cures in by.items():
         try:
             path = check_file(file, configs=made.configs, roots=())
             _check_cache(path)
-            edit = config.planned(file, path.read_bytes(), wanted[file])
+            edit = config.planned(file, path.read_bytes(), {}, wanted[file])
             if edit is None:
                 raise Refused("the file says so already; something else decides")
         except (Refused, OSError) as error:
@@ -110,7 +114,7 @@ def _check_cache(path: Path) -> None:
 
 
 def _names(subject: str, file: str) -> bool:
-    return os.path.realpath(subject.partition(" ")[2]) == file
+    return os.path.realpath(place_of(subject.partition(" ")[2])[0]) == file
 
 
 def _install(made: Making, chosen: list[Chosen], resolve: Resolve) -> None:

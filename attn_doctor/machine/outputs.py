@@ -90,7 +90,12 @@ def opened(file: Path, *, chosen: bool = False) -> Iterator[Place]:
 
     Raises Mistrusted for what somebody else laid there, any other OSError for a folder that is not there.
     """
-    place = _walk(os.path.join(os.getcwd(), file), chosen=chosen)  # noqa: PTH109, PTH118
+    try:
+        place = _walk(os.path.join(os.getcwd(), file), chosen=chosen)  # noqa: PTH109, PTH118
+    except OSError as error:
+        if not isinstance(error, Mistrusted):
+            error.filename = str(file)  # the whole of it: one part alone tells nobody what they named
+        raise
     try:
         if place.about is not None and stat.S_ISDIR(place.about.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place.path))

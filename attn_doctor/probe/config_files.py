@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import read_input
+from attn_doctor.probe import shell_calls
 
 HINT = (
     "Name a configuration of LLaMA-Factory, axolotl, accelerate, DeepSpeed or a model (config.json), or a shell script "
@@ -24,7 +24,6 @@ _MOST_BYTES = 4_000_000
 
 #: How deep sections are looked into.
 _DEPTH = 2
-_PAIR = re.compile(r"(?:--)?([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +32,25 @@ class Setting:
 
     value: Any
     line: int | None
+    told: bool = True
+    """False where only a shell knows the value."""
 
 
-def read(file: Path) -> dict[str, Setting]:
-    """The keys of a configuration with their lines; of a key that stands twice, the one that counts.
+def read(file: Path, *, line: int | None = None) -> dict[str, Setting]:
+    """The keys of a configuration with their lines; of a key that stands twice, the one that counts. Of a script those
+    of the call that begins in this line, else of all calls.
 
     Raises BadInput.
     """
+    text, form = read_text(file)
+    about = f"--config {file}"
+    if form == "json":
+        return _json(text, about)
+    return _shell(text, line) if form == "shell" else _yaml(text, about)
+
+
+def read_text(file: Path) -> tuple[str, str]:
+    """The file's text, and its form: json, shell or yaml. Raises BadInput."""
     about = f"--config {file}"
     try:
         text = read_input(file, most=_MOST_BYTES).decode("utf-8-sig")
@@ -47,10 +58,20 @@ def read(file: Path) -> dict[str, Setting]:
         raise BadInput(f"the configuration cannot be read: {error.strerror}", about=about, hint=HINT) from None
     except UnicodeDecodeError:
         raise BadInput("the configuration is not UTF-8 text", about=about, hint=HINT) from None
-    form = form_of(file.name, text)
-    if form == "json":
-        return _json(text, about)
-    return _shell(text) if form == "shell" else _yaml(text, about)
+    return text, form_of(file.name, text)
+
+
+def subject_of(file: Path, line: int | None) -> str:
+    """How a configuration is called: `train.yaml`; `run.sh:12` for one of several calls in a script."""
+    return str(file) if line is None else f"{file}:{line}"
+
+
+def place_of(subject: str) -> tuple[str, int | None]:
+    """The file and the line of such a name."""
+    path, colon, line = subject.rpartition(":")
+    if colon and line.isdigit() and path and not Path(subject).exists():
+        return path, int(line)
+    return subject, None
 
 
 def form_of(name: str, text: str) -> str:
@@ -135,53 +156,20 @@ def _members(text: str, table: dict[str, Any], above: str, start: int, *, depth:
             yield from _members(text, value, f"{above}{key}.", place or start, depth=depth + 1)
 
 
-def _shell(text: str) -> dict[str, Setting]:
-    """`--key value`, `--key=value` and `key=value` of the llamafactory command, wherever it stands in the script."""
+def _shell(text: str, line: int | None = None) -> dict[str, Setting]:
+    """`--key value`, `--key=value` and `key=value` of the call of LLaMA-Factory in this line, else of all."""
+    known = shell_calls.variables(text)
     settings: dict[str, Setting] = {}
-    for line, command in _commands(text):
-        try:
-            words = shlex.split(command, comments=True)
-        except ValueError:
+    for call in shell_calls.calls(text):
+        if line is not None and call.line != line:
             continue
-        start = next((i for i, word in enumerate(words) if re.search(r"llamafactory|src/train", word)), None)
-        if start is None:
-            continue
-        rest = words[start + 1 :]
-        for number, word in enumerate(rest):
-            match = _PAIR.fullmatch(word)
-            following = rest[number + 1] if number + 1 < len(rest) else "--"
-            if match:
-                settings[match[1]] = _shell_setting(match[2], match[1], text, line)
-            elif word.startswith("--"):
-                value = True if following.startswith("--") or _PAIR.fullmatch(following) else following
-                settings[word[2:]] = _shell_setting(value, word[2:], text, line)
+        for one in call.arguments:
+            value = shell_calls.settled(one, call, known)
+            switch = one.known and one.value is None
+            settings[one.key] = Setting(
+                value=True if switch else value, line=one.line, told=switch or value is not None
+            )
     return settings
-
-
-def _shell_setting(value: Any, key: str, text: str, line: int) -> Setting:
-    lines = text.splitlines()
-    for number in range(line - 1, len(lines)):
-        if re.search(rf"(?<![\w]){re.escape(key)}(?![\w])", lines[number].split("#", 1)[0]):
-            return Setting(value=value, line=number + 1)
-    return Setting(value=value, line=line)
-
-
-def _commands(text: str) -> list[tuple[int, str]]:
-    """(first line, command) with continued lines joined."""
-    found: list[tuple[int, str]] = []
-    parts: list[str] = []
-    first = 1
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not parts:
-            first = number
-        if line.rstrip().endswith("\\"):
-            parts.append(line.rstrip()[:-1])
-            continue
-        found.append((first, " ".join([*parts, line])))
-        parts = []
-    if parts:
-        found.append((first, " ".join(parts)))
-    return found
 
 
 def yes(settings: dict[str, Setting], key: str) -> bool | None:

@@ -6,32 +6,40 @@ contradicts what in config_conflicts.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
 from attn_doctor.machine import faults
-from attn_doctor.model.facts import Fact
+from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.probe.config_conflicts import Conflict, Named, conflicts
 from attn_doctor.probe.config_files import HINT, Setting, read, text, yes
 from attn_doctor.probe.config_kinds import WORDS, kind_of, said
 from attn_doctor.probe.config_llamafactory import from_web_ui
+from attn_doctor.probe.config_sources import Source, sources
 from attn_doctor.probe.noting import Notes
+
+#: Keys of a call whose value, where only the shell knows it, leaves these facts open.
+_DECIDE = (
+    (("flash_attn", "attn_implementation"), ("attention", "effective_attention")),
+    (("bf16", "fp16", "pure_bf16"), ("half_precision",)),
+)
 
 
 def probe(files: tuple[Path, ...]) -> tuple[Fact, ...]:
-    """Facts of each file.
+    """Facts of each configuration: a file, or one call in a script; and of the files that a script names.
 
     Raises BadInput for one that is missing, unreadable or no configuration.
     """
     notes = Notes()
-    notes.known("listed.config", len(files), "--config")
-    named = []
+    named: list[Named] = []
     for file in files:
         part = f"reading of the configuration {file}"
-        one = faults.survive(part, partial(_one, notes, file), partial(_unread, notes, file))
-        if one is not None:
-            named.append(one)
+        for source in faults.survive(part, partial(sources, file, files), partial(_unread, notes, file)):
+            part = f"reading of the configuration {source.subject}"
+            one = faults.survive(part, partial(_one, notes, source), partial(_unsourced, notes, source))
+            named += [one] if one is not None else []
     every = faults.survive(
         "comparing of configurations",
         lambda: conflicts(named),
@@ -39,23 +47,42 @@ def probe(files: tuple[Path, ...]) -> tuple[Fact, ...]:
     )
     for one in named if every is not None else ():
         _note_conflicts(notes, one.file, [conflict for conflict in every or () if conflict.file == one.file])
+    subjects = FactSet(notes.facts()).subjects("config")
+    notes.known("listed.config", len(subjects), "--config")
     return notes.facts()
 
 
-def _one(notes: Notes, file: Path) -> Named:
-    settings = read(file)
+def _one(notes: Notes, source: Source) -> Named | None:
+    if source.missing:
+        notes.unknown(f"config.{source.subject}.framework", source.how, source.missing)
+        return None
+    settings = read(source.file, line=source.line)
+    if source.under is not None:
+        settings = {**{key: replace(one, line=None) for key, one in read(source.under).items()}, **settings}
     found = kind_of(settings)
+    if found is None and source.calls:
+        found = "llamafactory", (f"a call of LLaMA-Factory in line {source.line or source.calls}",)
     if found is None:
-        raise BadInput("the file is no configuration that attn-doctor knows", about=f"--config {file}", hint=HINT)
+        raise BadInput(
+            "the file is no configuration that attn-doctor knows",
+            about=f"--config {source.file}" + (f", {source.how}" if source.how else ""),
+            hint=HINT,
+        )
     kind, because = found
     if kind == "llamafactory":
         settings = from_web_ui(settings)
-    _note(notes, file, kind, because, settings)
-    return Named(file=file, kind=kind, settings=settings)
+    subject = Path(source.subject)
+    _note(notes, source, kind, because, settings)
+    return Named(file=subject, kind=kind, settings={key: one for key, one in settings.items() if one.told})
 
 
-def _unread(notes: Notes, file: Path, reason: str) -> None:
+def _unread(notes: Notes, file: Path, reason: str) -> tuple[Source, ...]:
     notes.unknown(f"config.{file}.framework", f"read {file}", reason)
+    return ()
+
+
+def _unsourced(notes: Notes, source: Source, reason: str) -> None:
+    notes.unknown(f"config.{source.subject}.framework", f"read {source.file}", reason)
 
 
 def _uncompared(notes: Notes, named: list[Named], reason: str) -> None:
@@ -64,10 +91,12 @@ def _uncompared(notes: Notes, named: list[Named], reason: str) -> None:
             notes.unknown(f"config.{one.file}.{attribute}", "compared the files named with --config", reason)
 
 
-def _note(notes: Notes, file: Path, kind: str, because: tuple[str, ...], settings: dict[str, Setting]) -> None:
-    own = f"config.{file}."
-    how = f"read {file} as {WORDS[kind]}'s"
+def _note(notes: Notes, source: Source, kind: str, because: tuple[str, ...], settings: dict[str, Setting]) -> None:
+    file, own = source.file, f"config.{source.subject}."
+    how = f"read {source.subject} as {WORDS[kind]}'s" + (f" ({source.how})" if source.how else "")
     keys = f"{how}: it has {', '.join(because[:3])}"
+    untold = {key: one.line for key, one in settings.items() if not one.told}
+    settings = {key: one for key, one in settings.items() if one.told}
     what = said(kind, settings)
     notes.known(own + "framework", kind, keys)
     model = text(settings, "model_name_or_path") or text(settings, "base_model") or text(settings, "_name_or_path")
@@ -84,6 +113,11 @@ def _note(notes: Notes, file: Path, kind: str, because: tuple[str, ...], setting
     notes.known(own + "precision_place", f"{file}:{line}" if line else str(file), how)
     notes.known_or_absent(own + "trains", what.trains, how)
     notes.known(own + "packs", bool(yes(settings, "sample_packing") or yes(settings, "packing")), how)
+    for keys_of, attributes in _DECIDE:
+        line = next((untold[key] for key in keys_of if key in untold), None)
+        if line is not None:  # what cannot be known without running the shell is told as that
+            for attribute in attributes:
+                notes.unknown(own + attribute, how, f"only the shell knows it: a variable in {file}:{line}")
 
 
 def _note_conflicts(notes: Notes, file: Path, found: list[Conflict]) -> None:

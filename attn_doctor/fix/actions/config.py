@@ -7,7 +7,8 @@ config_keys.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -23,8 +24,12 @@ Spans = Callable[[str, str, str], tuple[list[tuple[int, int, str]], list[str]]]
 _BOM = b"\xef\xbb\xbf"
 
 
-def planned(file: str, content: bytes, settings: dict[str, str]) -> FileEdit | None:
+def planned(
+    file: str, content: bytes, settings: dict[str, str], calls: Mapping[int | None, dict[str, str]] | None = None
+) -> FileEdit | None:
     """The edit that gives the keys these values; None where they have them already.
+
+    `calls`: of a script, the settings for each call by the line it begins in, in the place of `settings`.
 
     Raises Refused where a program should not do it.
     """
@@ -34,27 +39,32 @@ def planned(file: str, content: bytes, settings: dict[str, str]) -> FileEdit | N
         text = content[skipped:].decode("utf-8")
     except UnicodeDecodeError:
         raise Refused("the file is not UTF-8 text") from None
-    spans, loaded = _format(file, text)
-    for key, value in settings.items():
-        fault = setting_fault(key, value)
-        if fault:
-            raise Refused(fault)
-    pairs = loaded(text)
-    wanted = own_keys([key.removesuffix("{}") for key, _ in pairs], settings)
     splices: list[Splice] = []
     warnings: list[str] = []
-    for key, value in wanted.items():
-        found, said = spans(text, key, value)
-        warnings += said
-        for start, end, new in found:
-            if text[start:end] != new:
-                at = skipped + len(text[:start].encode())
-                splices.append(Splice(start=at, end=at + len(text[start:end].encode()), text=new))
+    for line, these in ({None: settings} if calls is None else calls).items():
+        spans, loaded = _format(file, text, line)
+        for key, value in these.items():
+            fault = setting_fault(key, value)
+            if fault:
+                raise Refused(fault)
+        pairs = loaded(text)
+        wanted = own_keys([key.removesuffix("{}") for key, _ in pairs], these)
+        mine: list[Splice] = []
+        for key, value in wanted.items():
+            found, said = spans(text, key, value)
+            warnings += said
+            for start, end, new in found:
+                if text[start:end] != new:
+                    at = skipped + len(text[:start].encode())
+                    mine.append(Splice(start=at, end=at + len(text[start:end].encode()), text=new))
+        if mine:
+            # One call's edit by itself: its lines stay where they are, and so each call can be found again.
+            _check(text, _after(content, mine, skipped), loaded, wanted)
+        splices += mine
     if not splices:
         return None
-    edit = file_edit(file, content, tuple(splices), warnings=tuple(warnings))
-    _check(text, _after(content, splices, skipped), loaded, wanted)
-    return edit
+    splices.sort(key=lambda splice: splice.start)
+    return file_edit(file, content, tuple(splices), warnings=tuple(warnings))
 
 
 def _after(content: bytes, splices: list[Splice], skipped: int) -> str:
@@ -76,10 +86,10 @@ def _check(before: str, after: str, loaded: Callable[[str], Any], wanted: dict[s
             raise Refused(f"the edit would not make {key} {value}")
 
 
-def _format(file: str, text: str) -> tuple[Spans, Callable[[str], Any]]:
+def _format(file: str, text: str, line: int | None) -> tuple[Spans, Callable[[str], Any]]:
     form = form_of(PurePath(file).name, text)
     if form == "json":
         return json_spans.splices, json_spans.loaded
     if form == "shell":
-        return shell_spans.splices, shell_spans.loaded
+        return partial(shell_spans.splices, line=line), partial(shell_spans.loaded, line=line)
     return yaml_spans.splices, yaml_spans.loaded
