@@ -19,7 +19,7 @@ from ..trace import run as tracer
 from ..trace.boundaries.attention import Conditions
 from ..trace.rules import capability_of
 from ..trace.session import Recording, Session
-from . import contracts, problems
+from . import offers, problems
 from .backends import own
 from .cells import Cell
 from .registry import backend
@@ -61,7 +61,7 @@ def record(
             before = len(session.kernels.launches)
             error = _called(cell, session, first=cell is cells[0])
             made += 1
-            if error is not None and not any(words in str(error) for words in contracts.OWN_WORDS):
+            if error is not None and not any(words in str(error) for words in offers.OWN_WORDS):
                 raised.setdefault(telling_line(error)[:_LONGEST], []).append(cell)
             seen.calls += [cell.words] * (len(session.kernels.launches) - before)
         seen.launches = list(session.kernels.launches)

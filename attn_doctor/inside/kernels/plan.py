@@ -6,8 +6,9 @@ import dataclasses
 import itertools
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
+from ..libraries import flex
 from ..virtual_gpu.gpus import capability
-from . import contracts, matrix
+from . import matrix, offers
 from .cells import DTYPES, FORMS, Cell, Place
 from .registry import Backend
 
@@ -115,4 +116,4 @@ def flex_calls(place: Place, mode: str, dtypes: Optional[Iterable[str]]) -> List
     forms = [dataclasses.replace(first[0], form=form) for form in FORMS if mode == "full"]
     # One float32 call early: its kernels take the longest to compile, and are the rarer.
     found = [*first, *(cells[0] for cells in others), *forms, *itertools.chain(*others)]
-    return [cell for cell in dict.fromkeys(found) if contracts.flex(cell, place) is None]
+    return [cell for cell in dict.fromkeys(found) if offers.by(flex.clauses)(cell, place) is None]

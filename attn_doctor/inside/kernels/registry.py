@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Callable, Dict, Optional, Tuple
 
-from . import contracts
+from ..libraries import fla, flash_attn_2, flash_attn_3, flash_attn_4, flex, transformer_engine, xformers
+from . import offers
 from .cells import EIGHT_BITS, Cell, Place
 
 
@@ -53,16 +54,16 @@ _FLASH_FORWARD = ("forward",)
 # flash_attn_func's docstring: "The forward pass is always deterministic."
 
 BACKENDS: Tuple[Backend, ...] = (
-    Backend("sdpa-default", "SDPA, as torch picks", "sdpa", contracts.sdpa, chooses=True),
-    Backend("sdpa-flash", "SDPA flash", "sdpa", contracts.sdpa, promises=_FLASH_FORWARD),
-    Backend("sdpa-efficient", "SDPA memory-efficient", "sdpa", contracts.sdpa),
-    Backend("sdpa-cudnn", "SDPA cuDNN", "sdpa", contracts.sdpa),
-    Backend("sdpa-math", "SDPA math", "sdpa", contracts.sdpa),
+    Backend("sdpa-default", "SDPA, as torch picks", "sdpa", offers.torch_sdpa, chooses=True),
+    Backend("sdpa-flash", "SDPA flash", "sdpa", offers.torch_sdpa, promises=_FLASH_FORWARD),
+    Backend("sdpa-efficient", "SDPA memory-efficient", "sdpa", offers.torch_sdpa),
+    Backend("sdpa-cudnn", "SDPA cuDNN", "sdpa", offers.torch_sdpa),
+    Backend("sdpa-math", "SDPA math", "sdpa", offers.torch_sdpa),
     Backend(
         "flash-attn-2",
         "FlashAttention-2",
         "flash_attn_2",
-        contracts.flash_attn_2,
+        offers.by(flash_attn_2.clauses),
         distribution="flash-attn",
         module="flash_attn_2_cuda",
         promises=_FLASH_FORWARD,
@@ -71,7 +72,7 @@ BACKENDS: Tuple[Backend, ...] = (
         "flash-attn-3",
         "FlashAttention-3",
         "flash_attn_3",
-        contracts.flash_attn_3,
+        offers.by(flash_attn_3.clauses),
         distribution="flash-attn-3",
         module="flash_attn_interface",
         promises=_FLASH_FORWARD,
@@ -81,7 +82,7 @@ BACKENDS: Tuple[Backend, ...] = (
         "flash-attn-4",
         "FlashAttention-4",
         "flash_attn_4",
-        contracts.flash_attn_4,
+        offers.by(flash_attn_4.clauses),
         distribution="flash-attn-4",
         module="flash_attn.cute",
         alone=False,
@@ -91,7 +92,7 @@ BACKENDS: Tuple[Backend, ...] = (
         "xformers",
         "xformers",
         "xformers_ops",
-        contracts.xformers,
+        offers.by(xformers.clauses),
         distribution="xformers",
         module="xformers",
         apart_from="flash-attn-3",
@@ -101,7 +102,7 @@ BACKENDS: Tuple[Backend, ...] = (
         "transformer-engine",
         "Transformer Engine",
         None,
-        contracts.transformer_engine,
+        offers.by(transformer_engine.clauses),
         distribution="transformer-engine",
         module="transformer_engine",
     ),
@@ -110,7 +111,7 @@ BACKENDS: Tuple[Backend, ...] = (
             "fla-" + name,
             "fla " + title,
             "fla_ops",
-            contracts.fla,
+            fla.offered,
             distribution="fla-core",
             module="fla",
             linear=True,
@@ -125,7 +126,7 @@ BACKENDS: Tuple[Backend, ...] = (
             ("rwkv7", "RWKV-7", "rwkv7"),
         )
     ),
-    Backend("flex", "FlexAttention", "flex", contracts.flex, compiled=True),
+    Backend("flex", "FlexAttention", "flex", offers.by(flex.clauses), compiled=True),
 )
 
 _BY_NAME: Dict[str, Backend] = {backend.name: backend for backend in BACKENDS}
@@ -133,7 +134,7 @@ _BY_NAME: Dict[str, Backend] = {backend.name: backend for backend in BACKENDS}
 
 def own(name: str) -> Backend:
     """A function of the person's, `module:function`, with the arguments of scaled_dot_product_attention."""
-    return Backend(name, name, "own", contracts.own, module=name.partition(":")[0])
+    return Backend(name, name, "own", offers.own, module=name.partition(":")[0])
 
 
 def backend(name: str) -> Backend:

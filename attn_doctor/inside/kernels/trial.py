@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from ..torch_facts import last_line, telling_line
-from . import contracts, matrix, problems, shares, speed, truth
+from . import matrix, offers, problems, shares, speed, truth
 from .cells import Cell
 from .registry import Backend
 
@@ -32,7 +32,7 @@ def attempt(
         torch.cuda.empty_cache()
     except Exception as error:  # noqa: BLE001
         lost = _lost(device)
-        own = contracts.own_words(str(error))
+        own = offers.own_words(str(error))
         outcome = "crashed" if lost else "not offered" if own else "refused"
         result = {"outcome": outcome, "reason": (own or telling_line(error))[:_LONGEST], "context_lost": lost}
     result["seconds"] = round(time.monotonic() - started, 4)

@@ -1,4 +1,4 @@
-"""FlashAttention 2: what stands in for it.
+"""FlashAttention 2: its contract, and what stands in for it.
 
 Sources: Dao-AILab/flash-attention, flash_attn/flash_attn_interface.py, flash_attn/bert_padding.py,
 flash_attn/layers/rotary.py and csrc/flash_attn/flash_api.cpp (tags 2.0.0 to 2.8.3).
@@ -7,10 +7,103 @@ flash_attn/layers/rotary.py and csrc/flash_attn/flash_api.cpp (tags 2.0.0 to 2.8
 from __future__ import annotations
 
 import functools
-import re
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, List, Tuple
+
+from .contract import HALVES, RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q, release_of
+from .library import Library
 
 WORDS = "flash_attn {} stand-in: the checks of its kernels, the arithmetic of torch"
+
+
+def clauses(call: Call) -> List[Clause]:
+    """flash_attn 2.x, in the order of its C++ checks; the first that fails is the one that is raised.
+
+    Held against the kernels themselves by tests/inside/trace/test_flash_attn_recorded.py.
+    """
+    q, k = call.operands["q"], call.operands["k"]
+    release, capability = call.release("flash-attn"), call.at_least
+    known = capability >= (8, 0) if release >= (2, 7, 3) else capability[0] == 8 or capability == (9, 0)
+    found = [
+        Clause(
+            "the GPU is an Ampere or newer, and one this version knows",
+            known,
+            RAISES,
+            "FlashAttention only supports Ampere GPUs or newer.",
+        ),
+        Clause(
+            "q is float16 or bfloat16",
+            q.kind in HALVES,
+            RAISES,
+            "FlashAttention only support fp16 and bf16 data type",
+            ("q",),
+        ),
+        *no_mask(call, "flash_attn_func takes no mask"),
+        *_since(call, release),
+        *of_q(call),
+    ]
+    for name, kind in zip(("cu_seqlens_q", "cu_seqlens_k"), call.options.get("starts", ())):
+        found.append(Clause(name + " is int32", kind == "int32", RAISES, name + " must have dtype int32"))
+    found.extend(most_head_dim(call, 256, "FlashAttention forward only supports head dimension at most 256"))
+    limited = _backward_limit(release, q.head_dim, float(call.options.get("dropout") or 0.0))
+    if call.backward and limited and capability not in ((8, 0), (9, 0)):
+        words = "the backward pass fits this GPU at this head dimension"
+        found.append(Clause(words, False, RAISES, limited, ("q",)))
+    found.extend(heads_divide(call, "Number of heads in key/value must divide number of heads in query"))
+    if call.options.get("softcap") and call.options.get("dropout"):
+        message = "Softcapping does not support dropout for now"
+        found.append(Clause("no dropout beside a soft cap", False, RAISES, message))
+    if isinstance(q.head_dim, int) and isinstance(k.head_dim, int):
+        message = "k must have shape (batch_size, seqlen_k, num_heads_k, head_size)"
+        found.append(Clause("k and v are as wide as q", k.head_dim == q.head_dim, RAISES, message, ("k",)))
+    found.extend(_shapes(call))
+    for role, name in (("new_k", "Key"), ("new_v", "Value")):
+        if role in call.operands:
+            message = name + " must have the same dtype as query"
+            kept = call.operands[role].kind == q.kind
+            found.append(Clause(role + " has the dtype of q", kept, RAISES, message, (role,)))
+    return found
+
+
+def _since(call: Call, release: Tuple[int, ...]) -> List[Clause]:
+    new = (
+        ("softcap", (2, 6), "softcap is new in flash-attn 2.6"),
+        ("window", (2, 3), "window_size is new in flash-attn 2.3"),
+    )
+    return [
+        Clause(option + " is known to this release", release >= since, RAISES, reason, (), "TypeError")
+        for option, since, reason in new
+        if call.options.get(option)
+    ]
+
+
+def _backward_limit(release: Tuple[int, ...], dim: Any, dropout: float) -> str:
+    needs = "requires A100/A800 or H100/H800"
+    if not isinstance(dim, int):
+        return ""
+    if release < (2, 5, 5):
+        return "FlashAttention backward for head dim > 192 " + needs if dim > 192 else ""
+    if release < (2, 6, 2):
+        hit = (dim > 224 and dropout > 0) or 192 < dim <= 224
+        text = "FlashAttention backward for head dim 256 with dropout, or head dim 224 with/without dropout "
+        return text + needs if hit else ""
+    if release < (2, 7, 3):
+        return "FlashAttention backward for head dim > 192 with dropout " + needs if dim > 192 and dropout else ""
+    return ""
+
+
+def _shapes(call: Call) -> List[Clause]:
+    """k and v are of one shape, in the batch of q. Of a cache, of pages and of packed sequences other rules hold."""
+    q, k, v = (call.operands[role] for role in "qkv")
+    if str(call.options.get("name", "")) not in ("flash_attn_func", "flash_attn_kvpacked_func"):
+        return []
+    found = []
+    for role, one, length in (("k", k, k), ("v", v, k)):
+        if len(one.shape) == len(q.shape) == 4:
+            kept = one.shape == (q.shape[0], length.shape[1], length.shape[2], q.shape[3])
+            message = role + " must have shape (batch_size, seqlen_k, num_heads_k, head_size)"
+            found.append(Clause(role + " has the batch of q, and v the shape of k", kept, RAISES, message, (role,)))
+    return found
+
 
 _SINCE = (
     ("window_size=(-1, -1)", (2, 3, 0)),
@@ -217,7 +310,7 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
     """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
     from .signatures import function
 
-    release = tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
+    release = release_of(version)
     where = "flash_attn.flash_attn_interface"
 
     def interface(module: Any) -> None:
@@ -300,3 +393,15 @@ def _rotary(release: Tuple[int, ...]) -> Any:
         return torch.cat((first * c - second * s, second * c + first * s, rest), dim=-1)
 
     return apply_rotary_emb
+
+
+LIBRARY = Library(
+    name="flash-attn-2",
+    distributions=("flash-attn",),
+    functions=((r"flash_attn\.flash_attn_interface$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),),
+    clauses=clauses,
+    modules=modules,
+    words=WORDS,
+    newest="2.8.3",
+    top_level="flash_attn",
+)

@@ -1,4 +1,4 @@
-"""FlashAttention 3: what stands in for it.
+"""FlashAttention 3: its contract, and what stands in for it.
 
 Source: Dao-AILab/flash-attention, hopper/flash_attn_interface.py and hopper/flash_api.cpp (2.8.3 and 2026-08).
 """
@@ -6,9 +6,59 @@ Source: Dao-AILab/flash-attention, hopper/flash_attn_interface.py and hopper/fla
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, List, Tuple
+
+from .contract import EIGHT_BITS, HALVES, RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q
+from .library import Library
 
 WORDS = "flash_attn 3 stand-in: the checks of its kernels, the arithmetic of torch"
+
+
+def clauses(call: Call) -> List[Clause]:
+    """In the order of hopper/flash_api.cpp.
+
+    Its kernels are built for 8.0, which GPUs of 8.x run, and for 9.0a, which nothing else runs: a later GPU passes the
+    checks and finds no kernel (newer builds say so themselves).
+    """
+    q, capability = call.operands["q"], call.at_least
+    before_hopper = (8, 0) <= capability < (9, 0)
+    allowed = HALVES if before_hopper or call.backward else (*HALVES, EIGHT_BITS)
+    message = "FlashAttention only supports fp16, bf16, and fp8_e4m3 data type"
+    reason = ""
+    if call.backward and q.kind == EIGHT_BITS:
+        message = "FlashAttention only support fp16 and bf16 data type"
+        reason = "float8 is for its forward pass: " + message
+    elif before_hopper:
+        message = "FlashAttention on Ampere/Ada cards only supports fp16 and bf16 data type"
+    return [
+        Clause(
+            "the GPU is an Ampere or newer",
+            capability >= (8, 0),
+            RAISES,
+            "FlashAttention only supports Ampere GPUs or newer.",
+            reason="it needs compute capability 8.0 or later",
+        ),
+        Clause(
+            "q is float16, bfloat16 or (Hopper, forward) float8_e4m3",
+            q.kind in allowed,
+            RAISES,
+            message,
+            ("q",),
+            reason=reason,
+        ),
+        *of_q(call),
+        *most_head_dim(call, 256, "FlashAttention forward only supports head dimension at most 256"),
+        *heads_divide(call, "Number of heads in key/value must divide number of heads in query"),
+        Clause(
+            "it has kernels for the GPU: those of compute capability 8.x and 9.0",
+            capability <= (9, 0),
+            RAISES,
+            "CUDA error: no kernel image is available for execution on the device",
+            reason="it has kernels for compute capability 8.x and 9.0",
+        ),
+        *no_mask(call, "flash_attn_func takes no mask"),
+    ]
+
 
 _OPTIONS = "softmax_scale=None, causal=False"
 _SCALES = "q_descale=None, k_descale=None, v_descale=None, window_size=(-1, -1), attention_chunk=0, softcap=0.0"
@@ -103,3 +153,15 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
             setattr(module, name, function(name, words, _INTERFACE, functools.partial(met, name)))
 
     return {_INTERFACE: interface}
+
+
+LIBRARY = Library(
+    name="flash-attn-3",
+    distributions=("flash-attn-3", "flashattn-hopper"),
+    functions=((r"(flash_attn_3\.)?flash_attn_interface$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),),
+    clauses=clauses,
+    modules=modules,
+    words=WORDS,
+    newest="3.0.0",
+    top_level="flash_attn_interface",
+)

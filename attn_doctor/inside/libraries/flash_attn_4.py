@@ -1,4 +1,4 @@
-"""FlashAttention 4: what stands in for it.
+"""FlashAttention 4: its contract, and what stands in for it.
 
 Source: flash_attn/cute/interface.py of flash-attn-4 4.0.0b4, b12, b24 and b36.
 """
@@ -6,9 +6,76 @@ Source: flash_attn/cute/interface.py of flash-attn-4 4.0.0b4, b12, b24 and b36.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List
+
+from .contract import FLOAT8, HALVES, RAISES, Call, Clause, heads_divide, no_mask, odd
+from .library import Library
 
 WORDS = "flash_attn 4 stand-in: the checks of its kernels, the arithmetic of torch"
+
+
+def clauses(call: Call) -> List[Clause]:
+    """In the order of the asserts of 4.0.0b36."""
+    operands, capability = call.operands, call.at_least
+    q, k, v = (operands[role] for role in "qkv")
+    supported = "Unsupported compute capability. Supported: {}9.x, 10.x, 11.x, 12.x"
+    oldest = 9 if call.backward else 8
+    found = [
+        Clause(
+            "v is float16, bfloat16 or float8",
+            v.kind in (*HALVES, *FLOAT8),
+            RAISES,
+            "inputs must be float16, bfloat16, fp8 e4m3fn, or fp8 e5m2",
+            tuple(r for r in "qkv" if operands[r].kind not in HALVES),
+            "AssertionError",
+        ),
+        Clause(
+            "q and k have the dtype of v",
+            q.kind == k.kind == v.kind,
+            RAISES,
+            "q, k, v, and qv must have the same dtype",
+            odd(operands),
+            "AssertionError",
+        ),
+        Clause(
+            "the GPU is one of compute capability 8.x to 12.x, for a backward pass 9.x to 12.x",
+            oldest <= capability[0] <= 12,
+            RAISES,
+            supported.format("" if call.backward and capability[0] == 8 else "8.x, "),
+            (),
+            "AssertionError",
+        ),
+        *heads_divide(call, "num_head must be divisible by num_head_kv", "AssertionError"),
+        *_head_dims(call),
+    ]
+    if v.kind in FLOAT8:
+        message = "FP8 is only supported on SM100 (compute capability 10.x) for FA4 CuTe."
+        kept = capability[0] == 10 and not call.backward
+        reason = "FP8 is only supported on SM100, forward only"
+        found.append(Clause("float8 is for 10.x, forward", kept, RAISES, message, (), "AssertionError", reason))
+        if call.options.get("scales"):
+            found.append(Clause("no scales are given", False, RAISES, "flash_attn_func takes no scales"))
+    found.extend(no_mask(call, "flash_attn_func takes no mask tensor"))
+    return found
+
+
+def _head_dims(call: Call) -> List[Clause]:
+    capability, v = call.at_least, call.operands["v"]
+    dims = call.operands["q"].head_dim, v.head_dim
+    if capability[0] not in (9, 10, 11) or not all(isinstance(dim, int) for dim in dims):
+        return []
+    step = 16 if v.kind in FLOAT8 else 8
+    most = 256 if capability[0] == 9 else 128
+    special = capability[0] != 9 and (dims in ((192, 128), (256, 256)) or (dims[0] in (64, 512) and dims[1] == 512))
+    kept = all(dim % step == 0 for dim in dims) and (special or all(8 <= dim <= most for dim in dims))
+    message = "(head_dim, head_dim_v)={} is not supported on {}. head_dim and head_dim_v must be between 8 and {}"
+    message = message.format(dims, "SM90" if capability[0] == 9 else "SM100/SM110", most)
+    message += " and divisible by {}".format(step)
+    if capability[0] != 9:
+        message += ", or (192, 128) for DeepSeek, or (256, 256) for hd256"
+    words = "the head dimensions are ones that its kernel for this GPU takes"
+    return [Clause(words, kept, RAISES, message + ".", ("q",), "AssertionError")]
+
 
 _OPTIONS = (
     "softmax_scale=None, causal=False, window_size=(None, None), learnable_sink=None, softcap=0.0, num_splits=1, "
@@ -77,3 +144,15 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
             setattr(module, name, function(name, words, _INTERFACE, functools.partial(met, name)))
 
     return {"flash_attn.cute": cute, "flash_attn.cute.interface": cute}
+
+
+LIBRARY = Library(
+    name="flash-attn-4",
+    distributions=("flash-attn-4",),
+    functions=((r"flash_attn\.cute(\.interface)?$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),),
+    clauses=clauses,
+    modules=modules,
+    words=WORDS,
+    newest="4.0.0",
+    top_level="flash_attn",
+)

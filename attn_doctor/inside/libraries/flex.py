@@ -1,11 +1,33 @@
-"""FlexAttention: what torch.nn.attention.flex_attention gives back.
+"""FlexAttention: the contract of torch.nn.attention.flex_attention, and what it gives back.
 
 Source: pytorch torch/_higher_order_ops/flex_attention.py and torch/nn/attention/flex_attention.py (2.5 to 2.13).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List
+
+from .contract import RAISES, Call, Clause, equal_dtypes
+from .library import Answered, Library
+
+
+def clauses(call: Call) -> List[Clause]:
+    q, k, v = call.kinds
+    message = (
+        "Expected query, key, and value to have the same dtype, but got query.dtype: torch.{}, key.dtype: torch.{}, "
+        "and value.dtype: torch.{} instead.".format(q, k, v)
+    )
+    version, dim = call.release("torch"), call.operands["q"].head_dim
+    there, eight = version >= (2, 5), q.startswith("float8")
+    found = [
+        Clause("torch has it", there, RAISES, "flex_attention is new in torch 2.5", (), "ImportError"),
+        equal_dtypes(call.operands, None, RAISES, message, "ValueError"),
+        Clause("q is no float8", not eight, RAISES, "flex_attention takes no float8", ("q",)),
+    ]
+    if isinstance(dim, int) and version < (2, 7):
+        message = "NYI: embedding dimension must be a power of 2"
+        found.append(Clause("the head dimension is a power of 2", not dim & (dim - 1), RAISES, message, ("q",)))
+    return found
 
 
 def answer(given: Any, out: Any, query: Any, aux_output: Any) -> Any:
@@ -23,3 +45,19 @@ def answer(given: Any, out: Any, query: Any, aux_output: Any) -> Any:
     if aux is not None:
         return out, aux_output(*(rows if getattr(aux, name, False) else None for name in aux_output._fields))
     return (out, rows) if given.get("return_lse") else out
+
+
+def _answered(met: Answered) -> Any:
+    import sys
+
+    newer = getattr(sys.modules.get(met.module), "AuxOutput", None)
+    return answer(met.given, met.out, met.operands["q"], newer)
+
+
+LIBRARY = Library(
+    name="flex",
+    distributions=("torch",),
+    functions=((r"torch\.nn\.attention\.flex_attention$", r"flex_attention$"),),
+    clauses=clauses,
+    answer=_answered,
+)

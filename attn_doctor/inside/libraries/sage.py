@@ -1,11 +1,50 @@
-"""SageAttention: what it gives back.
+"""SageAttention: its contract, and what it gives back.
 
 Sources: sageattention 1.0.6 and thu-ml/SageAttention (tag 2.2.0 and 2026-01), sageattention/core.py.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Tuple
+
+from .contract import HALVES, RAISES, Call, Clause, equal_dtypes, release_of
+from .library import Answered, Library
+
+_CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (12, 0), (12, 1))
+"""Which `sageattn` of 2.x knows a kernel for."""
+
+
+def clauses(call: Call) -> List[Clause]:
+    """In the order of its asserts; before 2.0 it takes float32 as well, and head dimensions 64, 96 and 128 alone."""
+    q = call.operands["q"]
+    old = call.release("sageattention") < (2,)
+    name = str(call.options.get("name", "sageattn"))
+    found = []
+    if name == "sageattn" and not old:
+        message = "Unsupported CUDA architecture: sm{}{}".format(*call.at_least)
+        kept = call.at_least in _CAPABILITIES
+        found.append(Clause("it has a kernel for the GPU", kept, RAISES, message, (), "ValueError"))
+    allowed = (*HALVES, "float32") if old else HALVES
+    message = "Input tensors must be in dtype of " + (
+        "torch.float16, torch.bfloat16, or torch.float32." if old else "torch.float16 or torch.bfloat16"
+    )
+    words = "q is float16, bfloat16" + (" or float32" if old else "")
+    found.append(Clause(words, q.kind in allowed, RAISES, message, ("q",), "AssertionError"))
+    found.append(equal_dtypes(call.operands, None, RAISES, "All tensors must have the same dtype.", "AssertionError"))
+    if isinstance(q.head_dim, int):
+        dims = (64, 128) if name.endswith("varlen") else (64, 96, 128)
+        kept = q.head_dim in dims if old else q.head_dim <= 128
+        text = "varlen only support head_dim [64, 128]." if len(dims) == 2 else "headdim should be in [64, 96, 128]."
+        message, error = (
+            (text, "AssertionError") if old else ("Unsupported head_dim: {}".format(q.head_dim), "ValueError")
+        )
+        found.append(Clause("it has a kernel for the head dimension", kept, RAISES, message, ("q",), error))
+    # 2.x pads other head dimensions than 64 and 128, which leaves no gaps.
+    if old or q.head_dim in (64, 128):
+        strided = tuple(r for r in "qkv" if (call.operands[r].stride or (1,))[-1] != 1)
+        message = "Last dim of qkv must be contiguous."
+        found.append(Clause("the last strides are 1", not strided, RAISES, message, strided, "AssertionError"))
+    return found
 
 
 def answer(name: str, given: Dict[str, Any], out: Any, q: Any, release: Tuple[int, ...]) -> Any:
@@ -19,3 +58,16 @@ def answer(name: str, given: Dict[str, Any], out: Any, q: Any, release: Tuple[in
     heads_first = given.get("tensor_layout", "HND") == "HND"
     shape = (q.shape[0], q.shape[1], q.shape[2]) if heads_first else (q.shape[0], q.shape[2], q.shape[1])
     return room, room.new_zeros(shape).float()
+
+
+def _answered(met: Answered) -> Any:
+    return answer(met.name, met.given, met.out, met.operands["q"], release_of(met.version))
+
+
+LIBRARY = Library(
+    name="sageattention",
+    distributions=("sageattention",),
+    functions=((r"sageattention(\.core)?$", r"sageattn\w*$"),),
+    clauses=clauses,
+    answer=_answered,
+)

@@ -1,13 +1,53 @@
-"""Transformer Engine: what its DotProductAttention gives back.
+"""Transformer Engine: the contract of its DotProductAttention, and what that gives back.
 
 Source: NVIDIA/TransformerEngine, transformer_engine/pytorch/attention/dot_product_attention (2026-08).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List
+
+from .contract import HALVES, RAISES, Call, Clause, equal_dtypes
+from .library import Library
+
+
+def clauses(call: Call) -> List[Clause]:
+    """What forward asserts; of a cell also what its fast backends offer. Its kernels' own limits are not known here."""
+    k, v = call.operands["k"], call.operands["v"]
+    found = [
+        equal_dtypes(
+            call.operands, None, RAISES, "Queries, keys and values must have the same data type!", "AssertionError"
+        ),
+        Clause(
+            "k and v have one batch size, length and number of heads",
+            k.shape[:-1] == v.shape[:-1],
+            RAISES,
+            "Keys and values must have the same batch size, sequence length and number of heads!",
+            ("v",),
+            "AssertionError",
+        ),
+    ]
+    if not call.options.get("described"):
+        return found
+    old = call.at_least < (8, 0)
+    words = "DotProductAttention only supports FP16 and BF16 data types"
+    found.append(Clause("the GPU is of 8.0 or later", not old, RAISES, "it needs compute capability 8.0 or later"))
+    found.append(Clause("q is float16 or bfloat16", call.operands["q"].kind in HALVES, RAISES, words))
+    mask = call.operands.get("mask")
+    taken = (mask is None or mask.kind == "bool") and not call.options.get("softcap")
+    found.append(Clause("no such mask or cap", taken, RAISES, "DotProductAttention takes no such mask or cap"))
+    return found
 
 
 def answer(out: Any) -> Any:
     """(…, heads, head_dim) as (…, heads * head_dim), in the order of dimensions of the query."""
     return out.contiguous().flatten(-2)
+
+
+LIBRARY = Library(
+    name="transformer-engine",
+    distributions=("transformer-engine",),
+    methods=((r"transformer_engine\.pytorch\.attention(\.|$)", "DotProductAttention", "forward"),),
+    clauses=clauses,
+    answer=lambda met: answer(met.out),
+)

@@ -1,4 +1,4 @@
-"""xformers: what stands in for its memory_efficient_attention.
+"""xformers: the contract of memory_efficient_attention, and what stands in for it.
 
 Source: facebookresearch/xformers, xformers/ops/fmha/{__init__,common,dispatch,flash,flash3,cutlass}.py (tags 0.0.29 to
 0.0.35).
@@ -10,6 +10,80 @@ import functools
 import importlib
 import itertools
 from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .contract import HALVES, RAISES, Call, Clause, equal_dtypes, release_of
+from .library import Library
+
+_NO_OPERATOR = "No operator found for `memory_efficient_attention_forward` with inputs:"
+
+
+def clauses(call: Call) -> List[Clause]:
+    """What it checks itself, and then whether one of its operators takes the call.
+
+    An operator for half precision (FlashAttention's) takes no mask that is a tensor; CUTLASS's takes one, and float32,
+    on GPUs up to 9.0.
+    """
+    q, k, v = call.kinds
+    message = (
+        "Query/Key/Value should either all have the same dtype, or (in the quantized case) Key/Value should have "
+        "dtype torch.int32\n  query.dtype: torch.{}\n  key.dtype  : torch.{}\n  value.dtype: torch.{}".format(q, k, v)
+    )
+    found = [equal_dtypes(call.operands, None, RAISES, message, "ValueError")]
+    found.extend(_bias(call))
+    found.extend(_operator(call))
+    if call.options.get("softcap"):
+        found.append(Clause("no soft cap", False, RAISES, "memory_efficient_attention has no softcap argument"))
+    if call.options.get("grouped") and call.backward:
+        message = "MQA/GQA is an experimental feature supported only for the forward pass."
+        found.append(Clause("no gradients with fewer k/v heads", False, RAISES, message))
+    if call.options.get("window") and q == "float32" and call.backward:
+        bias = "LowerTriangularFromBottomRightLocalAttentionMask"
+        message = "cutlassB, its one operator for float32, takes no bias of type " + bias
+        found.append(Clause("no window in float32 with gradients", False, RAISES, message))
+    return found
+
+
+def _bias(call: Call) -> List[Clause]:
+    bias, q = call.operands.get("mask"), call.operands["q"]
+    if bias is None:
+        return []
+    found = []
+    shape = (q.shape[0], q.shape[2], q.shape[1], call.operands["k"].shape[1]) if len(q.shape) == 4 else bias.shape
+    if not call.options.get("described"):
+        message = "Invalid shape for attention bias: torch.Size({}) (expected {})".format(list(bias.shape), shape)
+        words = "attn_bias has a row for each query of each head"
+        found.append(Clause(words, bias.shape == shape, RAISES, message, ("mask",), "ValueError"))
+    message = "invalid dtype for bias - should match query's dtype"
+    reason = "attn_bias is no boolean mask" if bias.kind == "bool" else ""
+    found.append(Clause("attn_bias has the dtype of q", bias.kind == q.kind, RAISES, message, ("mask",), reason=reason))
+    return found
+
+
+def _operator(call: Call) -> List[Clause]:
+    q = call.operands["q"]
+    found = []
+
+    def needs(words: str, kept: bool, why: str) -> None:
+        found.append(Clause(words, kept, RAISES, _NO_OPERATOR + " " + why, ("q",), "NotImplementedError", reason=why))
+
+    eight = q.kind.startswith("float8")
+    why = (
+        "memory_efficient_attention takes no float8" if eight else "dtype=torch.{} is supported by none".format(q.kind)
+    )
+    needs("q is float16, bfloat16 or float32", q.kind in (*HALVES, "float32"), why)
+    step = 8 if q.kind in HALVES else 4
+    if isinstance(q.head_dim, int):
+        words = "the head dimension is a multiple of 8, in float32 of 4"
+        needs(words, q.head_dim % step == 0, "query.shape[-1] % {} != 0".format(step))
+    if q.stride is not None and q.stride[-1] > 1:
+        needs("q's last stride is 1", False, "query.stride(-1) > 1 (query.stride() = {})".format(q.stride))
+    output = call.options.get("output_dtype")
+    needs("the output has q's dtype", output is None or output == q.kind, "Custom output dtype not supported")
+    if q.kind not in HALVES or "mask" in call.operands or call.at_least < (8, 0):
+        why = "cutlassF requires device with capability <= (9, 0)"
+        needs("an operator without FlashAttention knows the GPU", call.at_least <= (9, 0), why)
+    return found
+
 
 _CALL = "query, key, value, attn_bias=None, p=0.0, scale=None"
 PARAMETERS: Dict[str, str] = {
@@ -122,12 +196,10 @@ def compute(q: Any, k: Any, v: Any, bias: Any, scale: Optional[float]) -> Any:
 
 def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any], None]]:
     """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
-    import re
-
     from . import stand_in
     from .signatures import function
 
-    release = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    release = release_of(version)
 
     def run(name: str, given: Dict[str, Any]) -> Any:
         q, k, v, bias = (given[one] for one in ("query", "key", "value", "attn_bias"))
@@ -181,3 +253,15 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
         "xformers.ops.fmha": fmha,
         "xformers.ops.fmha.attn_bias": bias,
     }
+
+
+LIBRARY = Library(
+    name="xformers",
+    distributions=("xformers",),
+    functions=((r"xformers\.ops(\.fmha)?$", r"memory_efficient_attention\w*$"),),
+    clauses=clauses,
+    modules=modules,
+    words=WORDS,
+    newest="0.0.35",
+    top_level="xformers",
+)

@@ -2,7 +2,7 @@
 
 Nothing is imported here. `run.trace(request)` answers one request; `watch.Watch` watches the program it is in.
 How it is built: modes.py meets calls and ops, recorder.py writes a graph (graph.py) of them; boundaries/ meet
-the attention calls; contracts/ says what each kernel demands; provenance.py reads the graph backwards;
+the attention calls; ../libraries says what each kernel demands; provenance.py reads the graph backwards;
 counterfactual.py runs again with culprits mended; result.py makes the JSON. rules.py and redirect.py stand in
 for a GPU, stand_in/ for kernels, hollow/ for memory.
 

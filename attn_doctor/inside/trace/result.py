@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import frames, ops, provenance
 from .boundaries.attention import VERDICTS, Record
-from .contracts import wanted_dtype
+from .operands import wanted_dtype
 
 
 def worst(records: List[Record]) -> Optional[str]:

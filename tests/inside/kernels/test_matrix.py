@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from attn_doctor.inside.kernels import contracts, matrix, plan
+from attn_doctor.inside.kernels import matrix, offers, plan
 from attn_doctor.inside.kernels.cells import DIRECTIONS, DTYPES, FORMS, HALVES, Place
 from attn_doctor.inside.kernels.registry import BACKENDS, backend
+from attn_doctor.inside.libraries import flex
 
 H200 = Place(
     capability=(9, 0),
@@ -187,7 +188,7 @@ def test_flex_is_looked_at_in_each_dtype_and_head_dimension(mode, dtypes):
 
     assert sorted(plain) == sorted(itertools.product(wanted, (64, 96, 128, 192, 256) if mode == "full" else (64, 128)))
     assert {call.form for call in calls} == (set(FORMS) if mode == "full" else {"causal"})
-    assert all(contracts.flex(call, H200) is None for call in calls)
+    assert all(offers.by(flex.clauses)(call, H200) is None for call in calls)
 
 
 def test_flex_is_not_looked_at_where_torch_has_none():

@@ -1,5 +1,6 @@
 """What stands in for a kernel gives back what the kernel would: a view that works there works here, and the reverse."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,58 @@ def test_masks_by_name(traced):
     answer = traced("documents", file=MODELS, stand_ins=EVERY)
 
     assert (answer["error"], answer["verdict"]) == (None, "clean")
+
+
+@pytest.mark.parametrize(("gpu", "works"), [("h100", True), ("a100", True), ("b200", False), ("12.0", False)])
+def test_flash_attn_3_has_no_kernels_beyond_hopper(traced, gpu, works):
+    """FlashAttention 3 is built for 8.x and 9.0: a trace on a later GPU ends as the kernel launch does there."""
+    place = {"h100": "9.0", "a100": "8.0", "b200": "10.0"}.get(gpu, gpu)
+    answer = traced(
+        "projected",
+        file=MODELS,
+        library="flash_attn_3",
+        stand_ins=EVERY,
+        autocast="bfloat16",
+        gpu={"compute_capability": place},
+    )
+
+    assert answer["verdict"] == ("clean" if works else "raises")
+    if not works:
+        assert "no kernel image" in answer["attention"][0]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("float32", "AssertionError: inputs must be float16"),
+        ("3 heads of k for 4 of q", "AssertionError: num_head must be divisible by num_head_kv"),
+    ],
+)
+def test_errors_of_the_same_class(answers, call, error):
+    """Code that falls back on `except AssertionError` falls back here too."""
+    assert answers["flash_attn.cute"][call].startswith(error)
+
+
+def test_errors_of_xformers(answers):
+    """Wrong input is a ValueError there, and what no operator takes a NotImplementedError."""
+    found = answers["xformers"]
+
+    assert found["float32 k"].startswith("ValueError: Query/Key/Value should either all have the same dtype")
+    for call in ("dim 60", "float64", "last stride 2", "another output dtype"):
+        assert found[call].startswith("NotImplementedError: No operator found for `memory_efficient_attention_forward`")
+    assert found["bias of another shape"].startswith("ValueError: Invalid shape for attention bias")
+
+
+@pytest.fixture(scope="module")
+def answers(traced, tmp_path_factory):
+    file = tmp_path_factory.mktemp("layouts") / "answers.json"
+    answer = traced(
+        "every_call",
+        file=Path(__file__).parent / "layout_calls.py",
+        stand_ins=EVERY,
+        counterfactual=False,
+        answers_file=str(file),
+        libraries=["flash_attn", "flash_attn_interface", "flash_attn.cute", "xformers"],
+    )
+    assert answer["error"] is None
+    return json.loads(file.read_text())

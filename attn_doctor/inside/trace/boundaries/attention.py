@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
 from ...libraries import stand_in as stand_in_core
-from .. import contracts, frames, ops
-from ..contracts import RAISES, REPAIRED, SILENT, Clause, Operand
+from .. import frames, ops
+from ..operands import RAISES, REPAIRED, SILENT, Clause, Operand
 from ..recorder import Recorder
 
 VERDICTS = ("clean", "promoted then repaired", "silently mixed", "raises")
@@ -211,13 +212,15 @@ class Attention:
         """A record that was made elsewhere, such as one read out of a raising frame."""
         self._close(record)
 
-    def _refusal(self, record: Record) -> Optional[RuntimeError]:
+    def _refusal(self, record: Record) -> Optional[Exception]:
         """What the kernel would raise; only where it is not there to do so itself."""
         if not self.conditions.simulated and record.stand_in is None:
             return None
         for clause in record.clauses:
             if not clause.kept and clause.effect == RAISES:
-                return RuntimeError(clause.message or "the kernel refuses: " + clause.words)
+                kind = getattr(builtins, clause.error)
+                refusal: Exception = kind(clause.message or "the kernel refuses: " + clause.words)
+                return refusal
         return None
 
     def _close(self, record: Record) -> None:
@@ -258,4 +261,4 @@ def judged(record: Record) -> str:
     return "promoted then repaired" if REPAIRED in effects else "clean"
 
 
-__all__ = ["BROKEN", "VERDICTS", "Attention", "Conditions", "Record", "StopTrace", "contracts", "judged"]
+__all__ = ["BROKEN", "VERDICTS", "Attention", "Conditions", "Record", "StopTrace", "judged"]

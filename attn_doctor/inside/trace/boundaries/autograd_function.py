@@ -12,8 +12,9 @@ from typing import Any, Dict, Iterator, Optional
 
 import torch
 
-from .. import contracts, frames
+from .. import frames
 from ..graph import PROJECTED
+from ..operands import undeclared
 from .attention import Attention
 from .roles import Signature
 
@@ -45,7 +46,7 @@ def hooked(attention: Attention) -> Iterator[None]:
                 name,
                 cls.__module__.split(".")[0],
                 signature.bind(args, kwargs),
-                contracts.undeclared,
+                undeclared,
                 run,
                 frame=frame,
             )

@@ -15,8 +15,8 @@ from typing import Any, Deque, Optional, Tuple
 import torch
 
 from .. import ops
-from ..contracts import Operand
 from ..graph import PARAMETER, Event, Node
+from ..operands import Operand
 from .attention import Attention
 
 NAME = "eager attention"

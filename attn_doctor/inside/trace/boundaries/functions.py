@@ -1,7 +1,7 @@
 """Attention functions of libraries, wrapped as their modules are imported.
 
-Each library that binds its kernels without torch.library must be met by name: this is the one list of names,
-and it decides only where to look. How dtypes are judged is contracts/'s, and the same for all.
+Each library that binds its kernels without torch.library must be met by name. ../../libraries has the names and the
+contracts.
 """
 
 from __future__ import annotations
@@ -17,26 +17,15 @@ import sys
 import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from ...libraries import fla, flex, sage, transformer_engine
-from .. import contracts, frames
+import torch
+
+from ...libraries import LIBRARIES, Library, of_module
+from ...libraries.contract import Call
+from ...libraries.library import Answered
+from .. import frames, ops
+from ..operands import undeclared
 from .attention import Attention
 from .roles import Signature
-
-_PLACES: Tuple[Tuple[str, str], ...] = (
-    (r"flash_attn\.flash_attn_interface$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),
-    (r"(flash_attn_3\.)?flash_attn_interface$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),
-    (r"flash_attn\.cute\.interface$", r"flash_attn_\w*func$"),
-    (r"xformers\.ops(\.fmha)?$", r"memory_efficient_attention\w*$"),
-    (r"fla\.ops\.", r"(chunk|fused|parallel|recurrent|naive)_\w+$|attn_\w+$"),
-    (r"sageattention(\.core)?$", r"sageattn\w*$"),
-    (r"torch\.nn\.attention\.flex_attention$", r"flex_attention$"),
-)
-"""Module pattern -> pattern of its functions that take q, k and v."""
-
-_METHODS: Tuple[Tuple[str, str, str], ...] = (
-    (r"transformer_engine\.pytorch\.attention(\.|$)", "DotProductAttention", "forward"),
-)
-"""Module pattern, and a class of it whose method takes them."""
 
 _PACKED = {"qkv": ("q", "k", "v"), "kv": ("k", "v")}
 
@@ -83,36 +72,56 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _pattern_for(module: str) -> Optional[str]:
-    for where, names in _PLACES:
-        if re.match(where, module):
-            return names
+    for library in LIBRARIES:
+        for where, names in library.functions:
+            if re.match(where, module):
+                return names
     return None
 
 
 def _methods_of(module: str) -> List[Tuple[str, str]]:
-    return [(kind, method) for where, kind, method in _METHODS if re.match(where, module)]
+    return [
+        (kind, method) for library in LIBRARIES for where, kind, method in library.methods if re.match(where, module)
+    ]
 
 
-def contract_for(module: str, attention: Attention, kwargs: Dict[str, Any]) -> Callable[..., Any]:
+def contract_for(module: str, name: str, attention: Attention, given: Dict[str, Any]) -> Callable[..., Any]:
+    """The contract of the library that the module belongs to, to be asked with operands and autocast's dtype."""
+    library = of_module(module)
+    if library is None or library.clauses is None:
+        return undeclared
+    asks = library.clauses
     conditions = attention.conditions
-    if module.startswith("flash_attn.cute"):
-        return lambda o, a: contracts.flash_attn_4(o, conditions.capability, conditions.backward)
-    if "flash_attn_interface" in module and not module.startswith("flash_attn."):
-        return lambda o, a: contracts.flash_attn_3(o, conditions.capability, conditions.backward)
-    if module.startswith("flash_attn"):
-        dropout = float(kwargs.get("dropout_p") or 0.0)
-        names = ("cu_seqlens_q", "cu_seqlens_k") if "cu_seqlens_q" in kwargs else ("cu_seqlens",)
-        starts = tuple(kwargs[name] for name in names if kwargs.get(name) is not None)
-        return lambda o, a: contracts.flash_attn_2(
-            o, conditions.flash_attn_version, conditions.capability, conditions.backward, dropout, starts
-        )
-    if module.startswith("xformers"):
-        return lambda o, a: contracts.xformers(o)
-    if module.startswith("transformer_engine"):
-        return lambda o, a: contracts.transformer_engine(o)
-    if module.startswith("torch.nn.attention"):
-        return lambda o, a: contracts.flex(o)
-    return contracts.undeclared
+    versions = {"torch": str(torch.__version__), "flash-attn": conditions.flash_attn_version}
+    version = _version(library)
+    if version:
+        versions.setdefault(library.distributions[0], version)
+    ends = ("cu_seqlens_q", "cu_seqlens_k") if "cu_seqlens_q" in given else ("cu_seqlens",)
+    starts = [given[end] for end in ends if isinstance(given.get(end), torch.Tensor)]
+    output = given.get("output_dtype")
+    options = {
+        "name": name,
+        "dropout": given.get("dropout_p"),
+        "softcap": given.get("softcap"),
+        "starts": tuple(ops.short(one.dtype) for one in starts),
+        "output_dtype": ops.short(output) if isinstance(output, torch.dtype) else None,
+    }
+
+    def asked(operands: Any, autocast: Any) -> Any:
+        if not {"q", "k", "v"} <= set(operands):
+            return []
+        return asks(Call(operands, conditions.capability, versions, conditions.backward, options))
+
+    return asked
+
+
+def _version(library: Library) -> str:
+    for name in library.distributions:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
 
 
 def unpacked(name: str, args: Any, kwargs: Any) -> Dict[str, Any]:
@@ -141,28 +150,12 @@ def tensors_of(signature: Optional[Signature], name: str, args: Any, kwargs: Any
     return signature.bind(args, kwargs) if signature is not None else {}
 
 
-def _release(*distributions: str) -> Tuple[int, ...]:
-    for name in distributions:
-        try:
-            return contracts.release_of(importlib.metadata.version(name))
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ()
-
-
 def _answer(function: Any, name: str, module: str, tensors: Dict[str, Any], given: Dict[str, Any], out: Any) -> Any:
     """What a function gives back, made of an output of the shape of q where its kernel cannot run."""
-    top = module.split(".")[0]
-    if module.startswith("torch.nn.attention"):
-        aux = getattr(sys.modules[function.__module__], "AuxOutput", None)
-        return flex.answer(given, out, tensors["q"], aux)
-    if top == "transformer_engine":
-        return transformer_engine.answer(out)
-    if top == "sageattention":
-        return sage.answer(name, given, out, tensors["q"], _release("sageattention"))
-    if top == "fla":
-        return fla.answer(name, given, out, tensors["q"], tensors["v"])
-    return out
+    library = of_module(module)
+    if library is None or library.answer is None:
+        return out
+    return library.answer(Answered(name, given, tensors, out, _version(library), function.__module__))
 
 
 def _parameters(function: Any) -> Tuple[str, ...]:
@@ -185,14 +178,15 @@ def _wrapped(function: Any, module: str, attention: Attention, owner: str = "") 
         if attention.recorder.paused:
             return function(*args, **kwargs)
         tensors = tensors_of(signature, name, args, kwargs)
+        given = {**dict(zip(names, args)), **kwargs}
         return attention.attend(
             name,
             module.split(".")[0],
             tensors,
-            contract_for(module, attention, kwargs),
+            contract_for(module, name, attention, given),
             functools.partial(function, *args, **kwargs),
             frame=frames.caller(1),
-            returned=lambda out: _answer(function, name, module, tensors, {**dict(zip(names, args)), **kwargs}, out),
+            returned=lambda out: _answer(function, name, module, tensors, given, out),
         )
 
     names = _parameters(function)

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .. import contracts, frames, ops
-from ..contracts import Clause, Operand
+from .. import frames, operands, ops
+from ..operands import Clause, Operand
 from .attention import Record
 from .roles import roles_of
 
@@ -56,11 +56,11 @@ def _record(recording: Any, frame: Any, line: int, roles: Any, error: BaseExcept
     record.site = site
     record.stack = [site, *frames.stack_of(frame.f_back)]
     record.error = error
-    record.clauses = [contracts.equal_dtypes(record.operands, None, contracts.RAISES, str(error))]
+    record.clauses = [operands.equal_dtypes(record.operands, operands.RAISES, str(error))]
     if not mixed:
         record.clauses.append(
             Clause(
-                "what the code itself demands before its kernel", False, contracts.RAISES, str(error), ("q", "k", "v")
+                "what the code itself demands before its kernel", False, operands.RAISES, str(error), ("q", "k", "v")
             )
         )
     recording.attention.total += 1

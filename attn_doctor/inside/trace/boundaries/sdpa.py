@@ -12,7 +12,10 @@ from typing import Any, Dict, Iterator, Optional
 
 import torch
 
-from .. import contracts, frames
+from ...libraries import sdpa as library
+from ...libraries.contract import Call
+from .. import frames
+from ..operands import kind_of, undeclared
 from .attention import Attention
 from .roles import Signature, roles_of
 from .sdpa_backend import Choices, as_json
@@ -41,7 +44,8 @@ def hooked(attention: Attention) -> Iterator[None]:
         def contract(operands: Any, autocast: Any) -> Any:
             if not {"q", "k", "v"} <= set(operands):
                 return []
-            return contracts.sdpa(operands, autocast, str(torch.__version__), chosen)
+            call = Call(operands, attention.conditions.capability, {"torch": str(torch.__version__)})
+            return library.clauses(call, kind_of(autocast), chosen)
 
         run = functools.partial(original, *args, **kwargs)
         return attention.attend(
@@ -96,7 +100,7 @@ class _Ops:
             str(op),
             op.namespace,
             tensors,
-            contracts.undeclared,
+            undeclared,
             functools.partial(op, *args, **kwargs),
             frame=frames.caller(2),
         )

@@ -109,7 +109,7 @@ def _meeting(attention: Any, words: str) -> Callable[..., Any]:
             name,
             where.split(".")[0],
             {role: one for role, one in tensors.items() if isinstance(one, torch.Tensor)},
-            functions.contract_for(where, attention, given),
+            functions.contract_for(where, name, attention, given),
             run,
             stand_in=words,
             frame=frame,

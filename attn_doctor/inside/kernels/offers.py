@@ -1,0 +1,79 @@
+"""What each kernel leaves out by its own contract, in its own words where it has any: that is no failure.
+
+The contracts are those of ../libraries, which a cell is described to. Reads no GPU and needs no torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional
+
+from ..libraries import contract, sdpa
+from ..libraries.contract import HALVES, Call, Clause, Described
+from .cells import Cell, Place
+
+Reason = Optional[str]
+
+OWN_WORDS = (
+    sdpa.BIAS,
+    "This flash attention build does not support",
+    "This flash attention build only supports",
+    "only supports Hopper GPUs (SM90)",
+)
+"""With which a kernel says when it is called that it does not offer this. Which one torch picks, switches decide; what
+a FlashAttention-3 leaves out, who built it (FLASHATTENTION_DISABLE_…), and nothing but a call tells."""
+
+_BATCH, _HEADS, _LENGTH = 2, 8, 512
+_MASKS = {"bool-mask": "bool", "fp32-mask": "float32"}
+
+
+def described(cell: Cell, place: Place) -> Call:
+    """The call that a cell is, with operands (batch, length, heads, head_dim) that nobody has made."""
+    kv_heads = _HEADS // 4 if cell.form == "gqa" else _HEADS
+    operands: Dict[str, Any] = {"q": Described(cell.dtype, (_BATCH, _LENGTH, _HEADS, cell.head_dim))}
+    for role in "kv":
+        operands[role] = Described(cell.dtype, (_BATCH, _LENGTH, kv_heads, cell.head_dim))
+    if cell.form.endswith("-mask"):
+        operands["mask"] = Described(_MASKS.get(cell.form, cell.dtype), (1, 1, _LENGTH, _LENGTH))
+    options: Dict[str, Any] = {
+        "described": True,
+        "window": cell.form == "window",
+        "softcap": cell.form == "softcap",
+        "grouped": cell.form == "gqa",
+        "scales": cell.dtype.startswith("float8"),
+    }
+    versions = {**place.versions, "torch": place.torch_version}
+    return Call(operands, place.capability, versions, cell.direction == "train", options)
+
+
+def by(clauses: Callable[[Call], List[Clause]]) -> Callable[[Cell, Place], Reason]:
+    """Asks a library's contract: why a cell is not offered, or None."""
+
+    def asked(cell: Cell, place: Place) -> Reason:
+        return no_such_mask(cell) or contract.refused(clauses(described(cell, place)))
+
+    return asked
+
+
+def no_such_mask(cell: Cell) -> Reason:
+    if cell.form == "half-mask" and cell.dtype not in HALVES:
+        return "a mask in half precision goes with a query in half precision"
+    return None
+
+
+def torch_sdpa(cell: Cell, place: Place) -> Reason:
+    """scaled_dot_product_attention, by one backend or by whichever torch picks."""
+    return no_such_mask(cell) or sdpa.offered(cell, place)
+
+
+def own(cell: Cell, place: Place) -> Reason:
+    """A function with the arguments of scaled_dot_product_attention: what it refuses is for it to say."""
+    return sdpa.not_for_its_arguments(cell) or no_such_mask(cell)
+
+
+def own_words(message: str) -> Optional[str]:
+    """The part of a kernel's message with which it says that it does not offer the call, or None."""
+    for words in OWN_WORDS:
+        _, found, rest = message.partition(words)
+        if found:
+            return words + (rest.splitlines() or [""])[0]
+    return None

@@ -1,0 +1,173 @@
+"""What contracts are made of: a call, with operands that were met or that a cell describes, and sentences about it.
+
+A contract is a function `clauses(call)`: every sentence that a library's function holds its call to, in the order in
+which it checks them. `trace` asks it with the operands of a call, `check --kernels` with those of a cell: one truth.
+Needs no torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+RAISES, SILENT, REPAIRED = "raises", "silent", "repaired"
+
+HALVES = ("bfloat16", "float16")
+EIGHT_BITS = "float8_e4m3fn"
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+
+
+class Clause:
+    """One sentence of a contract, and whether it was kept."""
+
+    __slots__ = ("blamed", "effect", "error", "kept", "message", "reason", "words")
+
+    def __init__(
+        self,
+        words: str,
+        kept: bool,
+        effect: str = RAISES,
+        message: str = "",
+        blamed: Tuple[str, ...] = (),
+        error: str = "RuntimeError",
+        reason: str = "",
+    ) -> None:
+        self.words = words
+        self.kept = kept
+        self.effect = effect
+        self.message = message
+        """What the library says."""
+        self.blamed = blamed
+        self.error = error
+        """Class of the error that the library raises."""
+        self.reason = reason
+        """Why a combination is not offered, where the message does not tell it."""
+
+    def as_json(self) -> Dict[str, Any]:
+        return {
+            "words": self.words,
+            "kept": self.kept,
+            "effect": None if self.kept else self.effect,
+            "message": None if self.kept else (self.message or None),
+            "operands": list(self.blamed),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """An operand that nobody has made."""
+
+    kind: str
+    """Its dtype's name, such as "bfloat16"."""
+    shape: Tuple[Any, ...]
+    stride: Optional[Tuple[int, ...]] = None
+
+    @property
+    def head_dim(self) -> Any:
+        return self.shape[-1] if self.shape else None
+
+
+@dataclasses.dataclass
+class Call:
+    """What a contract is asked about."""
+
+    operands: Dict[str, Any]
+    """Role -> Described, or an operand that was met, which has the same attributes: q, k, v, and mask, new_k, new_v."""
+    capability: Optional[Tuple[int, int]]
+    """None: not on an NVIDIA GPU."""
+    versions: Dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of distributions."""
+    backward: bool = False
+    options: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    """window, softcap, dropout, scales, causal, grouped; starts: the dtypes of cu_seqlens; name: the function's."""
+
+    def release(self, distribution: str) -> Tuple[int, ...]:
+        """(2, 8, 3); of a distribution that is not known: later than all."""
+        return release_of(self.versions.get(distribution) or "99")
+
+    @property
+    def kinds(self) -> Tuple[str, str, str]:
+        q, k, v = (self.operands[role].kind for role in "qkv")
+        return q, k, v
+
+    @property
+    def at_least(self) -> Tuple[int, int]:
+        """The GPU's compute capability; below all where there is no NVIDIA GPU."""
+        return self.capability or (0, 0)
+
+
+def refused(clauses: Iterable[Clause]) -> Optional[str]:
+    """Why a call is not offered: the first sentence that it breaks and that is not let pass, or None."""
+    for clause in clauses:
+        if not clause.kept and clause.effect == RAISES:
+            return clause.reason or clause.message or clause.words
+    return None
+
+
+def release_of(text: str) -> Tuple[int, ...]:
+    """(2, 13, 0) of "2.13.0+cpu"."""
+    return tuple(int(part) for part in re.findall(r"\d+", text.split("+")[0])[:3])
+
+
+def wanted_kind(operands: Dict[str, Any], autocast: Optional[str] = None) -> Optional[str]:
+    """The dtype that the operands were meant to have: autocast's, else the half type most of them have."""
+    if autocast is not None:
+        return autocast
+    halves = [operands[r].kind for r in ("v", "k", "q") if r in operands and operands[r].kind in HALVES]
+    return max(halves, key=halves.count) if halves else None
+
+
+def odd(operands: Dict[str, Any], autocast: Optional[str] = None) -> Tuple[str, ...]:
+    """The operands that break equality: those that are not what they were meant to be."""
+    present = [r for r in "qkv" if r in operands]
+    if len({operands[r].kind for r in present}) <= 1:
+        return ()
+    wanted = wanted_kind(operands, autocast)
+    if wanted is None or all(operands[r].kind != wanted for r in present):
+        wanted = operands[present[-1]].kind
+    return tuple(r for r in present if operands[r].kind != wanted)
+
+
+def equal_dtypes(
+    operands: Dict[str, Any],
+    autocast: Optional[str] = None,
+    effect: str = RAISES,
+    message: str = "",
+    error: str = "RuntimeError",
+) -> Clause:
+    blamed = odd(operands, autocast)
+    return Clause("q, k and v have the same dtype", not blamed, effect, message, blamed, error)
+
+
+def of_q(call: Call) -> List[Clause]:
+    """k and v have q's dtype, in the words of FlashAttention's C++."""
+    operands = call.operands
+    found = []
+    for role, name in (("k", "key"), ("v", "value")):
+        whole = tuple(r for r in ("q", role) if operands[r].kind not in HALVES)
+        message = "query and {} must have the same dtype".format(name)
+        kept = operands[role].kind == operands["q"].kind
+        found.append(Clause(role + " has the dtype of q", kept, RAISES, message, whole or (role,)))
+    return found
+
+
+def heads_divide(call: Call, message: str, error: str = "RuntimeError") -> List[Clause]:
+    """The number of k's heads divides that of q; of operands (…, heads, head_dim)."""
+    q, k = call.operands["q"], call.operands["k"]
+    if len(q.shape) < 3 or len(k.shape) < 3 or not isinstance(q.shape[-2], int) or not k.shape[-2]:
+        return []
+    kept = q.shape[-2] % k.shape[-2] == 0
+    return [Clause("the number of k/v heads divides that of q", kept, RAISES, message, ("k",), error)]
+
+
+def most_head_dim(call: Call, most: int, message: str, error: str = "RuntimeError") -> List[Clause]:
+    dim = call.operands["q"].head_dim
+    if not isinstance(dim, int):
+        return []
+    return [Clause("the head dimension is at most {}".format(most), dim <= most, RAISES, message, ("q",), error)]
+
+
+def no_mask(call: Call, reason: str) -> List[Clause]:
+    """Of functions without a mask among their parameters: nobody can hand them one, a cell can ask for one."""
+    return [Clause("no mask is given", False, RAISES, reason)] if "mask" in call.operands else []

@@ -1,0 +1,145 @@
+"""torch's scaled_dot_product_attention: its contract. Autocast mends q, k and v; the backend that is taken decides on
+the mask. Which backend that is, ../virtual_gpu/sdpa_choice.py knows.
+
+Sources: pytorch aten/src/ATen/native/transformers/{attention.cpp,cuda/sdp_utils.cpp,cuda/attention.cu} (2.0 to 2.13).
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+from ..virtual_gpu import gpus, sdpa_backends, sdpa_choice
+from ..virtual_gpu.sdpa_rules import Asked, Tensor
+from ..virtual_gpu.sdpa_rules import Call as TorchCall
+from ..virtual_gpu.triton_driver import version_of
+from .contract import HALVES, RAISES, REPAIRED, SILENT, Call, Clause, equal_dtypes, release_of
+
+_C10 = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool"}
+_MASK = "attn_mask is bool, or has the dtype of q"
+_AFTERWARDS = "raises afterwards: "
+"""How a warning of sdpa_choice begins that speaks of an error of the backend taken."""
+BIAS = "invalid dtype for bias - should match query's dtype"
+
+_NO_FORM = {
+    "varlen": "scaled_dot_product_attention takes no packed sequences",
+    "window": "scaled_dot_product_attention has no window argument; a mask does it",
+    "softcap": "scaled_dot_product_attention has no softcap argument",
+}
+_JUDGES = {
+    "sdpa-flash": sdpa_backends.flash,
+    "sdpa-efficient": sdpa_backends.efficient,
+    "sdpa-cudnn": sdpa_backends.cudnn,
+}
+
+
+def clauses(call: Call, autocast: Optional[str], choice: Any) -> List[Clause]:
+    """torch.nn.functional.scaled_dot_product_attention stands on autocast's list, which mends q, k and v.
+
+    `choice` is which backend torch would take (sdpa_choice.Choice), None where that is not known.
+    """
+    q, k, v = call.kinds
+    repaired = autocast is not None and all(kind in (*HALVES, "float32") for kind in (q, k, v))
+    message = (
+        "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
+        "value.dtype: {} instead.".format(*(_C10.get(kind, kind) for kind in (q, k, v)))
+    )
+    found = [equal_dtypes(call.operands, autocast, REPAIRED if repaired else RAISES, message)]
+    if repaired and found[0].kept and q != autocast:
+        found.append(Clause("q, k and v have autocast's dtype", False, REPAIRED, "", ("q", "k", "v")))
+    mask = call.operands.get("mask")
+    if mask is not None and mask.kind != "bool":
+        found.extend(_mask(mask.kind, q, repaired, call.versions["torch"], choice))
+    if choice is not None:
+        found.extend(_backend(choice))
+    return found
+
+
+def _mask(mask: str, q: str, repaired: bool, torch_version: str, choice: Any) -> List[Clause]:
+    if mask == q or (repaired and mask in ("float16", "bfloat16", "float32", "float64")):
+        return [Clause(_MASK, True)]
+    if mask == "float32" and release_of(torch_version) >= (2, 4):
+        # Accepted at the door; what happens next depends on the backend that is chosen.
+        if choice is None:
+            return []
+        for warning in choice.warnings:
+            if not warning.startswith(_AFTERWARDS):
+                return [Clause(_MASK, False, SILENT, warning, ("mask",))]
+            if "dtype" in warning:
+                return [Clause(_MASK, False, RAISES, warning[len(_AFTERWARDS) :], ("mask",))]
+        return [Clause(_MASK + ", or the backend taken casts it", True)]
+    text = "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+    names = _C10.get(mask, mask), _C10.get(q, q)
+    message = text + "attn_mask.dtype: {} and  query.dtype: {} instead.".format(*names)
+    return [Clause(_MASK, False, RAISES, message, ("mask",))]
+
+
+def _backend(choice: Any) -> List[Clause]:
+    """What no dtype is to blame for: switches that leave no backend, and a mask beside is_causal."""
+    found = []
+    if choice.backend is None and choice.refused:
+        found.append(Clause("a backend that takes the call is switched on", False, RAISES, choice.error or ""))
+    for warning in choice.warnings:
+        if warning.startswith(_AFTERWARDS) and "dtype" not in warning:
+            words = "not both a mask and is_causal are given"
+            found.append(Clause(words, False, RAISES, warning[len(_AFTERWARDS) :]))
+    return found
+
+
+def torch_call(cell: Any, sizes: Tuple[int, int, int]) -> TorchCall:
+    """The call of scaled_dot_product_attention that a cell describes. sizes: batch, heads, length."""
+    batch, heads, length = sizes
+    trains = cell.direction == "train"
+    kv_heads = max(1, heads // 4) if cell.form == "gqa" else heads
+
+    def tensor(count: int) -> Tensor:
+        return Tensor(shape=(batch, count, length, cell.head_dim), dtype=cell.dtype, requires_grad=trains)
+
+    dtype = {"bool-mask": "bool", "half-mask": cell.dtype, "fp32-mask": "float32"}.get(cell.form)
+    return TorchCall(
+        query=tensor(heads),
+        key=tensor(kv_heads),
+        value=tensor(kv_heads),
+        mask=Tensor(shape=(1, 1, length, length), dtype=dtype) if dtype else None,
+        causal=cell.form in ("causal", "gqa"),
+        enable_gqa=cell.form == "gqa",
+        grad_mode=trains,
+    )
+
+
+def gpu_of(place: Any) -> gpus.Gpu:
+    # Shared memory decides nothing about SDPA, and a new capability need not be in the table.
+    return gpus.Gpu(name=place.gpu_name, capability=place.capability or (0, 0), shared_memory=0)
+
+
+def offered(cell: Any, place: Any) -> Optional[str]:
+    """Why a cell is not offered, by one backend or by whichever torch picks; None where it is."""
+    refused = not_for_its_arguments(cell)
+    if refused is not None:
+        return refused
+    call = torch_call(cell, (2, 8, 512))
+    version = version_of(place.torch_version)
+    error = sdpa_choice.unfit(call, version)
+    if error is not None:
+        return error
+    if place.capability is None:
+        return None if cell.backend in ("sdpa-default", "sdpa-math", "sdpa-flash") else "it is a backend for GPUs"
+    if cell.form == "gqa" and version < (2, 5):
+        return "enable_gqa is new in torch 2.5"
+    if cell.backend == "sdpa-default":
+        choice = sdpa_choice.choose(call, gpu_of(place), place.torch_version, place.cudnn)
+        late = [words[len(_AFTERWARDS) :] for words in choice.warnings if words.startswith(_AFTERWARDS)]
+        return late[0] if late else None
+    if cell.backend == "sdpa-math":
+        return None
+    asked = Asked(call, gpu_of(place), version, place.cudnn or sdpa_choice.wheel_cudnn(version), [])
+    reason = _JUDGES[cell.backend](asked)
+    if reason is None and cell.backend == "sdpa-efficient" and cell.form == "fp32-mask" and cell.dtype in HALVES:
+        return BIAS
+    return reason
+
+
+def not_for_its_arguments(cell: Any) -> Optional[str]:
+    """What no function with the arguments of scaled_dot_product_attention can be asked for."""
+    if cell.form in _NO_FORM:
+        return _NO_FORM[cell.form]
+    return "scaled_dot_product_attention takes no float8" if cell.dtype.startswith("float8") else None
