@@ -24,6 +24,8 @@ _MOST_BYTES = 4_000_000
 
 #: How deep sections are looked into.
 _DEPTH = 2
+#: Keys that decide attention and precision: of a call whose arguments only a shell knows, these are not known.
+DECIDING = ("flash_attn", "bf16", "fp16", "pure_bf16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +165,11 @@ def _shell(text: str, line: int | None = None) -> dict[str, Setting]:
     for call in shell_calls.calls(text):
         if line is not None and call.line != line:
             continue
+        inside, more = shell_calls.hidden(call, known)
+        for key, given in inside.items():
+            settings[key] = Setting(value=True if given is None else given, line=call.line)
+        for key in DECIDING if more else ():
+            settings.setdefault(key, Setting(value=None, line=call.line, told=False))
         for one in call.arguments:
             value = shell_calls.settled(one, call, known)
             switch = one.known and one.value is None

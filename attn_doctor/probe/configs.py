@@ -98,6 +98,7 @@ def _note(notes: Notes, source: Source, kind: str, because: tuple[str, ...], set
     untold = {key: one.line for key, one in settings.items() if not one.told}
     settings = {key: one for key, one in settings.items() if one.told}
     what = said(kind, settings)
+    whole = f"{file}:{source.calls}" if source.calls else str(file)
     notes.known(own + "framework", kind, keys)
     model = text(settings, "model_name_or_path") or text(settings, "base_model") or text(settings, "_name_or_path")
     notes.known_or_absent(own + "model", model, how)
@@ -105,16 +106,17 @@ def _note(notes: Notes, source: Source, kind: str, because: tuple[str, ...], set
     notes.known_or_absent(own + "attention", what.attention, how, "no key asks for an attention")
     line = what.attention_line
     notes.known_or_absent(own + "attention_line", line, how)
-    notes.known(own + "attention_place", f"{file}:{line}" if line else str(file), how)
+    notes.known(own + "attention_place", f"{file}:{line}" if line else whole, how)
     rules = f"{how}; {WORDS[kind]}'s rules"
     notes.known_or_absent(own + "effective_attention", what.effective_attention, rules)
     notes.known_or_absent(own + "half_precision", what.half, how)
     line = what.precision_line
-    notes.known(own + "precision_place", f"{file}:{line}" if line else str(file), how)
+    notes.known(own + "precision_place", f"{file}:{line}" if line else whole, how)
     notes.known_or_absent(own + "trains", what.trains, how)
     notes.known(own + "packs", bool(yes(settings, "sample_packing") or yes(settings, "packing")), how)
     for keys_of, attributes in _DECIDE:
-        line = next((untold[key] for key in keys_of if key in untold), None)
+        settled = any(key in settings for key in keys_of)  # as the last word counts, what is written out may not
+        line = next((untold[key] for key in keys_of if key in untold and not settled), None)
         if line is not None:  # what cannot be known without running the shell is told as that
             for attribute in attributes:
                 notes.unknown(own + attribute, how, f"only the shell knows it: a variable in {file}:{line}")

@@ -47,6 +47,8 @@ class Call:
     line: int
     words: tuple[Word, ...]
     arguments: tuple[Argument, ...]
+    loose: tuple[Word, ...] = ()
+    """Words that a variable or a substitution makes, and that may be any arguments: `$ARGS`, `"${ARGS[@]}"`."""
 
     @property
     def dashed(self) -> bool:
@@ -76,7 +78,15 @@ def calls(script: str) -> tuple[Call, ...]:
         words = _called(command)
         if words:
             line = _line(script, words[0])
-            found.append(Call(line=line, words=tuple(words), arguments=tuple(_arguments(words, script))))
+            arguments = tuple(_arguments(words, script))
+            values = [one.end for one in arguments]
+            positional = _positional(words)
+            loose = tuple(
+                word
+                for word in words[1:]
+                if word.text.startswith(("$", "`")) and word.end not in values and word is not positional
+            )
+            found.append(Call(line=line, words=tuple(words), arguments=arguments, loose=loose))
     return tuple(found)
 
 
@@ -162,6 +172,23 @@ def settled(argument: Argument, call: Call, known: Mapping[str, str]) -> str | N
             text = filled(word, known)
             return None if text is None else text.partition("=")[2] if _PAIR.match(word.text) else text
     return None
+
+
+def hidden(call: Call, known: Mapping[str, str]) -> tuple[dict[str, str | None], bool]:
+    """The arguments that stand in variables set once to plain text, and whether there may be more that only the shell
+    knows."""
+    found: dict[str, str | None] = {}
+    more = False
+    for word in call.loose:
+        text = filled(word, known)
+        if text is None:
+            more = True
+            continue
+        inner = commands(f"llamafactory {text}")
+        for one in _arguments(inner[0], text) if inner else ():
+            found[one.key] = one.value
+            more = more or not one.known
+    return found, more
 
 
 def _called(words: list[Word]) -> list[Word]:

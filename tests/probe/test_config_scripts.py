@@ -202,3 +202,24 @@ def test_variables() -> None:
         "cfg.yml",
         "b.yaml",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "attention", "half"),
+    [
+        ('ARGS="--flash_attn fa2 --bf16"\nllamafactory-cli train --stage sft $ARGS\n', "fa2", "bf16"),
+        ('llamafactory-cli train --stage sft "${ARGS[@]}"\n', None, None),
+        ('llamafactory-cli train --stage sft --flash_attn fa2 "$@"\n', "fa2", None),
+        ("llamafactory-cli train --stage sft `cat args`\n", None, None),
+        ("llamafactory-cli train --stage sft --bf16 true $EXTRA\n", None, "bf16"),
+    ],
+)
+def test_arguments_that_a_variable_makes(here: Path, text: str, attention: str | None, half: str | None) -> None:
+    """What is not written out is not known, never absent; a variable that is set once is read."""
+    file = script(here, text)
+    seen = facts(file)
+
+    for attribute, wanted in (("attention", attention), ("half_precision", half)):
+        fact = seen.fact(f"config.{file}.{attribute}")
+        assert seen.value(fact.name) == wanted
+        assert wanted is not None or isinstance(fact.state, Unknown)

@@ -398,3 +398,28 @@ def test_a_source_changed_since_the_plan(doctor: Doctor, planted: Environment, t
     (planted.site / GSA).write_text(SOURCE)
     done = doctor("fix", *where, "--unsafe-fixes", "--yes", "--plan", plan)
     assert (done.status, (planted.site / GSA).read_text()) == (0, AFTER)
+
+
+def test_a_script_with_several_calls(doctor: Doctor, environment: Callable[..., Environment], tmp_path: Path) -> None:
+    """Each call is mended where it stands, and a file that a call is given in that file; undo gives the bytes back."""
+    script, given = tmp_path / "run.sh", tmp_path / "t.yaml"
+    script.write_text(
+        "#!/bin/bash\nllamafactory-cli train t.yaml\n"
+        "llamafactory-cli train --stage sft --do_train --flash_attn fa2 --bf16\n"
+        "llamafactory-cli train --stage sft --do_predict --flash_attn sdpa\n"
+    )
+    given.write_text("stage: sft\nfinetuning_type: lora\nflash_attn: fa2\nbf16: true\n")
+    before = script.read_text(), given.read_text()
+    env = environment()
+    torch_file = env.package("torch", "2.8.0", "")
+    torch_file.with_name("version.py").write_text("__version__ = '2.8.0'\ncuda = None\nhip = None\n")
+    options = ("--quick", "--python", env.python, "--config", script, "--only", "config-fa2-not-installed")
+
+    done = doctor("fix", *options, "--unsafe-fixes", "--yes")
+
+    assert done.status == 0, done.stderr + done.stdout
+    assert script.read_text() == before[0].replace("--flash_attn fa2", "--flash_attn auto")
+    assert given.read_text() == before[1].replace("fa2", "auto")
+    run = next(word for word in done.stdout.split() if word.startswith("20") and "T" in word).rstrip(";")
+    assert doctor("undo", run, "--python", env.python, "--config", script).status == 0
+    assert (script.read_text(), given.read_text()) == before
