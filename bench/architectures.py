@@ -13,6 +13,8 @@ the first difference is printed. Runs in the interpreter that holds transformers
 from __future__ import annotations
 
 import argparse
+import functools
+import gc
 import json
 import logging
 import multiprocessing
@@ -26,10 +28,10 @@ from typing import Any
 
 SMALL = {
     2: "num_hidden_layers num_layers n_layer n_layers encoder_layers decoder_layers num_decoder_layers depth "
-    "num_encoder_layers num_blocks num_key_value_heads num_kv_heads n_kv_heads num_experts_per_tok moe_top_k "
-    "num_experts_per_token num_encoder_blocks mlp_layers",
-    4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads "
-    "num_local_experts num_experts n_routed_experts attention_heads",
+    "num_encoder_layers num_blocks num_experts_per_tok moe_top_k num_experts_per_token mlp_layers",
+    4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads attention_heads "
+    "num_key_value_heads num_kv_heads n_kv_heads",
+    8: "num_local_experts num_experts n_routed_experts",
     16: "head_dim d_kv attention_head_size",
     64: "hidden_size d_model n_embd embed_dim dim embedding_size emb_dim word_embed_proj_dim",
     128: "intermediate_size ffn_dim encoder_ffn_dim decoder_ffn_dim d_ff n_inner moe_intermediate_size "
@@ -37,7 +39,7 @@ SMALL = {
     1024: "vocab_size",
 }
 """The largest value that is left of an integer of such a name."""
-WIDTHS = (16, 64, 128)
+WIDTHS = (4, 16, 64, 128)
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
 SETTINGS = ({"autocast": None, "backward": False}, {"autocast": "bfloat16", "backward": True})
 
@@ -64,23 +66,23 @@ def cut(config: Any, widths: bool) -> Any:
     return found
 
 
-def written(model_type: str, folder: Path, widths: bool) -> Path:
-    """The small config of an architecture in a file. Raises whatever its config class does."""
+def small(model_type: str, widths: bool) -> dict[str, Any] | str:
+    """The small config of an architecture, or why there is none."""
     import transformers
     from transformers.models.auto import configuration_auto, modeling_auto
 
-    config = configuration_auto.CONFIG_MAPPING[model_type]
-    small = cut(config().to_dict(), widths)
-    small["model_type"] = model_type
+    try:
+        config = cut(configuration_auto.CONFIG_MAPPING[model_type]().to_dict(), widths)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    config["model_type"] = model_type
     for mapping in ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_MAPPING_NAMES"):
         named = getattr(modeling_auto, mapping).get(model_type)
         named = named[0] if isinstance(named, (tuple, list)) else named
         if named is not None and hasattr(transformers, named):
-            small["architectures"] = [named]
+            config["architectures"] = [named]
             break
-    path = folder / f"{model_type}-{'small' if widths else 'cut'}.json"
-    path.write_text(json.dumps(small))
-    return path
+    return config
 
 
 def told(answer: dict[str, Any]) -> dict[str, Any]:
@@ -126,9 +128,16 @@ def difference(left: Any, right: Any, path: str = "") -> str | None:
     return f"{path}: {left!r} and {right!r}"
 
 
-def one(job: tuple[str, argparse.Namespace]) -> dict[str, Any]:
-    """All runs of one architecture."""
-    model_type, options = job
+def forget() -> None:
+    """Empty the caches of models: what one run put there, tensors of its device, the next one would find."""
+    for thing in gc.get_objects():
+        if isinstance(thing, functools._lru_cache_wrapper) and str(thing.__module__).startswith("transformers.models."):
+            thing.cache_clear()
+
+
+def one(job: tuple[str, Any, argparse.Namespace]) -> dict[str, Any]:
+    """All runs of one architecture. Its process has to meet transformers under the trace's rules first."""
+    model_type, configs, options = job
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     from attn_doctor.inside.trace import run
@@ -137,18 +146,17 @@ def one(job: tuple[str, argparse.Namespace]) -> dict[str, Any]:
     found: dict[str, Any] = {"type": model_type, "runs": {}, "unbuilt": None, "seconds": 0.0}
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
+        target = str(Path(folder) / f"{model_type}.json")
         request: dict[str, Any] = {"kind": "hf", "counterfactual": False, "dtype": options.dtype}
         request.update({"length": options.length, "batch": options.batch})
-        for widths in (True, False):
-            try:
-                target = str(written(model_type, Path(folder), widths))
-            except Exception as error:
-                found["unbuilt"] = f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+        for size, config in configs.items():
+            if isinstance(config, str):
+                found["unbuilt"] = config
                 continue
+            Path(target).write_text(json.dumps(config))
             probe = run.trace({**request, "target": target, "attn": "eager", "rules": "fake"})
             if probe["outcome"] == "finished":
-                found["unbuilt"] = None
-                found["config"] = "small" if widths else "cut"
+                found.update(unbuilt=None, config=size)
                 break
             found["unbuilt"] = (probe["error"] or {}).get("words", probe["outcome"])
         if found["unbuilt"] is None:
@@ -156,7 +164,10 @@ def one(job: tuple[str, argparse.Namespace]) -> dict[str, Any]:
                 for setting in SETTINGS:
                     label = f"{attention}{' autocast backward' if setting['backward'] else ''}"
                     asked = {**request, **setting, "target": target, "attn": attention}
-                    answers = {name: told(run.trace({**asked, "rules": name})) for name in names}
+                    answers = {}
+                    for name in names:
+                        forget()
+                        answers[name] = told(run.trace({**asked, "rules": name}))
                     pairs = ((name, difference(answers[names[0]], answers[name])) for name in names[1:])
                     apart = "; ".join(f"{names[0]} and {name}{words}" for name, words in pairs if words)
                     found["runs"][label] = {"apart": apart or None, **answers}
@@ -188,10 +199,11 @@ def main() -> None:
         types = types[share - 1 :: of]
     elif options.only:
         types = options.only.split(",")
+    jobs = [(name, {"small": small(name, True), "cut": small(name, False)}, options) for name in types]
     found, began = [], time.monotonic()
     # A fresh process now and then: one that dies takes few with it, and memory is given back.
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=40) as pool:
-        answers = pool.imap_unordered(one, [(name, options) for name in types])
+        answers = pool.imap_unordered(one, jobs)
         while (left := options.seconds - (time.monotonic() - began)) > 0:
             try:
                 answer = answers.next(timeout=min(left, 300.0))

@@ -128,7 +128,8 @@ def test_forms_are_those_of_a_real_run(traced, grad):
     """Shape, strides and dtype of what ops return, where none of them may run."""
     real = traced.run(f"{ENTER}{FORMS}\nwith {grad}(): answer = forms()")
     hollow = traced.run(
-        f"{ENTER}{FORMS}\nwith Hollow(floats=0) as mode, {grad}():\n a, b = a.clone(), b.clone()\n answer = forms()\n"
+        f"{ENTER}{FORMS}\nwith Hollow(weights=0) as mode, {grad}():\n"
+        " a, b = torch.rand_like(a), torch.rand_like(b)\n answer = forms()\n"
         " assert mode.valueless(a) and mode.valueless(a @ b) and not mode.valueless(ids + 1)"
     )
 
@@ -138,7 +139,7 @@ def test_forms_are_those_of_a_real_run(traced, grad):
 def test_gradients_have_forms_too(traced):
     """Autograd is torch's own, over tensors without values."""
     script = f"""{ENTER}
-with Hollow(floats=16):
+with Hollow(weights=0):
     model = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True)
     model(torch.randn(2, 8, 64)).sum().backward()
     torch.optim.AdamW(model.parameters()).step()
@@ -150,9 +151,9 @@ with Hollow(floats=16):
 def test_what_hollow_values_are_written_to_is_hollow(traced):
     """A small tensor with values loses them where something without values is written to it, its views with it."""
     script = f"""{ENTER}
-with Hollow(floats=4) as mode:
+with Hollow(weights=4) as mode:
     cache, other = torch.zeros(2, 2), torch.ones(2, 2)
-    large = torch.zeros(100)
+    large = torch.randn(100)
     before = mode.valueless(cache)
     same = cache[0].copy_(large[:2])
     answer = [before, mode.valueless(large), mode.valueless(cache), mode.valueless(cache[1]), mode.valueless(other)]
@@ -162,6 +163,18 @@ with Hollow(floats=4) as mode:
         answer.append(type(error).__name__)
 """
     assert traced.run(script) == [False, True, True, True, False, "DataDependentOutputException"]
+
+
+def test_large_masks_keep_their_values(traced):
+    """A mask of an image's pixels is resized as a float and asked about, as detectors do."""
+    script = f"""{ENTER}
+with Hollow() as mode:
+    pixels = torch.ones(2, 800, 1333, dtype=torch.long)
+    mask = torch.nn.functional.interpolate(pixels[None].float(), size=(25, 42)).to(torch.bool)[0]
+    weights = torch.empty(800, 1333).normal_()
+    answer = [bool(mask.all()), mode.valueless(weights), mode.valueless(weights * mask[0, 0, 0])]
+"""
+    assert traced.run(script) == [True, True, True]
 
 
 def test_copies_take_no_memory(traced):
@@ -187,7 +200,7 @@ def test_a_limit_on_addresses():
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (30 << 30, resource.RLIM_INFINITY))
 with Hollow() as mode:
-    tensors = [torch.zeros(1 << 14, 1 << 14) for _ in range(40)]
+    tensors = [torch.zeros(1 << 13, 1 << 15) for _ in range(40)]
     answer = [all(mode.valueless(one) for one in tensors)]
     try:
         torch.zeros(1 << 40)

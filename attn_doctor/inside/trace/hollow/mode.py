@@ -12,8 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .. import ops
 from . import memory, shapes
 
-FLOATS, OTHERS = 1 << 16, 1 << 20
-"""Elements of the largest tensors that are computed for real: of floating dtypes, and of integers and booleans."""
+WEIGHTS, OTHERS = 1 << 16, 1 << 22
+"""Elements of the largest tensors that are computed for real: of floating ones that begin as weights do, with whatever
+lies in memory or with random numbers, and of all others. A mask of an image's pixels has a million."""
+
+_CHANCE = re.compile(r"aten::(new_)?(empty|rand|normal)")
 
 _NO_KERNEL = re.compile("not implemented for|Could not run|not supported on CPU", re.IGNORECASE)
 _VALUES = (
@@ -43,6 +46,7 @@ class _Op:
         self.view = (aliased and not self.writes) or schema.name == "aten::_unsafe_view"
         self.form_alone = ops.kind_of(op).like
         """It looks at its operand's form, and at none of its values."""
+        self.chance = bool(_CHANCE.match(schema.name))
         self.raw = schema.name in ("aten::set_", "aten::set_data", "aten::resize_", "aten::lift_fresh")
         self.item = schema.name == "aten::_local_scalar_dense"
         self.written = [(a.name, i if not a.kwarg_only else None) for i, a in enumerate(arguments) if written[i]]
@@ -66,11 +70,11 @@ def _source(returned: Any, arguments: Any) -> Any:
 class _Hollow(TorchDispatchMode):
     """Enter it below every other mode. Raises memory.NoRoom where it is made."""
 
-    def __init__(self, floats: int = FLOATS, others: int = OTHERS) -> None:
+    def __init__(self, weights: int = WEIGHTS, others: int = OTHERS) -> None:
         super().__init__()
         self.memory = memory.shared()
         self.shapes = shapes.Shapes()
-        self.floats = floats
+        self.weights = weights
         self.others = others
         self._ops: Dict[Any, _Op] = {}
         self._lost: Dict[int, Any] = {}
@@ -135,7 +139,7 @@ class _Hollow(TorchDispatchMode):
             if type(error).__name__ not in _VALUES and not isinstance(error, NotImplementedError):
                 raise
             return self._by_value(func, op, args, kwargs, tensors)
-        if not hollow and self._affordable(tensors if not op.form_alone else (), results):
+        if not hollow and self._affordable(op, tensors if not op.form_alone else (), results):
             try:
                 return func(*args, **kwargs)
             except (RuntimeError, NotImplementedError) as error:
@@ -143,16 +147,11 @@ class _Hollow(TorchDispatchMode):
                     raise
         return self._made(op, args, kwargs, results)
 
-    def _affordable(self, tensors: Any, results: Any) -> bool:
-        for tensor in tensors:
-            if tensor.numel() > (self.floats if _floating(tensor.dtype) else self.others):
-                return False
-        for result in _leaves(results):
-            if result.described is not None and result.numel > (
-                self.floats if _floating(result.described[2]) else self.others
-            ):
-                return False
-        return True
+    def _affordable(self, op: _Op, tensors: Any, results: Any) -> bool:
+        described = [result for result in _leaves(results) if result.described is not None]
+        if op.chance and any(_floating(r.described[2]) and r.numel > self.weights for r in described):
+            return False
+        return all(one.numel <= self.others for one in described) and all(t.numel() <= self.others for t in tensors)
 
     def _by_value(self, func: Any, op: _Op, args: Any, kwargs: Any, tensors: Any) -> Any:
         """An op on hollow tensors whose result's form hangs on values. It runs, if those values are there: floating
@@ -268,6 +267,6 @@ class _PlainHollow(_Hollow):
 _PlainHollow.__torch_dispatch__ = getattr(_Hollow.__torch_dispatch__, "__wrapped__", _Hollow.__torch_dispatch__)
 
 
-def Hollow(floats: int = FLOATS, others: int = OTHERS) -> _Hollow:  # noqa: N802 - stands for the class
+def Hollow(weights: int = WEIGHTS, others: int = OTHERS) -> _Hollow:  # noqa: N802 - stands for the class
     """The mode for this process, as it is now."""
-    return (_Hollow if "torch._dynamo" in sys.modules else _PlainHollow)(floats, others)
+    return (_Hollow if "torch._dynamo" in sys.modules else _PlainHollow)(weights, others)
