@@ -180,8 +180,9 @@ _EXAMINED = (
 )
 
 
-def make_environment(folder: Path, *, torch: bool = False) -> Environment:
-    """Makes one in `folder`."""
+def make_environment(folder: Path, *, torch: bool = False, empty: bool = False) -> Environment:
+    """Makes one in `folder`: with metadata of a framework in it unless `empty`, for nothing at all is nothing to
+    examine."""
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
     site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     if torch:
@@ -193,7 +194,10 @@ def make_environment(folder: Path, *, torch: bool = False) -> Environment:
             if entry.suffix != ".pth" and not entry.name.lower().startswith(_EXAMINED):
                 (alone / entry.name).symlink_to(entry)
         (site / "the_tests_own.pth").write_text(f"{alone}\n")
-    return Environment(folder=folder, python=folder / "bin" / "python", site=site)
+    made = Environment(folder=folder, python=folder / "bin" / "python", site=site)
+    if not empty:
+        made.metadata("trl", "1.0")
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -215,12 +219,12 @@ def doctor() -> Doctor:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Callable[..., Environment]:
-    """Makes fresh environments below tmp_path: `environment()`, `environment(torch=True)`."""
+    """Makes fresh environments below tmp_path: `environment()`, `environment(torch=True)`, `(empty=True)`."""
     made = 0
 
-    def make(*, torch: bool = False) -> Environment:
+    def make(*, torch: bool = False, empty: bool = False) -> Environment:
         nonlocal made
         made += 1
-        return make_environment(tmp_path / f"environment-{made}", torch=torch)
+        return make_environment(tmp_path / f"environment-{made}", torch=torch, empty=empty)
 
     return make

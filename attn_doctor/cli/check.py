@@ -32,7 +32,7 @@ from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import TargetQuestion
 from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Severity
-from attn_doctor.model.report import Report
+from attn_doctor.model.report import Report, nothing_to_examine
 from attn_doctor.probe.examine import NodeQuestions, Wanted, examine
 from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import exit_status
@@ -51,7 +51,11 @@ def check(
     ] = None,
     python: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Interpreter or environment folder to examine (venv, conda, uv)."),
+        typer.Option(
+            metavar="PATH",
+            help="Interpreter or environment folder to examine (venv, conda, uv). Default: the active one, else the "
+            "nearest .venv here or above, else python on PATH.",
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Look at files only: nothing is imported or run.")] = False,
     samples: Annotated[
@@ -213,7 +217,7 @@ def check(
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(scratch())
             # Processes that only look are started first: what the person gave is read while they work.
-            question, asked = stack.enter_context(_early(python, folder))
+            question, asked = stack.enter_context(_early(python, folder, isolated=quick))
             judged_by = picked()
             named = named_gpu(gpu) if gpu is not None else None
             acceptances, errors_here = accepted.policy(accept_file) if accept_file else ((), ())
@@ -252,7 +256,15 @@ def check(
             limited_to=names(only, "--only"),
             left_out=names(skip, "--skip"),
             diagnosis=diagnosis,
-            exit_status=int(exit_status.of(diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))),
+            exit_status=int(
+                exit_status.of(
+                    diagnosis,
+                    fail_on=fail_on,
+                    strict=strict,
+                    own_faults=bool(faults.met()),
+                    nothing=nothing_to_examine(facts, target.dead),
+                )
+            ),
             facts=facts,
             identity=identity,
             kernels=kernels_answer,
@@ -271,8 +283,8 @@ def check(
 
 
 @contextlib.contextmanager
-def _early(python: str | None, folder: Path) -> Iterator[tuple[TargetQuestion, NodeQuestions]]:
-    question = TargetQuestion(python, as_module=started.as_module, folder=folder)
+def _early(python: str | None, folder: Path, *, isolated: bool) -> Iterator[tuple[TargetQuestion, NodeQuestions]]:
+    question = TargetQuestion(python, as_module=started.as_module, folder=folder, isolated=isolated)
     try:
         asked = NodeQuestions(folder=folder)
         try:

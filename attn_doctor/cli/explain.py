@@ -191,5 +191,5 @@ def _base(here: bool, python: str | None, facts_file: Path | None) -> tuple[Fact
     if not here:
         return FactSet(), NOBODY
     with scratch() as folder, progress() as say:
-        target = examine_target(python, as_module=started.as_module, folder=folder, timeout=60.0)
+        target = examine_target(python, as_module=started.as_module, folder=folder, timeout=60.0, isolated=True)
         return examine(target, Wanted(quick=True), folder=folder, say=say), examined(target)

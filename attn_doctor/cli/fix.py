@@ -24,6 +24,7 @@ from attn_doctor.fix.choose import Policy
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.findings import Severity
+from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import exit_status
 from attn_doctor.report.exit_status import Status
@@ -125,7 +126,12 @@ def fix(
     picked, mended = fix_request.picked(recipes, only, skip)
     request = Request(
         recipes=picked,
-        policy=Policy(unsafe=unsafe, only=mended, remedies=fix_request.remedies(remedy)),
+        policy=Policy(
+            unsafe=unsafe,
+            only=mended,
+            named=fix_request.named(picked, only, remedy),
+            remedies=fix_request.remedies(remedy),
+        ),
         assumptions=fix_request.assumptions(assumption),
         save_plan=fix_request.writable(save_plan),
         gpu=named_gpu(gpu) if gpu is not None else None,
@@ -171,7 +177,9 @@ def _once(request: Request) -> int:
     """
     with scratch() as folder, progress() as say:
         python = request.python if request.saved is None else request.saved.python
-        target = examine_target(python, as_module=started.as_module, folder=folder, timeout=request.timeout)
+        target = examine_target(
+            python, as_module=started.as_module, folder=folder, timeout=request.timeout, isolated=request.quick
+        )
         session = open_session(request, target, folder)
         if request.resume:
             return fix_run.resume(session, say, wait=request.wait)
@@ -179,11 +187,20 @@ def _once(request: Request) -> int:
     made.check_undisturbed(target)
     # The spinner is gone: from here on a person reads and answers.
     fix_ask.show(made.plan, target, session.wheels, verbose=request.verbose)
+    if not (request.shows_only or request.yes or request.saved is not None):
+        meant = fix_ask.meant(made.plan)
+        if meant:
+            with scratch() as again, progress():
+                made = fix_plan.with_named(request, replace(session, folder=again), made, meant)
+            fix_ask.show(made.plan, target, session.wheels, verbose=request.verbose)
+    nothing = nothing_to_examine(made.facts, target.dead)
+    if nothing:
+        print(f"Nothing to examine here: {nothing}.")  # noqa: T201
     if request.shows_only:
         fix_ask.keep(request, made.plan, made.before)
-        return exit_status.of(made.before, fail_on=Severity.ERROR, strict=False)
+        return exit_status.of(made.before, fail_on=Severity.ERROR, strict=False, nothing=nothing)
     if not made.plan.steps:
-        return fix_run.left_status(made.plan)
+        return fix_run.left_status(made.plan) or (Status.COULD_NOT_EXAMINE if nothing else Status.HEALTHY)
     if not fix_ask.agreed(request, made.plan, target):
         return Status.FOUND
     with scratch() as again, progress() as say:

@@ -54,10 +54,21 @@ def agreed(request: Request, plan: Plan, target: Target) -> bool:
         return False
     if any(isinstance(step.change, Install) for step in plan.steps):
         _check_unused(target, ask=not request.yes, allowed=request.even_if_used)
-    if not request.yes and not _says_yes(len(plan.steps)):
+    if not request.yes and not _says_yes(f"Take {_these(len(plan.steps))}?"):
         print("Nothing was changed.")  # noqa: T201
         return False
     return True
+
+
+def meant(plan: Plan) -> tuple[str, ...]:
+    """The findings that rest on an assumption and that a person wants mended all the same: one question for each."""
+    chosen = []
+    for one in plan.left:
+        if one.needs_naming:
+            print(f"{one.finding}: {one.title}\n  {one.reason}")  # noqa: T201
+            if _says_yes("Mend it all the same?"):
+                chosen.append(one.finding)
+    return tuple(chosen)
 
 
 def _beside(plan: Plan, before: Diagnosis) -> list[str]:
@@ -82,10 +93,14 @@ def _check_unused(target: Target, *, ask: bool, allowed: bool) -> None:
         print(f"In use by {line}")  # noqa: T201
 
 
-def _says_yes(count: int) -> bool:
+def _these(count: int) -> str:
+    return "this step" if count == 1 else f"these {count} steps"
+
+
+def _says_yes(question: str) -> bool:
     """Whether a person says yes."""
     try:
-        answer = input(f"Take {'this step' if count == 1 else f'these {count} steps'}? [y/N] ")
+        answer = input(f"{question} [y/N] ")
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")

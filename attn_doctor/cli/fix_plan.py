@@ -30,6 +30,7 @@ class Planned:
 
     plan: Plan
     before: Diagnosis
+    facts: FactSet
     homes: tuple[Path, ...]
     known_runs: frozenset[str]
 
@@ -55,7 +56,14 @@ def planned(request: Request, session: Session, say: Callable[[str], None]) -> P
     else:
         say("planning")
         plan = _made(request, session, facts, before)
-    return Planned(plan=plan, before=before, homes=homes, known_runs=known_runs)
+    return Planned(plan=plan, before=before, facts=facts, homes=homes, known_runs=known_runs)
+
+
+def with_named(request: Request, session: Session, planned: Planned, named: tuple[str, ...]) -> Planned:
+    """Planned once more from what was seen, with these findings named although they rest on an assumption."""
+    policy = replace(request.policy, named=(*request.policy.named, *named))
+    plan = _made(replace(request, policy=policy), session, planned.facts, planned.before)
+    return replace(planned, plan=plan)
 
 
 def _check_saved(plan: Plan, request: Request, session: Session, facts: FactSet) -> None:

@@ -101,6 +101,12 @@ def picked(
     return kept, tuple(one.id for one in shelf.Selection(only=asked).pick(every)) if asked else ()
 
 
+def named(recipes: tuple[Recipe, ...], only: list[str] | None, remedy: list[str] | None) -> tuple[str, ...]:
+    """The findings that a person named by themselves, not by their library. Raises BadInput."""
+    words = {*names(only, "--only"), *(finding for finding, _ in remedies(remedy))}
+    return tuple(one.id for one in recipes if words & {one.id, *one.aliases})
+
+
 def remedies(values: list[str] | None) -> tuple[tuple[str, str], ...]:
     """Each --remedy as (finding, remedy). Raises BadInput."""
     return tuple(_pair(one) for one in each(values))

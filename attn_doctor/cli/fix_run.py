@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attn_doctor.cli.fix_session import Session, again, installer_of
 from attn_doctor.fix import carry_out as carrying
-from attn_doctor.fix import journal
+from attn_doctor.fix import journal, typed
 from attn_doctor.fix.actions import packages
 from attn_doctor.fix.apply import Installing, Stale, check_files
 from attn_doctor.fix.journal import Run
@@ -104,7 +104,7 @@ def check_ground(plan: Plan, facts: FactSet) -> None:
 
 def left_status(plan: Plan) -> int:
     """Errors that stay gate as in `check`; so does what only waits for --unsafe-fixes."""
-    gates = any(one.needs_unsafe or one.severity == Severity.ERROR.value for one in plan.left)
+    gates = any(one.needs_unsafe or one.needs_naming or one.severity == Severity.ERROR.value for one in plan.left)
     return Status.FOUND if gates else Status.HEALTHY
 
 
@@ -124,7 +124,7 @@ def _no_other_run(homes: tuple[Path, ...]) -> None:
             raise Stale(
                 "an earlier run was cut off",
                 about=str(run.folder),
-                hint="`attn-doctor fix --resume` finishes it, `attn-doctor undo` puts everything back.",
+                hint=f"`{typed.resume(run)}` finishes it, `{typed.undo(run)}` puts everything back.",
             )
 
 
@@ -149,7 +149,7 @@ def _told(outcome: carrying.Outcome, plan: Plan) -> int:
         return Status.FIX_UNDONE
     for finding in dict.fromkeys(cured.finding for step in plan.steps for cured in step.cures):
         print(f"Cured, seen by examining again: {finding}")  # noqa: T201
-    print(f"Run {outcome.run.id}; `attn-doctor undo {outcome.run.id}` puts everything back.")  # noqa: T201
+    print(f"Run {outcome.run.id}; `{typed.undo(outcome.run)}` puts everything back.")  # noqa: T201
     if any(step.reversal is not Reversal.EXACT for step in plan.steps):
         print("There are no copies (--no-stash): undo has to install the old releases again.")  # noqa: T201
     return left_status(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
@@ -11,12 +12,13 @@ from typing import Any
 
 from attn_doctor.cli import kernels_command
 from attn_doctor.cli.fix_request import Request, WhichInstaller
-from attn_doctor.cli.shared import as_if, place
+from attn_doctor.cli.shared import as_if
 from attn_doctor.cookbook import accepted
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.cookbook.torch_releases import index_of
 from attn_doctor.diagnose.accept import accept
+from attn_doctor.diagnose.assume import made_for_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
@@ -26,6 +28,7 @@ from attn_doctor.fix.actions.environment import activated
 from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.wheel_file import WheelFile, unofficial
+from attn_doctor.machine.own_name import typed
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
@@ -98,7 +101,9 @@ class Session:
         if must_finish and traced.trace.outcome != "finished":
             # A run that ends early meets no broken call, which is no proof that there is none.
             raise Stale("the traced run does not come to its end", about=traced.trace.error or traced.trace.outcome)
-        return derive(FactSet([*as_if(facts, self.gpu, self.assumptions).values(), *facts_of(traced.trace)]))
+        met = facts_of(traced.trace)
+        these = met if self.gpu is None else made_for_gpu(met)
+        return derive(FactSet([*as_if(facts, self.gpu, self.assumptions).values(), *these]))
 
     def judged(self, facts: FactSet) -> Diagnosis:
         """By every recipe, so that what a cure brings up is seen, whatever was asked for with --only."""
@@ -167,15 +172,16 @@ def open_session(request: Request, target: Target, folder: Path) -> Session:
         folder=folder,
         recipes=request.recipes,
         acceptances=accepted.read(request.accept_file) if request.accept_file else (),
-        # What a script gives to its calls is mended where it stands: in that file.
-        configs=followed_files(request.configs)
+        # What a script gives to its calls is mended where it stands: in that file. The files themselves, for they are
+        # edited: facts of them are named alike when a saved plan is carried out.
+        configs=tuple(Path(os.path.realpath(one)) for one in followed_files(request.configs))
         if request.saved is None
         else tuple(Path(one) for one in request.saved.configs),
         gpu=request.gpu,
         assumptions=request.assumptions,
         quick=request.quick,
         timeout=request.timeout,
-        sources=replace(request.sources, find_links=tuple(place(one) for one in request.sources.find_links)),
+        sources=request.sources,
         installer=request.installer,
         stash=request.stash,
         wheels=tuple(_wheel(one, target) for one in request.wheels),
@@ -215,12 +221,16 @@ def again(session: Session, say: Callable[[str], None]) -> Diagnosis:
     return session.judged(session.look(f"after{number}", say))
 
 
+def _previews(target: Target) -> str:
+    return typed("fix", "--dry-run", "--unsafe-fixes", *(("--python", str(target.python)) if target.named else ()))
+
+
 def _wheel(path: Path, target: Target) -> WheelFile:
     try:
         return wheel_file.read(path, target)
     except Refused as error:
         raise BadInput(
-            str(error), about=f"--wheel {path}", hint="`attn-doctor fix --dry-run` says which one fits."
+            str(error), about=f"--wheel {path}", hint=f"`{_previews(target)}` says which one fits."
         ) from None
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import typer.main
 
 from attn_doctor import __version__
-from attn_doctor.cli.check_args import readable
-from attn_doctor.cli.fleet_run import doctor_words
+from attn_doctor.cli.check_args import entered, readable
+from attn_doctor.cli.fix import fix as fix_command
+from attn_doctor.cli.fleet_run import active, doctor_words
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import each, names
 from attn_doctor.cookbook import shelf
@@ -28,7 +29,11 @@ def hook(
     which: Annotated[Hook, typer.Argument(metavar="|".join(one.value for one in Hook), help="Which one.")],
     python: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="The environment to examine. Default: the active one; k8s: the image's own."),
+        typer.Option(
+            metavar="PATH",
+            help="The environment to examine. Default: the one that `check` would examine here; k8s: the image's "
+            "python3; slurm-taskprolog: the one that is active in the job, else its python3.",
+        ),
     ] = None,
     fix: Annotated[
         list[str] | None,
@@ -82,17 +87,17 @@ def hook(
             "--fix-arg": bool(fix_arg),
         },
     )
-    readable(each(check_arg), flag="--check-arg")
+    checked = readable(each(check_arg), flag="--check-arg")
     _known(names(fix, "--fix"), each(fix_arg))
-    environment = python or os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX") or sys.prefix
     in_image = which is Hook.K8S
     places = Places(
         version=__version__,
         doctor=doctor_words(doctor, image if in_image else None),
-        # Paths of this machine are nothing to an image: there the active environment is the image's own.
-        python=(python or "") if in_image else str(Path(environment).absolute()),
-        reviewed=_reviewed(names(fix, "--fix"), plan, unsafe=unsafe, more=each(fix_arg)),
-        check=each(check_arg),
+        # A hook never leaves it to the place it is started in: that is root's, or anybody's.
+        python=python or _meant(which),
+        reviewed=_reviewed(names(fix, "--fix"), plan, unsafe=unsafe, more=_of_fix(each(fix_arg))),
+        # Paths of this machine are nothing to an image.
+        check=each(check_arg) if in_image else checked,
         deep=deep.value,
         timeout=timeout,
         image=image,
@@ -111,6 +116,16 @@ def hook(
         replace_file(install / name, text, chosen=True, mode=0o755 if name.endswith(".sh") else None)
         print(install / name)  # noqa: T201
     return 0
+
+
+def _meant(which: Hook) -> str:
+    """The environment that a hook examines where none is named: the active one here, the image's own, the user's own
+    where the hook runs as its user."""
+    if which is Hook.K8S:
+        return "python3"
+    if which is Hook.SLURM_TASKPROLOG:
+        return ""
+    return str(active() or sys.prefix)
 
 
 def _refused(which: Hook, given: Mapping[str, bool]) -> None:
@@ -136,6 +151,18 @@ def _known(fixes: tuple[str, ...], more: tuple[str, ...]) -> None:
             raise BadInput(
                 f"{name} has no remedy {remedy!r}", about=f"--fix {one}", hint=f"There are: {', '.join(there)}."
             )
+
+
+def _of_fix(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Arguments of `fix` with their paths absolute; what it cannot read is left to it."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command("fix")(fix_command)
+    command = typer.main.get_command(app)
+    try:
+        read = command.make_context("fix", list(words), resilient_parsing=True)
+    except Exception:  # a mistake of the person's, which the job would tell
+        return words
+    return entered(words, command.params, read.params)
 
 
 def _reviewed(fixes: tuple[str, ...], plan: Path | None, *, unsafe: bool, more: tuple[str, ...]) -> tuple[str, ...]:

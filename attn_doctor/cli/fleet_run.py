@@ -37,6 +37,8 @@ from attn_doctor.fleet.launch import Engine, Launch, shown
 from attn_doctor.fleet.nodeset import unfold
 from attn_doctor.fleet.onward import Deep, deep_nodes
 from attn_doctor.fleet.reading import Heard, stream
+from attn_doctor.machine.candidates import candidates, environment_of
+from attn_doctor.machine.files import absolute
 from attn_doctor.machine.streaming import Ending, streamed
 from attn_doctor.report.exit_status import Status
 
@@ -241,7 +243,8 @@ def _on_ray(
 def doctor_words(named: str | None, image: str | None) -> tuple[str, ...]:
     """What starts attn-doctor on a node: a path, the one in the image, or where this one lies."""
     if named is not None:
-        return (named,)
+        # A bare name is looked up on each node; a path is the same one there, wherever that starts.
+        return (str(absolute(Path(named))) if "/" in named and image is None else named,)
     if image is not None:
         return ("attn-doctor",)
     script = Path(sys.argv[0])
@@ -255,11 +258,18 @@ def _check_args(written: list[str] | None, engine: Engine) -> tuple[str, ...]:
     ours = [word for word in args if word.split("=")[0] in _OURS]
     if ours:
         raise BadInput("fleet run needs the reports itself", about=f"-- {ours[0]}", hint="Leave that option out.")
-    readable(args)
-    here = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
-    if engine is Engine.CLUSH and here and not any(word.split("=")[0] == "--python" for word in args):
-        return ("--python", here, *args)  # ssh takes no variables along
+    args = readable(args)
+    if engine is Engine.CLUSH and not any(word.split("=")[0] == "--python" for word in args):
+        here = active()
+        if here is not None:
+            return ("--python", str(here), *args)  # ssh takes neither variables nor the current folder along
     return args
+
+
+def active() -> Path | None:
+    """The environment that a check from here would examine, where it is not the doctor's own."""
+    first = candidates(None, as_module=started.as_module).first
+    return None if first.python == Path(sys.executable) else environment_of(first.python)
 
 
 def _gpus_asked(launch: Launch) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, ParamSpec
 
-from attn_doctor.cli import started
+from attn_doctor.cli import door, started
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.machine import faults
 from attn_doctor.model.report import OwnFault
@@ -35,7 +35,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         try:
             with faults.collected() as own:
                 try:
-                    status = command(*arguments, **options)
+                    status = command(*arguments, **door.entered(options))
                     sys.stdout.flush()
                 finally:
                     tell_faults(own)

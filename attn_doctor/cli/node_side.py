@@ -14,7 +14,7 @@ from attn_doctor.cli import guard, started
 from attn_doctor.cli.delivery import Delivery, failed_report
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.machine import once
-from attn_doctor.machine.target import chosen
+from attn_doctor.machine.candidates import candidates
 from attn_doctor.model.fingerprint import Importance, importance
 from attn_doctor.model.report import Report
 from attn_doctor.probe.identity import node_name
@@ -110,6 +110,6 @@ def _question(*, alone: bool) -> str:
 
 def _asked(python: str | None) -> str:
     try:
-        return str(chosen(python, as_module=started.as_module)[0].python)
+        return str(candidates(python, as_module=started.as_module).first.python)
     except AttnDoctorError:
         return str(python)

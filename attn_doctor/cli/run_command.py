@@ -16,6 +16,7 @@ from attn_doctor.cli.shared import examined, refuse_beside
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.machine import passthrough
+from attn_doctor.machine.files import absolute
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet
@@ -91,14 +92,14 @@ class _Kept(Log):
 def _interpreter(program: str) -> str | None:
     """The interpreter that the command starts with, if it is one."""
     found = shutil.which(program)
-    return found if found and _PYTHON.match(Path(program).name) else None
+    return str(absolute(Path(found))) if found and _PYTHON.match(Path(program).name) else None
 
 
 def _here(python: str | None) -> tuple[FactSet, Examined]:
     """This node's facts, since the command ran on it; none where it cannot be examined: the text still tells."""
     try:
         with scratch() as folder:
-            target = examine_target(python, as_module=started.as_module, folder=folder, timeout=20.0)
+            target = examine_target(python, as_module=started.as_module, folder=folder, timeout=20.0, isolated=True)
             return examine(target, Wanted(quick=True, timeout=20.0), folder=folder, say=lambda _: None), examined(
                 target
             )

@@ -19,7 +19,7 @@ from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.errors import BadInput
 from attn_doctor.machine import faults
-from attn_doctor.machine.files import expanded, replace_file
+from attn_doctor.machine.files import replace_file
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.fingerprint import of as fingerprint_of
@@ -54,6 +54,7 @@ def examined(target: Target) -> Examined:
         version=target.version,
         environment=target.environment_kind,
         because=target.because,
+        dead=target.dead,
         others=target.others,
     )
 
@@ -122,11 +123,6 @@ def names(values: list[str] | None, flag: str) -> tuple[str, ...]:
                 "it names nothing", about=f"{flag} {value!r}", hint="Leave it out, or name a recipe or library."
             )
     return tuple(name.strip() for value in values or () for name in value.split(",") if name.strip())
-
-
-def place(text: str) -> str:
-    """A --find-links as it is seen from here: installers run in a folder of their own."""
-    return str(expanded(Path(text)).resolve()) if "://" not in text else text
 
 
 def write_report(report: Report, form: Format, *, output: Path | None, verbose: bool, masked: bool) -> None:

@@ -12,11 +12,12 @@ import typer
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import LockWait
-from attn_doctor.cli.shared import each, place
+from attn_doctor.cli.shared import each
 from attn_doctor.errors import BadInput
 from attn_doctor.fix import find_installer, installers, journal
 from attn_doctor.fix import undo as undoing
 from attn_doctor.fix.allowed import project_of
+from attn_doctor.machine.own_name import typed
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.report.exit_status import Status
@@ -51,8 +52,9 @@ def undo(
     Exit status: 0 put back or nothing to do, 2 no such run, 3 changed since or lock held, 5 could not be put back.
     """
     with scratch() as folder:
-        target = examine_target(python, as_module=started.as_module, folder=folder, timeout=60.0)
-    homes = known_homes(target, each(config))
+        target = examine_target(python, as_module=started.as_module, folder=folder, timeout=60.0, isolated=True)
+    configs = each(config)
+    homes = known_homes(target, configs)
     every = sorted((run for home in homes for run in journal.runs(home)), key=lambda one: one.id)
     if list_:
         for run in every:
@@ -64,19 +66,24 @@ def undo(
     if which is not None:
         every = [run for run in every if run.id == which]
         if not every:
-            raise BadInput("there is no such run", about=f"undo {which}", hint="`attn-doctor undo --list` prints them.")
+            raise BadInput(
+                "there is no such run", about=f"undo {which}", hint=f"`{_lists(target, configs)}` prints them."
+            )
     waiting = [run for run in every if run.state != "undone"]
     if not waiting:
         print("Nothing is left to undo.")  # noqa: T201
         return Status.HEALTHY
     run = waiting[-1]
     with scratch() as private, journal.held((run.home,), wait=wait):
-        sources = installers.Sources(
-            index_url=index_url, no_index=no_index, find_links=tuple(map(place, each(find_links)))
-        )
+        sources = installers.Sources(index_url=index_url, no_index=no_index, find_links=each(find_links))
         count = undoing.undo(run, lenient=force, reinstall=_reinstalling(target, sources, private))
     print(f"Run {run.id} is undone: {count} file{'s' if count != 1 else ''} put back.")  # noqa: T201
     return Status.HEALTHY
+
+
+def _lists(target: Target, configs: tuple[Path, ...]) -> str:
+    named = ("--python", str(target.python)) if target.named else ()
+    return typed("undo", "--list", *named, *(word for one in configs for word in ("--config", str(one))))
 
 
 def _reinstalling(target: Target, sources: installers.Sources, private: Path) -> undoing.Reinstall:

@@ -37,9 +37,17 @@ def without_effect(
 
 def _marked(finding: Finding, valid: list[Acceptance]) -> Finding:
     for one in valid:
-        if one.id in (finding.id, *finding.aliases) and (not one.subject or finding.subjects == (one.subject,)):
+        if one.id in (finding.id, *finding.aliases) and _is_about(one.subject, finding.subjects):
             return replace(finding, accepted=one)
     return finding
+
+
+def _is_about(subject: str, found: tuple[str, ...]) -> bool:
+    """A file is accepted by its name or by the end of its path: where the checkout lies is nobody's policy."""
+    if not subject or found == (subject,):
+        return True
+    kind, _, name = subject.partition(" ")
+    return kind == "config" and len(found) == 1 and found[0].startswith("config /") and found[0].endswith(f"/{name}")
 
 
 def raise_gated(diagnosis: Diagnosis, gates: Iterable[Gate]) -> Diagnosis:

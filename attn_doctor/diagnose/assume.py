@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.errors import BadInput
-from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Value
+from attn_doctor.model.facts import PLURAL_KINDS, Absent, Fact, FactName, FactSet, Known, Origin, State, Value
 from attn_doctor.model.vocabulary import Kind, close_names, term_of, value_fault
 
 _HINT = "Write --assume NAME=VALUE, for example --assume gpu.compute_capability=7.5 or --assume driver.version=525.60."
@@ -22,7 +23,7 @@ def assume_gpu(facts: FactSet, gpu: NamedGpu) -> FactSet:
         "memory_mib": gpu.memory_mib,
         "visible": True,
     }
-    return facts.without("gpu").with_facts(
+    return FactSet(made_for_gpu(facts.without("gpu").values())).with_facts(
         [
             _assumed(FactName("listed", "", "gpu"), Known(1), how),
             *(
@@ -32,6 +33,39 @@ def assume_gpu(facts: FactSet, gpu: NamedGpu) -> FactSet:
             ),
         ]
     )
+
+
+#: What a named GPU decides, though it was seen: kernels are compiled for it, and SDPA picks its backend by it.
+_MADE_FOR_IT = frozenset({"compiled", "kernel"})
+_BY_IT = frozenset({"backend", "backend_refused", "backend_warnings"})
+
+
+def made_for_gpu(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """The facts, those marked that would be other ones without the GPU that a person named."""
+    for fact in facts:
+        decided = fact.name.kind in _MADE_FOR_IT or (fact.name.kind == "attention" and fact.name.attribute in _BY_IT)
+        yield replace(fact, supposed=True) if decided else fact
+
+
+def supposed(derived: Iterable[Fact], facts: FactSet) -> Iterator[Fact]:
+    """Derived facts, those marked that were computed from an assumption, or from another derived one that was."""
+    every = facts
+    for fact in derived:
+        if any(_is_supposed(every, source) for source in fact.computed_from):
+            fact = replace(fact, supposed=True)
+            every = every.with_facts([fact])
+        yield fact
+
+
+def _is_supposed(facts: FactSet, source: str) -> bool:
+    """Of a plural name that leaves its subject open, or has a `*` for it, each subject is spoken of."""
+    try:
+        name = FactName.parse(source)
+    except ValueError:
+        return False  # words, for what is no fact
+    if name.kind in PLURAL_KINDS and name.subject in ("", "*"):
+        return any(facts.fact(name.of(one)).rests_on_assumption for one in facts.subjects(name.kind))
+    return facts.fact(name).rests_on_assumption
 
 
 def assume(facts: FactSet, written: Iterable[str]) -> FactSet:

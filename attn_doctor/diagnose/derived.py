@@ -25,6 +25,7 @@ from attn_doctor.cookbook.torch_releases import (
     partners,
 )
 from attn_doctor.diagnose import requirements
+from attn_doctor.diagnose.assume import supposed
 from attn_doctor.diagnose.conditions import capability
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
@@ -32,7 +33,10 @@ from attn_doctor.probe.known_packages import distribution_of
 
 
 def derive(facts: FactSet) -> FactSet:
-    """The facts with every derived one computed anew; where that fails, the subject's derived facts are unknown."""
+    """The facts with every derived one computed anew; where that fails, the subject's derived facts are unknown.
+
+    One that was computed from what somebody assumed knows it.
+    """
     gpus = faults.survive("computing of facts of the GPUs", lambda: _capabilities(facts), _NotComputed)
     found = [*_survived("node", "", lambda: _of_node(facts)), *_survived("driver", "", lambda: _of_driver(facts))]
     found += _survived("torch", "", lambda: _of_torch(facts))
@@ -49,7 +53,7 @@ def derive(facts: FactSet) -> FactSet:
         found += _survived("sample", sample, partial(_of_sample, facts, sample))
     found += _survived("import", "torch", lambda: _settled_of_torch(facts))
     found += _survived("environment", "", lambda: requirements.derived(facts))
-    return facts.with_facts(found)
+    return facts.with_facts(supposed(found, facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ def _derived(name: str, state: State, *sources: FactName | str) -> Fact:
         state=state,
         how="computed from " + ", ".join(str(source) for source in sources),
         origin=Origin.DERIVED,
+        computed_from=tuple(map(str, sources)),
     )
 
 

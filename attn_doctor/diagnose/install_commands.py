@@ -7,6 +7,7 @@ import shlex
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.cookbook.torch_releases import index_of
+from attn_doctor.diagnose.typable import speaks_uv
 from attn_doctor.model.facts import Absent, FactName, FactSet, Known
 from attn_doctor.model.install_request import BOUND_TO_TORCH, InstallRequest, name_of
 
@@ -17,8 +18,9 @@ def install_command(request: InstallRequest, facts: FactSet, *, unknown_index: s
     A request that does not name torch leaves it alone: with --no-deps, else by torch's installed version.
     """
     python = facts.text("python.executable") or "python"
-    with_pip = facts.value("python.has_pip") is not False
-    words = [python, "-m", "pip", "install"] if with_pip else ["uv", "pip", "install", "--python", python]
+    with_pip = not speaks_uv(facts)
+    uv = facts.text("python.uv") or "uv"
+    words = [python, "-m", "pip", "install"] if with_pip else [uv, "pip", "install", "--python", python]
     requirements = [*request.with_companions(_installed(facts)), *(() if request.no_deps else _held(request, facts))]
     if request.no_deps:
         words.append("--no-deps")

@@ -17,7 +17,12 @@ def derived(facts: FactSet) -> Iterator[Fact]:
     """Whether each requirement is met, and those that are not in words."""
     states = {subject: _met(facts, subject) for subject in facts.subjects("requirement")}
     for subject, state in states.items():
-        yield _fact(FactName("requirement", subject, "met"), state, f"requirement.{subject}")
+        yield _fact(
+            FactName("requirement", subject, "met"),
+            state,
+            f"requirement.{subject}.specifier",
+            f"package.{subject.partition('.')[2]}.version",
+        )
     if _LISTED not in facts:
         return
     doubt = next((state for state in states.values() if isinstance(state, Unknown)), None)
@@ -47,8 +52,9 @@ def _by_package(facts: FactSet, subjects: list[str]) -> Iterator[str]:
         yield f"{package} asks for {', '.join(wanted)}"
 
 
-def _fact(name: FactName, state: State, source: str) -> Fact:
-    return Fact(name=name, state=state, how=f"computed from {source}", origin=Origin.DERIVED)
+def _fact(name: FactName, state: State, *sources: str) -> Fact:
+    how = f"computed from {', '.join(sources)}"
+    return Fact(name=name, state=state, how=how, origin=Origin.DERIVED, computed_from=sources)
 
 
 def _met(facts: FactSet, subject: str) -> State:

@@ -9,10 +9,11 @@ import shlex
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import RecipeRemedy
 from attn_doctor.cookbook.wheels import NotTold, NoWheel, Wheel, fitting, node_of
+from attn_doctor.diagnose import typable
 from attn_doctor.diagnose.binding import Bound
 from attn_doctor.diagnose.install_commands import install_command
 from attn_doctor.machine.harmless import one_line
-from attn_doctor.model.facts import Absent, FactName, FactSet, Known, State, Value
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Action, Location, Remedy
 from attn_doctor.model.install_request import InstallRequest
 
@@ -45,13 +46,13 @@ def filled(text: str, facts: FactSet, bound: Bound) -> str:
     return TEMPLATE.sub(one, text)
 
 
-def command(text: str, facts: FactSet, bound: Bound) -> str:
+def command(text: str, facts: FactSet, bound: Bound, *, quote: bool = False) -> str:
     """A command likewise; what is not known is a word in capitals, as manuals leave it to the reader."""
 
     def one(match: re.Match[str]) -> str:
         state = _bound(match[1], facts, bound)
         if isinstance(state, Known):
-            return shown(state.value)
+            return shlex.quote(shown(state.value)) if quote else shown(state.value)
         attribute = match[1].rpartition(".")[2]
         return _TO_FILL_IN.get(attribute, attribute.upper())
 
@@ -80,9 +81,26 @@ def remedy(written: RecipeRemedy, facts: FactSet, bound: Bound) -> Remedy:
     )
 
 
-def _bound(spelled: str, facts: FactSet, bound: Bound) -> State:
+def asked_in_texts(written: RecipeRemedy, facts: FactSet, bound: Bound) -> tuple[Fact, ...]:
+    """The facts that fill the places in what a remedy does: versions to install, lines to change."""
+    texts = [
+        text
+        for _, arguments in written.actions
+        for _, value in arguments
+        for text in (value if isinstance(value, tuple) else (value,))
+        if isinstance(text, str)
+    ]
+    names = dict.fromkeys(match[1] for text in texts for match in TEMPLATE.finditer(text))
+    return tuple(_bound_fact(name, facts, bound) for name in names)
+
+
+def _bound_fact(spelled: str, facts: FactSet, bound: Bound) -> Fact:
     name = FactName.parse(spelled)
-    return facts.fact(name.of(bound[name.kind]) if name.each and name.kind in bound else name).state
+    return facts.fact(name.of(bound[name.kind]) if name.each and name.kind in bound else name)
+
+
+def _bound(spelled: str, facts: FactSet, bound: Bound) -> State:
+    return _bound_fact(spelled, facts, bound).state
 
 
 def _action(kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, bound: Bound) -> Action:
@@ -133,22 +151,25 @@ def _commands(
     kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, bound: Bound
 ) -> tuple[str, ...]:
     if kind == "install-packages":
-        return (install_command(_request(arguments, facts, bound), facts),)
+        return typable.typable((install_command(_request(arguments, facts, bound), facts),), facts)
     if kind == "install-wheel":
         try:
             wheel = _wheel(arguments, facts)
         except NoWheel:
             return ()
-        return (f"curl -fL -o {wheel.file} {wheel.url}", f"attn-doctor fix --unsafe-fixes --wheel {wheel.file}")
+        return (
+            f"curl -fL -o {wheel.file} {wheel.url}",
+            *typable.typable((f"attn-doctor fix --unsafe-fixes --wheel {wheel.file}",), facts),
+        )
     if kind == "set-environment":
         return (f"export {arguments['name']}={shlex.quote(str(arguments['value']))}",)
     if kind == "set-config":
         return (_setting(str(arguments["key"]), str(arguments["value"]), facts, bound),)
     commands = arguments.get("commands", ())
-    written = tuple(command(item, facts, bound) for item in commands) if isinstance(commands, tuple) else ()
+    written = tuple(command(item, facts, bound, quote=True) for item in commands) if isinstance(commands, tuple) else ()
     if arguments.get("requirements"):
-        return (*written, install_command(_request(arguments, facts, bound), facts))
-    return written
+        written = (*written, install_command(_request(arguments, facts, bound), facts))
+    return typable.typable(written, facts)
 
 
 def _request(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, bound: Bound) -> InstallRequest:

@@ -11,7 +11,9 @@ from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.cookbook.wheels import NoWheel, fitting, node_of
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.conditions import answer_all
-from attn_doctor.model.facts import FactSet
+from attn_doctor.diagnose.judge import asked
+from attn_doctor.diagnose.words import asked_in_texts
+from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Severity, Verdict
 from attn_doctor.model.plans import Left
 
@@ -26,6 +28,8 @@ class Policy:
     unsafe: bool = False
     only: tuple[str, ...] = ()
     """Ids of recipes; everything but notes when empty."""
+    named: tuple[str, ...] = ()
+    """Ids of findings that a person named by themselves: mended also where they rest on an assumption."""
     remedies: tuple[tuple[str, str], ...] = ()
     """(finding, remedy) that a person chose over the order of preference."""
     wheels: tuple[tuple[str, str], ...] = ()
@@ -48,16 +52,37 @@ def choose(
     """For each finding the first remedy whose conditions hold and which the policy allows, or why there is none."""
     shelf = {recipe.id: recipe for recipe in recipes}
     chosen = []
-    left = []
+    staying = []
     for finding in diagnosis.findings:
         if not _wanted(finding, policy):
             continue
         got = _one(finding, facts, shelf.get(finding.id), policy)
+        if isinstance(got, Chosen) and finding.id not in policy.named:
+            supposed = assumptions_of(got, facts, shelf.get(finding.id))
+            if supposed:
+                rests = f"it rests on {', '.join(supposed)}, and not on what is there"
+                got = left(finding, f"{rests}; its cure would be: {got.remedy.title}.", needs_naming=True)
         if isinstance(got, Chosen):
             chosen.append(got)
         else:
-            left.append(got)
-    return tuple(chosen), tuple(left)
+            staying.append(got)
+    return tuple(chosen), tuple(staying)
+
+
+def assumptions_of(chosen: Chosen, facts: FactSet, recipe: Recipe | None) -> tuple[str, ...]:
+    """The assumptions that the finding rests on, or what is to be done about it; as they were typed."""
+    written = next((one for one in recipe.remedies if one.id == chosen.remedy.id), None) if recipe else None
+    grounds = list(chosen.finding.evidence)
+    if recipe is not None and written is not None:
+        for one in [bind(facts, recipe.for_each, subject) for subject in subjects(chosen.finding) or (None,)]:
+            for bound in one.choices(written.when, facts):
+                if answer_all(written.when, facts, bound) is Verdict.HOLDS:
+                    grounds += asked(written.when, facts, bound, Verdict.HOLDS)
+            grounds += asked_in_texts(written, facts, one.bound)
+    if not any(fact.rests_on_assumption for fact in grounds):
+        return ()
+    own = [fact.how for fact in grounds if fact.origin is Origin.ASSUMED]
+    return tuple(dict.fromkeys(own or [one.how for one in facts.values() if one.origin is Origin.ASSUMED]))
 
 
 def _wanted(finding: Finding, policy: Policy) -> bool:
@@ -142,7 +167,7 @@ def subjects(finding: Finding) -> tuple[str, ...]:
     return tuple(one.partition(" ")[2] for one in finding.subjects)
 
 
-def left(finding: Finding, reason: str, *, needs_unsafe: bool = False) -> Left:
+def left(finding: Finding, reason: str, *, needs_unsafe: bool = False, needs_naming: bool = False) -> Left:
     """The finding as one that stays, with what a person can do about it."""
     by_hand = []
     for remedy in finding.remedies:
@@ -158,5 +183,6 @@ def left(finding: Finding, reason: str, *, needs_unsafe: bool = False) -> Left:
         title=finding.title,
         reason=reason,
         needs_unsafe=needs_unsafe,
-        by_hand=() if needs_unsafe else tuple(by_hand),
+        needs_naming=needs_naming,
+        by_hand=() if needs_unsafe or needs_naming else tuple(by_hand),
     )

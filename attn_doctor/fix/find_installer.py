@@ -26,7 +26,8 @@ def find(asked: str, target: Target, sources: Sources, folder: Path) -> Installe
     if target.externally_managed:
         raise Refused("the environment belongs to the system's package manager (EXTERNALLY-MANAGED)")
     own = target.python.parent / "uv"
-    uv = str(own) if own.is_file() else shutil.which("uv")
+    found = shutil.which("uv")
+    uv = str(own) if own.is_file() else found and str(Path(found).absolute())  # it starts in another folder
     if asked in ("auto", "uv") and uv:
         return Installer(kind="uv", command=(uv,), target=target, sources=sources, folder=folder)
     if sources.torch_backend:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import AttnDoctorError
+from attn_doctor.fix import typed
 from attn_doctor.fix.journal import Run, boundary
 from attn_doctor.fix.kept import as_before, from_json, put_back
 from attn_doctor.fix.refusal import Refused
@@ -49,7 +50,7 @@ def undo(run: Run, *, lenient: bool = False, reinstall: Reinstall | None = None)
     steps = [(number, run.read(f"step-{number}.json")) for number in reversed(begun)]
     if not lenient:
         # Of packages that were half put back anything may stand there; files are what they were or what was made.
-        _check([one for one in steps if not undoing or one[1]["kind"] == "edit-file"], whole)
+        _check([one for one in steps if not undoing or one[1]["kind"] == "edit-file"], whole, run)
     try:
         # On a full disk the files themselves matter more than the entries: whoever runs undo again finds them in place.
         with contextlib.suppress(OSError):
@@ -61,7 +62,7 @@ def undo(run: Run, *, lenient: bool = False, reinstall: Reinstall | None = None)
         raise UndoFailed(
             f"not everything could be put back: {error.strerror or error}",
             about=f"{error.filename or ''}\nthe journal with every file as it was: {run.folder}".strip(),
-            hint="Mend what stands in the way and run `attn-doctor undo` again.",
+            hint=f"Mend what stands in the way, then: {typed.undo(run)}",
         ) from None
     return count
 
@@ -87,7 +88,7 @@ def _put_all_back(
 
 def check_untouched(run: Run, *, begun: Set[int], whole: Set[int]) -> None:
     """Raises ChangedSince where somebody has changed since what a run that was cut off had made; JournalUnusable."""
-    _check([(number, run.read(f"step-{number}.json")) for number in sorted(begun)], whole)
+    _check([(number, run.read(f"step-{number}.json")) for number in sorted(begun)], whole, run)
 
 
 def undo_step(run: Run, number: int, *, reinstall: Reinstall | None = None) -> None:
@@ -102,7 +103,7 @@ def undo_step(run: Run, number: int, *, reinstall: Reinstall | None = None) -> N
         raise UndoFailed(f"a step could not be put back: {error.strerror or error}", about=str(run.folder)) from None
 
 
-def _check(steps: list[tuple[int, dict[str, Any]]], whole: Set[int]) -> None:
+def _check(steps: list[tuple[int, dict[str, Any]]], whole: Set[int], run: Run) -> None:
     foreign = []
     for number, step in steps:
         if number not in whole and step["kind"] != "edit-file":
@@ -122,7 +123,7 @@ def _check(steps: list[tuple[int, dict[str, Any]]], whole: Set[int]) -> None:
         raise ChangedSince(
             "files were changed by somebody else since",
             about="\n".join(foreign[:10]) + more,
-            hint="Nothing was put back. `attn-doctor undo --force` does it; what stands there now is lost.",
+            hint=f"Nothing was put back. `{typed.undo(run, '--force')}` does it; what stands there now is lost.",
         )
 
 
@@ -170,7 +171,7 @@ def _not_reinstalled(old: tuple[str, ...], run: Run, reason: str) -> UndoFailed:
     return UndoFailed(
         f"the run had no copies (--no-stash), and the old releases cannot be installed again: {' '.join(old)}",
         about=f"{reason}\nthe journal: {run.folder}",
-        hint="Make them available and run `attn-doctor undo` again, with --index-url or --find-links if need be.",
+        hint=f"Make them available, then, with --index-url or --find-links if need be: {typed.undo(run)}",
     )
 
 

@@ -191,8 +191,17 @@ def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any], supposed: s
         findings=tuple(dict.fromkeys(kept)),
         open_questions=tuple(dict.fromkeys(_text(_as_dict(one, "open question"), "recipe") for one in questions)),
         doctor_version=_text(written, "doctor_version", "unknown")[:40],
-        failure=supposed or _failure(_dict(written, "failure", {})) or (limits if status != 1 else ""),
+        failure=supposed
+        or _failure(_dict(written, "failure", {}))
+        or (limits if status != 1 else "")
+        or (_nothing(summary) if status == 3 else ""),
     )
+
+
+def _nothing(summary: Mapping[str, Any]) -> str:
+    """Why there was nothing to examine on the node."""
+    words = _text(summary, "nothing_to_examine", "")
+    return f"nothing to examine: {words}"[:_MOST_WORDS] if words else ""
 
 
 def _failure(failure: Mapping[str, Any]) -> str:

@@ -1,21 +1,28 @@
 """Task `interpreter`: who this Python is, from the standard library alone, in a few milliseconds.
 
+With `isolated` it was started with -S: nothing of its environment has run, and what would have is read as data.
+
 Answer: interpreter.json. Values that this platform cannot give are null, with the reason beside them.
 """
 
 import importlib.machinery
-import importlib.util
 import os
 import platform
 import site
 import sys
-import sysconfig
 
 from . import answers as _answers
+from . import startup as _startup
 
 
 def main(request, answers):
     libc, libc_reason = _libc()
+    with_base = _startup.enter_environment()
+    sys_path, code, users = _startup.path_and_code(str(request.get("pythonpath") or ""), with_base)
+    if not request.get("isolated"):
+        sys_path, users = list(sys.path), bool(site.ENABLE_USER_SITE)
+    import sysconfig  # it takes sys.prefix as it stands when it is imported
+
     paths = sysconfig.get_paths()
     _answers.write(
         answers,
@@ -27,7 +34,8 @@ def main(request, answers):
             "prefix": sys.prefix,
             "base_prefix": sys.base_prefix,
             "exec_prefix": sys.exec_prefix,
-            "sys_path": list(sys.path),
+            "sys_path": sys_path,
+            "startup_code": code,
             "platform": sys.platform,
             "platform_tag": sysconfig.get_platform(),
             "machine": platform.machine(),
@@ -36,11 +44,11 @@ def main(request, answers):
             "soabi": sysconfig.get_config_var("SOABI"),
             "ext_suffix": sysconfig.get_config_var("EXT_SUFFIX"),
             "extension_suffixes": list(importlib.machinery.EXTENSION_SUFFIXES),
-            "has_pip": importlib.util.find_spec("pip") is not None,
+            "has_pip": importlib.machinery.PathFinder.find_spec("pip", sys_path) is not None,
             "purelib": paths["purelib"],
             "platlib": paths["platlib"],
             "user_site": site.getusersitepackages(),
-            "user_site_enabled": bool(site.ENABLE_USER_SITE),
+            "user_site_enabled": users,
             "conda": os.path.isdir(os.path.join(sys.prefix, "conda-meta")),
             "uv": _uv(),
             "externally_managed": os.path.isfile(os.path.join(paths["stdlib"], "EXTERNALLY-MANAGED")),

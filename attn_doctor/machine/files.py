@@ -23,6 +23,11 @@ def expanded(path: Path) -> Path:
         return path
 
 
+def absolute(path: Path) -> Path:
+    """The path from the root on, with `~` read. Links and `..` stay as they are: a shim is started by its own name."""
+    return expanded(path).absolute()
+
+
 def read_input(file: Path, *, most: int) -> bytes:
     """What a person's file holds; a pipe may stand in its place.
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.errors import TargetUnusable
+from attn_doctor.machine import orphans
 
 _TAIL = 16_384
 _GENTLE = 1.0
@@ -59,12 +60,28 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+#: Those that run code of the patient's at this moment.
+_patients: set[Running] = set()
+
+
 class Running:
     """A started process; `wait` it exactly once."""
 
     def __init__(
-        self, arguments: Sequence[str], *, folder: Path, name: str, environment: Mapping[str, str] | None = None
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        name: str,
+        environment: Mapping[str, str] | None = None,
+        start_in: Path | None = None,
+        of_patient: bool = False,
     ) -> None:
+        """`folder` takes what it prints, and is its current folder unless `start_in` is.
+
+        `of_patient`: it runs code of the patient's, and what that leaves behind is ended with it.
+        """
+        self._of_patient = of_patient and orphans.adopt()
         self.arguments = tuple(arguments)
         self._out = folder / f"{name}.stdout"
         self._err = folder / f"{name}.stderr"
@@ -77,7 +94,7 @@ class Running:
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
-                    cwd=folder,
+                    cwd=start_in or folder,
                     env=dict(environment) if environment is not None else None,
                     start_new_session=True,  # so that what it leaves behind can be ended with it
                 )
@@ -85,6 +102,9 @@ class Running:
             raise TargetUnusable(
                 f"cannot be started: {error.strerror}", about=self.arguments[0], hint="Is it there, and executable?"
             ) from None
+        orphans.started(self._process.pid)
+        if self._of_patient:
+            _patients.add(self)
         # An import that crashes would otherwise leave gigabytes of core file beside it. Set from here: a preexec_fn
         # keeps Python from vfork, and costs as long as a small process does.
         with contextlib.suppress(OSError):
@@ -124,7 +144,12 @@ class Running:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         # A process stuck in a driver call survives SIGKILL for as long as the call lasts: leave it behind.
-        self._ends_within(2.0)
+        if self._ends_within(2.0):
+            orphans.ended(self._process.pid)
+        if self._of_patient:
+            _patients.discard(self)
+            if not _patients:  # what one of them handed over may still be at work for another
+                orphans.end_all()
 
     def _ends_within(self, seconds: float) -> bool:
         # Popen.wait with a timeout sleeps up to 50 ms between looks: a third of what --quick takes.

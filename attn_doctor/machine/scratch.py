@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
+from attn_doctor.machine import leftovers
 
 
 @contextlib.contextmanager
@@ -19,17 +20,19 @@ def scratch() -> Iterator[Path]:
     Raises AttnDoctorError where no temporary folder can be made.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="attn-doctor-"))
+        folder = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX))
     except OSError as error:
         raise AttnDoctorError(
             f"no private temporary folder can be made: {error.strerror}",
             about=f"TMPDIR is {os.environ.get('TMPDIR') or 'not set'}",
             hint="Set TMPDIR to a folder that can be written.",
         ) from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with leftovers.held(folder):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            leftovers.sweep(folder.parent)
 
 
 def check_room(folder: Path) -> None:
@@ -46,6 +49,24 @@ def check_room(folder: Path) -> None:
         ) from None
 
 
+#: Variables that hold folders in which Python and the loader look.
+_SEARCH_PATHS = ("PYTHONPATH", "LD_LIBRARY_PATH")
+
+
+def absolute_search_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment with folders as they are seen from here, for a process that starts in another folder.
+
+    An empty entry is the current folder (site.py, ld.so(8)).
+    """
+    these = dict(environment)
+    for name in _SEARCH_PATHS:
+        entries = these.get(name, "").split(os.pathsep)
+        if these.get(name) and not all(entry.startswith("/") for entry in entries):
+            with contextlib.suppress(OSError):  # the current folder is gone: then they lead nowhere
+                these[name] = os.pathsep.join(str(Path(entry).absolute()) for entry in entries)
+    return these
+
+
 def patient_environment(folder: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for code of the patient's: as it is, but nothing is written outside `folder`, nothing asked
     of the network.
@@ -53,7 +74,7 @@ def patient_environment(folder: Path, base: Mapping[str, str] | None = None) -> 
     HOME points into the folder too, since too many packages write below it while they are imported; the user's
     own site-packages stay where they are.
     """
-    before = dict(os.environ if base is None else base)
+    before = absolute_search_paths(os.environ if base is None else base)
     home = folder / "home"
     home.mkdir(exist_ok=True)
     caches = {

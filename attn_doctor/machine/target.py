@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.errors import BadInput, TargetUnusable
-from attn_doctor.machine.files import expanded
+from attn_doctor.errors import TargetUnusable
+from attn_doctor.machine.candidates import Candidates, candidates, holds_torch, same_environment
 from attn_doctor.machine.process import Completed, Running
-from attn_doctor.machine.scratch import check_room, patient_environment
+from attn_doctor.machine.scratch import absolute_search_paths, check_room, patient_environment
 
 INSIDE = Path(__file__).resolve().parent.parent / "inside"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Which interpreter was chosen, and why."""
-
-    python: Path
-    because: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +28,10 @@ class Target:
     """venv, conda, uv or system"""
     told: Mapping[str, Any]
     """Everything it told about itself; see inside/interpreter.py."""
+    named: bool = False
+    """By the person: whoever is to act on the same one later has to name it again."""
+    dead: str = ""
+    """The active environment that was meant and holds no Python; empty where there is none."""
     others: tuple[str, ...] = ()
     """Other candidates that hold torch."""
 
@@ -68,75 +63,30 @@ class Target:
         return _start_inside(self.python, task, request, folder=folder, environment=environment)
 
 
-def chosen(option: str | None, *, as_module: bool) -> tuple[Choice, ...]:
-    """The candidates in order of preference; the first one is examined.
-
-    Raises BadInput when a named one is not there.
-    """
-    if option is not None:
-        return (Choice(python=_interpreter(expanded(Path(option)), f"--python {option}"), because="--python"),)
-    own = Choice(python=Path(sys.executable), because="the interpreter attn-doctor runs in")
-    if as_module:
-        return (Choice(python=own.python, because="started with python -m attn_doctor"),)
-    candidates = []
-    stale = []
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        folder = os.environ.get(variable)
-        if not folder or (variable == "CONDA_PREFIX" and _is_conda_base(Path(folder))):
-            continue
-        try:
-            python = _interpreter(Path(folder), f"{variable}={folder}")
-        except BadInput:
-            # A shell that outlived its environment: not what the person asked for, so no error of theirs.
-            stale.append(f"{variable}={folder} holds no Python")
-        else:
-            candidates.append(Choice(python=python, because=f"{variable} is set"))
-    because = "; ".join([own.because, *stale])
-    return (*candidates, Choice(python=own.python, because=because))
-
-
-def _is_conda_base(prefix: Path) -> bool:
-    return os.environ.get("CONDA_DEFAULT_ENV") == "base" or (prefix / "condabin").is_dir()
-
-
-def _interpreter(path: Path, about: str) -> Path:
-    """The interpreter of an environment folder, or the file itself."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except OSError as error:
-        raise BadInput(
-            f"it cannot be looked at: {error.strerror}", about=about, hint="Name one that this user may look at."
-        ) from None
-    if path.is_dir():
-        for name in ("bin/python", "bin/python3", "python.exe", "Scripts/python.exe"):
-            if (path / name).exists():
-                return path / name
-        raise BadInput(
-            "the folder holds no Python environment",
-            about=about,
-            hint="Name an interpreter, or the folder of an environment (the one that holds bin/python).",
-        )
-    if not path.exists():
-        raise BadInput("there is no such interpreter", about=about, hint="Name an existing file or environment folder.")
-    if not os.access(path, os.X_OK):
-        raise BadInput("the file is not executable", about=about, hint="Name a Python interpreter.")
-    return path
-
-
 class TargetQuestion:
     """Chooses the interpreter and asks it about itself; `answer` once. Meanwhile other things can be read.
 
-    Raises BadInput for a named one that is not there, TargetUnusable for one that does not start.
+    `isolated`: the interpreter alone is started. No code of its environment runs: what would run at its start is read
+    as data (inside/startup.py). Raises BadInput for a named one that is not there, TargetUnusable for one that does
+    not start.
     """
 
-    def __init__(self, option: str | None, *, as_module: bool, folder: Path) -> None:
-        self._choices = chosen(option, as_module=as_module)
+    def __init__(self, option: str | None, *, as_module: bool, folder: Path, isolated: bool = False) -> None:
+        self._found = candidates(option, as_module=as_module)
         # The real HOME: version-manager shims find their Python below it. The real one is sys.executable afterwards.
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**absolute_search_paths(os.environ), "PYTHONDONTWRITEBYTECODE": "1"}
+        request: dict[str, Any] = {"isolated": isolated}
+        if isolated:
+            request["pythonpath"] = environment.pop("PYTHONPATH", "")
+            environment.pop("PYTHONINSPECT", None)
         self._running, self._answers = _start_inside(
-            self._choices[0].python, "interpreter", {}, folder=folder, environment=environment
+            self._found.first.python,
+            "interpreter",
+            request,
+            folder=folder,
+            environment=environment,
+            options=("-S",) if isolated else (),
+            start_in=self._found.first.folder,
         )
 
     def end(self) -> None:
@@ -148,25 +98,28 @@ class TargetQuestion:
 
         Raises TargetUnusable for an interpreter that does not answer.
         """
-        first, rest = self._choices[0], self._choices[1:]
-        return _target(first, rest, _told(first, self._running.wait(timeout), self._answers))
+        return _target(self._found, _told(self._found, self._running.wait(timeout), self._answers))
 
 
-def examine_target(option: str | None, *, as_module: bool, folder: Path, timeout: float) -> Target:
+def examine_target(
+    option: str | None, *, as_module: bool, folder: Path, timeout: float, isolated: bool = False
+) -> Target:
     """The same in one step."""
-    return TargetQuestion(option, as_module=as_module, folder=folder).answer(timeout)
+    return TargetQuestion(option, as_module=as_module, folder=folder, isolated=isolated).answer(timeout)
 
 
-def _target(first: Choice, rest: tuple[Choice, ...], told: dict[str, Any]) -> Target:
-    own = Path(told["executable"] or first.python)
+def _target(found: Candidates, told: dict[str, Any]) -> Target:
+    own = Path(told["executable"] or found.first.python)
     others = tuple(
         str(choice.python)
-        for choice in rest
-        if choice.python.parent.resolve() != own.parent.resolve() and _holds_torch(choice.python)
+        for choice in found.choices[1:]
+        if not same_environment(choice.python, own) and holds_torch(choice.python)
     )
     return Target(
         python=own,
-        because=first.because,
+        because=found.because,
+        named=found.first.named,
+        dead="; ".join(found.dead),
         environment_kind=_environment_kind(told),
         told=told,
         others=others,
@@ -181,12 +134,7 @@ def _environment_kind(told: Mapping[str, Any]) -> str:
     return "uv" if told.get("uv") else "venv"
 
 
-def _holds_torch(python: Path) -> bool:
-    # Without starting it: only its own site-packages are looked at.
-    return any(python.parent.parent.glob("lib/python3*/site-packages/torch/version.py"))
-
-
-def _told(choice: Choice, completed: Completed, answers: Path) -> dict[str, Any]:
+def _told(found: Candidates, completed: Completed, answers: Path) -> dict[str, Any]:
     try:
         told = json.loads((answers / "interpreter.json").read_text())
         if not isinstance(told, dict) or not isinstance(told.get("sys_path"), list):
@@ -200,7 +148,7 @@ def _told(choice: Choice, completed: Completed, answers: Path) -> dict[str, Any]
         other = f"PYTHONHOME is {home}, which may belong to another Python: unset it. " if home else ""
         raise TargetUnusable(
             f"the interpreter {completed.ended()} and told nothing about itself",
-            about="\n".join([f"interpreter: {choice.python} ({choice.because})", *(f"  {line}" for line in last)]),
+            about="\n".join([f"interpreter: {found.first.python} ({found.because})", *(f"  {line}" for line in last)]),
             hint=f"{other}Name another with --python; it needs Python 3.9 or later.",
         ) from None
     return told
@@ -222,15 +170,19 @@ def _start_inside(
     *,
     folder: Path,
     environment: Mapping[str, str] | None = None,
+    options: tuple[str, ...] = (),
+    start_in: Path | None = None,
 ) -> tuple[Running, Path]:
     answers = folder / f"{task}-answers"
     answers.mkdir()
     asked = folder / f"{task}-request.json"
     asked.write_text(json.dumps({"task": task, **request}))
     running = Running(
-        [str(python), "-B", str(INSIDE / "bootstrap.py"), str(asked), str(answers)],
+        [str(python), "-B", *options, str(INSIDE / "bootstrap.py"), str(asked), str(answers)],
         folder=folder,
         name=task,
+        start_in=start_in,
+        of_patient="-S" not in options,
         environment=patient_environment(folder) if environment is None else environment,
     )
     return running, answers

@@ -143,6 +143,16 @@ class Fact:
     how: str
     """What was asked, in words that somebody can repeat."""
     origin: Origin = Origin.PROBED
+    computed_from: tuple[str, ...] = ()
+    """Names of the facts that a derived one was computed from."""
+    supposed: bool = False
+    """Somebody's assumption decided it, though it is none itself: it was computed from one, or made for a GPU that was
+    named."""
+
+    @property
+    def rests_on_assumption(self) -> bool:
+        """Somebody assumed it, or what it was made from: nobody has seen it here."""
+        return self.supposed or self.origin is Origin.ASSUMED
 
 
 class FactSet(Mapping[FactName, Fact]):

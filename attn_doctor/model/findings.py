@@ -116,6 +116,11 @@ class Finding:
     """The recipe's file and SHA-256."""
     accepted: Acceptance | None = None
 
+    @property
+    def rests_on_assumption(self) -> bool:
+        """Some of its evidence was assumed (--gpu, --assume) and not seen here."""
+        return any(fact.rests_on_assumption for fact in self.evidence)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:

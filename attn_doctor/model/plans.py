@@ -121,6 +121,8 @@ class Left:
     reason: str
     needs_unsafe: bool = False
     """A remedy is there; only `--unsafe-fixes` is missing."""
+    needs_naming: bool = False
+    """A remedy is there, and rests on what somebody assumed: only its own name with `--only` is missing."""
     by_hand: tuple[str, ...] = ()
     """What a person can do: texts and commands, in order."""
 

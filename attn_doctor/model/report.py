@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from attn_doctor.model.facts import FactSet
+from attn_doctor.model.facts import Absent, FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.identity import Identity
 
@@ -23,7 +23,26 @@ class Examined:
     environment: str
     """venv, conda, uv or system"""
     because: str
+    dead: str = ""
+    """The active environment that was meant and holds no Python; empty where there is none."""
     others: tuple[str, ...] = ()
+
+
+#: Distributions that other programs bring as well: alone they are no attention stack.
+_OF_MANY = frozenset({"einops", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13"})
+
+
+def nothing_to_examine(facts: FactSet, dead: str = "") -> str:
+    """Why these facts hold no attention stack; empty where there is one, or where that could not be looked at.
+
+    `dead` is the active environment that was meant and holds no Python.
+    """
+    if dead:
+        return f"{dead}; another environment was examined instead"
+    there = [package for package in facts.subjects("package") if package not in _OF_MANY]
+    if there or not isinstance(facts.fact("torch.version").state, Absent):
+        return ""
+    return "no torch and nothing else of an attention stack in this environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +116,11 @@ class Report:
     """Parts of attn-doctor that failed; what they would have told is unknown."""
     failure: Failure | None = None
     """Why nothing could be examined; such a report holds nothing else."""
+
+    @property
+    def nothing_to_examine(self) -> str:
+        """Why an examination that found nothing wrong says nothing of health; empty where it does."""
+        return nothing_to_examine(self.facts, self.examined.dead) if self.command == "check" else ""
 
     @property
     def limits(self) -> str:

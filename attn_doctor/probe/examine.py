@@ -120,7 +120,7 @@ def examine(
         for probe in _probes(target, wanted, asked, taken, say):
             facts += run(probe)
         facts += configured
-        facts += _asked_of_the_node(FactSet(facts), asked, wanted.timeout)
+        facts += _asked_of_the_node(FactSet(facts), asked, wanted)
         facts += unasked.not_traced()
         if wanted.quick:
             facts += unasked.not_run("not asked for (--quick)")
@@ -151,10 +151,11 @@ def _probes(
     )
 
 
-def _asked_of_the_node(facts: FactSet, asked: NodeQuestions, timeout: float) -> Iterator[Fact]:
+def _asked_of_the_node(facts: FactSet, asked: NodeQuestions, wanted: Wanted) -> Iterator[Fact]:
     hint = facts.text("node.gpu_hint")
-    yield from run(Probe("gpus", lambda: asked.gpus.facts(min(timeout, _DRIVER_TIMEOUT), hint=hint), ("gpus",)))
-    yield from run(Probe("nvcc", lambda: asked.toolkit.facts(min(timeout, 10.0)), ("nvcc",)))
+    patience = min(wanted.timeout, _DRIVER_TIMEOUT)
+    yield from run(Probe("gpus", lambda: asked.gpus.facts(patience, hint=hint, quick=wanted.quick), ("gpus",)))
+    yield from run(Probe("nvcc", lambda: asked.toolkit.facts(min(wanted.timeout, 10.0)), ("nvcc",)))
 
 
 def _begin_inside(target: Target, wanted: Wanted, inventory: packages.Inventory, folder: Path) -> Examination:

@@ -15,6 +15,8 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.probe.noting import Notes
 
 _SMI_FIELDS = ("index", "name", "uuid", "compute_cap", "memory.total", "mig.mode.current", "driver_version")
+#: Seconds for nvidia-smi with --quick: one that hangs would take longer than everything else.
+_QUICK = 2.0
 _NVML = "NVML (nvidia-ml-py)"
 
 
@@ -37,8 +39,9 @@ class GpuQuery:
         """Ends the question early."""
         self._running.end()
 
-    def facts(self, timeout: float, *, hint: str | None) -> tuple[Fact, ...]:
-        """`hint` is a sign of a GPU that needs no driver library (probe/node.py)."""
+    def facts(self, timeout: float, *, hint: str | None, quick: bool = False) -> tuple[Fact, ...]:
+        """`hint` is a sign of a GPU that needs no driver library (probe/node.py). `quick`: nvidia-smi, which is asked
+        where that library is not there and mostly fails with it, is left no more than two seconds."""
         notes = Notes()
         completed = self._running.wait(timeout)
         try:
@@ -49,7 +52,7 @@ class GpuQuery:
         if answer["outcome"] == "ok":
             self._note(notes, answer, _NVML)
             return notes.facts()
-        self._ask_smi(notes, answer, timeout, hint)
+        self._ask_smi(notes, answer, min(timeout, _QUICK) if quick else timeout, hint)
         return notes.facts()
 
     def _ask_smi(self, notes: Notes, nvml: dict[str, Any], timeout: float, hint: str | None) -> None:
@@ -67,7 +70,7 @@ class GpuQuery:
         query = ",".join(_SMI_FIELDS)
         how = f"nvidia-smi --query-gpu={query}"
         completed = Running(
-            [smi, f"--query-gpu={query}", "--format=csv,noheader,nounits"],
+            [str(Path(smi).absolute()), f"--query-gpu={query}", "--format=csv,noheader,nounits"],
             folder=self._folder,
             name="nvidia-smi",
             environment=self._environment,

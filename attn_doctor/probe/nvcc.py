@@ -35,7 +35,7 @@ class Toolkit:
     def _home(environment: Mapping[str, str], root: Path) -> Path | None:
         for variable in ("CUDA_HOME", "CUDA_PATH"):
             if environment.get(variable):
-                return Path(environment[variable])
+                return Path(environment[variable]).absolute()
         nvcc = shutil.which("nvcc", path=environment.get("PATH"))
         if nvcc:
             # A distribution's /usr/bin/nvcc may be a link or a wrapper: the toolkit is where the real one lies.

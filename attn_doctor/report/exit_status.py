@@ -29,14 +29,17 @@ class ExitStyle(str, Enum):
     NPD = "npd"
 
 
-def of(diagnosis: Diagnosis, *, fail_on: Severity, strict: bool, own_faults: bool = False) -> Status:
+def of(diagnosis: Diagnosis, *, fail_on: Severity, strict: bool, own_faults: bool = False, nothing: str = "") -> Status:
     """What findings and open questions come to; accepted findings do not gate.
 
-    `own_faults`: a part of attn-doctor failed, and what it would have told is not known."""
+    `own_faults`: a part of attn-doctor failed, and what it would have told is not known. `nothing` says why there was
+    nothing to examine: then nothing found is not healthy.
+    """
     gates = any(finding.severity.rank <= fail_on.rank for finding in diagnosis.findings if finding.accepted is None)
     if gates:
         return Status.FOUND
-    return Status.COULD_NOT_EXAMINE if strict and (diagnosis.open_questions or own_faults) else Status.HEALTHY
+    unknown = nothing or (strict and (diagnosis.open_questions or own_faults))
+    return Status.COULD_NOT_EXAMINE if unknown else Status.HEALTHY
 
 
 def styled(status: int, style: ExitStyle, *, worst: Severity = Severity.ERROR) -> int:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from attn_doctor.diagnose.words import shown
-from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Origin, Unknown
+from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.model.vocabulary import term_of
@@ -192,7 +192,7 @@ def _listed(fact: Fact) -> str | None:
 
 def sure(finding: Finding) -> str:
     """How sure a finding is."""
-    if any(fact.origin is Origin.ASSUMED for fact in finding.evidence):
+    if finding.rests_on_assumption:
         words = "as sure as what was assumed"
     elif finding.certainty == "seen" and any(fact.name.kind == "config" for fact in finding.evidence):
         words = "read in the configuration itself; nothing was run"
@@ -224,6 +224,8 @@ def in_short(report: Report) -> str:
     """`counted` and what was found, in part of a line; that there is no torch comes first: little else was asked."""
     ids = [finding.id for finding in report.diagnosis.findings if finding.accepted is None]
     said = counted(report) + (f": {', '.join(ids)}" if ids else "")
+    if report.nothing_to_examine:
+        return f"nothing to examine here; {said}" if ids else "nothing to examine here"
     return f"no torch there; {said}" if without_torch(report) else said
 
 
@@ -242,7 +244,15 @@ def verdict(report: Report) -> tuple[str, ...]:
             "what could not be looked at is not healthy by default."
         )
     lines += own_faults(report)
-    if without_torch(report):
+    if report.nothing_to_examine:
+        if not report.diagnosis.findings:
+            del lines[0]  # "nothing wrong found" would read as healthy
+        lines.insert(
+            0 if not report.diagnosis.findings else 1,
+            f"Nothing to examine here: {report.nothing_to_examine}. "
+            "Activate the environment that you mean, or name it with --python.",
+        )
+    elif without_torch(report):
         lines.append(
             "No torch in this environment: nothing above says that attention would run in it. If another one was "
             "meant, activate it or name it with --python."
@@ -257,7 +267,11 @@ def verdict(report: Report) -> tuple[str, ...]:
         lines.append(
             "--quick: nothing was imported or run"
             + (f"; {len(report.diagnosis.not_asked)} recipes rest on that." if report.diagnosis.not_asked else ".")
+            + _left_out(report.facts)
         )
+    foreign = as_root(report.facts, quick=report.quick)
+    if foreign and report.command in ("check", "trace"):
+        lines.append(foreign)
     if report.limits and report.command == "check":
         lines.append(f"Judged in part ({report.limits}): nothing is said of the rest.")
     if report.assumed:
@@ -273,6 +287,24 @@ def own_faults(report: Report) -> tuple[str, ...]:
     parts = ", ".join(dict.fromkeys(fault.part for fault in report.own_faults))
     logs = ", ".join(dict.fromkeys(fault.log for fault in report.own_faults))
     return (f"attn-doctor's own {parts} failed: what they would have told is not known. The log: {logs}",)
+
+
+def _left_out(facts: FactSet) -> str:
+    code = facts.value("python.startup_code")
+    if not isinstance(code, tuple) or not code:
+        return ""
+    names = list(dict.fromkeys(str(file).rpartition("/")[2] for file in code))
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f" The code in {', '.join(names[:4])}{more}, which every start of this Python runs, was not run either."
+
+
+def as_root(facts: FactSet, *, quick: bool) -> str:
+    """What root should know who examines somebody else's environment; empty where nobody's code ran as root."""
+    owner = facts.value("python.owner")
+    if facts.value("python.examined_as") != 0 or not isinstance(owner, int) or owner == 0:
+        return ""
+    ran = "its interpreter, without any code of the environment" if quick else "its interpreter and its packages"
+    return f"The environment is owned by user {owner}, and was examined as root: {ran} ran as root."
 
 
 def _of_trace(trace: Trace) -> str:

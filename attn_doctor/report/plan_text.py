@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from attn_doctor.machine.own_name import as_typed
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.plans import FileEdit, Install, Left, Plan, Step
 from attn_doctor.report import phrases
@@ -76,10 +77,17 @@ def _size(count: int) -> str:
 def _left(one: Left, console: Console) -> None:
     console.print(Text(f"[left] {one.finding}", style="bold"), soft_wrap=True)
     _row(console, "", one.title)
-    _row(console, "because", one.reason + (" --unsafe-fixes plans it." if one.needs_unsafe else ""))
+    _row(console, "because", one.reason + _missing(one))
     for number, line in enumerate(one.by_hand):
-        _row(console, "by hand" if number == 0 else "", line)
+        command = line.removeprefix("  $ ")
+        _row(console, "by hand" if number == 0 else "", line if command == line else f"  $ {as_typed(command)}")
     console.print()
+
+
+def _missing(one: Left) -> str:
+    if one.needs_naming:
+        return f" --only {one.finding} plans it."
+    return " --unsafe-fixes plans it." if one.needs_unsafe else ""
 
 
 def _row(console: Console, label: str, text: str, style: str = "") -> None:

@@ -76,6 +76,8 @@ def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | N
     if boot_id and then and then != boot_id:
         return unknown, "the node was restarted since the report"
     said = phrases.in_short(report)
+    if report.nothing_to_examine and report.exit_status != Status.FOUND:
+        return unknown, said
     if report.limits and report.exit_status == Status.HEALTHY:
         return unknown, f"a part was judged ({report.limits}), nothing is known of the rest"
     if report.exit_status == Status.FOUND and not isinstance(report.exit_status, bool):

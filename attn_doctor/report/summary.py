@@ -26,7 +26,7 @@ def headline(report: Report) -> str:
         said = f"could not examine: {report.failure.what}"
     else:
         said = phrases.in_short(report)
-        if report.exit_status == 3:
+        if report.exit_status == 3 and report.diagnosis.open_questions:
             said = f"{len(report.diagnosis.open_questions)} questions open; {said}"
     return shortened(f"attn-doctor {shortened(node, 40)}: {said}", FIRST_LINE)
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from attn_doctor.machine import faults
 from attn_doctor.machine.harmless import one_line
+from attn_doctor.machine.own_name import as_typed
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
@@ -158,7 +159,9 @@ class Writer:
                     self._row("", f"   {arguments[key]}")
             for command in action.commands:
                 self._whole(
-                    Text.assemble(" " * 14, ("$ " if action.kind != "set-config" else "", "dim"), (command, "green"))
+                    Text.assemble(
+                        " " * 14, ("$ " if action.kind != "set-config" else "", "dim"), (as_typed(command), "green")
+                    )
                 )
 
     def questions(self, report: Report) -> None:

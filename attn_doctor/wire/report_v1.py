@@ -64,6 +64,7 @@ def to_json(report: Report) -> dict[str, Any]:
             "environment": report.examined.environment,
             "because": report.examined.because,
             "others": list(report.examined.others),
+            **({"dead": report.examined.dead} if report.examined.dead else {}),
         },
         "quick": report.quick,
         "assumed": list(report.assumed),
@@ -74,6 +75,7 @@ def to_json(report: Report) -> dict[str, Any]:
             "accepted": len(diagnosis.findings) - len(gating),
             "open_questions": len(diagnosis.open_questions),
             "exit_status": report.exit_status,
+            **({"nothing_to_examine": report.nothing_to_examine} if report.nothing_to_examine else {}),
         },
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "open_questions": [
@@ -224,6 +226,7 @@ def from_json(written: dict[str, Any]) -> Report:
             environment=target["environment"],
             because=target["because"],
             others=tuple(target["others"]),
+            dead=str(target.get("dead", "")),
         ),
         quick=written["quick"],
         assumed=tuple(written["assumed"]),

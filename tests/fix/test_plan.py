@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
@@ -28,6 +30,14 @@ from attn_doctor.wire import plan_v1
 
 HEAD = "stage: sft\nfinetuning_type: lora\n"
 X = "package.x-transformers.version"
+#: A torch from the index of CPU builds.
+CPU_BUILD = {
+    "torch.version": "2.13.0+cpu",
+    "package.torch.version": "2.13.0+cpu",
+    "listed.package": 1,
+    "driver.version": "580.95.05",
+    "node.machine": "x86_64",
+}
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +107,59 @@ def test_the_first_remedy_is_taken(recipes: tuple[Recipe, ...]) -> None:
     assert step.change.requirements == ("x-transformers==1.30.2",)
     assert step.safety is Safety.UNSAFE
     assert "sha256:" in step.cures[0].origin
+
+
+class TestWhatRestsOnAnAssumption:
+    """What nobody has seen is not mended unless its finding is named."""
+
+    @pytest.fixture
+    def supposed(self) -> FactSet:
+        """A CPU build of torch, and a GPU that somebody names."""
+        neither = (fact(name, Absent("a CPU build")) for name in ("torch.cuda", "torch.hip"))
+        return derive(assume_gpu(facts(*neither, **CPU_BUILD), named_gpu("h100")))
+
+    def policy(self, *named: str) -> Policy:
+        return Policy(unsafe=True, named=named)
+
+    def test_it_is_left_and_said(self, supposed: FactSet, recipes: tuple[Recipe, ...]) -> None:
+        """Although its cure may be taken."""
+        found = plan(supposed, recipes, self.policy(), resolve=install)
+
+        assert found.steps == ()
+        (left,) = [one for one in found.left if one.finding == "torch-cpu-build"]
+        assert left.needs_naming
+        assert "it rests on --gpu h100, and not on what is there" in left.reason
+        assert plan_v1.loads(plan_v1.dumps(found), about="x").left == found.left
+
+    def test_it_is_mended_where_it_is_named(self, supposed: FactSet, recipes: tuple[Recipe, ...]) -> None:
+        """By its own id, or by the remedy that a person picks."""
+        (step,) = plan(supposed, recipes, self.policy("torch-cpu-build"), resolve=install).steps
+
+        assert [one.finding for one in step.cures] == ["torch-cpu-build"]
+
+    def test_what_was_seen_is_mended_all_the_same(self, recipes: tuple[Recipe, ...]) -> None:
+        """A GPU that is named makes no difference to what does not rest on it."""
+        found = derive(assume_gpu(facts(**{X: "1.30.1"}), named_gpu("h100")))
+
+        assert len(plan(found, recipes, self.policy(), resolve=install).steps) == 1
+
+    def test_an_assumed_version_is_an_assumption(self, recipes: tuple[Recipe, ...]) -> None:
+        """Any fact that was put in place, not the GPU alone."""
+        found = derive(assume(facts(), [f"{X}=1.30.1"]))
+        (left,) = plan(found, recipes, self.policy(), resolve=install).left
+
+        assert left.needs_naming
+        assert f"--assume {X}=1.30.1" in left.reason
+
+    def test_so_is_what_is_computed_from_one(self) -> None:
+        """Or made for the GPU that was named; never what is computed from what was seen."""
+        seen = facts(**{"torch.arch_list": ("sm_80",), "package.triton.version": "3.0", X: "1.30.1"})
+        compiled = fact("compiled.a.outcome", Known("refuses"))
+        found = derive(assume_gpu(seen.with_facts([compiled]), named_gpu("h100")))
+        supposed = {str(one.name) for one in found.values() if one.rests_on_assumption}
+
+        assert {"gpu.0.torch_has_code", "gpu.0.bf16_native", "node.bf16_native", "compiled.a.outcome"} <= supposed
+        assert not {X, "torch.arch_list", "package.triton.fits_torch"} & supposed
 
 
 def test_a_person_may_choose_another(recipes: tuple[Recipe, ...]) -> None:

@@ -89,7 +89,7 @@ def test_an_image_has_its_own_paths(doctor: Doctor) -> None:
 
     plain = container("--check-arg=--quick")
     assert plain["command"] == ["attn-doctor"]
-    assert plain["args"] == ["check", "--format", "chunks", "--exit-zero", "--quick"]
+    assert plain["args"] == ["check", "--format", "chunks", "--exit-zero", "--quick", "--python", "python3"]
     named = container("--doctor", "/opt/doctor", "--python", "/opt/train")
     assert (named["command"], named["args"][-2:]) == (["/opt/doctor"], ["--python", "/opt/train"])
 
@@ -226,3 +226,36 @@ def test_a_review_is_needed_for_a_fix(doctor: Doctor) -> None:
 
     assert run.status == 2
     assert "nothing was reviewed" in run.stderr
+
+
+def test_paths_are_those_of_whoever_writes_the_hook(
+    doctor: Doctor, environment: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs elsewhere: what was named relative to the current folder is absolute in it."""
+    monkeypatch.setattr("tests.conftest.CHECKOUT", tmp_path)
+    (tmp_path / "site.toml").touch()
+    run = doctor(
+        "fleet", "hook", "slurm-job", "--python", "env", "--doctor", "./doc", "--check-arg=--accept=site.toml",
+        "--check-arg=--config", "--check-arg=sub/../a.yaml", "--fix", "torch-cpu-build",
+        "--fix-arg=--find-links=wheels",
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+
+    assert run.status == 0, run.stderr
+    for words in (
+        f"doctor=({tmp_path}/doc)",
+        f"environment={tmp_path}/env",
+        f"--accept={tmp_path}/site.toml --config {tmp_path}/sub/../a.yaml",
+        f"--find-links={tmp_path}/wheels",
+    ):
+        assert words in run.stdout
+
+
+@pytest.mark.parametrize("hook", [one for one in Hook if one not in (Hook.NPD, Hook.GPUD)])
+def test_every_hook_names_the_environment(hook: Hook, doctor: Doctor) -> None:
+    """Where a scheduler starts it, what lies in the current folder may be anybody's."""
+    text = doctor("fleet", "hook", hook.value).stdout
+
+    for line in text.splitlines():
+        if "check --quick" in line or "--format" in line:
+            assert "--python" in line

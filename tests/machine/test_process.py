@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -86,3 +87,65 @@ def test_no_child_leaves_a_core_file(tmp_path: Path) -> None:
     completed = Running([sys.executable, "-c", told], folder=tmp_path, name="x").wait(10)
 
     assert completed.stdout.strip() == "(0, 0)"
+
+
+#: Leaves a process in a session of its own, whose parent is gone: what daemons do.
+DAEMON = """
+import os, sys, time
+def daemon(file, again):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            if again:
+                daemon(file + "-child", False)
+            open(file + ".part", "w").write(str(os.getpid()))
+            os.rename(file + ".part", file)
+            time.sleep(600)
+        os._exit(0)
+daemon(sys.argv[1], True)
+while not os.path.exists(sys.argv[1]) or not os.path.exists(sys.argv[1] + "-child"):
+    time.sleep(0.01)
+"""
+#: Runs it as the patient's code, and tells which processes live afterwards.
+OUTER = """
+import os, subprocess, sys, time
+from pathlib import Path
+from attn_doctor.machine.process import Running
+folder, how = Path(sys.argv[1]), sys.argv[2]
+if how == "children of its own":
+    mine = subprocess.Popen(["sleep", "600"])
+Running([sys.executable, "-c", sys.argv[3], str(folder / "pid")], folder=folder, name="patient",
+        of_patient=how != "not the patient's").wait(20)
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+print(*(lives((folder / name).read_text()) for name in ("pid", "pid-child")))
+if how == "children of its own":
+    print(mine.poll())
+    mine.kill()
+for name in ("pid", "pid-child"):
+    try:
+        os.kill(int((folder / name).read_text()), 9)
+    except ProcessLookupError:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("the patient's", ["False", "False"]),
+        ("not the patient's", ["True", "True"]),
+        ("children of its own", ["True", "True", "None"]),
+    ],
+)
+def test_daemons_of_the_patient_end_with_it(tmp_path: Path, how: str, said: list[str]) -> None:
+    """Whatever sessions they made; never what is not surely of the patient's making."""
+    words = [sys.executable, "-c", OUTER, str(tmp_path), how, DAEMON]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+    assert done.stderr == ""
+    assert done.stdout.split() == said

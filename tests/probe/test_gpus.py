@@ -17,16 +17,17 @@ SMI = """0, NVIDIA H100 80GB HBM3, GPU-aaaa, 9.0, 81559, Disabled, 550.54.15
 """
 
 
-def query(tmp_path: Path, smi: str | None, *, hint: str | None = None, timeout: float = 10.0) -> FactSet:
+def query(
+    tmp_path: Path, smi: str | None, *, hint: str | None = None, timeout: float = 10.0, quick: bool = False
+) -> FactSet:
     """Asks with no NVML library, and an nvidia-smi that is this shell script."""
     binaries = tmp_path / "bin"
     binaries.mkdir()
     if smi is not None:
         (binaries / "nvidia-smi").write_text(f"#!/bin/sh\n{smi}\n")
         (binaries / "nvidia-smi").chmod(0o755)
-    return FactSet(
-        GpuQuery({**os.environ, "PATH": f"{binaries}:/usr/bin:/bin"}, folder=tmp_path).facts(timeout, hint=hint)
-    )
+    asked = GpuQuery({**os.environ, "PATH": f"{binaries}:/usr/bin:/bin"}, folder=tmp_path)
+    return FactSet(asked.facts(timeout, hint=hint, quick=quick))
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +73,15 @@ def test_smi_hangs(tmp_path: Path) -> None:
     assert time.monotonic() - started < 30
     assert seen.fact("driver.answers").state == Known(False)
     assert "did not answer" in seen.fact("listed.gpu").state.reason
+
+
+def test_smi_hangs_and_somebody_is_in_a_hurry(tmp_path: Path) -> None:
+    """--quick is a gate before a job: it waits two seconds, whatever a full check would."""
+    began = time.monotonic()
+    seen = query(tmp_path, "exec sleep 600", timeout=300.0, quick=True)
+
+    assert time.monotonic() - began < 30
+    assert "nvidia-smi did not answer within 2 s" in str(seen.fact("listed.gpu").state)
 
 
 def test_smi_fails_beside_a_gpu(tmp_path: Path) -> None:

@@ -483,20 +483,22 @@ class TestOtherEnvironments:
 
     def test_without_pip_and_torch(self, doctor: Doctor, environment: Make) -> None:
         """No torch is a fact, not a fault; no word calls such an environment healthy."""
-        env = environment()
+        env = environment(empty=True)
 
         run = doctor.check(env)
 
-        assert run.status == 0
+        assert run.status == 3
+        assert run.report["summary"]["nothing_to_examine"].startswith("no torch and nothing else")
         assert run.fact("python.has_pip") is False
         assert run.fact("torch.version") == "(absent) no torch"
         assert run.report["findings"] == []
         words = doctor("check", "--python", env.python).stdout
         assert "no torch" in words
         assert "healthy" not in words.replace("not healthy by default", "")
-        assert "No torch in this environment: nothing above says that attention would run" in " ".join(words.split())
+        assert "nothing wrong found" not in words
+        assert "Nothing to examine here: no torch and nothing else of an attention stack" in " ".join(words.split())
         line = doctor("check", "--quick", "--python", env.python, "--format", "summary").stdout.splitlines()[0]
-        assert line.partition(": ")[2] == "no torch there; nothing wrong found"
+        assert line.partition(": ")[2] == "nothing to examine here"
 
     def test_that_is_read_only_stays_as_it_is(self, doctor: Doctor, environment: Make) -> None:
         """Nothing is written below the environment, not even compiled files, and the report is whole."""

@@ -47,7 +47,7 @@ class Places:
     version: str
     doctor: Sequence[str]
     python: str
-    """Empty: whatever is active where the hook runs (k8s alone)."""
+    """Empty: what is active where the hook runs (slurm-taskprolog alone)."""
     reviewed: Sequence[str] = ()
     """Arguments of `fix`: what somebody has looked at."""
     check: Sequence[str] = ()

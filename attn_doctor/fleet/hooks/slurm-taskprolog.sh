@@ -8,7 +8,10 @@
 GATE=no
 [ "${SLURM_LOCALID:-0}" = 0 ] || exit 0
 doctor=(@@DOCTOR@@)
-said=$(timeout -k 2 30 "${doctor[@]}" check --quick @@CHECK@@ --format summary 2>/dev/null)
+# The user's own environment unless this file names one; never what merely lies in the current folder.
+python=@@PYTHON@@
+python=${python:-${VIRTUAL_ENV:-${CONDA_PREFIX:-python3}}}
+said=$(timeout -k 2 30 "${doctor[@]}" check --quick --python "$python" @@CHECK@@ --format summary 2>/dev/null)
 status=$?
 # With its own line alone: a Python that cannot start ends with 1 as well, and is nobody's task to fail for.
 if [ "$status" -eq 1 ] && grep -q '^attn-doctor [^ ]*: ' <<<"$said"; then

@@ -1,0 +1,78 @@
+"""Private folders that a killed doctor left: the next run of the same user takes them away.
+
+Each folder holds a file that its process keeps locked; the kernel lets go of the lock with the process, however that
+ends. What cannot be shown to be abandoned stays: a folder without that file, of another user, of another node that
+shares the temporary folder, or of another start of this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "attn-doctor-"
+#: What tempfile.mkdtemp makes of the prefix.
+_NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}\Z")
+_LOCK = ".held"
+#: In one run; what is left after that is the next one's.
+_MOST = 20
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Marks a private folder as in use as long as this lasts; where no lock can be had nobody ever takes it away."""
+    handle = None
+    with contextlib.suppress(OSError):
+        # Under its own name only once it is locked: whoever sweeps meanwhile finds a folder without a mark.
+        making = folder / f"{_LOCK}.new"
+        handle = os.open(making, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(handle, _this_start())
+        making.rename(folder / _LOCK)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def sweep(place: Path) -> None:
+    """Takes abandoned folders of this user out of a temporary folder."""
+    count = 0
+    try:
+        with os.scandir(place) as entries:
+            names = [entry.name for entry in entries if _NAME.fullmatch(entry.name)]
+    except OSError:
+        return
+    for name in names:
+        if count < _MOST and _is_abandoned(place / name):
+            shutil.rmtree(place / name, ignore_errors=True)
+            count += 1
+
+
+def _is_abandoned(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            return False
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.read(handle, 100) == _this_start()
+    except OSError:  # its process lives
+        return False
+    finally:
+        os.close(handle)
+
+
+def _this_start() -> bytes:
+    """This start of this node; locks of another node on a shared file system may not be seen here."""
+    return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()

@@ -1,0 +1,37 @@
+"""How a person starts this attn-doctor again: what is printed for somebody to type has to work in their shell."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+_COMMAND = "attn-doctor"
+
+
+def own_name() -> str:
+    """`attn-doctor` where that is on PATH and starts this one, else its path, or its Python with -m; quoted."""
+    script = Path(sys.argv[0] or _COMMAND)
+    if script.name == "__main__.py":
+        return shlex.join([sys.executable, "-m", "attn_doctor"])
+    if script.name != _COMMAND or not script.exists():  # a program that uses us, or a test
+        return _COMMAND
+    found = shutil.which(_COMMAND)
+    # A runner (uvx, uv run) puts a folder on PATH that the person's shell does not have there; it sets UV.
+    # https://docs.astral.sh/uv/reference/environment/#uv
+    if found is not None and Path(found).samefile(script) and "UV" not in os.environ:
+        return _COMMAND
+    return shlex.quote(str(script.absolute()))
+
+
+def typed(*words: str) -> str:
+    """A command of ours, quoted as a shell reads it: `undo`, `RUN`."""
+    return f"{own_name()} {shlex.join(words)}"
+
+
+def as_typed(command: str) -> str:
+    """A command that a report holds, with our own name as it works here."""
+    return re.sub(rf"^{_COMMAND}(?= )", lambda _: own_name(), command)
