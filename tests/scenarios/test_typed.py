@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -120,3 +121,21 @@ def test_cures_of_an_environment_without_pip(doctor: Doctor, patient: Environmen
 
     assert f"$ uv pip install --python {patient.python} --no-deps x-transformers==1.30.2\n" in with_uv
     assert "ensurepip" not in with_uv
+
+
+@pytest.mark.parametrize("spelled", ["train.yaml", "../my project/train.yaml", "link.yaml"])
+def test_a_plan_is_carried_out_from_another_folder(
+    patient: Environment, config: Path, tmp_path: Path, spelled: str
+) -> None:
+    """Relative when it was made, absolute in the plan; a link is the file that it leads to."""
+    (config.parent / "link.yaml").symlink_to("train.yaml")
+    (config.parent / "env").symlink_to(patient.folder)
+    doctor_ = f"{sys.executable} -m attn_doctor fix --quick --unsafe-fixes"
+    asked = shlex.join([*ASKED[1:], "--config", spelled, "--python", "env", "--save-plan", "plan.json"])
+    saved = type_(f"cd {shlex.quote(str(config.parent))} && {doctor_} {asked}", tmp_path)
+    assert (config.parent / "plan.json").is_file(), saved.stderr
+    assumed = shlex.join(ASKED[1:3])
+    done = type_(f"{doctor_} --yes {assumed} --plan {shlex.quote(str(config.parent / 'plan.json'))}", tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert config.read_text() != CONFIG
