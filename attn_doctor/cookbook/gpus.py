@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attn_doctor.cookbook.shelf import bundled_folder
 from attn_doctor.errors import BadInput
@@ -48,14 +50,23 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
             raise BadInput(f"no GPU of compute capability {capability} is known", about=f"--gpu {text}", hint=hint)
         return NamedGpu(name=text, compute_capability=capability, shared_memory_bytes=limits[capability])
     wanted = plain_name(text)
+    _not_one(table, text)
     for item in table["gpu"]:
-        if wanted in {plain_name(item["name"]), *(plain_name(alias) for alias in item.get("aliases", ()))}:
+        if _is_called(item, text):
             return NamedGpu(
                 name=item["name"],
                 compute_capability=item["compute_capability"],
                 shared_memory_bytes=item.get("shared_memory_bytes", limits.get(item["compute_capability"])),
                 memory_mib=item.get("memory_mib"),
                 multi_processor_count=item.get("multi_processor_count"),
+            )
+    for item in table["amd"]:
+        if _is_called(item, re.sub(r"\b(amd|instinct|radeon)\b", " ", text.lower())) or text == item["architecture"]:
+            raise BadInput(
+                f"{item['name']} is AMD's ({item['architecture']}) and has no compute capability",
+                about=f"--gpu {text}",
+                hint="CUDA's dtype rules, GPU code and kernels cannot be judged for it. Without --gpu all else is: "
+                "packages and what they ask of each other, imports, configurations, torch's build.",
             )
     names = [plain_name(name) for item in table["gpu"] for name in (item["name"], *item.get("aliases", ()))]
     # Nearer than by default: an MI300X is no B300, and a GTX 1080 no RTX 5080.
@@ -67,6 +78,30 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
         about=f"--gpu {text}",
         hint=(f"Did you mean {' or '.join(dict.fromkeys(close))}? " if close else "") + hint,
     )
+
+
+def _is_called(item: Mapping[str, Any], text: str) -> bool:
+    """Whether the text is one of its names; with the brand, where another brand's GPU is called the same without."""
+    names = (item["name"], *item.get("aliases", ()))
+    whole = _joined(text)
+    return whole in map(_joined, names) or plain_name(text) in map(plain_name, names)
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", re.sub(r"\b(nvidia|geforce|tesla)\b", " ", text.lower()))
+
+
+def _not_one(table: Mapping[str, Any], text: str) -> None:
+    """Raises BadInput for a name that several generations have."""
+    capabilities = {item["name"]: item["compute_capability"] for item in table["gpu"]}
+    for item in table["several"]:
+        if _joined(text) in map(_joined, (item["name"], *item["aliases"])):
+            each = [f"{name} ({capabilities[name]})" for name in item["names"]]
+            raise BadInput(
+                f"{text!r} is the name of GPUs of several generations",
+                about=f"--gpu {text}",
+                hint=f"Name the one that is meant: {', '.join(each[:-1])} or {each[-1]}.",
+            )
 
 
 class GpuNames:

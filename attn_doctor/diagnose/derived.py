@@ -129,6 +129,12 @@ def _of_node(facts: FactSet) -> Iterator[Fact]:
     if not lacking and (not every or not all(isinstance(one, Known) for one in every)):
         state = Unknown("no GPU is known here; --gpu names one", asked=False)
     yield _derived("node.bf16_native", state, "gpu.*.compute_capability")
+    listed = facts.fact("listed.gpu")
+    state = listed.state
+    if isinstance(state, Known):
+        how = "assumed, not seen" if listed.origin is Origin.ASSUMED else "seen"
+        state = Known(f"{state.value} ({how})" if state.value else "none")
+    yield _derived("node.gpus", state, "listed.gpu")
 
 
 def _of_gpu(facts: FactSet, index: str) -> Iterator[Fact]:

@@ -13,7 +13,7 @@ from attn_doctor.diagnose.binding import Binding, Bound, bind
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.words import filled, locations, remedy
 from attn_doctor.machine import faults
-from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
 
 
@@ -154,15 +154,15 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
     reached = bool(recipe.reached) and answer_all(recipe.reached, facts, bound) is Verdict.HOLDS
     severity = recipe.severity_when_reached if reached and recipe.severity_when_reached else recipe.severity
     evidence = asked(recipe.when, facts, bound, Verdict.HOLDS)
-    if reached:
-        evidence = tuple(dict.fromkeys((*evidence, *asked(recipe.reached, facts, bound, Verdict.HOLDS))))
+    met = asked(recipe.reached, facts, bound, Verdict.HOLDS) if reached else ()
+    evidence = tuple(dict.fromkeys((*evidence, *met)))
     return Finding(
         id=recipe.id,
         severity=severity,
         title=filled(recipe.title, facts, bound),
         what=filled(recipe.what, facts, bound),
         why=filled(recipe.why, facts, bound),
-        certainty="seen" if reached or _shown(evidence) else "inferred",
+        certainty="seen" if any(map(_was_seen, met)) or _shown(evidence) else "inferred",
         library=recipe.library,
         subjects=(binding.named,) if binding.kind else (),
         aliases=recipe.aliases,
@@ -195,9 +195,15 @@ _SHOWING = frozenset(
 
 def _shown(evidence: tuple[Fact, ...]) -> bool:
     return any(
-        fact.name.kind in _SHOWING or fact.name.attribute in ("missing_symbols", "missing_libraries")
+        (fact.name.kind in _SHOWING or fact.name.attribute in ("missing_symbols", "missing_libraries"))
+        and _was_seen(fact)
         for fact in evidence
     )
+
+
+def _was_seen(fact: Fact) -> bool:
+    """What somebody assumes was seen by nobody."""
+    return fact.origin is not Origin.ASSUMED
 
 
 def _explained(found: list[_Found]) -> list[Finding]:
@@ -249,7 +255,7 @@ def covers(entry: str, id_: str, binding: Binding) -> bool:
     """Whether an entry of `explains` speaks of a finding of this recipe on what is bound.
 
     `import-fails` is each of them; after a colon stands whose: its own subject, `x-transformers-*` for every subject
-    that begins so, or a distribution, for whatever is a part of it.
+    that begins so, or a distribution or its import name, for whatever is a part of it.
     """
     explained, _, whose = entry.partition(":")
     if explained != id_:
@@ -257,7 +263,7 @@ def covers(entry: str, id_: str, binding: Binding) -> bool:
     own = binding.subject
     if not whose or own == whose or (whose.endswith("*") and own.startswith(whose[:-1])):
         return True
-    packages = binding.of("package") or ((own.partition(".")[0],) if binding.kind == "import" else ())
+    packages = (*binding.of("package"), *([own.partition(".")[0]] if binding.kind == "import" else []))
     return canonicalize_name(whose) in map(canonicalize_name, packages)
 
 

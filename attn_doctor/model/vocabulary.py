@@ -367,6 +367,7 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "diagnose/derived.py",
+        ("node.gpus", _T, "how many GPUs, and whether they were seen or assumed"),
         ("node.bf16_native", _B, "every GPU of the node has bf16 in hardware"),
         ("gpu.*.bf16_native", _B, "compute capability 8.0 or later: bf16 in hardware, not emulated"),
         ("gpu.*.torch_has_code", _B, "torch carries machine code or PTX that this GPU runs"),

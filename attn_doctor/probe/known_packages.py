@@ -39,8 +39,9 @@ PACKAGES: tuple[Package, ...] = (
     _package("flash-attn-4", "flash_attn", "flash_attn.cute"),
     # The bare package hides a failing extension: xformers.ops is what a model imports.
     _package("xformers", "xformers", "xformers.ops"),
-    _package("flash-linear-attention", "fla", "fla"),
-    _package("fla-core", "fla", "fla"),
+    # Without its layers the bare package is imported on a machine without triton.
+    _package("flash-linear-attention", "fla", "fla.ops"),
+    _package("fla-core", "fla", "fla.ops"),
     _package("transformers", "transformers", "transformers"),
     _package("x-transformers", "x_transformers", "x_transformers"),
     _package("torchvision", "torchvision", "torchvision"),

@@ -10,7 +10,7 @@ from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.explain import explain_text
 from attn_doctor.fix.choose import Left, Policy, choose
-from attn_doctor.model.facts import FactSet, Known
+from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding
 from tests.diagnose.log.making import made
 from tests.diagnose.test_derived import facts
@@ -162,3 +162,42 @@ ImportError: /env/lib/python3.11/site-packages/selective_scan_cuda.so: undefined
     assert finding.id == "extension-built-for-other-torch"
     assert "mamba-ssm" in finding.title
     assert not [remedy.id for remedy in finding.remedies if "xformers" in remedy.id or "flash" in remedy.id]
+
+
+def test_an_assumed_gpu_was_seen_by_nobody() -> None:
+    """`--gpu h100` on a CPU torch: an error as sure as the assumption, and what follows from it hangs under it."""
+    from attn_doctor.cookbook.gpus import named_gpu
+    from attn_doctor.diagnose.assume import assume_gpu
+
+    known = _box(
+        torch__version="2.13.0+cpu",
+        torch__cuda=Absent(),
+        torch__hip=Absent(),
+        torch__path="/env/torch",
+        **{"extension__xformers._C__needs_cuda_torch": True, "extension__flash_attn_2_cuda__needs_cuda_torch": True},
+    )
+    assumed = derive(assume_gpu(known, named_gpu("h100")))
+    found = _judged(assumed, "torch-cpu-build", "extension-needs-cuda-torch")
+
+    assert list(found) == ["torch-cpu-build"]
+    (cause,) = found["torch-cpu-build"]
+    assert (cause.severity.value, cause.certainty) == ("error", "inferred")
+    assert "1 (assumed, not seen)" in cause.what
+    assert len(cause.symptoms) == 2
+
+
+def test_a_missing_triton_hangs_under_the_torch_that_brings_none() -> None:
+    """fla on a CPU torch is one finding; on a GPU torch the missing triton is the cause itself."""
+    failed = {"import__fla.ops__outcome": "failed", "import__fla.ops__missing_module": "triton"}
+    recipes = ("torch-cpu-build", "triton-missing", "import-fails")
+    cpu = _box(
+        torch__version="2.13.0+cpu",
+        torch__cuda=Absent(),
+        torch__hip=Absent(),
+        import__flash_attn__outcome="imported",
+        **failed,
+    )
+    gpu = _box(torch__hip=Absent(), import__flash_attn__outcome="imported", **failed)
+
+    assert list(_judged(cpu, *recipes)) == ["torch-cpu-build"]
+    assert list(_judged(gpu, *recipes)) == ["triton-missing"]
