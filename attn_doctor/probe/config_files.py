@@ -24,6 +24,8 @@ _MOST_BYTES = 4_000_000
 
 #: How deep sections are looked into.
 _DEPTH = 2
+#: https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/launcher.py
+_NO_TRAINING = frozenset({"api", "chat", "eval", "export", "webchat", "webui", "env", "version", "help"})
 #: Keys that decide attention and precision: of a call whose arguments only a shell knows, these are not known.
 DECIDING = ("flash_attn", "bf16", "fp16", "pure_bf16")
 
@@ -170,6 +172,8 @@ def _shell(text: str, line: int | None = None) -> dict[str, Setting]:
             settings[key] = Setting(value=True if given is None else given, line=call.line)
         for key in DECIDING if more else ():
             settings.setdefault(key, Setting(value=None, line=call.line, told=False))
+        if call.subcommand in _NO_TRAINING:
+            settings["do_train"] = Setting(value=False, line=call.line)
         for one in call.arguments:
             value = shell_calls.settled(one, call, known)
             switch = one.known and one.value is None

@@ -51,6 +51,11 @@ class Call:
     """Words that a variable or a substitution makes, and that may be any arguments: `$ARGS`, `"${ARGS[@]}"`."""
 
     @property
+    def subcommand(self) -> str:
+        """`train` of `llamafactory-cli train`; empty for a script of LLaMA-Factory's."""
+        return self.words[1].text if len(self.words) > 1 and re.fullmatch(r"[a-z]+", self.words[1].text) else ""
+
+    @property
     def dashed(self) -> bool:
         """Whether its arguments are written with dashes."""
         return any(word.text.startswith("--") for word in self.words)

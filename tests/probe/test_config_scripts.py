@@ -118,7 +118,20 @@ def test_what_a_call_says_beside_its_file(here: Path) -> None:
 
     assert seen.value(f"config.{file}.attention") == "sdpa"
     assert seen.value(f"config.{file}.half_precision") == "bf16"
+    assert seen.subjects("config") == (str(file),)  # no run gets the file as it stands
+
+    seen = facts(script(here, f"{file.read_text()}llamafactory-cli train t.yaml\n"))
     assert seen.value("config.t.yaml.attention") == "fa2"
+
+
+def test_a_call_that_does_not_train(here: Path) -> None:
+    """Merging and exporting a model is no training in full precision."""
+    text = "llamafactory-cli export --model_name_or_path m --export_dir o\n"
+    file = script(here, f"{text}llamafactory-cli train --stage sft --bf16\n")
+    seen = facts(file)
+
+    assert seen.value(f"config.{file}:1.trains") is False
+    assert seen.value(f"config.{file}:2.trains") is True
 
 
 def test_launchers_files(here: Path) -> None:
