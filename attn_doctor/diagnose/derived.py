@@ -27,6 +27,7 @@ from attn_doctor.cookbook.torch_releases import (
 from attn_doctor.diagnose import requirements
 from attn_doctor.diagnose.assume import supposed
 from attn_doctor.diagnose.conditions import capability
+from attn_doctor.diagnose.missing_modules import requirement_for
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
 from attn_doctor.probe.known_packages import distribution_of
@@ -259,6 +260,11 @@ def _settled_of_torch(facts: FactSet) -> Iterator[Fact]:
 
 
 def _of_import(facts: FactSet, module: str) -> Iterator[Fact]:
+    got = _from(facts, f"import.{module}.missing_module")
+    wanted: State = got if not isinstance(got, tuple) else Absent("no metadata asks for a package of that name")
+    if isinstance(got, tuple) and (requirement := requirement_for(facts, str(got[0]))):
+        wanted = Known(requirement)
+    yield _derived(f"import.{module}.missing_requirement", wanted, f"import.{module}.missing_module", "requirement.*")
     package = distribution_of(module, facts.subjects("package"))
     yield _derived(f"import.{module}.package", Known(package), "the module's name")
 

@@ -373,6 +373,7 @@ TERMS: tuple[Term, ...] = (
         ("gpu.*.torch_has_code", _B, "torch carries machine code or PTX that this GPU runs"),
         ("driver.too_old", _B, "the driver is older than torch's CUDA needs"),
         ("package.*.fits_torch", _B, "triton: torch's metadata asks for it; else: its own accepts this torch"),
+        ("import.*.missing_requirement", _T, "the requirement of some metadata that would bring the missing module"),
         ("package.*.newest_checked", _V, "newest release of it that the recipes were looked through for"),
         ("package.*.newer_than_checked", _B, "it is newer than that"),
         ("package.*.release_for_torch", _V, "its release that is made for the installed torch"),

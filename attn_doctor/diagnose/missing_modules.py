@@ -1,0 +1,33 @@
+"""Which distribution brings a module that an import did not find: what metadata asks for and is not installed."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.utils import canonicalize_name
+
+from attn_doctor.model.facts import Absent, FactSet
+
+
+def requirement_for(facts: FactSet, missing: str) -> str | None:
+    """The unmet requirement that brings this module, with its specifier; None where metadata name none, or several.
+
+    A distribution's name tells its module often enough: `typing-extensions` is typing_extensions, and
+    `nvidia-cutlass-dsl` the only one of those that are asked for and missing with a part `cutlass`.
+    """
+    top = canonicalize_name(missing.partition(".")[0])
+    absent: dict[str, str] = {}
+    for subject in facts.subjects("requirement"):
+        asked = facts.text(f"requirement.{subject}.specifier")
+        on = subject.partition(".")[2]
+        if asked is None or not isinstance(facts.fact(f"requirement.{subject}.installed").state, Absent):
+            continue
+        if on not in absent or absent[on] == "any":
+            absent[on] = asked
+    named = [on for on in absent if on == top]
+    parts = [on for on in absent if top in re.split(r"[-.]", on)]
+    for found in (named, parts):
+        if len(found) == 1:
+            specifier = absent[found[0]]
+            return found[0] + ("" if specifier == "any" else specifier)
+    return None
