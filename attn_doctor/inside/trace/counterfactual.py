@@ -6,12 +6,13 @@ Without this the tool would offer half a cure.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 
-from . import ops, provenance
+from . import frames, ops, provenance
 from .boundaries.attention import Record
+from .operands import wanted_dtype
 from .recorder import Heal
 from .result import Promotions, suspects, worst
 from .session import Recording, Session
@@ -26,11 +27,59 @@ def remedies(records: List[Record]) -> Dict[Heal, torch.dtype]:
         if record.verdict == "clean":
             continue
         for role in suspects(record):
-            unit = provenance.promotion_of(record.operands[role].node)
-            key = provenance.heal_key(unit) if unit is not None else None
+            node = record.operands[role].node
+            unit = provenance.promotion_of(node)
+            key = provenance.heal_of(node, unit) if unit is not None else None
             if key is not None:
                 found[key[0]] = key[1]
     return found
+
+
+def gets_past(session: Session, first: Recording, again: Optional[Callable[[Recording], Any]], record: Record) -> bool:
+    """Whether the run comes past the call of `record` once the dtypes of its operands are what they should be.
+
+    Of an operand that was wide all along it is the projection that is cast."""
+    heals = _trial(record)
+    if not heals or again is None:
+        return False
+    for _ in range(_MAX_RUNS):
+        with session.recorded(heals=heals) as recording:
+            again(recording)
+        if not recording.recorder.healed:
+            return False
+        failed = [one for one in recording.records if one.error is not None and _alike(one, record)]
+        if not failed:
+            return recording.error is None or not _same_error(recording.error, record.error)
+        new = {k: v for one in failed for k, v in _trial(one).items() if k not in heals}
+        if not new:
+            return False
+        heals.update(new)
+    return False
+
+
+def _trial(record: Record) -> Dict[Heal, torch.dtype]:
+    found = remedies([record])
+    wanted = wanted_dtype(record.operands, record.autocast)
+    if wanted is None:
+        wanted = torch.bfloat16 if "bfloat16" in str(record.error).lower() else torch.float16
+    for role in ("q", "k", "v"):
+        operand = record.operands.get(role)
+        if operand is None or operand.node is None or operand.dtype == wanted:
+            continue
+        if provenance.promotion_of(operand.node) is None:
+            path = provenance.path_of(operand.node)
+            key = provenance.key_of(path[0]) if path else None
+            if key is not None:
+                found[key] = wanted
+    return found
+
+
+def _alike(one: Record, record: Record) -> bool:
+    return (one.name, one.site) == (record.name, record.site)
+
+
+def _same_error(one: BaseException, other: Optional[BaseException]) -> bool:
+    return type(one) is type(other) and frames.raising_site(one) == frames.raising_site(other)
 
 
 def explore(
@@ -39,6 +88,9 @@ def explore(
     """Run again until clean, each time with all culprits so far mended; latent ones go to `promotions`."""
     heals = remedies(first.records)
     answer: Dict[str, Any] = {"runs": [], "clean_after": None, "words": "", "remedies": []}
+    if not heals and any(record.other_trouble for record in first.records):
+        answer["words"] = "what it raised is not for its dtypes: with those mended it raises as well, or none is wrong"
+        return answer
     if not heals:
         answer["words"] = "no promoting call that could be mended for a trial was found"
         return answer
@@ -78,7 +130,7 @@ def explore(
     else:
         answer["words"] = "stopped after {} runs".format(_MAX_RUNS)
     answer["remedies"] = [
-        {"file": k[0], "line": k[1], "function": k[2], "call": provenance._short_name(k[3]), "to": ops.short(v)}
+        {"file": k[0], "line": k[1], "function": k[2], "call": provenance.short_name(k[3]), "to": ops.short(v)}
         for k, v in heals.items()
     ]
     return answer

@@ -11,6 +11,8 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 
+from . import ops
+
 PARAMETER = 1
 """A parameter, or computed from parameters alone."""
 PROJECTED = 2
@@ -58,12 +60,16 @@ class Event:
 
 
 class Node:
-    __slots__ = ("dtype", "event", "flags", "leaf", "numel")
+    """A tensor without its values."""
+
+    __slots__ = ("dtype", "event", "flags", "leaf", "numel", "real")
 
     def __init__(
         self, dtype: torch.dtype, numel: int, event: Optional[Event], flags: int, leaf: Optional[Leaf] = None
     ) -> None:
         self.dtype = dtype
+        self.real = ops.real_of(dtype)
+        """The dtype of its parts: a float32 tensor that becomes complex64 has not changed in width."""
         self.numel = numel
         self.event = event
         self.flags = flags

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import frames
+from . import backward_pass, frames
 from .places import GPU
 
 is_autocast_enabled = torch._C.is_autocast_enabled
@@ -63,20 +63,6 @@ def _getters() -> FrozenSet[Any]:
     return frozenset(found)
 
 
-def _run_backward(self: Any, args: Any, kwargs: Any) -> Any:
-    """Tensor.backward with the function mode on: custom backward functions call torch functions as well."""
-    names = ("gradient", "retain_graph", "create_graph", "inputs")
-    given = dict(zip(names, args[1:]))
-    given.update({k: v for k, v in kwargs.items() if k in names})
-    return torch.autograd.backward(
-        args[0],
-        given.get("gradient"),
-        given.get("retain_graph"),
-        bool(given.get("create_graph", False)),
-        inputs=given.get("inputs"),
-    )
-
-
 class Functions(TorchFunctionMode):
     def __init__(self, recorder: Any) -> None:
         super().__init__()
@@ -87,9 +73,6 @@ class Functions(TorchFunctionMode):
         if func in self.plain:
             return func(*args, **kwargs) if kwargs else func(*args)
         rec = self.recorder
-        if func is torch.Tensor.backward:
-            with self:
-                return _run_backward(self, args, kwargs or {})
         given_kwargs = kwargs
         special = rec.special.get(func)
         if kwargs and special is None and rec.fix_kwargs is not None:
@@ -105,7 +88,7 @@ class Functions(TorchFunctionMode):
             else:
                 out = func(*args)
         except Exception as error:
-            if not rec.paused:
+            if not rec.paused and not backward_pass.ends_early(error):
                 rec.note_failure(func, args, kwargs, error, frames.caller(1))
             raise
         finally:

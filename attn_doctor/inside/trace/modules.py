@@ -54,7 +54,7 @@ class Modules:
     def _name(self, tensor: torch.Tensor, leaf: Leaf) -> None:
         recorder = self.recorder
         recorder.names[id(tensor)] = (weakref.ref(tensor), leaf)
-        if tensor.dtype in ops.FLOATS:
+        if tensor.dtype in ops.TRACKED:
             flags = PARAMETER if leaf.kind == "parameter" else 0
             recorder.nodes.set(tensor, Node(tensor.dtype, tensor.numel(), None, flags, leaf))
 
@@ -66,7 +66,7 @@ class Modules:
             bound = dict(enumerate(args), **kwargs)
         for name, value in bound.items():
             for item in value if isinstance(value, (list, tuple)) else (value,):
-                floats = isinstance(item, torch.Tensor) and item.dtype in ops.FLOATS
+                floats = isinstance(item, torch.Tensor) and item.dtype in ops.TRACKED
                 if floats and self.recorder.nodes.get(item) is None:
                     leaf = Leaf("input", str(name), type(module).__name__)
                     self.recorder.nodes.set(item, Node(item.dtype, item.numel(), None, 0, leaf))

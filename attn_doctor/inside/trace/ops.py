@@ -24,6 +24,20 @@ FLOATS: FrozenSet[torch.dtype] = frozenset(
     if hasattr(torch, name)
 )
 
+COMPLEX: Dict[torch.dtype, torch.dtype] = {
+    getattr(torch, name): real
+    for name, real in (
+        ("complex32", torch.float16),
+        ("complex64", torch.float32),
+        ("complex128", torch.float64),
+    )
+    if hasattr(torch, name)
+}
+"""Complex dtype -> the dtype of its two parts: by that one it is as wide as a real tensor."""
+
+TRACKED: FrozenSet[torch.dtype] = FLOATS | frozenset(COMPLEX)
+"""Dtypes that provenance follows; only FLOATS may reach a kernel."""
+
 HALVES: Tuple[torch.dtype, ...] = (torch.float16, torch.bfloat16)
 
 _PRODUCTS = frozenset(
@@ -112,6 +126,11 @@ def kind_of(op: Any) -> Kind:
 def short(dtype: Any) -> str:
     """ "bfloat16" for torch.bfloat16."""
     return str(dtype).replace("torch.", "")
+
+
+def real_of(dtype: torch.dtype) -> torch.dtype:
+    """The dtype itself, or that of the parts of a complex one: complex64 numbers are float32 twice."""
+    return COMPLEX.get(dtype, dtype)
 
 
 def c10_name(dtype: torch.dtype) -> str:

@@ -6,12 +6,11 @@ in the line that made it. Nothing here knows any library.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
-from . import frames, ops
+from . import autocast_policy, frames, ops
 from .graph import PARAMETER, PROJECTED, Call, Node
 
 _MAX_STEPS = 80
@@ -66,7 +65,7 @@ def _rank(node: Node) -> Tuple[int, int, int]:
     return (1 if node.flags & PROJECTED else 0, 0 if node.flags & PARAMETER else 1, node.numel)
 
 
-def _short_name(name: str) -> str:
+def short_name(name: str) -> str:
     return name.replace("torch.nn.functional.", "F.").replace("torch.Tensor.", "Tensor.")
 
 
@@ -104,13 +103,13 @@ def step(unit: Unit) -> Dict[str, Any]:
     data = unit.data_input()
     found = frames.described(unit.call.site) or {"file": None, "line": None, "function": None, "source": None}
     found.update(
-        call=_short_name(unit.name),
+        call=short_name(unit.name),
         ops=[ops.op_name(op) for op in unit.ops],
         module=unit.call.module,
         dtype_in=ops.short(data.dtype) if data is not None else None,
         dtype_out=ops.short(unit.node.dtype),
         operands=[label(node) for node in unit.inputs],
-        changed=data is not None and data.dtype != unit.node.dtype,
+        changed=data is not None and data.real != unit.node.real,
     )
     return found
 
@@ -133,23 +132,51 @@ def promotion_of(node: Node) -> Optional[Unit]:
     """The last call on the data path that changed the dtype into the one `node` has; None if none did."""
     for unit in reversed(path_of(node)):
         data = unit.data_input()
-        if unit.node.dtype != node.dtype:
+        if unit.node.real != node.real:
             return None
-        if data is not None and data.dtype != node.dtype:
+        if data is not None and data.real != node.real:
             return unit
     return None
+
+
+def way_back_of(node: Node, promotion: Unit) -> Optional[Unit]:
+    """The call where the result of `promotion` should have been cast back, where that is not the promotion itself.
+
+    Complex numbers have no half precision to speak of: what was widened to become complex is cast back where it is
+    real again. An explicit cast is taken back by the function that made it, at the last of its calls on the way.
+    """
+    path = path_of(node)
+    after = path[next((i for i, unit in enumerate(path) if unit.node is promotion.node), len(path)) + 1 :]
+    real_again = [unit for unit in after if unit.node.dtype not in ops.COMPLEX and _from_complex(unit)]
+    if real_again:
+        return real_again[-1]
+    if not _is_cast(promotion) or promotion.call.site is None:
+        return None
+    here = (promotion.call.site[0], promotion.call.site[2])
+    own = [unit for unit in after if unit.call.site is not None and (unit.call.site[0], unit.call.site[2]) == here]
+    return own[-1] if own else None
+
+
+def _from_complex(unit: Unit) -> bool:
+    data = unit.data_input()
+    return data is not None and data.dtype in ops.COMPLEX
+
+
+def _is_cast(unit: Unit) -> bool:
+    func = unit.call.func
+    return func is not None and not isinstance(func, str) and ops.is_cast(func)
 
 
 def describe_promotion(unit: Unit) -> Dict[str, Any]:
     """What happened in the promoting call, in the terms of the result schema (see __init__)."""
     node = unit.node
     data = unit.data_input()
-    narrow = [n for n in unit.inputs if n.dtype != node.dtype]
-    wide = [n for n in unit.inputs if n.dtype == node.dtype]
-    source = data if data is not None and data.dtype != node.dtype else (narrow[0] if narrow else data)
+    narrow = [n for n in unit.inputs if n.real != node.real]
+    wide = [n for n in unit.inputs if n.real == node.real]
+    source = data if data is not None and data.real != node.real else (narrow[0] if narrow else data)
     found = frames.described(unit.call.site) or {"file": None, "line": None, "function": None, "source": None}
     found.update(
-        call=_short_name(unit.name),
+        call=short_name(unit.name),
         ops=[ops.op_name(op) for op in unit.ops],
         module=unit.call.module,
         dtype_in=ops.short(source.dtype) if source is not None else None,
@@ -157,22 +184,27 @@ def describe_promotion(unit: Unit) -> Dict[str, Any]:
         operands=[label(n) for n in unit.inputs],
         autocast=unit.call.autocast,
     )
-    if not isinstance(unit.call.func, str) and unit.call.func is not None and ops.is_cast(unit.call.func):
+    if _is_cast(unit):
         found["kind"] = "explicit cast"
         found["born"] = [_born_here(unit, "explicit cast")]
+    elif unit.call.asked == node.dtype:
+        found["kind"] = "dtype argument"
+        found["born"] = [_born_here(unit, "dtype argument")]
+    elif _rule(unit) is not None:
+        # Before the operands: autocast casts all of them, and a half weight would change nothing.
+        found["kind"] = "autocast policy"
+        found["born"] = [_born_here(unit, "autocast policy")]
     elif wide:
         found["kind"] = "mixed operands"
         births: List[Dict[str, Any]] = []
         for operand in wide:
             births.extend(b for b in born(operand) if b not in births)
         found["born"] = births
-    elif unit.call.asked == node.dtype:
-        found["kind"] = "dtype argument"
-        found["born"] = [_born_here(unit, "dtype argument")]
     elif isinstance(unit.call.func, str):
         found["kind"] = "kernel's own output dtype"
         found["born"] = [_born_here(unit, "kernel")]
-    elif unit.call.autocast:
+    elif unit.call.autocast and any(ops.op_name(op) == "_to_copy" for op in unit.ops):
+        # Cast by a rule that no list explains.
         found["kind"] = "autocast policy"
         found["born"] = [_born_here(unit, "autocast policy")]
     else:
@@ -184,25 +216,24 @@ def describe_promotion(unit: Unit) -> Dict[str, Any]:
 def _born_here(unit: Unit, kind: str) -> Dict[str, Any]:
     named = [op for op in unit.ops if ops.op_name(op) != "_to_copy"]
     op = ops.op_name(named[0]) if named else None
-    if kind == "autocast policy" and _has_autocast_rule(ops.name_of(unit.call.func).rsplit(".", 1)[-1]):
-        # The rule is that of the whole function; what it runs inside of itself are other ops, with other rules.
-        op = ops.name_of(unit.call.func).rsplit(".", 1)[-1]
+    if kind == "autocast policy":
+        op = _rule(unit) or op
     return {
         "kind": kind,
         "name": None,
         "op": op,
         "dtype": ops.short(unit.node.dtype),
-        "call": _short_name(unit.name),
+        "call": short_name(unit.name),
         "at": frames.described(unit.call.site),
         "module": unit.call.module,
     }
 
 
-@functools.lru_cache(maxsize=None)
-def _has_autocast_rule(name: str) -> bool:
-    """Whether this torch has an autocast rule for the op of that name on CUDA."""
-    rules = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
-    return "aten::" + name in rules
+def _rule(unit: Unit) -> Optional[str]:
+    """The op of autocast's float32 lists that decides over the dtype of this call's result, if one does."""
+    if not unit.call.autocast or unit.node.dtype != torch.float32:
+        return None
+    return autocast_policy.rule_of(unit.call.func, unit.ops)
 
 
 def born(node: Node, limit: int = 6) -> List[Dict[str, Any]]:
@@ -231,8 +262,9 @@ def born(node: Node, limit: int = 6) -> List[Dict[str, Any]]:
             )
             continue
         unit = Unit(current)
-        same = [n for n in unit.inputs if n.dtype == current.dtype]
-        if same:
+        same = [n for n in unit.inputs if n.real == current.real]
+        decided = len(same) < len(unit.inputs) and _rule(unit) is not None
+        if same and not decided:
             # The weight before the bias: what has a name first, and of those the bigger.
             pending.extend(sorted(same, key=lambda n: (n.leaf is None, -n.numel)))
         elif unit.inputs:
@@ -250,12 +282,33 @@ def _add(found: List[Dict[str, Any]], birth: Dict[str, Any]) -> None:
 
 def heal_key(unit: Unit) -> Optional[Tuple[Tuple[str, int, str, str], torch.dtype]]:
     """How a counterfactual run recognises this call again, and what to cast its results back to."""
+    source = narrow_source(unit)
+    key = key_of(unit)
+    return (key, source.real) if source is not None and key is not None else None
+
+
+def narrow_source(unit: Unit) -> Optional[Node]:
+    """The operand of a promoting call that had the narrower dtype: the data, if it was that."""
+    data = unit.data_input()
+    if data is not None and data.real != unit.node.real:
+        return data
+    return next((n for n in unit.inputs if n.real != unit.node.real), None)
+
+
+def key_of(unit: Unit) -> Optional[Tuple[str, int, str, str]]:
+    """File, line, function and torch function of a call; None for one that nobody's line made."""
     if unit.call.site is None or unit.call.func is None:
         return None
-    narrow = [n for n in unit.inputs if n.dtype != unit.node.dtype]
-    data = unit.data_input()
-    source = data if data is not None and data.dtype != unit.node.dtype else (narrow[0] if narrow else None)
-    if source is None:
-        return None
     filename, line, function = unit.call.site
-    return (filename, line, function, ops.name_of(unit.call.func)), source.dtype
+    return filename, line, function, ops.name_of(unit.call.func)
+
+
+def heal_of(node: Node, unit: Unit) -> Optional[Tuple[Tuple[str, int, str, str], torch.dtype]]:
+    """What a counterfactual run casts back of `unit`, which promoted `node`, and to which dtype.
+
+    That is its result, or, where complex numbers stand between, what is real again after them."""
+    back = way_back_of(node, unit)
+    if back is not None and _from_complex(back):
+        key, source = key_of(back), narrow_source(unit)
+        return (key, source.real) if source is not None and key is not None else None
+    return heal_key(unit) if unit.node.dtype not in ops.COMPLEX else None

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 import torch
 
-from . import frames, modes, ops
+from . import backward_pass, frames, modes, ops
 from .graph import PARAMETER, PROJECTED, Call, Event, Leaf, Node, Nodes
 from .places import NoPlaces
 
@@ -67,7 +67,8 @@ class Recorder:
     def __enter__(self) -> Recorder:
         with contextlib.ExitStack() as stack:
             # The function mode goes first: what it calls must still reach the dispatch mode.
-            stack.enter_context(modes.Functions(self))
+            functions = stack.enter_context(modes.Functions(self))
+            stack.enter_context(backward_pass.followed(self, functions))
             stack.enter_context(modes.ops_mode(self))
             self._stack = stack.pop_all()
         return self
@@ -124,7 +125,7 @@ class Recorder:
 
     def record(self, op: Any, args: Any, kwargs: Any, out: Any, frame: Any) -> None:
         self.ops += 1
-        floats = ops.FLOATS
+        floats = ops.TRACKED
         by_id = self.nodes.by_id
         inputs: List[Node] = []
         for values in (args, kwargs.values()) if kwargs else (args,):
@@ -166,7 +167,7 @@ class Recorder:
 
     def link(self, out: Any, inputs: Any, what: str, site: Any = None) -> None:
         """Say that `out` (a tensor or several) was computed from `inputs` by something no op shows."""
-        nodes = tuple(self.node(t) for t in inputs if isinstance(t, torch.Tensor) and t.dtype in ops.FLOATS)
+        nodes = tuple(self.node(t) for t in inputs if isinstance(t, torch.Tensor) and t.dtype in ops.TRACKED)
         if not nodes:
             return
         call = Call(what, site, self.module, self.autocast_on(), None)
@@ -175,7 +176,7 @@ class Recorder:
             flags |= node.flags & PROJECTED
         event = Event(what, call, nodes)
         for item in out if isinstance(out, (list, tuple)) else (out,):
-            if isinstance(item, torch.Tensor) and item.dtype in ops.FLOATS:
+            if isinstance(item, torch.Tensor) and item.dtype in ops.TRACKED:
                 node = self.nodes.get(item)
                 if node is None or node not in nodes:
                     self.nodes.set(item, Node(item.dtype, item.numel(), event, flags))
@@ -199,7 +200,7 @@ class Recorder:
         if self.failed is not None and self.failed["error"] is error:
             return
         tensors = [a for a in list(args) + list((kwargs or {}).values()) if isinstance(a, torch.Tensor)]
-        operands = [(self.node(t), tuple(t.shape)) for t in tensors if t.dtype in ops.FLOATS]
+        operands = [(self.node(t), tuple(t.shape)) for t in tensors if t.dtype in ops.TRACKED]
         self.failed = {
             "error": error,
             "func": ops.name_of(func),

@@ -16,7 +16,7 @@ def worst(records: List[Record]) -> Optional[str]:
 
 def suspects(record: Record) -> List[str]:
     """The roles whose dtype is to be explained: those that a contract blames, else those that stick out."""
-    if record.verdict == "clean":
+    if record.verdict == "clean" or record.other_trouble:
         return []
     roles: List[str] = []
     for clause in record.clauses:
@@ -45,8 +45,10 @@ class Promotions:
         key = (unit.call.site, unit.name, unit.node.dtype)
         if key not in self._index:
             described = provenance.describe_promotion(unit)
-            heal = provenance.heal_key(unit)
+            node = record.operands[role].node
+            heal = provenance.heal_of(node, unit)
             described.update(
+                cast_back=_cast_back(node, unit),
                 id=len(self.found),
                 roles=[],
                 modules=[],
@@ -126,6 +128,16 @@ def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with
     }
 
 
+def _cast_back(node: Any, unit: provenance.Unit) -> Optional[Dict[str, Any]]:
+    """Where the promoting code should have cast back, if that is another call than the promoting one."""
+    back = provenance.way_back_of(node, unit)
+    source = provenance.narrow_source(unit)
+    place = frames.described(back.call.site) if back is not None else None
+    if back is None or source is None or place is None:
+        return None
+    return dict(place, call=provenance.short_name(back.name), to=ops.short(source.real))
+
+
 def failure(failed: Optional[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
     """The torch function whose call raised, with the dtypes of its operands and where those were born."""
     if failed is None:
@@ -140,7 +152,7 @@ def failure(failed: Optional[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
         operands.append(entry)
     dtypes = {entry["dtype"] for entry in operands}
     return {
-        "call": provenance._short_name(failed["func"]),
+        "call": provenance.short_name(failed["func"]),
         "at": frames.described(failed["site"]),
         "module": failed["module"],
         "operands": operands,

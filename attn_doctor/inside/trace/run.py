@@ -143,6 +143,8 @@ def _under(
         if on_launches is not None and session.kernels is not None:
             on_launches(list(session.kernels.launches))
         again = _again(entry, recording, run, request)
+        if _settle(session, recording, again):
+            _fill(answer, recording, rules)
         promotions = result.Promotions()
         answer["attention"] = [result.describe(r, promotions) for r in recording.records]
         answer["promotions"] = promotions.found
@@ -193,6 +195,20 @@ def building(session: Session) -> Iterator[None]:
         yield
     finally:
         redirected.building = False
+
+
+def _settle(session: Session, recording: Recording, again: Any) -> bool:
+    """Ask of each call that raised without a rule saying so whether its dtypes were to blame; True if one was not."""
+    settled = False
+    for record in [one for one in recording.records if one.doubtful]:
+        if counterfactual.gets_past(session, recording, again, record):
+            continue
+        settled = True
+        if record.claimed:
+            recording.attention.withdraw(record)
+        else:
+            record.other_trouble = True
+    return settled
 
 
 def _again(entry: entries.Entry, recording: Recording, run: Any, request: Dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ...libraries import stand_in as stand_in_core
-from .. import frames, ops
+from .. import backward_pass, frames, ops
 from ..operands import RAISES, REPAIRED, SILENT, Clause, Operand
 from ..recorder import Recorder
 
@@ -76,12 +76,22 @@ class Record:
         """No kernel was called: the model computes attention by ops of its own (eager.py)."""
         self.backend: Optional[Dict[str, Any]] = None
         """Of SDPA alone: which backend torch takes for it on that GPU, and why not the others (sdpa_backend.py)."""
+        self.claimed = False
+        """No kernel was met: code that holds q, k and v refused them (raising_frame.py)."""
+        self.other_trouble = False
+        """It raised, and would with every dtype as it should be: its dtypes are not told as the cause."""
         self.inside: List[Dict[str, Any]] = []
         """Kernels that ran inside the call: name, and the dtype of each operand."""
 
     @property
     def broken(self) -> bool:
         return self.verdict in BROKEN
+
+    @property
+    def doubtful(self) -> bool:
+        """It raised, and no rule of its kernel says that this was over its dtypes."""
+        ruled = any(not one.kept and one.effect == RAISES and one.blamed for one in self.clauses)
+        return self.error is not None and (self.claimed or not ruled)
 
     def key(self) -> Tuple[Any, ...]:
         return (
@@ -154,8 +164,9 @@ class Attention:
             if refusal is not None:
                 raise refusal
         except Exception as error:
-            record.error = error
-            record.predicted = error is refusal
+            if not backward_pass.ends_early(error):
+                record.error = error
+                record.predicted = error is refusal
             raise
         finally:
             self.depth -= 1
@@ -212,6 +223,12 @@ class Attention:
         """A record that was made elsewhere, such as one read out of a raising frame."""
         self._close(record)
 
+    def withdraw(self, record: Record) -> None:
+        """Forget a record: it was no attention call after all."""
+        self.records.remove(record)
+        self._by_key.pop(record.key(), None)
+        self.total -= record.count
+
     def _refusal(self, record: Record) -> Optional[Exception]:
         """What the kernel would raise; only where it is not there to do so itself."""
         if not self.conditions.simulated and record.stand_in is None:
@@ -237,6 +254,14 @@ class Attention:
             self.on_record(record)
 
 
+ABOUT_DTYPES = re.compile(
+    r"dtype|float16|bfloat16|float32|\bHalf\b|BFloat16|fp16|bf16|fp32|same type|data type|scalar type", re.IGNORECASE
+)
+"""What an error that is about dtypes speaks of."""
+
+_OF_THE_PROGRAM = re.compile(r"same device|at least two devices|expected device|is on cpu|out of memory", re.IGNORECASE)
+"""Errors that name CUDA and that a GPU would not mend."""
+
 _NEEDS_A_GPU = re.compile(
     r"not support\w* .*\bCPU\b|on CPU|no fake impl|not implemented for|\bCUDA\b|\bcuda\b|meta kernel|fake tensor",
     re.IGNORECASE,
@@ -245,6 +270,8 @@ _NEEDS_A_GPU = re.compile(
 
 def _needs_a_gpu(error: BaseException) -> bool:
     """Whether a kernel failed for want of its device, and not for what it was handed."""
+    if _OF_THE_PROGRAM.search(str(error)):
+        return False
     return isinstance(error, NotImplementedError) or (
         isinstance(error, (RuntimeError, AssertionError, ValueError)) and bool(_NEEDS_A_GPU.search(str(error)))
     )

@@ -1,18 +1,22 @@
-"""User or library code that refused before any kernel was reached: q, k and v are read out of its frame."""
+"""User or library code that refused before any kernel was reached: q, k and v are read out of its frame.
+
+Only a refusal over dtypes is taken for a failed attention call, and only until a run with its culprits mended has
+failed as well (counterfactual.gets_past): whatever else goes wrong in a function that holds q, k and v is the
+program's own error.
+"""
 
 from __future__ import annotations
 
+import linecache
 import re
-from typing import Any
+from typing import Any, Optional
 
 import torch
 
-from .. import frames, operands, ops
+from .. import frames, operands, ops, provenance
 from ..operands import Clause, Operand
-from .attention import Record
+from .attention import ABOUT_DTYPES, Record
 from .roles import roles_of
-
-_ABOUT_DTYPES = re.compile(r"dtype|float16|bfloat16|float32|\bHalf\b|fp16|bf16|fp32|same type", re.IGNORECASE)
 
 
 def read(recording: Any) -> None:
@@ -20,16 +24,20 @@ def read(recording: Any) -> None:
     error = recording.error
     if any(record.error is error for record in recording.records) or isinstance(error, SystemExit):
         return
+    failed = recording.recorder.failed
+    if failed is not None and failed["error"] is error:
+        return  # a torch function of the program's own: told as that call, with where its operands' dtypes come from
     attention = recording.attention
     traceback = error.__traceback__
     found = []
     while traceback is not None:
         found.append(traceback)
         traceback = traceback.tb_next
-    for entry in reversed(found):
+    user = [entry for entry in found if frames.is_user(entry.tb_frame.f_code.co_filename)]
+    if not user or not _over_dtypes(error, user[-1]):
+        return
+    for entry in reversed(user):
         frame = entry.tb_frame
-        if not frames.is_user(frame.f_code.co_filename):
-            continue
         names = {name for name, value in frame.f_locals.items() if isinstance(value, torch.Tensor)}
         roles = roles_of(names)
         if roles is None:
@@ -40,14 +48,43 @@ def read(recording: Any) -> None:
         return
 
 
-def _record(recording: Any, frame: Any, line: int, roles: Any, error: BaseException) -> Any:
+def _over_dtypes(error: BaseException, entry: Any) -> bool:
+    """Whether it says so, or is an assertion without words whose line asks for a dtype."""
+    if str(error):
+        return bool(ABOUT_DTYPES.search(str(error)))
+    code = entry.tb_frame.f_code
+    line = linecache.getline(code.co_filename, entry.tb_lineno)
+    return isinstance(error, AssertionError) and bool(_ASKS_FOR_A_DTYPE.search(line))
+
+
+_ASKS_FOR_A_DTYPE = re.compile(ABOUT_DTYPES.pattern + r"|is_floating_point|element_size|itemsize", re.IGNORECASE)
+
+
+def _attended(recording: Any, nodes: Any) -> bool:
+    """Whether an attention call has taken these operands already: what is raised then comes after it."""
+    for record in recording.records:
+        if record.error is not None:
+            continue
+        on_the_way = set()
+        for operand in record.operands.values():
+            if operand.node is not None:
+                on_the_way.add(id(operand.node))
+                on_the_way.update(id(unit.node) for unit in provenance.path_of(operand.node))
+        if all(id(node) in on_the_way for node in nodes):
+            return True
+    return False
+
+
+def _record(recording: Any, frame: Any, line: int, roles: Any, error: BaseException) -> Optional[Record]:
     rec = recording.recorder
     tensors = {role: frame.f_locals[name] for role, name in roles.items()}
-    mixed = len({tensors[r].dtype for r in "qkv"}) > 1
-    bare = isinstance(error, AssertionError) and not str(error)
-    if not (mixed or _ABOUT_DTYPES.search(str(error)) or bare):
+    if any(tensors[role].dtype not in ops.FLOATS for role in "qkv"):
         return None
+    if _attended(recording, [rec.node(tensors[role]) for role in "qkv"]):
+        return None
+    mixed = len({tensors[r].dtype for r in "qkv"}) > 1
     record = Record(frame.f_code.co_name, str(frame.f_globals.get("__name__", "")).split(".")[0])
+    record.claimed = True
     for role, tensor in tensors.items():
         if tensor.dtype in ops.FLOATS or role == "mask":
             node = rec.node(tensor) if tensor.dtype in ops.FLOATS else None
