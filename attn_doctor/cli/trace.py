@@ -38,6 +38,11 @@ _HINT = (
 )
 #: Kernels that a config's attention asks for, where they are not installed.
 _STAND_INS = {"flash_attention_3": ("flash_attn_3",), "flash_attention_4": ("flash_attn_4",)}
+_FACTORY = (
+    "pkg.module:factory, file.py:factory, or a program. A factory is called with the values of --arg and returns a "
+    "module with its example inputs, (module, args), (module, kwargs) or (module, args, kwargs), or a callable that "
+    "takes nothing; what it returns is run once, and again with what promoted mended."
+)
 _RULES = {"cpu", "fake", "gpu", "auto"}
 
 
@@ -45,7 +50,7 @@ _RULES = {"cpu", "fake", "gpu", "auto"}
 def trace(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FACTORY | -- SCRIPT ARGS]", help="pkg.module:factory, file.py:factory, or a program."),
+        typer.Argument(metavar="[FACTORY | -- SCRIPT ARGS]", help=_FACTORY),
     ] = None,
     hf: Annotated[
         Path | None,

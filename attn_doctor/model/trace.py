@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+#: What a clean verdict rests on, and what it says nothing of.
+JUDGED = "dtypes and backends; values, masks and packing were not examined"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A line of source."""
@@ -66,6 +70,35 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MathCost:
+    """What SDPA's math fallback costs a call that no fused backend takes, and what would change that."""
+
+    q_length: int
+    k_length: int
+    score_bytes: int
+    """Of the matrix of scores, which fused backends do not hold."""
+    operand_bytes: int
+    """Of q, k, v and the output, which all hold."""
+    ways: tuple[tuple[str, str], ...]
+    """(backend, what to change to get it)."""
+
+    @property
+    def why_small(self) -> str:
+        """Why nobody need mind it, in words; empty where it costs."""
+        if self.q_length <= 1:
+            return "one query takes one row of scores, as a step of decoding does"
+        if self.score_bytes < _NOTED_BYTES:
+            return f"the scores of these lengths ({self.q_length} and {self.k_length}) are small"
+        if self.score_bytes <= self.operand_bytes:
+            return "the scores take no more than q, k, v and the output at this length"
+        return ""
+
+
+#: Below this no memory is won by another backend: a smoke test's shapes.
+_NOTED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """What torch's SDPA would run on that GPU, by torch's own rules."""
 
@@ -80,6 +113,8 @@ class Backend:
     error: str
     """What is raised before a backend is chosen; empty otherwise."""
     gpu: str
+    math: MathCost | None = None
+    """Where math is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +164,8 @@ class Promotion:
     calls: int
     latent: bool
     """It only shows once the first culprit is mended."""
+    cast_back: Place | None = None
+    """Where the code that promoted should have cast back, when that is another call of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

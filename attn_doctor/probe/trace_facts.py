@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attn_doctor.model.facts import Fact
-from attn_doctor.model.trace import AttentionCall, Backend, Promotion, Trace
+from attn_doctor.model.trace import AttentionCall, MathCost, Promotion, Trace
 from attn_doctor.probe.noting import Notes
 
 #: A call that is as it should be needs no diagnosis.
@@ -63,6 +63,7 @@ def _note_promotion(notes: Notes, promotion: Promotion, trace: Trace, how: str) 
     notes.known_or_absent(own + "module", promotion.module or None, how)
     notes.known(own + "calls", promotion.calls, how)
     notes.known(own + "latent", promotion.latent, how)
+    notes.known_or_absent(own + "cast_back", str(promotion.cast_back) if promotion.cast_back else None, how)
     notes.known_or_absent(own + "kernel", reached.name if reached else None, how)
     notes.known_or_absent(own + "verdict", reached.verdict if reached else trace.verdict, how)
 
@@ -96,10 +97,11 @@ def _note_call(notes: Notes, number: int, call: AttentionCall, how: str) -> None
     notes.known_or_absent(own + "error", call.error or None, how)
     notes.known_or_absent(own + "stand_in", call.stand_in or None, how)
     notes.known(own + "calls", call.calls, how)
-    _note_backend(notes, own, call.backend, how)
+    _note_backend(notes, own, call, how)
 
 
-def _note_backend(notes: Notes, own: str, backend: Backend | None, how: str) -> None:
+def _note_backend(notes: Notes, own: str, call: AttentionCall, how: str) -> None:
+    backend = call.backend
     if backend is None:
         notes.absent(own + "backend", how, "no call of torch's SDPA, or its choice cannot be told")
         return
@@ -113,3 +115,17 @@ def _note_backend(notes: Notes, own: str, backend: Backend | None, how: str) -> 
     refused = tuple(f"{name}: {reason}" for name, reason in backend.refused)
     notes.known_or_absent(own + "backend_refused", refused or None, chosen)
     notes.known_or_absent(own + "backend_warnings", backend.warnings or None, chosen)
+    cost = backend.math
+    small = cost.why_small if cost is not None else "math is not taken"
+    if call.verdict == "raises":
+        small = "the call raises"
+    notes.known_or_absent(own + "math_cost", _cost(cost) if cost is not None and not small else None, chosen, small)
+    ways = tuple(f"{words} ({taken})" for taken, words in cost.ways) if cost is not None else ()
+    notes.known_or_absent(own + "math_ways", ways or None, chosen, "no change of the call that is known here")
+
+
+def _cost(cost: MathCost) -> str:
+    return (
+        f"{cost.score_bytes / (1 << 20):,.0f} MiB of scores a call, {cost.q_length} queries by {cost.k_length} keys, "
+        f"beside {cost.operand_bytes / (1 << 20):,.1f} MiB of q, k, v and output"
+    )

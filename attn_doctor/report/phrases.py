@@ -263,6 +263,10 @@ def verdict(report: Report) -> tuple[str, ...]:
             "No GPU here, so this node was not examined for one: nothing above says that a GPU job would run. "
             "Name the target, for example --gpu h100, to be told what holds there."
         )
+    if report.trace is not None and any(call.verdict == "clean" for call in report.trace.calls):
+        from attn_doctor.model.trace import JUDGED
+
+        lines.append(f"Clean means: {JUDGED}.")
     if report.quick:
         lines.append(
             "--quick: nothing was imported or run"
@@ -311,6 +315,8 @@ def _of_trace(trace: Trace) -> str:
     """What a traced run without a finding comes to."""
     if trace.error and trace.verdict in ("raises", "silently mixed"):
         return "No verdict on the cause: an attention call failed, and no recipe explains it."
+    if trace.error_kind == "attention refused":
+        return "No verdict: the config's class does not take that attention."
     if trace.error:
         return "No verdict: the run ended early."
     if not trace.seen:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attn_doctor.model.trace import Arrived, AttentionCall, Failure, Place, Promotion, Trace
+from attn_doctor.model.trace import Arrived, AttentionCall, Failure, MathCost, Place, Promotion, Trace
 
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 _COLOUR = {
@@ -113,8 +113,26 @@ def _backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:
         console.print(Text(f"    {words}", style="yellow"))
     for name, reason in backend.refused if backend.taken in (None, "math") or verbose else ():
         console.print(Text(f"    not {name}: {reason}", style="dim"))
+    if backend.math is not None:
+        _math(backend.math, console)
     for words in backend.doubts if verbose else ():
         console.print(Text(f"    {words}", style="dim"))
+
+
+def _math(cost: MathCost, console: Console) -> None:
+    held = f"    math holds {_bytes(cost.score_bytes)} of scores a call here, and four times that at twice the length"
+    console.print(Text(held + (f": no finding, {cost.why_small}" if cost.why_small else ""), style="dim"))
+    for backend, words in cost.ways:
+        console.print(Text(f"    {backend} takes it if you {words}", style="dim"))
+    if not cost.ways:
+        console.print(Text("    no change of the call that is known here gets another backend", style="dim"))
+
+
+def _bytes(number: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} bytes"
 
 
 def _columns(operands: list[Arrived], call: AttentionCall, console: Console) -> None:
@@ -179,6 +197,10 @@ def _promotion(promotion: Promotion, console: Console) -> None:
     )
     for born in promotion.born:
         console.print(Text(f"      from {born}", style="dim"))
+    if promotion.cast_back:
+        back = promotion.cast_back
+        console.print(Text("      and is not cast back: .to or .type_as is missing after", style="dim"))
+        _whole(console, Text.assemble("  ", (_at(back), "bold"), f"   {back.source}"))
 
 
 def _at(place: Place | None) -> str:

@@ -13,6 +13,7 @@ from attn_doctor.model.trace import (
     Failure,
     Fed,
     KernelVerdict,
+    MathCost,
     Operand,
     Place,
     Promotion,
@@ -37,7 +38,7 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         words=_entry(answer["entry"] or {}),
         rules=rules.get("words", ""),
         gpu=_gpu(rules.get("gpu") or {}),
-        gpu_assumed=bool((rules.get("gpu") or {}).get("assumed")),
+        gpu_assumed=_assumed(rules.get("gpu") or {}),
         not_simulated=tuple(rules.get("not_simulated") or ()),
         stood_in=tuple(rules.get("stood_in") or ()),
         calls=tuple(_call(one) for one in answer["attention"]),
@@ -50,6 +51,11 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         error=error.get("words") or "",
         seconds=answer["seconds"],
     )
+
+
+def _assumed(gpu: Json) -> bool:
+    """Whether nobody named the GPU that is not there."""
+    return bool(gpu.get("assumed")) and not gpu.get("named")
 
 
 def _entry(entry: Json) -> str:
@@ -117,6 +123,19 @@ def _backend(written: Json | None) -> Backend | None:
         warnings=tuple(written["warnings"]),
         error=written["error"] or "",
         gpu=str(written["gpu"]),
+        math=_math(written.get("math")),
+    )
+
+
+def _math(written: Json | None) -> MathCost | None:
+    if not written:
+        return None
+    return MathCost(
+        q_length=written["q_length"],
+        k_length=written["k_length"],
+        score_bytes=written["score_bytes"],
+        operand_bytes=written["operand_bytes"],
+        ways=tuple((one["backend"], one["words"]) for one in written["ways"]),
     )
 
 
@@ -159,6 +178,7 @@ def _promotion(written: Json) -> Promotion:
         modules=tuple(written["modules"]),
         calls=written["calls"],
         latent=written["latent"],
+        cast_back=_place(written.get("cast_back")),
     )
 
 

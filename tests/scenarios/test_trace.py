@@ -318,6 +318,47 @@ def test_sdpa_on_another_gpu(folder: Path) -> None:
     assert "SDPA takes" not in trace(folder, "falls.py:build", "--gpu", "a100").stdout
 
 
+MASKED = """
+import torch
+import torch.nn.functional as F
+
+
+def build(length=512, turned=True):
+    q = torch.randn(2, 8, length, 64, dtype=torch.bfloat16)
+    mask = torch.zeros(2, 8, length, length, dtype=torch.bfloat16)
+    return lambda: F.scaled_dot_product_attention(q, q, q, mask.transpose(-1, -2) if turned else mask)
+"""
+
+
+def test_sdpa_on_math_is_a_finding(folder: Path) -> None:
+    """At a length where it costs: which backend, what it costs, what would help. At a smoke test's it is told only."""
+    (folder / "masked.py").write_text(MASKED)
+    report = json.loads(trace(folder, "masked.py:build", "--json").stdout)
+    small = trace(folder, "masked.py:build", "--arg", "length=16")
+
+    (found,) = report["findings"]
+    assert (found["id"], found["severity"], report["exit_status"]) == ("sdpa-falls-to-math", "warning", 0)
+    assert "16 MiB of scores" in found["title"]
+    assert "attn_mask.contiguous() (cudnn)" in json.dumps(found["remedies"])
+    assert "sdpa-falls-to-math" not in small.stdout
+    assert "no finding, the scores of these lengths (16 and 16) are small" in small.stdout
+    assert "nothing wrong found." in trace(folder, "masked.py:build", "--arg", "turned=False").stdout
+
+
+def test_clean_says_of_what(folder: Path) -> None:
+    """In text, markdown and JSON: what was judged, and what nobody looked at; and that the GPU was not there."""
+    said = "dtypes and backends; values, masks and packing were not examined"
+    report = json.loads(trace(folder, "model.py:mended", "--gpu", "h100", "--json").stdout)
+
+    assert report["trace"]["judged"] == said
+    assert report["trace"]["rules"]["gpu"]["assumed"] is True
+    for form in ("text", "markdown"):
+        assert said in " ".join(trace(folder, "model.py:mended", "--format", form).stdout.split())
+    assert (
+        json.loads(trace(folder, "model.py:broken", "--autocast", "fp16", "--json").stdout)["trace"]["judged"] is None
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

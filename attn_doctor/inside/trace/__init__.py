@@ -18,7 +18,7 @@ Request
     rules           "auto" | "gpu" | "cpu" | "fake". auto: fake for hf, cpu for the rest. fake: large tensors
                     take no memory and have no values (hollow/); cpu: all are real
     gpu             {"compute_capability": "9.0", "name", "shared_memory_bytes", "memory_mib",
-                    "multi_processor_count"}: the GPU that is not there. None: an H100, marked "assumed"
+                    "multi_processor_count"}: the GPU that is not there. None: an H100
     flash_attn_version   whose checks the stand-in makes, where flash_attn is not installed ("2.8.3")
     stand_ins       libraries to stand in for although not installed: ["flash_attn"] by default, also "xformers"
     counterfactual  False: no second runs
@@ -32,7 +32,7 @@ Answer (`trace.json`), every key always there
     verdict         gravest of all attention calls: "raises" | "silently mixed" | "promoted then repaired" | "clean";
                     None: no attention call was seen, which is no clean bill
     entry           the request's own words back, and `words`: what was run
-    rules           {name, words, gpu, autocast_source, torch, fake, not_simulated: [words],
+    rules           {name, words, gpu: {…, assumed: it is not there, named: a person said which}, autocast_source, torch, fake, not_simulated: [words],
                     stood_in: [words, for each library that was imported and cannot be, and was stood in for]}
     attention       [call], folded: equal calls of many layers are one entry
     promotions      [promotion], each promoting call once; a call's operands refer to them by `id`
@@ -46,9 +46,10 @@ Answer (`trace.json`), every key always there
                     "dtype mismatch" | "wrong device" | "cannot simulate" | "model raised" | "exit" |
                     "factory raised" | "factory not found" | "factory without inputs" |
                     "factory returned something else" | "nothing to go back from" | "config not found" |
-                    "config not understood" | "script not found" | "library missing" | "no GPU" | "usage" |
+                    "config not understood" | "attention refused" (by the config's class) | "script not found" | "library missing" | "no GPU" | "usage" |
                     "tracer failed" (a fault of ours).
                     `words` is one sentence that also says how far the run came
+    judged          what a clean verdict rests on, in words; None where no call is clean
     seconds         wall time of the whole answer
 
 place = {file, line, function, source} or None
@@ -61,7 +62,9 @@ call = {name, library, stand_in: words or None, needs_gpu: that is for want of a
     inside: [{name, dtypes: {role: dtype}}] kernels and functions that ran within,
     backend: None, or for torch's SDPA which of its backends that GPU gets by torch's rules: {taken: "flash" |
         "efficient" | "cudnn" | "math" | None, refused: {backend: torch's reason}, certain, doubts: [words],
-        warnings: [what the one taken does wrong], error: what is raised before one is taken, gpu, torch},
+        warnings: [what the one taken does wrong], error: what is raised before one is taken, gpu, torch,
+        math: None, or where math is taken {q_length, k_length, score_bytes: of the matrix of scores, operand_bytes: of
+        q, k, v and the output, ways: [{backend, words: what to change}]}},
     written_out: no kernel was called, softmax(q k^T) v stands in the model's own ops}
   roles: q, k, v, mask, new_k, new_v (what a call appends to a cache).
   operand = {dtype, shape, stride, head_dim, last_dim_contiguous, blamed, all_along (blamed, and no call on its
@@ -75,12 +78,16 @@ promotion = place + {id, call, ops, module, dtype_in, dtype_out, operands: [labe
     kind: "mixed operands" | "autocast policy" | "explicit cast" | "dtype argument" | "op's own output dtype" |
           "kernel's own output dtype",
     born: [birth], roles: [role], modules: [names], calls, latent: bool, found_in_run: 0 or the counterfactual run,
-    can_be_tried: bool}
+    can_be_tried: bool,
+    cast_back: None, or place + {call, to: dtype}: where the code that promoted should have cast back, when that is
+        another call than the promoting one (the last of a cast's own function; where complex numbers end)}
 birth = {kind: label kinds or "autocast policy" | "explicit cast" | "dtype argument" | "op" | "kernel", name, op,
     dtype, call, at: place, module}
 """
 
 SCHEMA = "trace/1"
+
+JUDGED = "dtypes and backends; values, masks and packing were not examined"
 
 
 def unanswered():
@@ -98,5 +105,6 @@ def unanswered():
         "launches": [],
         "progress": None,
         "error": None,
+        "judged": None,
         "seconds": None,
     }

@@ -52,5 +52,3 @@ def followed(recorder: Any, functions: Any) -> Iterator[None]:
     finally:
         for home in homes:
             setattr(home, _ENTRY, original)
-
-

@@ -62,12 +62,36 @@ def build(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str
     except Unusable:
         raise
     except Exception as error:
-        words = "transformers {} does not build it: {}: {}".format(
-            transformers.__version__, type(error).__name__, str(error).strip()
+        said = "{}: {}".format(type(error).__name__, str(error).strip())
+        refused = _refused(transformers, config, dtype, attn, trusted)
+        if refused is None:
+            words = "transformers {} does not build it: {}".format(transformers.__version__, said)
+            raise Unusable("config not understood", words) from error
+        words = "{} of transformers {} cannot be built with {} attention: {}".format(
+            refused, transformers.__version__, attn or "the config's own", said
         )
-        raise Unusable("config not understood", words) from error
+        raise Unusable("library missing" if isinstance(error, ImportError) else ATTENTION_REFUSED, words) from error
     finally:
         torch.set_default_dtype(before)
+
+
+ATTENTION_REFUSED = "attention refused"
+"""Kind of the error when a class does not take the attention that it is asked for: an answer about that class."""
+
+
+def _refused(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> Optional[str]:
+    """The name of the class, where it can be built once nobody asks for that attention; None where it cannot."""
+    asked = attn or getattr(config, "_attn_implementation", None)
+    if asked in (None, "eager"):
+        return None
+    config._attn_implementation = "eager"
+    try:
+        with _no_init():
+            return type(_made(transformers, config, dtype, "eager", trusted)).__name__
+    except Exception:
+        return None
+    finally:
+        config._attn_implementation = asked
 
 
 def _made(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> Any:

@@ -16,7 +16,7 @@ from .hollow import Hollow
 
 GPU, ON_CPU, ON_FAKE = "gpu", "cuda rules on cpu tensors", "cuda rules on fake tensors"
 
-ASSUMED_GPU = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0", "assumed": True}
+ASSUMED_GPU = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0", "assumed": True, "named": False}
 
 
 def capability_of(gpu: Dict[str, Any]) -> Tuple[int, int]:
@@ -96,6 +96,7 @@ class Rules:
                     "compute_capability": "{}.{}".format(major, minor),
                     "index": index,
                     "assumed": False,
+                    "named": False,
                 }
                 with contextlib.suppress(ValueError):  # a GPU newer than the table: SDPA's choice stays open
                     self.virtual = gpus.from_request(self.gpu)

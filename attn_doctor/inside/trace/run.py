@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 import torch
 
 from ..virtual_gpu import gpus
-from . import SCHEMA, counterfactual, endings, entries, result, unanswered
+from . import JUDGED, SCHEMA, counterfactual, endings, entries, result, unanswered
 from .boundaries.attention import Conditions, Record, StopTrace
 from .hollow import NoRoom
 from .rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
@@ -28,7 +28,8 @@ def pick_rules(request: Dict[str, Any]) -> Rules:
         if not torch.cuda.is_available():
             raise entries.EntryError("no GPU", "a run on a GPU was asked for, and torch sees none")
         return Rules(GPU)
-    gpu = dict(gpu, assumed=False) if gpu else dict(ASSUMED_GPU)
+    # Assumed either way, since no such GPU ran anything; named, where a person said which.
+    gpu = dict(gpu, assumed=True, named=True) if gpu else dict(ASSUMED_GPU)
     try:
         gpus.from_request(gpu)
     except (KeyError, ValueError) as error:
@@ -81,6 +82,7 @@ def trace(
     except Exception as error:
         # Ours: what the traced code raises is caught where it runs.
         answer["error"] = endings.described("tracer failed", error, None)
+    answer["judged"] = JUDGED if any(call["verdict"] == "clean" for call in answer["attention"]) else None
     answer["seconds"] = round(time.perf_counter() - started, 3)
     return answer
 

@@ -332,3 +332,14 @@ def meta_inputs():
 def frozen():
     model, inputs = plain()
     return model.requires_grad_(False), inputs
+
+
+def query_norm():
+    norm = nn.LayerNorm(8)
+
+    def between(m, q, k, v):
+        return m.norm(q), k, v
+
+    model, inputs = _model(between, _strict)
+    model.norm = norm
+    return model, inputs

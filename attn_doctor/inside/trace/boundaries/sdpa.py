@@ -18,7 +18,7 @@ from .. import frames
 from ..operands import kind_of, undeclared
 from .attention import Attention
 from .roles import Signature, roles_of
-from .sdpa_backend import Choices, as_json
+from .sdpa_backend import Choices
 
 _NAMES = ["query", "key", "value", "attn_mask"]
 _SIGNATURE = Signature(_NAMES, {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"})
@@ -39,7 +39,7 @@ def hooked(attention: Attention) -> Iterator[None]:
         def backend(autocast: Any) -> Any:
             nonlocal chosen
             chosen = choices.of(args, kwargs, autocast)
-            return as_json(chosen, choices.gpu) if chosen is not None else None
+            return choices.as_json(chosen) if chosen is not None else None
 
         def contract(operands: Any, autocast: Any) -> Any:
             if not {"q", "k", "v"} <= set(operands):

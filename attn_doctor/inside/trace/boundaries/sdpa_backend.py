@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 
-from ...virtual_gpu import gpus, sdpa_choice
+from ...virtual_gpu import gpus, sdpa_choice, sdpa_ways
 from .. import ops
 
 _SWITCHES = {
@@ -31,6 +31,7 @@ class Choices:
     def __init__(self, gpu: Optional[gpus.Gpu]) -> None:
         self.gpu = gpu
         self._known: Dict[Any, Optional[sdpa_choice.Choice]] = {}
+        self._costs: Dict[int, Dict[str, Any]] = {}
         self._cudnn: Any = False
 
     def of(self, args: Any, kwargs: Any, autocast: Optional[torch.dtype]) -> Optional[sdpa_choice.Choice]:
@@ -46,8 +47,38 @@ class Choices:
             return None  # no tensors, or sparse, nested and symbolic ones; what is missing raises by itself
         key = call, _switched_off()
         if key not in self._known:
-            self._known[key] = self._asked(*key)
+            choice = self._known[key] = self._asked(*key)
+            if choice is not None and choice.backend == sdpa_choice.MATH:
+                self._costs[id(choice)] = self._cost(*key)
         return self._known[key]
+
+    def as_json(self, choice: sdpa_choice.Choice) -> Dict[str, Any]:
+        """The `backend` of a call (schema in ../__init__)."""
+        return dict(as_json(choice, self.gpu), math=self._costs.get(id(choice)))
+
+    def _cost(self, call: sdpa_choice.Call, off: Tuple[str, ...]) -> Dict[str, Any]:
+        """What math costs this call, and what would get it off math: its switches first, if those keep it there."""
+
+        def chooses(other: sdpa_choice.Call, off: Tuple[str, ...] = off) -> Optional[str]:
+            choice = self._asked(other, off)
+            return choice.backend if choice is not None and choice.error is None else None
+
+        found = [dataclasses.asdict(way) for way in sdpa_ways.ways(call, self.gpu, chooses)]
+        if off and not found:
+            switch = "switch {} on again for this call".format(", ".join(n for n in off if n != sdpa_choice.MATH))
+            switched = chooses(call, ())
+            if switched not in (None, sdpa_choice.MATH):
+                found = [{"backend": switched, "words": switch}]
+            else:
+                more = sdpa_ways.ways(call, self.gpu, lambda other: chooses(other, ()))
+                found = [{"backend": way.backend, "words": switch + ", and " + way.words} for way in more]
+        return {
+            "q_length": call.query.shape[-2],
+            "k_length": call.key.shape[-2],
+            "score_bytes": sdpa_ways.score_bytes(call, str(torch.__version__)),
+            "operand_bytes": sdpa_ways.operand_bytes(call),
+            "ways": found,
+        }
 
     def _asked(self, call: sdpa_choice.Call, off: Tuple[str, ...]) -> Optional[sdpa_choice.Choice]:
         try:
