@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 #: What a clean verdict rests on, and what it says nothing of.
 JUDGED = "dtypes and backends; values, masks and packing were not examined"
 

@@ -270,7 +270,7 @@ def test_how_a_program_ends(folder: Path, last: str, status: int, says: str) -> 
             0,
             "found with a stand-in for what is not installed here",
         ),
-        ("import flash_attn\nF.scaled_dot_product_attention(x, x, x)\n", 0, "nothing wrong found.\n"),
+        ("import flash_attn\nF.scaled_dot_product_attention(x, x, x)\n", 0, "nothing wrong found. Clean means: "),
     ],
 )
 def test_what_a_run_without_a_finding_comes_to(folder: Path, body: str, status: int, says: str) -> None:
@@ -337,23 +337,24 @@ def test_sdpa_on_math_is_a_finding(folder: Path) -> None:
     small = trace(folder, "masked.py:build", "--arg", "length=16")
 
     (found,) = report["findings"]
-    assert (found["id"], found["severity"], report["exit_status"]) == ("sdpa-falls-to-math", "warning", 0)
+    assert (found["id"], found["severity"], report["summary"]["exit_status"]) == ("sdpa-falls-to-math", "warning", 0)
     assert "16 MiB of scores" in found["title"]
     assert "attn_mask.contiguous() (cudnn)" in json.dumps(found["remedies"])
     assert "sdpa-falls-to-math" not in small.stdout
-    assert "no finding, the scores of these lengths (16 and 16) are small" in small.stdout
+    assert "no finding, the scores of these lengths (16 and 16) are small" in " ".join(small.stdout.split())
     assert "nothing wrong found." in trace(folder, "masked.py:build", "--arg", "turned=False").stdout
 
 
 def test_clean_says_of_what(folder: Path) -> None:
     """In text, markdown and JSON: what was judged, and what nobody looked at; and that the GPU was not there."""
     said = "dtypes and backends; values, masks and packing were not examined"
-    report = json.loads(trace(folder, "model.py:mended", "--gpu", "h100", "--json").stdout)
+    asked = ("model.py:mended", "--autocast", "fp16", "--gpu", "h100")
+    report = json.loads(trace(folder, *asked, "--json").stdout)
 
     assert report["trace"]["judged"] == said
     assert report["trace"]["rules"]["gpu"]["assumed"] is True
     for form in ("text", "markdown"):
-        assert said in " ".join(trace(folder, "model.py:mended", "--format", form).stdout.split())
+        assert said in " ".join(trace(folder, *asked, "--format", form).stdout.split())
     assert (
         json.loads(trace(folder, "model.py:broken", "--autocast", "fp16", "--json").stdout)["trace"]["judged"] is None
     )

@@ -32,7 +32,8 @@ Answer (`trace.json`), every key always there
     verdict         gravest of all attention calls: "raises" | "silently mixed" | "promoted then repaired" | "clean";
                     None: no attention call was seen, which is no clean bill
     entry           the request's own words back, and `words`: what was run
-    rules           {name, words, gpu: {…, assumed: it is not there, named: a person said which}, autocast_source, torch, fake, not_simulated: [words],
+    rules           {name, words, gpu: {…, assumed: it is not there, named: a person said which}, autocast_source,
+                    torch, fake, not_simulated: [words],
                     stood_in: [words, for each library that was imported and cannot be, and was stood in for]}
     attention       [call], folded: equal calls of many layers are one entry
     promotions      [promotion], each promoting call once; a call's operands refer to them by `id`
@@ -46,7 +47,8 @@ Answer (`trace.json`), every key always there
                     "dtype mismatch" | "wrong device" | "cannot simulate" | "model raised" | "exit" |
                     "factory raised" | "factory not found" | "factory without inputs" |
                     "factory returned something else" | "nothing to go back from" | "config not found" |
-                    "config not understood" | "attention refused" (by the config's class) | "script not found" | "library missing" | "no GPU" | "usage" |
+                    "config not understood" | "attention refused" (by the config's class) | "script not found" |
+                    "library missing" | "no GPU" | "usage" |
                     "tracer failed" (a fault of ours).
                     `words` is one sentence that also says how far the run came
     judged          what a clean verdict rests on, in words; None where no call is clean

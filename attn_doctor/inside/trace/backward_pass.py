@@ -14,7 +14,6 @@ from typing import Any, Iterator
 import torch
 from torch.overrides import _get_current_function_mode_stack as _modes_up
 
-
 _ENTRY = "_engine_run_backward"
 
 

@@ -93,7 +93,7 @@ class Own(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        q, k, v = ctx.saved_tensors
+        _, k, v = ctx.saved_tensors
         return grad.view(3, 5), torch.zeros_like(k), torch.zeros_like(v)
 
 

@@ -40,6 +40,8 @@ def _cell(kind):
     return call
 
 
+_UNARY = "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan"
+
 CALLS = {
     # lower precision
     "conv1d": lambda x, p: F.conv1d(x.view(1, 8, 8), _weights(p, 8, 8, 1)),
@@ -72,10 +74,7 @@ CALLS = {
     "rnn_tanh_cell": _cell("rnn_tanh_cell"),
     "rnn_relu_cell": _cell("rnn_relu_cell"),
     # float32
-    **{
-        name: (lambda x, p, name=name: getattr(torch, name)(x))
-        for name in "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan".split()
-    },
+    **{name: (lambda x, p, name=name: getattr(torch, name)(x)) for name in _UNARY.split()},
     "pow.Tensor_Scalar": lambda x, p: x**2,
     "pow.Tensor_Tensor": lambda x, p: x**p,
     "pow.Scalar": lambda x, p: 2.0**x,
