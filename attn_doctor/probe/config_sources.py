@@ -76,13 +76,13 @@ def sources(file: Path, beside: Iterable[Path] = ()) -> tuple[Source, ...]:
     if not found and not given:
         raise BadInput("the file is no configuration that attn-doctor knows", about=f"--config {file}", hint=HINT)
     # A file over which the only call that is given it says something else is that call's, and no run's by itself.
-    under = {os.path.realpath(one.under) for one in found if one.under is not None}
+    overlaid = {os.path.realpath(one.under) for one in found if one.under is not None}
     plain = {
         os.path.realpath(_followed(one, file).file)
         for one in given
         if not any(call.line == one.call for call in judged)
     }
-    return (*found, *(one for one in followed if os.path.realpath(one.file) not in under - plain))
+    return (*found, *(one for one in followed if os.path.realpath(one.file) not in overlaid - plain))
 
 
 def followed_files(configs: Iterable[Path]) -> tuple[Path, ...]:
