@@ -31,7 +31,7 @@ class Unknown:
 
     reason: str
     asked: bool = True
-    """False when the person chose not to have it looked at (`--quick`, `--skip-samples`): no open question."""
+    """False when the person chose not to have it looked at (`--quick`, `--no-samples`): no open question."""
 
 
 State: TypeAlias = Known | Absent | Unknown
