@@ -28,6 +28,7 @@ from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import exit_status
 from attn_doctor.report.exit_status import Status
+from attn_doctor.report.phrases import as_root
 
 #: How often somebody else may change the environment between the plan and the lock.
 _OVERTAKEN = 2
@@ -193,6 +194,9 @@ def _once(request: Request) -> int:
             with scratch() as again, progress():
                 made = fix_plan.with_named(request, replace(session, folder=again), made, meant)
             fix_ask.show(made.plan, target, session.wheels, verbose=request.verbose)
+    foreign = as_root(made.facts, quick=request.quick)
+    if foreign:
+        print(foreign)  # noqa: T201
     nothing = nothing_to_examine(made.facts, target.dead)
     if nothing:
         print(f"Nothing to examine here: {nothing}.")  # noqa: T201

@@ -307,7 +307,7 @@ def as_root(facts: FactSet, *, quick: bool) -> str:
     owner = facts.value("python.owner")
     if facts.value("python.examined_as") != 0 or not isinstance(owner, int) or owner == 0:
         return ""
-    ran = "its interpreter, without any code of the environment" if quick else "its interpreter and its packages"
+    ran = "its interpreter alone" if quick else "its interpreter and its packages"
     return f"The environment is owned by user {owner}, and was examined as root: {ran} ran as root."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.model.facts import Fact, FactName, Known, State, Unknown
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, State, Unknown
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.report import phrases
 
@@ -26,3 +26,17 @@ def test_other_evidence_names_its_fact() -> None:
     fact = Fact(name=FactName.parse("driver.version"), state=Known("535.104"), how="NVML")
 
     assert phrases.evidence(fact) == phrases.said(fact) == "driver.version is 535.104"
+
+
+@pytest.mark.parametrize(
+    ("user", "owner", "said"),
+    [(0, 1000, True), (0, 0, False), (1000, 1000, False), (1000, 1001, False), (0, None, False)],
+)
+def test_root_is_told_whose_code_ran(user: int, owner: int | None, said: bool) -> None:
+    """Another user's code ran as root; nobody else's rights are lent by looking."""
+    known = {"python.examined_as": user, **({} if owner is None else {"python.owner": owner})}
+    facts = FactSet(Fact(name=FactName.parse(name), state=Known(value), how="") for name, value in known.items())
+
+    assert bool(phrases.as_root(facts, quick=True)) is said
+    if said:
+        assert phrases.as_root(facts, quick=True) != phrases.as_root(facts, quick=False)
