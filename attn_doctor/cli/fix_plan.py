@@ -14,6 +14,7 @@ from attn_doctor.cli import fix_run
 from attn_doctor.cli.fix_request import Request
 from attn_doctor.cli.fix_session import Session
 from attn_doctor.cli.undo import known_homes
+from attn_doctor.diagnose.traced import met
 from attn_doctor.fix import journal, make
 from attn_doctor.fix.allowed import check_plan, project_of
 from attn_doctor.fix.apply import Stale
@@ -77,7 +78,7 @@ def _check_saved(plan: Plan, request: Request, session: Session, facts: FactSet)
 def _made(request: Request, session: Session, facts: FactSet, before: Diagnosis) -> Plan:
     here = project_of(Path.cwd().resolve() / "file")
     return make.make(
-        before,
+        before if request.trace is None else met(before, session.recipes),
         facts,
         session.recipes,
         replace(request.policy, wheels=tuple((one.package, one.version) for one in session.wheels)),

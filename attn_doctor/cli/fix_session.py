@@ -21,6 +21,7 @@ from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.assume import made_for_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.diagnose.words import other_names
 from attn_doctor.errors import BadInput
 from attn_doctor.fix import builds, find_installer, installers, make, planned_set, staged, wheel_file
 from attn_doctor.fix.actions import packages
@@ -117,6 +118,11 @@ class Session:
         """Asks the installer, and judges what it would put in by the same recipes before anything is installed."""
 
         def ask(request: InstallRequest) -> Install:
+            if renamed := other_names(request.requirements, facts):
+                raise Refused(
+                    f"the library is installed here as the distribution {', '.join(renamed)}, and two distributions "
+                    "must not own the same files: take that one out first"
+                )
             found = packages.resolve(
                 request,
                 lambda: self._for(request),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ from attn_doctor.cookbook import shelf
 from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.diagnose.traced import met
 from attn_doctor.errors import BadInput
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import check_output
@@ -132,10 +133,7 @@ def trace(
     check_input(traced.trace, about)
     facts = derive(FactSet([*as_if(facts, named, ()).values(), *facts_of(traced.trace)]))
     # What lies in the environment is check's; here only what the traced run has met is judged.
-    met = tuple(recipe for recipe in picked if recipe.for_each in _MET or any(n.kind == "trace" for n in recipe.asks()))
-    diagnosis = judge(facts, met)
-    told = (found for found in diagnosis.findings if any(fact.name.kind in _TRACED for fact in found.evidence))
-    diagnosis = replace(diagnosis, findings=tuple(told))
+    diagnosis = met(judge(facts, picked), picked)
     status = exit_status.of(diagnosis, fail_on=fail_on, strict=False, own_faults=bool(faults.met()))
     ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
     if (ended_early or not traced.trace.seen) and status == exit_status.Status.HEALTHY:
@@ -157,10 +155,6 @@ def trace(
     write_report(report, Format.JSON if json_ else format_, output=output, verbose=verbose, masked=True)
     return status
 
-
-#: Kinds of facts that only a traced run gives.
-_MET = frozenset({"promotion", "attention", "kernel"})
-_TRACED = _MET | {"trace"}
 
 #: Programs that start the one that was meant: a trace sees its own process only.
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "uv", "poetry", "conda"})

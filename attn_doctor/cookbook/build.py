@@ -60,6 +60,8 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
         status=table["status"],
         since=table["since"],
         rank=table.get("rank", 50),
+        gives_way=table.get("gives_way", False),
+        without_gpu=table.get("without_gpu", False),
         where=tuple(FactName.parse(text) for text in table.get("where", ())),
         for_each=_each(when + reached),
         when=when,

@@ -146,6 +146,10 @@ class Recipe:
     status: str
     since: str
     rank: int
+    gives_way: bool
+    """It says that something failed and not why: a recipe that knows the words of the failure stands in its place."""
+    without_gpu: bool
+    """Its words say only that no GPU or driver is there, which is no trouble on a node that has none."""
     where: tuple[FactName, ...]
     for_each: str | None
     """The plural kind that is judged one subject at a time."""

@@ -223,6 +223,8 @@ class _File(Table):
     status: Literal["preview", "stable", "withdrawn"]
     since: VersionText
     rank: StrictInt = 50
+    gives_way: bool = False
+    without_gpu: bool = False
     where: tuple[Name, ...] = ()
     what: Prose
     why: Prose

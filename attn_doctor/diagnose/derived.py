@@ -30,7 +30,7 @@ from attn_doctor.diagnose.conditions import capability
 from attn_doctor.diagnose.missing_modules import requirement_for
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
-from attn_doctor.probe.known_packages import distribution_of
+from attn_doctor.probe.known_packages import BY_NAME, distribution_of
 
 
 def derive(facts: FactSet) -> FactSet:
@@ -54,6 +54,7 @@ def derive(facts: FactSet) -> FactSet:
         found += _survived("sample", sample, partial(_of_sample, facts, sample))
     found += _survived("import", "torch", lambda: _settled_of_torch(facts))
     found += _survived("environment", "", lambda: requirements.derived(facts))
+    found += _survived("promotion", "", lambda: _of_promotions(facts))
     return facts.with_facts(supposed(found, facts))
 
 
@@ -366,6 +367,35 @@ def _lacking(state: State, gpus: tuple[tuple[int, int], ...]) -> list[tuple[int,
 
 def _spelled(gpus: Iterable[tuple[int, int]]) -> tuple[str, ...]:
     return tuple(f"{major}.{minor}" for major, minor in gpus)
+
+
+def _of_promotions(facts: FactSet) -> Iterator[Fact]:
+    """Whose code changed a dtype on the way to a broken attention call: a library's own, or the project's."""
+    by_package: dict[str, list[str]] = {}
+    for subject in facts.subjects("promotion"):
+        own = f"promotion.{subject}."
+        place = facts.text(own + "place")
+        package = _owner_of(place.rpartition(":")[0], facts) if place else ""
+        if place:
+            state: State = Known(package) if package else Absent("the line is in no known package")
+            yield _derived(own + "package", state, own + "place")
+        if package and facts.value(own + "verdict") in ("raises", "silently mixed"):
+            function = facts.text(own + "function") or "?"
+            by_package.setdefault(package, []).append(f"{function} ({place})")
+    for package, where in by_package.items():
+        yield _derived(f"package.{package}.promotes", Known(tuple(dict.fromkeys(where))), "promotion.*.place")
+
+
+def _owner_of(file: str, facts: FactSet) -> str:
+    """The known package that is installed and whose module holds this file; empty where there is none."""
+    for package in facts.subjects("package"):
+        known = BY_NAME.get(package)
+        folder = facts.text(f"package.{package}.path")
+        if known is None or not folder or facts.value(f"package.{package}.version") is None:
+            continue
+        if any(file.startswith(f"{folder}/{inner}{known.module}/") for inner in ("", "src/")):
+            return package
+    return ""
 
 
 def _texts(value: Value) -> tuple[str, ...]:

@@ -30,10 +30,14 @@ class _Found:
     finding: Finding
     binding: Binding
     explains: tuple[str, ...]
+    gives_way: bool = False
+    stands_in: tuple[str, str] = ("", "")
+    """The package and the function in which its own place lies; empty outside of known packages."""
 
 
 def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
     """The diagnosis. `facts` hold the derived ones already (`derive`)."""
+    recipes = tuple(recipes)
     judgements: list[_Judgement] = []
     found: list[_Found] = []
     for recipe in recipes:
@@ -42,6 +46,9 @@ def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
         )
         judgements += these
         found += of_these
+    found = faults.survive(
+        "reading of what compilers and runs said", lambda: _with_words(found, facts, recipes), lambda _reason: found
+    )
     opened = [one for one in judgements if one.verdict is Verdict.OPEN]
     chosen = {one.recipe.id for one in opened if all(_chosen(fact) for fact in one.undecided)}
     settled = (
@@ -86,6 +93,8 @@ def _judged(recipe: Recipe, facts: FactSet) -> tuple[list[_Judgement], list[_Fou
             finding=finding_of(recipe, facts, one.binding),
             binding=one.binding,
             explains=tuple(filled(entry, facts, one.binding.bound) for entry in recipe.explains),
+            gives_way=recipe.gives_way,
+            stands_in=_stands_in(one.binding, facts),
         )
         for one in judgements
         if one.verdict is Verdict.HOLDS
@@ -96,6 +105,59 @@ def _not_judged(recipe: Recipe, reason: str) -> tuple[list[_Judgement], list[_Fo
     """An open question: whether the recipe holds could not be told."""
     undecided = Fact(name=FactName("recipe", "", recipe.id), state=Unknown(reason), how="judged the recipe")
     return [_Judgement(recipe=recipe, binding=Binding(), verdict=Verdict.OPEN, undecided=(undecided,))], []
+
+
+def _stands_in(binding: Binding, facts: FactSet) -> tuple[str, str]:
+    if binding.kind != "promotion":
+        return "", ""
+    own = f"promotion.{binding.subject}."
+    return facts.text(own + "package") or "", facts.text(own + "function") or ""
+
+
+def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]) -> list[_Found]:
+    """What others' words prove stands in the place of what only says that something failed (log/spoken.py)."""
+    # Here and not above: what reads logs asks this module for its findings, and costs time where nobody spoke.
+    if not any(fact.name.attribute in ("message", "error", "traceback") for fact in facts.values()):
+        return found
+    from attn_doctor.diagnose.log import spoken
+
+    if not spoken.has_words(facts):
+        return found
+    for one in spoken.heard(facts, recipes):
+        general = [i for i, other in enumerate(found) if other.gives_way and one.subject in other.finding.subjects]
+        same = next(
+            (
+                i
+                for i, other in enumerate(found)
+                if other.finding.id == one.recipe.id and other.finding.subjects in ((), one.finding.subjects)
+            ),
+            None,
+        )
+        explained = any(_explains(other, found[i]) for i in general for other in found if other is not found[i])
+        # Why a traced model raised only they tell; elsewhere the facts have said that something failed.
+        failed = general or one.words.name.kind == "trace"
+        if one.recipe.gives_way or (same is None and (explained or not failed)):
+            continue
+        symptoms = tuple(f"{found[i].finding.id}:={one.subject}" for i in general)
+        if same is None:
+            found = [*found, _Found(finding=one.finding, binding=one.binding, explains=symptoms)]
+            continue
+        before = found[same]
+        found[same] = replace(
+            before, finding=_confirmed(before.finding, one.finding), explains=(*before.explains, *symptoms)
+        )
+    return found
+
+
+def _confirmed(finding: Finding, heard: Finding) -> Finding:
+    """What the facts found, with what the words add: it is seen, how bad it is, and where."""
+    return replace(
+        finding,
+        severity=min(finding.severity, heard.severity, key=lambda one: one.rank),
+        certainty="seen",
+        locations=tuple(dict.fromkeys((*heard.locations, *finding.locations))),
+        evidence=tuple(dict.fromkeys((*finding.evidence, *heard.evidence))),
+    )
 
 
 def _judge(recipe: Recipe, facts: FactSet) -> list[_Judgement]:
@@ -195,7 +257,7 @@ _SHOWING = frozenset(
 
 def _shown(evidence: tuple[Fact, ...]) -> bool:
     return any(
-        (fact.name.kind in _SHOWING or fact.name.attribute in ("missing_symbols", "missing_libraries"))
+        (fact.name.kind in _SHOWING or fact.name.attribute in ("missing_symbols", "missing_libraries", "promotes"))
         and _was_seen(fact)
         for fact in evidence
     )
@@ -248,7 +310,18 @@ def with_symptoms(finding: Finding, symptoms: tuple[Finding, ...]) -> Finding:
 def _explains(cause: _Found, symptom: _Found) -> bool:
     if symptom.finding.id == cause.finding.id:
         return False
-    return any(covers(entry, symptom.finding.id, symptom.binding) for entry in cause.explains)
+    for entry in cause.explains:
+        explained, _, whose = entry.partition(":")
+        if whose.startswith("@"):  # `@package function`: where the symptom's own place lies
+            package, _, function = whose[1:].partition(" ")
+            lies = symptom.stands_in[0] == package and function in ("", symptom.stands_in[1])
+        elif whose.startswith("="):  # that subject alone, kind and all
+            lies = symptom.binding.named == whose[1:]
+        else:
+            lies = covers(entry, symptom.finding.id, symptom.binding)
+        if lies and explained == symptom.finding.id:
+            return True
+    return False
 
 
 def covers(entry: str, id_: str, binding: Binding) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable
+
+from packaging.utils import canonicalize_name
 
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import RecipeRemedy
@@ -151,7 +154,9 @@ def _commands(
     kind: str, arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet, bound: Bound
 ) -> tuple[str, ...]:
     if kind == "install-packages":
-        return typable.typable((install_command(_request(arguments, facts, bound), facts),), facts)
+        request = _request(arguments, facts, bound)
+        commands = (*_removals(request.requirements, facts), install_command(request, facts))
+        return typable.typable(commands, facts)
     if kind == "install-wheel":
         try:
             wheel = _wheel(arguments, facts)
@@ -185,6 +190,28 @@ def _request(arguments: dict[str, str | bool | tuple[str, ...]], facts: FactSet,
         reinstall=bool(arguments.get("force_reinstall")),
         torch_backend=str(arguments.get("torch_backend", "")),
     )
+
+
+def _removals(requirements: Iterable[str], facts: FactSet) -> tuple[str, ...]:
+    """Two distributions must not own the same files: one that bears another name is taken out first."""
+    renamed = other_names(requirements, facts)
+    if not renamed:
+        return ()
+    python = facts.text("python.executable") or "python"
+    if facts.value("python.has_pip") is False:
+        return (shlex.join(["uv", "pip", "uninstall", "--python", python, *renamed]),)
+    return (shlex.join([python, "-m", "pip", "uninstall", "-y", *renamed]),)
+
+
+def other_names(requirements: Iterable[str], facts: FactSet) -> tuple[str, ...]:
+    """The distributions that hold the required libraries under names of their own."""
+    found = []
+    for text in requirements:
+        name = re.match(r"[\w.-]+", text)
+        own = facts.text(FactName("package", canonicalize_name(name[0]), "distribution")) if name else None
+        if own is not None:
+            found.append(own)
+    return tuple(found)
 
 
 def _setting(key: str, value: str, facts: FactSet, bound: Bound) -> str:

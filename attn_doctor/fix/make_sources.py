@@ -73,9 +73,10 @@ class _Casts:
 
     def add(self, one: Chosen, file: str, splicing: _Splicing) -> None:
         """Raises Refused, OSError."""
-        path = check_file(os.path.realpath(file), configs=(), roots=self.made.projects)
-        if path.is_relative_to(self.made.prefix) or {"site-packages", "dist-packages"} & set(path.parts):
-            raise Refused(f"{path} is an installed file: a release of its package cures it, or a person")
+        real = Path(os.path.realpath(file))
+        if real.is_relative_to(self.made.prefix) or {"site-packages", "dist-packages"} & set(real.parts):
+            raise Refused(f"{real} is an installed file: a release of its package cures it, or a person")
+        path = check_file(str(real), configs=(), roots=self.made.projects)
         content = self.contents.setdefault(str(path), path.read_bytes())
         self.by.setdefault(str(path), []).append((one, splicing(content)))
 

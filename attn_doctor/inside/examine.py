@@ -121,10 +121,27 @@ class Examination:
 
         def done(ended: forked.Ended) -> List[forked.Child]:
             outcome = imports.outcome(ended)
+            if imports.only_wants_a_gpu(outcome):
+                return [self._import_with_a_gpu(module, outcome)]
             self._write("import-" + module, outcome)
             return self._libraries.imported(module, outcome)
 
         return forked.Child(name=module, work=work, timeout=self.timeout, done=done)
+
+    def _import_with_a_gpu(self, module: str, first: Dict[str, Any]) -> forked.Child:
+        """The import once more where a GPU and its driver answer: how it ends there stands beside how it ended."""
+
+        def work(tell: Callable[[Any], None]) -> None:
+            from .virtual_gpu import stage
+
+            with stage.virtual_node(self.virtual_gpu, self.scratch):
+                tell(imports.attempt(module)[0])
+
+        def done(ended: forked.Ended) -> List[forked.Child]:
+            self._write("import-" + module, dict(first, with_a_gpu=imports.outcome(ended)))
+            return self._libraries.imported(module, first)
+
+        return forked.Child(name=module + " with a GPU", work=work, timeout=self.timeout, done=done)
 
     def _build_done(self, ended: forked.Ended) -> None:
         told = imports.outcome(ended)

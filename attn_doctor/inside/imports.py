@@ -19,6 +19,7 @@ _LINES = 10
 #: Characters of a message on either side of what the loader says: a path and a mangled name are shorter. The patterns
 #: below look for a name from each of its characters on: over 100 KB without a blank that takes hours.
 _NEAR = 2000
+_MOST_WORDS = 20_000
 _LOADER_SAYS = ("undefined symbol: ", "cannot open shared object file", "not found (required by ")
 _UNDEFINED = re.compile(r"(?P<library>[^\s:]+\.so[^\s:]*): undefined symbol: (?P<symbol>[^\s,)]+)")
 _BARE_UNDEFINED = re.compile(r"undefined symbol: (?P<symbol>[^\s,)]+)")
@@ -26,6 +27,24 @@ _MISSING_LIBRARY = re.compile(r"(?P<library>[^\s:]+\.so[^\s:]*): cannot open sha
 _MISSING_VERSION = re.compile(
     r"(?P<library>[^\s:]+): version [`'](?P<version>[^'\s]+)' not found \(required by (?P<by>[^)\s]+)\)"
 )
+_ONLY_WANTS_A_GPU = re.compile(
+    r"\b0 active drivers \("  # triton
+    r"|\blib(?:cuda|nvidia-ml)\.so(?:\.1)?\b[^\n]{0,40}(?:cannot open shared object file|not found|cannot found)"
+    r"|Found no NVIDIA driver|No CUDA GPUs are available|Torch not compiled with CUDA enabled"  # torch
+    r"|no CUDA-capable device is detected|CUDA driver version is insufficient|cudaErrorNoDevice|CUDA_ERROR_NO_DEVICE"
+    r"|NVML Shared Library Not Found|NVMLError_LibraryNotFound|NVML: Driver Not Loaded"  # nvidia-ml-py
+    r"|Failed to infer device type"  # vllm
+)
+"""What the driver, CUDA's runtime and libraries say where no GPU or no driver is, and of nothing else."""
+
+
+def only_wants_a_gpu(found: Dict[str, Any]) -> bool:
+    """Whether an import failed for want of a GPU or of its driver, as far as its words tell."""
+    if found["outcome"] != "failed":
+        return False
+    raised = (found.get("raised") or {}).get("error") or ""
+    words = "{}: {}\n{}".format(found.get("error_type"), found.get("error") or "", raised)
+    return _ONLY_WANTS_A_GPU.search(words[:_MOST_WORDS]) is not None
 
 
 def attempt(module: str) -> Tuple[Dict[str, Any], Optional[BaseException]]:

@@ -240,6 +240,8 @@ class Trace:
     error: str
     """One sentence that also says how far the run came; empty when nothing went wrong."""
     seconds: float | None
+    traceback: str = ""
+    """The last of the traceback that the error came with; empty without one."""
 
     @property
     def seen(self) -> bool:

@@ -125,7 +125,8 @@ def examine(
         if wanted.quick:
             facts += unasked.not_run("not asked for (--quick)")
         else:
-            facts += run(_inside(inside, say))
+            no_gpu = FactSet(facts).value("listed.gpu") == 0
+            facts += run(_inside(inside, say, no_gpu=no_gpu))
     return FactSet(facts)
 
 
@@ -172,10 +173,10 @@ def _begin_inside(target: Target, wanted: Wanted, inventory: packages.Inventory,
     )
 
 
-def _inside(begun: Examination | _NotStarted | None, say: Callable[[str], None]) -> Probe:
+def _inside(begun: Examination | _NotStarted | None, say: Callable[[str], None], *, no_gpu: bool) -> Probe:
     def look() -> tuple[Fact, ...]:
         assert begun is not None
-        return _started(begun).facts(say)
+        return _started(begun).facts(say, no_gpu=no_gpu)
 
     return Probe("inside", look, ("inside_answers", "library_samples"), more=unasked.FAILED_CALL)
 

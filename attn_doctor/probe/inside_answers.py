@@ -22,6 +22,10 @@ from attn_doctor.probe.unasked import no_samples
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 _NO_SAMPLES = "not asked for (--no-samples)"
 
+_MOST_WORDS = 200
+#: A package that lacks a module or a symbol lacks it on a node with GPUs as well.
+_NOT_FOR_WANT_OF_A_GPU = ("missing_module", "undefined_symbol", "missing_version")
+
 #: No library has more samples: each may take its whole time limit.
 _MOST_SAMPLES = 8
 
@@ -70,13 +74,16 @@ class Examination:
         """Ends it early."""
         self._running.end()
 
-    def facts(self, say: Callable[[str], None]) -> tuple[Fact, ...]:
-        """Waits for the answers: torch within one timeout, everything within one for each round of children."""
+    def facts(self, say: Callable[[str], None], *, no_gpu: bool = False) -> tuple[Fact, ...]:
+        """Waits for the answers: torch within one timeout, everything within one for each round of children.
+
+        no_gpu: the node has none, so that an import which only wants one tells nothing of its package.
+        """
         completed = self._wait(say)
         notes = Notes()
         self._note_torch(notes, completed)
         for module in self._modules:
-            self._note_import(notes, module, completed)
+            self._note_import(notes, module, completed, no_gpu=no_gpu)
         imported = len(self._modules) + self._torch
         notes.known("listed.import", imported, "modules of the attention stack on the interpreter's sys.path")
         samples, count = self._library_samples(completed)
@@ -179,7 +186,7 @@ class Examination:
             "stderr": completed.stderr,
         }
 
-    def _note_import(self, notes: Notes, module: str, completed: Completed) -> None:
+    def _note_import(self, notes: Notes, module: str, completed: Completed, *, no_gpu: bool) -> None:
         answer = self._answer(f"import-{module}")
         how = f"import {module} in a child of its own, within {self._timeout:g} s"
         if answer is None:
@@ -190,6 +197,8 @@ class Examination:
                 else f"the examination {completed.ended()} before it came to it"
             )
             answer = {"outcome": "not_examined", "reason": reason}
+        if no_gpu and "with_a_gpu" in answer:
+            answer, how = _as_on_a_gpu_node(module, answer, how)
         _note_outcome(notes, module, answer, how)
 
     def _note_samples(self, notes: Notes, completed: Completed, libraries: int) -> None:
@@ -225,6 +234,18 @@ class Examination:
                 notes.known(own + "finite", all(finite), how)
             else:
                 notes.absent(own + "finite", how, "it did not come to its end")
+
+
+def _as_on_a_gpu_node(module: str, answer: dict[str, Any], how: str) -> tuple[dict[str, Any], str]:
+    """An import that only wants a GPU, on a node that has none: what came of it where one was simulated."""
+    words = (str(answer.get("error") or "").strip().splitlines() or ["it says no more"])[-1][:_MOST_WORDS]
+    simulated: dict[str, Any] = answer["with_a_gpu"]
+    if simulated["outcome"] == "imported":
+        return simulated, f"import {module} with a GPU simulated; without one it says: {words}"
+    if simulated["outcome"] == "failed" and any(simulated.get(key) for key in _NOT_FOR_WANT_OF_A_GPU):
+        return simulated, f"import {module} with a GPU simulated"
+    reason = f"it wants a GPU with its driver, and this node has none: {words}; it can be told on a node that has one"
+    return {"outcome": "not_examined", "reason": reason}, how
 
 
 def _note_outcome(notes: Notes, module: str, answer: Mapping[str, Any], how: str) -> None:

@@ -79,6 +79,22 @@ def keyword(content: bytes, function: str, call: str, name: str) -> Keyword:
     return Keyword(start=start, end=end, value=values[0].value)
 
 
+def transposed_value(content: bytes) -> int | None:
+    """Line of the first `tl.trans(...)` that is an operand of arithmetic or is stored, and not handed to tl.dot.
+
+    Raises NotThere where the source cannot be read.
+    """
+    lines = []
+    for node in ast.walk(parsed(content).tree):
+        used: list[ast.expr] = []
+        if isinstance(node, ast.BinOp):
+            used = [node.left, node.right]
+        elif isinstance(node, ast.Call) and _dotted(node.func) == "tl.store":
+            used = node.args
+        lines += [one.lineno for one in used if isinstance(one, ast.Call) and _dotted(one.func) == "tl.trans"]
+    return min(lines, default=None)
+
+
 def _functions(node: ast.AST, names: list[str]) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and child.name == names[0]:

@@ -74,6 +74,12 @@ PACKAGES: tuple[Package, ...] = (
 
 BY_NAME = {package.name: package for package in PACKAGES}
 
+#: Of several that share a module the first: it stands for the library where a distribution bears a name of its own.
+BY_MODULE = {package.module: package for package in reversed(PACKAGES)}
+
+#: Other packages have these import names too: a module that is called so need not be the library.
+AMBIGUOUS = frozenset({"cutlass", "kernels", "nvidia"})
+
 
 def distribution_of(module: str, installed: Collection[str] = ()) -> str:
     """The distribution that a module is of, by its import name: `flash_attn_2_cuda` is flash-attn's.

@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe import requirements
-from attn_doctor.probe.known_packages import BY_NAME, PACKAGES, Package
+from attn_doctor.probe.known_packages import AMBIGUOUS, BY_MODULE, BY_NAME, PACKAGES, Package
 from attn_doctor.probe.noting import Notes
 from attn_doctor.probe.requirements import Asking
 
@@ -35,6 +35,7 @@ class Distribution:
     """One dist-info or egg-info folder of the path."""
 
     name: str
+    """Canonical name of the library: what recipes ask for, whatever a fork, a vendor or a source build calls it."""
     version: str | None
     """None where neither metadata nor folder name tell."""
     info: Path
@@ -47,6 +48,8 @@ class Distribution:
     wheel_tags: tuple[str, ...]
     files: tuple[str, ...]
     """From RECORD, relative to `folder`; empty without one."""
+    called: str = ""
+    """The name in its metadata, where that is another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,7 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
     count = 0
     everything: dict[str, Asking] = {}
     seen: set[Path] = set()
+    others: list[tuple[_Info, Path, Path]] = []
     for folder in search_path:
         real = folder.resolve()
         if real in seen:  # lib64 is often a link to lib
@@ -117,7 +121,69 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
             everything.setdefault(read.name, asking)
             if read.name in BY_NAME or _NEEDS_TORCH.search(read.raw):
                 found.append(_distribution(read, entry, folder))
+            if read.name not in BY_NAME:
+                others.append((read, entry, folder))
+    renamed = _under_other_names(found, others, modules)
+    found = [one for one in found if one.info not in {other.info for other in renamed}]
+    order = {folder: number for number, folder in enumerate(dict.fromkeys(one.folder for one in (*found, *renamed)))}
+    found = sorted((*found, *renamed), key=lambda one: order[one.folder])
+    for one in renamed:  # who asks for the library is served by it
+        everything.setdefault(one.name, Asking(one.name, one.version, one.requires))
     return Inventory(distributions=tuple(found), modules=modules, count=count, everything=everything)
+
+
+def _under_other_names(
+    found: Iterable[Distribution], others: Iterable[tuple[_Info, Path, Path]], modules: Mapping[str, Path]
+) -> list[Distribution]:
+    """Known libraries whose distribution is called otherwise, known by the module that it brings.
+
+    Forks, vendors' builds and source builds rename distributions, and what is imported keeps its name. RECORDs are
+    long: they are read only where a module lies that no known distribution accounts for.
+    """
+    accounted = {BY_NAME[one.name].module for one in found if one.name in BY_NAME}
+    wanting = [
+        package for package in BY_MODULE.values() if package.module not in accounted and package.module not in AMBIGUOUS
+    ]
+    lying = {path.parent for package in wanting if (path := modules.get(package.module)) and not _is_namespace(path)}
+    renamed = []
+    for read, info, folder in others:
+        source = _editable(info)
+        lines = _lists(info) if source is None and folder in lying else frozenset()
+        for package in wanting:
+            brought = (f"{package.module}/__init__.py", f"{package.module}.py")
+            if source is not None:
+                brings = any((source / inner / one).is_file() for inner in ("", "src") for one in brought)
+            else:
+                brings = any(one in lines for one in brought)
+            if brings:
+                renamed.append(_distribution(read, info, folder, as_name=package.name))
+                break
+    return renamed
+
+
+def _lists(info: Path) -> frozenset[str]:
+    """The Python files at the top, or one folder down, that a distribution's RECORD lists."""
+    if info.is_file():
+        return frozenset()
+    try:
+        raw = (info / "RECORD").read_bytes()
+    except OSError:
+        tops = _read(info / "top_level.txt").split()
+        return frozenset(name for top in tops for name in (f"{top}/__init__.py", f"{top}.py"))
+    return frozenset(
+        line.split(b",", 1)[0].decode(errors="replace")
+        for line in raw.splitlines()
+        if b".py," in line and line.count(b"/") <= 1
+    )
+
+
+def _editable(info: Path) -> Path | None:
+    """The folder of an editable install's sources."""
+    direct = _json(info / "direct_url.json") if info.is_dir() else {}
+    settings = direct.get("dir_info")
+    if not isinstance(settings, dict) or not settings.get("editable"):
+        return None
+    return _place(str(direct.get("url") or ""))[0]
 
 
 def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
@@ -150,6 +216,7 @@ def _note(notes: Notes, same: list[Distribution], inventory: Inventory, markers:
         notes.unknown(own + "version", how, dist.error or "its metadata names no version")
     else:
         notes.known(own + "version", dist.version, how)
+    notes.known_or_absent(own + "distribution", dist.called or None, how, "its distribution bears the library's name")
     notes.known(own + "path", str(dist.editable_at or dist.folder), how)
     notes.known_or_absent(own + "wheel_tag", ", ".join(dist.wheel_tags) or None, f"{how}/WHEEL")
     notes.known(own + "editable", dist.editable_at is not None, f"{how}/direct_url.json")
@@ -207,7 +274,8 @@ def _read_info(info: Path) -> _Info:
     return _Info(name=name, version=version, requires=requires, raw=raw, error=error)
 
 
-def _distribution(read: _Info, info: Path, folder: Path) -> Distribution:
+def _distribution(read: _Info, info: Path, folder: Path, *, as_name: str = "") -> Distribution:
+    """as_name: the known library that it is under another name."""
     direct = _json(info / "direct_url.json")
     url = str(direct.get("url") or "")
     editable = (
@@ -216,7 +284,8 @@ def _distribution(read: _Info, info: Path, folder: Path) -> Distribution:
     folder_named, source = _place(url)
     path = folder_named if editable else None
     return Distribution(
-        name=read.name,
+        name=as_name or read.name,
+        called=read.name if as_name else "",
         version=read.version,
         info=info,
         folder=folder,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.model.facts import Fact
-from attn_doctor.probe.keyword_calls import NotThere, keyword
+from attn_doctor.probe.keyword_calls import NotThere, keyword, transposed_value
 from attn_doctor.probe.noting import Notes
 from attn_doctor.probe.packages import Inventory
 
@@ -40,6 +40,7 @@ def probe(inventory: Inventory) -> tuple[Fact, ...]:
             count += 1
     notes.known("listed.patch", count, f"{NOTE} in the dist-info folders")
     _gated_slot_attention(notes, inventory)
+    _transposed_tile(notes, inventory)
     return notes.facts()
 
 
@@ -68,6 +69,28 @@ def _gated_slot_attention(notes: Notes, inventory: Inventory) -> None:
         notes.known(name, found, f"{path}, {function}")
     else:
         notes.unknown(name, str(path), f"{word} is {found!r}")
+
+
+def _transposed_tile(notes: Notes, inventory: Inventory) -> None:
+    """Where gated slot attention's kernels use a transposed tile as an ordinary value."""
+    name = "source.transposed_tile"
+    dist = next((one for one in (inventory.of("fla-core"), inventory.of("flash-linear-attention")) if one), None)
+    if dist is None:
+        notes.absent(name, _GSA[0], "flash-linear-attention is not installed")
+        return
+    path = (dist.editable_at or dist.folder) / _GSA[0]
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise NotThere("the file is too large")
+        line = transposed_value(path.read_bytes())
+    except FileNotFoundError:
+        notes.absent(name, str(path), "there is no such file")
+    except OSError as error:
+        notes.unknown(name, str(path), f"the file cannot be read: {error.strerror}", asked=False)
+    except NotThere as error:
+        notes.unknown(name, str(path), str(error), asked=False)
+    else:
+        notes.known_or_absent(name, None if line is None else f"{path}:{line}", str(path), "none is used so")
 
 
 def _noted(info: Path) -> list[dict[str, Any]]:

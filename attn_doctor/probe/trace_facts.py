@@ -18,6 +18,8 @@ def facts_of(trace: Trace) -> tuple[Fact, ...]:
     notes.known_or_absent("trace.rules", trace.rules or None, how)
     notes.known_or_absent("trace.error_kind", trace.error_kind or None, how)
     notes.known_or_absent("trace.error", trace.error or None, how)
+    words = trace.traceback if trace.error_kind == "model raised" else ""
+    notes.known_or_absent("trace.traceback", words or None, how)
     # Operands of several dtypes are no fault in themselves (a product promotes them, and may fail for its shapes).
     failure = trace.failure if trace.failure and trace.failure.over_dtypes else None
     notes.known_or_absent("trace.failed_call", failure.call if failure else None, how)
@@ -52,6 +54,7 @@ def _note_promotion(notes: Notes, promotion: Promotion, trace: Trace, how: str) 
     operand = wide[0] if wide else None
     notes.known(own + "call", promotion.call, how)
     notes.known_or_absent(own + "place", str(promotion.place) if promotion.place else None, how)
+    notes.known_or_absent(own + "function", (promotion.place.function or None) if promotion.place else None, how)
     notes.known_or_absent(own + "source", promotion.place.source if promotion.place else None, how)
     notes.known(own + "kind", promotion.kind, how)
     notes.known(own + "dtype_in", promotion.dtype_in, how)

@@ -41,7 +41,7 @@ def no_configurations() -> tuple[Fact, ...]:
 def not_traced() -> tuple[Fact, ...]:
     """What only a traced run tells, where none was asked for."""
     notes = Notes()
-    told = ("trace.verdict", "trace.rules", "trace.error_kind", "trace.error", *FAILED_CALL)
+    told = ("trace.verdict", "trace.rules", "trace.error_kind", "trace.error", "trace.traceback", *FAILED_CALL)
     for name in (*told, "listed.promotion", "listed.attention", "listed.kernel"):
         notes.unknown(name, "attn-doctor trace", "nothing was traced", asked=False)
     return notes.facts()

@@ -50,6 +50,7 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         error_kind=error.get("kind") or "",
         error=error.get("words") or "",
         seconds=answer["seconds"],
+        traceback=error.get("traceback") or "",
     )
 
 

@@ -10,6 +10,7 @@ from attn_doctor.fix import make
 from attn_doctor.fix.choose import Chosen
 from attn_doctor.fix.make_sources import _Casts
 from attn_doctor.fix.making import Making
+from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Action, Finding, Remedy, Safety, Severity
 from attn_doctor.model.plans import FileEdit, Splice
@@ -86,3 +87,14 @@ def test_one_edit_for_two_findings(tmp_path: Path) -> None:
     (step,) = casts.made.steps
 
     assert [cured.finding for cured in step.cures] == ["one", "other"]
+
+
+def test_an_installed_file_is_told_as_that(tmp_path: Path) -> None:
+    """It lies in the environment, and no cast of ours belongs there: a release cures it, or a person."""
+    file = tmp_path / "env" / "lib" / "site-packages" / "lib" / "attend.py"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"a = 1\n")
+    casts = _Casts(making(tmp_path))
+
+    with pytest.raises(Refused, match="is an installed file"):
+        casts.add(chosen("one", file), str(file), lambda _: ())

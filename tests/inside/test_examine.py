@@ -455,3 +455,40 @@ def _gone(pid):
         time.sleep(0.05)
     os.kill(pid, signal.SIGKILL)
     return False
+
+
+NO_DRIVER = [
+    "raise RuntimeError('0 active drivers ([]). There should only be one.')",
+    "raise ImportError('libcuda.so.1: cannot open shared object file: No such file or directory')",
+    "raise RuntimeError('Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU')",
+    (
+        "try:\n    raise OSError('libnvidia-ml.so.1: cannot open shared object file')\n"
+        "except OSError as error:\n    raise ImportError('the extension could not be loaded') from error"
+    ),
+]
+
+
+class TestWantsAGpu:
+    @pytest.mark.parametrize("source", NO_DRIVER)
+    def test_is_tried_again_with_one(self, patient, source):
+        """An import that only wants a GPU is tried once more where one is simulated; both endings are told."""
+        patient.stub("flash_attn", source)
+        found = patient.examine("flash_attn")["flash_attn"]
+
+        assert (found["outcome"], found["with_a_gpu"]["outcome"]) == ("failed", "failed")
+
+    def test_one_that_asks_torch(self, patient):
+        """With the GPU simulated such an import comes to its end."""
+        patient.stub("flash_attn", "import torch\nname = torch.cuda.get_device_name(0)\n")
+        found = patient.examine("flash_attn", torch=True, timeout=60)["flash_attn"]
+
+        assert (found["outcome"], found["with_a_gpu"]["outcome"]) == ("failed", "imported")
+
+    @pytest.mark.parametrize(
+        "source", ["raise ImportError('libcudart.so.12: cannot open shared object file')", "1 / 0"]
+    )
+    def test_another_failure_is_not(self, patient, source):
+        """A package that lacks CUDA's runtime lacks it with a GPU too."""
+        patient.stub("flash_attn", source)
+
+        assert "with_a_gpu" not in patient.examine("flash_attn")["flash_attn"]

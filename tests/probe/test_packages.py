@@ -208,3 +208,60 @@ def test_torch_version_file_garbage(tmp_path: Path, garbage: bytes) -> None:
     (tmp_path / "version.py").write_bytes(garbage)
 
     assert isinstance(FactSet(torch_files.probe({"torch": tmp_path})).fact("torch.version").state, Unknown)
+
+
+RECORD = "{module}/__init__.py,sha256=x,0\n{module}/ops/chunk.py,sha256=x,0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "module", "library"),
+    [
+        ("fla", "0.1", "fla", "flash-linear-attention"),
+        ("flash-attn-of-a-vendor", "2.8.3+x", "flash_attn", "flash-attn"),
+        ("triton-of-a-vendor", "3.6.0+git1", "triton", "triton"),
+        ("torch-of-a-vendor", "2.9.0a0", "torch", "torch"),
+    ],
+)
+def test_a_library_under_another_name(tmp_path: Path, name: str, version: str, module: str, library: str) -> None:
+    """A source build or a vendor renames the distribution; what is imported, and what recipes ask for, stays."""
+    install(tmp_path, name, version, module=module, RECORD=RECORD.format(module=module))
+    inventory = take_inventory([tmp_path])
+    seen = facts(tmp_path)
+
+    assert seen.value(f"package.{library}.version") == version
+    assert seen.value(f"package.{library}.distribution") == name
+    assert f"package.{name}.version" not in {str(fact.name) for fact in seen.values()}
+    assert module == "torch" or module in inventory.imports()
+
+
+def test_another_name_counts_where_no_known_one_does(tmp_path: Path) -> None:
+    """A plugin that lays files beside a known library's is not the library."""
+    install(tmp_path, "fla-core", "0.5.0", module="fla", RECORD=RECORD.format(module="fla"))
+    install(tmp_path, "fla-extras", "9.9", RECORD=RECORD.format(module="fla"))
+    seen = facts(tmp_path)
+
+    assert seen.value("package.fla-core.version") == "0.5.0"
+    assert isinstance(seen.fact("package.fla-core.distribution").state, Absent)
+    assert seen.value("package.flash-linear-attention.version") is None
+
+
+def test_a_common_module_name_proves_no_library(tmp_path: Path) -> None:
+    """`kernels` and `cutlass` are names of more than one package."""
+    for module in ("kernels", "cutlass"):
+        install(tmp_path, f"my-{module}", "1.0", module=module, RECORD=RECORD.format(module=module))
+    seen = facts(tmp_path)
+
+    assert seen.value("package.kernels.version") is None
+    assert seen.value("package.nvidia-cutlass-dsl.version") is None
+
+
+def test_an_editable_install_under_another_name(tmp_path: Path) -> None:
+    """An import hook finds it, not the path: the folder that its direct_url.json names holds the module."""
+    (tmp_path / "src" / "fla").mkdir(parents=True)
+    (tmp_path / "src" / "fla" / "__init__.py").touch()
+    direct = f'{{"url": "file://{tmp_path}/src", "dir_info": {{"editable": true}}}}'
+    install(tmp_path / "site", "fla", "0.1", direct_url__json=direct)
+    seen = facts(tmp_path / "site")
+
+    assert seen.value("package.flash-linear-attention.version") == "0.1"
+    assert seen.value("package.flash-linear-attention.path") == str(tmp_path / "src")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from attn_doctor.diagnose.judge import covers, finding_of, with_symptoms
 from attn_doctor.diagnose.log.facts import of_match
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
+from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.diagnose.words import filled
@@ -69,9 +70,9 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
                 weighed.append(found)
             elif not match.pattern.only_with_facts:
                 refuted.append((log.name, match))
-    chosen = _chosen(weighed)
+    kept = chosen(weighed)
     groups: dict[str, list[Weighed]] = {}
-    for one in sorted(chosen, key=lambda one: one.order):
+    for one in sorted(kept, key=lambda one: one.order):
         groups.setdefault(one.match.recipe.id, []).append(one)
     several = len(logs) > 1
     symptoms = _symptoms(groups)
@@ -95,7 +96,7 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
             ),
         ),
         facts=join(base, _agreed(told)),
-        refuted=_refuted(refuted, {id(one.match.unit) for one in weighed}),
+        refuted=_refuted(refuted, weighed),
     )
 
 
@@ -134,11 +135,14 @@ def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
     return found
 
 
-def _refuted(ruled_out: Iterable[tuple[str, Match]], explained: Set[int]) -> tuple[Refuted, ...]:
-    """One for each message, unless something else explains it."""
+def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed]) -> tuple[Refuted, ...]:
+    """One for each message, unless something else explains it, or the same log proves the recipe by other words."""
+    weighed = tuple(weighed)
+    explained = {id(one.match.unit) for one in weighed}
+    proven = {(one.log, one.match.recipe.id) for one in weighed if one.proven}
     by_place: dict[tuple[str, int], list[Match]] = {}
     for log, match in ruled_out:
-        if id(match.unit) not in explained:
+        if id(match.unit) not in explained and (log, match.recipe.id) not in proven:
             by_place.setdefault((log, match.line), []).append(match)
     return tuple(
         Refuted(
@@ -162,7 +166,7 @@ def _agreed(told: Iterable[Iterable[Fact]]) -> list[Fact]:
     return [facts[0] for facts in by_name.values() if all(fact.state == facts[0].state for fact in facts)]
 
 
-def _chosen(weighed: list[Weighed]) -> list[Weighed]:
+def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Without what another match explains better."""
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
@@ -188,7 +192,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     return replace(
         finding,
         severity=first.severity,
-        title=_title(first.match.recipe, facts, first.binding, finding.title),
+        title=title_of(first.match.recipe, facts, first.binding, finding.title),
         what="",  # a recipe's `what` speaks of what was found in a node
         why=_told_plainly(finding.why),
         certainty="seen" if first.proven else "inferred",
@@ -220,10 +224,13 @@ def _locations(group: list[Weighed]) -> tuple[Location, ...]:
     places: dict[tuple[str, int], Location] = {}
     seen: set[tuple[str, str]] = set()
     again: list[Location] = []
+    sources: dict[Location, None] = {}
     for one in group:
         key = (one.log, one.match.line)
         if key in places:
             continue
+        if (source := place_in(one.match.quoted)) is not None:
+            sources[source] = None
         quoted = one.match.quoted
         note = quoted if len(quoted) <= _LONGEST_QUOTE else quoted[: _LONGEST_QUOTE - 2] + " …"
         location = Location(file=one.log, line=one.match.line, note=note)
@@ -233,7 +240,9 @@ def _locations(group: list[Weighed]) -> tuple[Location, ...]:
         else:
             places[key] = location
             seen.add(who)
-    return tuple(dict.fromkeys([*places.values(), *again]))[:_MOST_LOCATIONS]
+    first = list(places.values())
+    # The line of source that a compiler names stands right behind the line of the log that says so.
+    return tuple(dict.fromkeys([*first[:1], *sources, *first[1:], *again]))[:_MOST_LOCATIONS]
 
 
 def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
@@ -245,7 +254,7 @@ def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
     )
 
 
-def _title(recipe: Recipe, facts: FactSet, binding: Binding, filled: str) -> str:
+def title_of(recipe: Recipe, facts: FactSet, binding: Binding, filled: str) -> str:
     """The title, or what stands in for it where a log does not tell what the title is made of."""
     names = [FactName.parse(text) for text in TEMPLATE.findall(recipe.title)]
     bound = binding.bound

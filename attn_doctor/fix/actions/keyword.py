@@ -71,7 +71,7 @@ def planned(wanted: Patch, facts: FactSet, *, finding: str, prefix: str, project
     content = file.read_bytes()
     _check_bytecode(file)
     edit = _edited(wanted, file, content)
-    info, record = _record(folder, name, wanted.file)
+    info, record = _record(folder, facts.text(own + "distribution") or name, wanted.file)
     _check_untouched(record, wanted.file, content, file)
     after = spliced(content, edit.splices)
     note = _note(info, wanted.file, after, content, finding)

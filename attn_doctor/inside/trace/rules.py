@@ -10,13 +10,13 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from ..virtual_gpu import gpus
+from ..virtual_gpu import gpus, stage
 from . import redirect
 from .hollow import Hollow
 
 GPU, ON_CPU, ON_FAKE = "gpu", "cuda rules on cpu tensors", "cuda rules on fake tensors"
 
-ASSUMED_GPU = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0", "assumed": True, "named": False}
+ASSUMED_GPU = {**stage.ASSUMED, "assumed": True, "named": False}
 
 
 def capability_of(gpu: Dict[str, Any]) -> Tuple[int, int]:

@@ -195,6 +195,7 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
         (torch.cuda, name, answer) for name, answer in answers.items() if hasattr(torch.cuda, name)
     ]
     changes += _fake_tensors_without_a_context()
+    changes += _jiterator()
     with replaced(*changes):
         yield properties
 
@@ -227,3 +228,23 @@ def _fake_tensors_without_a_context() -> List[Tuple[Any, str, Any]]:
         return []
     names = ("init_gpu_context", "init_cuda_context")  # the second until torch 2.6
     return [(fake_tensor, name, lambda *args: None) for name in names if hasattr(fake_tensor, name)]
+
+
+def _jiterator() -> List[Tuple[Any, str, Any]]:
+    """An elementwise kernel written in CUDA C++ (torch.cuda.jiterator) is not compiled: its result has the shape and
+    dtype that it would have on the GPU, by broadcasting and type promotion, and not its values."""
+    try:
+        from torch.cuda import jiterator
+    except ImportError:
+        return []
+
+    def call(self: Any, *tensors: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in self.kwargs_dict:
+                raise KeyError(f"{name} is not declared in function definition")
+        first = tensors[0].clone()
+        for other in tensors[1:]:
+            first = first + other
+        return first if self.num_outputs == 1 and not self.return_by_ref else tuple([first] * self.num_outputs)
+
+    return [(jiterator._JittedFunction, "__call__", call)] if hasattr(jiterator, "_JittedFunction") else []

@@ -10,6 +10,7 @@ Nothing is launched, and the installed Triton is asked, not a table of versions.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import tempfile
 import time
@@ -185,8 +186,24 @@ def compile_here(launch: Launch, configuration: Configuration, gpu: Gpu, scratch
         answer["message"] = str(error)
         answer["cause"] = _cause(error)
         answer["resource"] = getattr(error, "name", None)
+        answer["ours"] = _is_ours(error)
         answer["tuner_skips"] = launch.autotuned and _tuner_skips(error)
     return answer
+
+
+_ABOUT_THE_DRIVER = (AttributeError, ImportError, KeyError, NameError)
+"""What Triton raises of a kernel comes as a CompilationError, from its C++ passes or from ptxas: never as these."""
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Did the stand-in for the GPU fail, and not the kernel? Then nothing is known of the kernel."""
+    if isinstance(error, _ABOUT_THE_DRIVER):
+        return True
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    ours = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    return innermost is not None and os.path.abspath(innermost.tb_frame.f_code.co_filename).startswith(ours)
 
 
 _OLD = {"device": 0, "device_type": "cuda", "stream": 0}
@@ -239,6 +256,9 @@ def judge(tuned: Dict[str, Any], end: children.Ended, timeout: float) -> Configu
         of_memory = answer["resource"] == "shared memory" and answer["exception"].endswith("OutOfResources")
         outcome = EXCEEDS_SHARED_MEMORY if of_memory else REFUSES
         message = answer["message"]
+        if answer.get("ours"):
+            outcome = NOT_LOOKED
+            message = f"attn-doctor's stand-in for the GPU failed: {answer['exception']}: {message}"
         words = last_words(end.output)
         if outcome == REFUSES and words and words not in message:
             # MLIR's own diagnostics go to stderr; the exception often says no more than that a pass failed.

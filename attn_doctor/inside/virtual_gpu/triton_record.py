@@ -246,11 +246,16 @@ def _patched(recorder: _Recorder) -> Iterator[None]:
 
     changes = [(Autotuner, "run", tune)]
     instances: List[Any] = []
+    made: List[Any] = []  # kernels that were defined meanwhile: their own run was never generated
     if hasattr(JITFunction, "_make_launcher"):  # 2.1: every kernel carries a generated run of its own
         import gc
 
+        def make_launcher(self: Any) -> Callable[..., None]:
+            made.append(self)
+            return lambda *args, **kwargs: recorder.run(self, *args, **kwargs)
+
         instances = [thing for thing in gc.get_objects() if type(thing) is JITFunction and "run" in vars(thing)]
-        changes.append((JITFunction, "_make_launcher", lambda self: lambda *a, **k: recorder.run(self, *a, **k)))
+        changes.append((JITFunction, "_make_launcher", make_launcher))
     else:
         changes.append((JITFunction, "run", run))
     saved = [(thing, thing.run) for thing in instances]
@@ -264,6 +269,8 @@ def _patched(recorder: _Recorder) -> Iterator[None]:
         patches.close()
         for thing, original in saved:
             thing.run = original
+        for thing in made:
+            thing.run = thing._make_launcher()
 
     _undo.append(undo)
     try:

@@ -105,3 +105,20 @@ def test_two_after_each_other():
     with virtual_cuda(T4):
         assert torch.cuda.get_device_capability() == (7, 5)
         assert torch.cuda.get_device_properties().multi_processor_count > 0
+
+
+def test_jiterator_kernels_answer_in_shape_and_dtype():
+    """An elementwise kernel in CUDA C++ is not compiled: broadcasting and type promotion tell what it would give."""
+    code = "template <typename T> T scaled(T x, T y, T alpha) { return x * y * alpha; }"
+    scaled = torch.cuda.jiterator._create_jit_fn(code, alpha=1.0)
+    both = torch.cuda.jiterator._create_multi_output_jit_fn(code, num_outputs=2)
+    x, y = torch.ones(4, 1, dtype=torch.bfloat16), torch.ones(1, 3, dtype=torch.float32)
+
+    with virtual_cuda(H100):
+        assert (scaled(x, y, alpha=2.0).shape, scaled(x, y).dtype) == ((4, 3), torch.float32)
+        assert (scaled(x).dtype, scaled(x).shape) == (torch.bfloat16, (4, 1))
+        assert [one.dtype for one in both(x)] == [torch.bfloat16] * 2
+        with pytest.raises(KeyError):
+            scaled(x, y, beta=1.0)
+    with pytest.raises(AssertionError, match="Jiterator is only supported"):
+        scaled(x, y)

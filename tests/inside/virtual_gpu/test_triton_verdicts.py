@@ -316,3 +316,40 @@ def test_layers_of_flash_linear_attention(triton, packages, tmp_path, monkeypatc
     assert seen >= launches
     assert notes == []
     assert {"compiles"} == {outcome for _, _, outcome, _ in found}, [one for one in found if one[2] != "compiles"]
+
+
+def test_a_fault_of_the_stand_in_is_no_kernels(triton, tmp_path):
+    """What our own driver raises, and what Triton raises over it, says nothing of the kernel."""
+    script = (
+        KERNELS
+        + """
+with triton_record.record() as recording:
+    launch(32, 32, 32)
+resources, triton_driver.cubin.resources = triton_driver.cubin.resources, None  # fails in our code
+told = verdicts([gpu("8.0")])
+triton_driver.cubin.resources = resources
+del triton_driver.Utils.load_binary, triton_driver.Utils.__getattr__  # fails in Triton's, over ours
+answer(told + verdicts([gpu("8.0")]))
+"""
+    )
+
+    for verdict in triton.run(tmp_path, script):
+        assert verdict["outcome"] == "could not look"
+        assert verdict["message"].startswith("attn-doctor's stand-in for the GPU failed: ")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("version", ["2.1.0", "2.2.0", "2.3.1"])
+def test_kernels_that_are_defined_while_launches_are_recorded(triton_beside, tmp_path, version):
+    """Triton 2.1 generates each kernel's launcher where it is defined: in a traced run that is while it records."""
+    script = """
+with triton_record.record() as recording:
+""" + "".join(f"    {line}\n" for line in KERNELS.strip().splitlines() if not line.startswith("from __future__"))
+    script += """
+    launch(32, 32, 32)
+answer(verdicts([gpu("8.0")]))
+"""
+
+    (verdict,) = triton_beside(version).run(tmp_path, script)
+
+    assert verdict["outcome"] == "compiles", verdict["message"]

@@ -1,0 +1,22 @@
+"""The line of source that a compiler complains of, read from its own words."""
+
+from __future__ import annotations
+
+import re
+
+from attn_doctor.model.findings import Location
+
+#: MLIR's `loc("file":line:column): error: …` (https://mlir.llvm.org/docs/Diagnostics/), and clang's shorter form of it,
+#: which newer Tritons write.
+_DIAGNOSTIC = re.compile(
+    r'loc\("(?P<quoted>[^"\n]{1,600})":(?P<line>\d{1,7}):\d{1,6}\)'
+    r'|(?P<plain>/[^:\s"]{1,600}):(?P<row>\d{1,7}):\d{1,6}: error:'
+)
+
+
+def place_in(line: str) -> Location | None:
+    """The place that one line of a compiler's output names, or None."""
+    found = _DIAGNOSTIC.search(line[:4000])
+    if found is None:
+        return None
+    return Location(file=found["quoted"] or found["plain"], line=int(found["line"] or found["row"]))

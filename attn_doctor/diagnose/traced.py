@@ -1,0 +1,33 @@
+"""What of a diagnosis a traced run itself tells: what lies in the environment besides is `check`'s to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.model.facts import FactName
+from attn_doctor.model.findings import Diagnosis
+
+#: Kinds of facts that only a traced run gives.
+_MET = frozenset({"promotion", "attention", "kernel"})
+_TRACED = _MET | {"trace"}
+
+
+def met(diagnosis: Diagnosis, recipes: Iterable[Recipe]) -> Diagnosis:
+    """The findings that rest on something the run met, and the questions of the recipes that are about runs."""
+    about_runs = {
+        recipe.id for recipe in recipes if recipe.for_each in _MET or any(n.kind == "trace" for n in recipe.asks())
+    }
+    return replace(
+        diagnosis,
+        findings=tuple(found for found in diagnosis.findings if any(_is_traced(fact.name) for fact in found.evidence)),
+        open_questions=tuple(one for one in diagnosis.open_questions if one.recipe in about_runs),
+        cleared=tuple(name for name in diagnosis.cleared if name in about_runs),
+        not_asked=tuple(name for name in diagnosis.not_asked if name in about_runs),
+    )
+
+
+def _is_traced(name: FactName) -> bool:
+    """Whether only the traced run tells it; what a library's code did there is computed from that."""
+    return name.kind in _TRACED or name.attribute == "promotes"
