@@ -155,8 +155,8 @@ def _commands(
 ) -> tuple[str, ...]:
     if kind == "install-packages":
         request = _request(arguments, facts, bound)
-        commands = (*_removals(request.requirements, facts), install_command(request, facts))
-        return typable.typable(commands, facts)
+        wanted = (*_removals(request.requirements, facts), install_command(request, facts))
+        return typable.typable(wanted, facts)
     if kind == "install-wheel":
         try:
             wheel = _wheel(arguments, facts)
