@@ -103,7 +103,7 @@ _BORROWS_ONLY_DTYPE = frozenset(
 class Kind:
     """What an op does to the graph, looked up once an op."""
 
-    __slots__ = ("in_place", "like", "name", "product")
+    __slots__ = ("in_place", "like", "name", "product", "view")
 
     def __init__(self, op: Any) -> None:
         schema = getattr(op, "_schema", None)
@@ -111,6 +111,9 @@ class Kind:
         self.product = self.name in _PRODUCTS
         self.in_place = bool(getattr(schema, "is_mutable", False))
         self.like = self.name in _BORROWS_ONLY_DTYPE
+        alias = schema.arguments[0].alias_info if schema is not None and schema.arguments else None
+        self.view = alias is not None and not alias.is_write
+        """What is written into its result is written into its first operand."""
 
 
 _kinds: Dict[Any, Kind] = {}

@@ -154,7 +154,8 @@ class Recorder:
                 # Writing in place changes no dtype: that was settled where the tensor was made. Only what
                 # it now carries is new.
                 for node in inputs:
-                    known.flags |= node.flags & PROJECTED
+                    if node.flags & PROJECTED:
+                        _carry(known)
                 continue
             if event is None:
                 if op in _LIFTS:
@@ -208,6 +209,16 @@ class Recorder:
             "module": self.module,
             "operands": operands,
         }
+
+
+def _carry(node: Node) -> None:
+    """Say that a hidden state was written into a tensor, and so into what it is a view of: a cache is filled so."""
+    current: Optional[Node] = node
+    while current is not None and not current.flags & PROJECTED:
+        current.flags |= PROJECTED
+        event = current.event
+        viewed = event is not None and event.inputs and ops.kind_of(event.op).view
+        current = event.inputs[0] if viewed else None
 
 
 def cast_floats(out: Any, dtype: torch.dtype) -> Any:

@@ -102,3 +102,38 @@ def test_a_kernel_is_met_once(traced, models):
     answer = traced("build", file=models, which="kernel", autocast="float16", backward=True)
 
     assert [call["name"] for call in answer["attention"]] == ["scaled_dot_product_attention"]
+
+
+CACHED = """
+import torch
+from torch import nn
+
+
+class Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(32, 96)
+        self.kept = torch.zeros(2, 2, 4, 16, 8)
+
+    @torch.inference_mode()
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        self.kept = self.kept.to(q)
+        self.kept[0, :, :, : x.shape[1]] = k
+        self.kept[1, :, :, : x.shape[1]] = v
+        k, v = self.kept[:, :, :, : x.shape[1]]
+        return torch.matmul(torch.matmul(q, k.mT).softmax(-1), v)
+
+
+def build():
+    return Cached().bfloat16(), (torch.randn(2, 5, 32).bfloat16(),)
+"""
+
+
+def test_a_cache_in_inference_mode(traced, tmp_path):
+    """matmul is met whole there, and what is written into slices of a cache is a hidden state when it is read."""
+    path = tmp_path / "cached.py"
+    path.write_text(CACHED)
+    answer = traced("build", file=str(path))
+
+    assert [(call["verdict"], call["written_out"]) for call in answer["attention"]] == [("clean", True)]

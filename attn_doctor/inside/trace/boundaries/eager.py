@@ -20,7 +20,8 @@ from ..operands import Operand
 from .attention import Attention
 
 NAME = "eager attention"
-_PRODUCTS = frozenset(("aten::bmm", "aten::baddbmm", "aten::mm"))
+_PRODUCTS = frozenset(("aten::bmm", "aten::baddbmm", "aten::mm", "aten::matmul"))
+"""matmul itself is met where nothing takes it apart: in inference mode."""
 _SOFTMAX = frozenset(("aten::_softmax", "aten::softmax", "aten::_safe_softmax"))
 _MOST_STEPS = 24
 """Nodes looked at between a product and a softmax: dropout, casts, masks, scales, soft caps and views lie there."""
