@@ -5,7 +5,6 @@ Recomputed after --assume and --gpu, so that an assumed GPU is judged like a rea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +26,7 @@ from attn_doctor.cookbook.torch_releases import (
 from attn_doctor.diagnose import requirements
 from attn_doctor.diagnose.assume import supposed
 from attn_doctor.diagnose.conditions import capability
+from attn_doctor.diagnose.gpu_targets import lacking, runs
 from attn_doctor.diagnose.missing_modules import requirement_for
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
@@ -81,25 +81,6 @@ def _not_computed(kind: str, subject: str, reason: str) -> tuple[Fact, ...]:
         for name in names
         if name.kind == kind
     )
-
-
-def runs(code: str, gpu: tuple[int, int]) -> bool:
-    """Whether GPU code of this target runs on a GPU of this compute capability.
-
-    Machine code (`sm_86`) runs on its own major with the same minor or a later one; PTX (`compute_80`) on anything
-    as new or newer; `a` targets only on their own; `f` targets on their family.
-    https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/ (GPU Feature List, Virtual and Real Architectures)
-    """
-    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", code)
-    if match is None:
-        return False
-    form, suffix = match[1], match[4]
-    target = (int(match[2]), int(match[3]))
-    if suffix == "a":
-        return gpu == target
-    if form == "compute" and not suffix:
-        return gpu >= target
-    return gpu[0] == target[0] and gpu[1] >= target[1]
 
 
 def _derived(name: str, state: State, *sources: FactName | str) -> Fact:
@@ -345,12 +326,12 @@ def _gpu_code(
     state = facts.fact(own + "gpu_code").state
     without, lacks, elsewhere, nowhere = state, state, state, state
     if isinstance(state, Known):
-        lacking = _lacking(state, gpus)
+        without_code = lacking(_codes(state), gpus)
         others = [facts.fact(f"extension.{one}.gpu_code").state for one in beside[module] if one != module]
-        unserved = [gpu for gpu in lacking if all(gpu in _lacking(one, gpus) for one in others)]
+        unserved = [gpu for gpu in without_code if all(gpu in lacking(_codes(one), gpus) for one in others)]
         doubt = next((one for one in others if isinstance(one, Unknown)), None)
-        without, lacks = Known(_spelled(lacking)), Known(bool(lacking))
-        elsewhere = Known(_spelled([gpu for gpu in lacking if gpu not in unserved]))
+        without, lacks = Known(_spelled(without_code)), Known(bool(without_code))
+        elsewhere = Known(_spelled([gpu for gpu in without_code if gpu not in unserved]))
         nowhere = doubt if doubt is not None and unserved else Known(_spelled(unserved))
     of_file = (own + "gpu_code", "gpu.compute_capability")
     of_package = ("extension.gpu_code of the package", "gpu.compute_capability")
@@ -360,9 +341,8 @@ def _gpu_code(
     yield _derived(own + "gpus_package_lacks", nowhere, *of_package)
 
 
-def _lacking(state: State, gpus: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-    codes = _texts(state.value) if isinstance(state, Known) else ()
-    return [gpu for gpu in gpus if not any(runs(code, gpu) for code in codes)]
+def _codes(state: State) -> tuple[str, ...]:
+    return _texts(state.value) if isinstance(state, Known) else ()
 
 
 def _spelled(gpus: Iterable[tuple[int, int]]) -> tuple[str, ...]:

@@ -290,7 +290,7 @@ def _is_above(one: int, other: int, above: dict[int, int]) -> bool:
 
 def _with_symptoms(number: int, found: list[_Found], above: dict[int, int]) -> Finding:
     finding = found[number].finding
-    symptoms = tuple(_with_symptoms(i, found, above) for i, cause in above.items() if cause == number)
+    symptoms = tuple(_folded([_with_symptoms(i, found, above) for i, cause in above.items() if cause == number]))
     if not symptoms:
         return finding
     return with_symptoms(finding, symptoms)

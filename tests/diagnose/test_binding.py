@@ -201,3 +201,19 @@ def test_a_missing_triton_hangs_under_the_torch_that_brings_none() -> None:
 
     assert list(_judged(cpu, *recipes)) == ["torch-cpu-build"]
     assert list(_judged(gpu, *recipes)) == ["triton-missing"]
+
+
+@pytest.mark.parametrize(
+    ("code", "lacks"),
+    [
+        (("sm_52", "sm_70", "sm_90", "compute_52"), True),
+        (("sm_50", "sm_52", "sm_60", "compute_52"), False),
+        (("sm_52", "compute_52"), False),
+        (("sm_70", "compute_70"), True),
+    ],
+)
+def test_the_compilers_own_default_serves_nobody(code: tuple[str, ...], lacks: bool) -> None:
+    """One helper that was compiled without naming a GPU is no code for a P100."""
+    known = derive(facts(gpu__0__compute_capability="6.0", **{"extension__vllm._C__gpu_code": code}))
+
+    assert known.fact("extension.vllm._C.lacks_gpu_code").state == Known(lacks)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.diagnose.derived import derive, runs
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.gpu_targets import runs
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Unknown
 
 
