@@ -36,7 +36,7 @@ class Leaf:
 class Call:
     """One call of a torch function by somebody's code; several ops may run inside it."""
 
-    __slots__ = ("asked", "autocast", "backward", "func", "module", "site")
+    __slots__ = ("asked", "autocast", "backward", "func", "like", "module", "site")
 
     def __init__(self, func: Any, site: Any, module: Optional[str], autocast: bool, asked: Any) -> None:
         self.func = func
@@ -46,6 +46,8 @@ class Call:
         self.asked = asked
         """The dtype that the caller named in words, such as softmax(..., dtype=torch.float32)."""
         self.backward = False
+        self.like: Optional[Node] = None
+        """The tensor whose dtype a cast borrows: x.to(other), x.type_as(other)."""
 
 
 class Event:

@@ -77,8 +77,8 @@ class Functions(TorchFunctionMode):
         special = rec.special.get(func)
         if kwargs and special is None and rec.fix_kwargs is not None:
             kwargs = rec.fix_kwargs(kwargs)
-        before, call, given = rec.func, rec.call, rec.kwargs
-        rec.func, rec.call, rec.kwargs = func, None, kwargs
+        before, call, given, arguments = rec.func, rec.call, rec.kwargs, rec.args
+        rec.func, rec.call, rec.kwargs, rec.args = func, None, kwargs, args
         rec.autocast = is_autocast_enabled(rec.autocast_device)
         try:
             if special is not None:
@@ -92,7 +92,7 @@ class Functions(TorchFunctionMode):
                 rec.note_failure(func, args, kwargs, error, frames.caller(1))
             raise
         finally:
-            rec.func, rec.call, rec.kwargs = before, call, given
+            rec.func, rec.call, rec.kwargs, rec.args = before, call, given, arguments
         if kwargs is not given_kwargs and "device" in kwargs:
             rec.places.put(out, GPU)
         if rec.heals and not rec.paused:

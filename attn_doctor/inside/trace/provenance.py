@@ -186,7 +186,9 @@ def describe_promotion(unit: Unit) -> Dict[str, Any]:
     )
     if _is_cast(unit):
         found["kind"] = "explicit cast"
-        found["born"] = [_born_here(unit, "explicit cast")]
+        like = unit.call.like
+        borrowed = born(like) if like is not None and like.real == node.real else []
+        found["born"] = borrowed or [_born_here(unit, "explicit cast")]
     elif unit.call.asked == node.dtype:
         found["kind"] = "dtype argument"
         found["born"] = [_born_here(unit, "dtype argument")]

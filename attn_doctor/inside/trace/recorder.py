@@ -25,6 +25,9 @@ Heal = Tuple[str, int, str, str]
 _LIFTS = frozenset({torch.ops.aten.lift_fresh.default})
 
 
+_BORROWS = frozenset({torch.Tensor.to, torch.Tensor.type_as})
+
+
 class Recorder:
     """One recording. `with recorder: model(x)`; may be entered once.
 
@@ -38,6 +41,7 @@ class Recorder:
         self.module: Optional[str] = None
         self.func: Any = None
         self.call: Optional[Call] = None
+        self.args: Any = ()
         self.kwargs: Optional[Dict[str, Any]] = None
         self.paused = 0
         self.ops = 0
@@ -117,6 +121,8 @@ class Recorder:
             kwargs = self.kwargs
             asked = kwargs.get("dtype") if kwargs else None
             call = Call(self.func, frames.site_of(frame), self.module, self.autocast, asked)
+            if self.func in _BORROWS and len(self.args) > 1 and isinstance(self.args[1], torch.Tensor):
+                call.like = self.node(self.args[1])
             if self.func is not None:
                 # Ops outside any call that was seen (autograd's) share no line: each gets its own.
                 self.call = call

@@ -73,3 +73,35 @@ def test_recomputed_clean_twin(traced, reentrant):
 
     assert (answer["outcome"], answer["verdict"], answer["error"]) == ("finished", "clean", None)
     assert {call["backward"] for call in answer["attention"]} == {True, False}
+
+
+BORROWED = """
+import torch
+from torch import nn
+
+
+class Borrowing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.v, self.out = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        q = self.q(x).float()
+        v = self.v(x).to(q)
+        return self.out(v)
+
+
+def build():
+    return Borrowing().bfloat16(), (torch.randn(2, 8).bfloat16(),)
+"""
+
+
+def test_a_borrowed_dtype(traced, tmp_path):
+    """x.to(other) takes the dtype of another tensor: what made that one wide is where it was born."""
+    path = tmp_path / "borrowed.py"
+    path.write_text(BORROWED)
+    answer = traced("build", file=str(path))
+    (wide,) = [one for one in answer["failure"]["operands"] if one["dtype"] == "float32"]
+
+    assert wide["promotion"]["source"] == "v = self.v(x).to(q)"
+    assert wide["born"][0]["at"]["source"] == "q = self.q(x).float()"
