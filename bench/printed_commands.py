@@ -35,7 +35,7 @@ from attn_doctor.model.findings import Action, Finding, Remedy
 #: Assumed in every case beside what the case says.
 PYTHON = "/env/bin/python"
 #: Words for the reader to fill in.
-PLACEHOLDERS = re.compile(r"\b(?:VERSION|INDEX|PACKAGE|BUILD|MAJOR|TRITON|WHEEL_URL|cuXYZ)\b")
+PLACEHOLDERS = re.compile(r"\b(?:VERSION|INDEX|PACKAGE|BUILD|MAJOR|TRITON|WHEEL_URL|cuXYZ|\S+-cuMAJOR)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
