@@ -13,7 +13,7 @@ from attn_doctor.diagnose.binding import Binding, Bound, bind
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.words import filled, locations, remedy
 from attn_doctor.machine import faults
-from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, Unknown
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
 
 
@@ -264,8 +264,8 @@ def _shown(evidence: tuple[Fact, ...]) -> bool:
 
 
 def _was_seen(fact: Fact) -> bool:
-    """What somebody assumes was seen by nobody."""
-    return fact.origin is not Origin.ASSUMED
+    """What somebody assumes was seen by nobody, nor what follows from it."""
+    return not fact.rests_on_assumption
 
 
 def _explained(found: list[_Found]) -> list[Finding]:
