@@ -24,6 +24,7 @@ def clauses(call: Call) -> List[Clause]:
     release, capability = call.release("flash-attn"), call.at_least
     known = capability >= (8, 0) if release >= (2, 7, 3) else capability[0] == 8 or capability == (9, 0)
     found = [
+        *_dimensions(call),
         Clause(
             "the GPU is an Ampere or newer, and one this version knows",
             known,
@@ -62,6 +63,18 @@ def clauses(call: Call) -> List[Clause]:
             kept = call.operands[role].kind == q.kind
             found.append(Clause(role + " has the dtype of q", kept, RAISES, message, (role,)))
     return found
+
+
+def _dimensions(call: Call) -> List[Clause]:
+    """Its Python asks for the head dimension by its place, before anything else."""
+    name = str(call.options.get("name", ""))
+    if not name.endswith("_func"):
+        return []
+    wanted, met = (3 if "varlen" in name else 4), len(call.operands["q"].shape)
+    message = "Dimension out of range (expected to be in range of [{}, {}], but got {})".format(
+        -met, met - 1, wanted - 1
+    )
+    return [Clause("q has {} dimensions".format(wanted), met >= wanted, RAISES, message, ("q",), "IndexError")]
 
 
 def _since(call: Call, release: Tuple[int, ...]) -> List[Clause]:

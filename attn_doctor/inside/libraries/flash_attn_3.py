@@ -49,6 +49,7 @@ def clauses(call: Call) -> List[Clause]:
         *of_q(call),
         *most_head_dim(call, 256, "FlashAttention forward only supports head dimension at most 256"),
         *heads_divide(call, "Number of heads in key/value must divide number of heads in query"),
+        *_multiple(q),
         Clause(
             "it has kernels for the GPU: those of compute capability 8.x and 9.0",
             capability <= (9, 0),
@@ -58,6 +59,15 @@ def clauses(call: Call) -> List[Clause]:
         ),
         *no_mask(call, "flash_attn_func takes no mask"),
     ]
+
+
+def _multiple(q: Any) -> List[Clause]:
+    step = 16 if q.kind == EIGHT_BITS else 8
+    if not isinstance(q.head_dim, int):
+        return []
+    message = "head_size should be a multiple of {}".format(step)
+    words = "the head dimension is a multiple of 8, of float8 of 16"
+    return [Clause(words, q.head_dim % step == 0, RAISES, message, ("q",))]
 
 
 _OPTIONS = "softmax_scale=None, causal=False"

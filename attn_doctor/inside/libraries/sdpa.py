@@ -85,6 +85,33 @@ def _backend(choice: Any) -> List[Clause]:
     return found
 
 
+def laid_out(out: Any, query: Any, backend: Optional[str]) -> Any:
+    """The output that the CPU computed, in the strides in which that backend leaves it on a GPU.
+
+    flash writes into what is like a query padded to a multiple of 8, efficient has the heads beside the head dimension,
+    cuDNN keeps the query's order, math leaves no gaps.
+    """
+    import torch
+
+    from .stand_in import filled
+
+    if query.dim() != 4 or out.dim() != 4 or query.shape[:3] != out.shape[:3]:
+        return out
+    batch, heads, length, dim = out.shape
+    if backend == sdpa_choice.FLASH and query.shape[-1] == dim:
+        like = torch.nn.functional.pad(query, [0, 8 - dim % 8]) if dim % 8 else query
+        room = torch.empty_like(like, dtype=out.dtype)
+    elif backend == sdpa_choice.EFFICIENT:
+        room = out.new_empty((batch, length, heads, dim)).transpose(1, 2)
+    elif backend == sdpa_choice.CUDNN:
+        order = sorted(range(4), key=lambda one: (-query.stride(one), one))
+        room = out.new_empty([out.shape[one] for one in order]).permute([order.index(one) for one in range(4)])
+    else:
+        room = torch.empty_like(out, memory_format=torch.contiguous_format)
+    room = room[..., :dim]
+    return out if room.stride() == out.stride() else filled(room, out)
+
+
 def torch_call(cell: Any, sizes: Tuple[int, int, int]) -> TorchCall:
     """The call of scaled_dot_product_attention that a cell describes. sizes: batch, heads, length."""
     batch, heads, length = sizes

@@ -64,7 +64,7 @@ def _operator(call: Call) -> List[Clause]:
     found = []
 
     def needs(words: str, kept: bool, why: str) -> None:
-        found.append(Clause(words, kept, RAISES, _NO_OPERATOR + " " + why, ("q",), "NotImplementedError", reason=why))
+        found.append(Clause(words, kept, RAISES, _NO_OPERATOR + "\n" + why, ("q",), "NotImplementedError", reason=why))
 
     eight = q.kind.startswith("float8")
     why = (

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, Optional
 import torch
 
 from ...libraries import sdpa as library
+from ...libraries import stand_in
 from ...libraries.contract import Call
 from .. import frames
 from ..operands import kind_of, undeclared
@@ -47,7 +48,14 @@ def hooked(attention: Attention) -> Iterator[None]:
             call = Call(operands, attention.conditions.capability, {"torch": str(torch.__version__)})
             return library.clauses(call, kind_of(autocast), chosen)
 
-        run = functools.partial(original, *args, **kwargs)
+        def run() -> Any:
+            if chosen is None or not attention.conditions.simulated:
+                return original(*args, **kwargs)
+            with _math():
+                out = original(*args, **kwargs)
+            query = args[0] if args else kwargs["query"]
+            return stand_in.quietly(rec, lambda: library.laid_out(out, query.detach(), chosen.backend))
+
         return attention.attend(
             "scaled_dot_product_attention",
             "torch",
@@ -76,6 +84,20 @@ def hooked(attention: Attention) -> Iterator[None]:
         functional.scaled_dot_product_attention = original
         rec.special.pop(original, None)
         rec.at_op = None
+
+
+@contextlib.contextmanager
+def _math() -> Iterator[None]:
+    """A CPU has no backend but flash and math: where code asks for another one, which the GPU has, math computes."""
+    cuda = torch.backends.cuda
+    if cuda.math_sdp_enabled():
+        yield
+        return
+    cuda.enable_math_sdp(True)
+    try:
+        yield
+    finally:
+        cuda.enable_math_sdp(False)
 
 
 class _Ops:
