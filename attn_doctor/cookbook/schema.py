@@ -31,6 +31,7 @@ from attn_doctor.cookbook.schema_fields import (
     Id,
     Name,
     Pattern,
+    PluralKind,
     Prose,
     Single,
     Table,
@@ -41,7 +42,7 @@ from attn_doctor.cookbook.schema_fields import (
 )
 from attn_doctor.errors import BrokenRecipe
 from attn_doctor.model.findings import Safety, Severity
-from attn_doctor.model.vocabulary import Kind, term_of, value_fault
+from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
 
 
 class _Range(Table):
@@ -67,26 +68,7 @@ class _Range(Table):
 
 class _Question(Table):
     fact: Name
-    for_each: (
-        Literal[
-            "gpu",
-            "extension",
-            "import",
-            "sample",
-            "config",
-            "package",
-            "promotion",
-            "attention",
-            "kernel",
-            "cell",
-            "compiled",
-            "speed",
-            "share",
-            "xid",
-            "patch",
-        ]
-        | None
-    ) = None
+    for_each: PluralKind | None = None
     present: StrictBool | None = None
     affected: _Range | None = None
     equals: Single | None = None
@@ -103,14 +85,14 @@ class _Question(Table):
             raise ValueError(f"asks {len(asked)} questions of {self.fact}; exactly one of {', '.join(questions)}")
         term = term_of(self.fact)
         assert term is not None
-        if self.affected and term.kind is not Kind.VERSION:
+        if self.affected and term.kind is not ValueType.VERSION:
             raise ValueError(f"{self.fact} is {term.kind.value}, not a version: `affected` cannot be asked of it")
         for bound in (self.below, self.at_least):
             if bound is None:
                 continue
-            if term.kind is Kind.VERSION:
+            if term.kind is ValueType.VERSION:
                 version_text(str(bound))
-            elif term.kind is Kind.CAPABILITY:
+            elif term.kind is ValueType.CAPABILITY:
                 if not re.fullmatch(r"\d+\.\d", str(bound)):
                     raise ValueError(f'a compute capability reads "9.0", not {bound!r}')
             elif not isinstance(bound, (int, float)) or isinstance(bound, bool):

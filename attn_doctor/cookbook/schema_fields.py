@@ -20,6 +20,7 @@ from pydantic import (
 
 from attn_doctor.cookbook.build import TEMPLATE, TO_FILL_IN
 from attn_doctor.model.facts import FactName
+from attn_doctor.model.kinds import PLURAL
 from attn_doctor.model.vocabulary import close_names, term_of
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
@@ -78,6 +79,12 @@ def version_text(text: str) -> str:
     return text
 
 
+def _plural_kind(text: str) -> str:
+    if text not in PLURAL:
+        raise ValueError(f"not a kind that comes several to a node: {text!r}; one of {', '.join(sorted(PLURAL))}")
+    return text
+
+
 def _releases(text: str) -> str:
     try:
         named = Requirement(text)
@@ -90,6 +97,7 @@ def _releases(text: str) -> str:
 
 Name = Annotated[FactName, BeforeValidator(fact_name)]
 Id = Annotated[StrictStr, AfterValidator(_id)]
+PluralKind = Annotated[StrictStr, AfterValidator(_plural_kind)]
 Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
 Prose = Annotated[StrictStr, AfterValidator(filled_text)]
 Releases = Annotated[StrictStr, AfterValidator(_releases)]

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.errors import BadInput
-from attn_doctor.model.facts import PLURAL_KINDS, Absent, Fact, FactName, FactSet, Known, Origin, State, Value
-from attn_doctor.model.vocabulary import Kind, close_names, term_of, value_fault
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Value
+from attn_doctor.model.kinds import PLURAL, kind_of
+from attn_doctor.model.vocabulary import ValueType, close_names, term_of, value_fault
 
 _HINT = "Write --assume NAME=VALUE, for example --assume gpu.compute_capability=7.5 or --assume driver.version=525.60."
 
@@ -35,15 +36,16 @@ def assume_gpu(facts: FactSet, gpu: NamedGpu) -> FactSet:
     )
 
 
-#: What a named GPU decides, though it was seen: kernels are compiled for it, and SDPA picks its backend by it.
-_MADE_FOR_IT = frozenset({"compiled", "kernel"})
+#: What of a call a named GPU decides, though the call was seen: SDPA picks its backend by it.
 _BY_IT = frozenset({"backend", "backend_refused", "backend_warnings"})
 
 
 def made_for_gpu(facts: Iterable[Fact]) -> Iterator[Fact]:
     """The facts, those marked that would be other ones without the GPU that a person named."""
     for fact in facts:
-        decided = fact.name.kind in _MADE_FOR_IT or (fact.name.kind == "attention" and fact.name.attribute in _BY_IT)
+        decided = kind_of(fact.name.kind).made_for_gpu or (
+            fact.name.kind == "attention" and fact.name.attribute in _BY_IT
+        )
         yield replace(fact, supposed=True) if decided else fact
 
 
@@ -63,7 +65,7 @@ def _is_supposed(facts: FactSet, source: str) -> bool:
         name = FactName.parse(source)
     except ValueError:
         return False  # words, for what is no fact
-    if name.kind in PLURAL_KINDS and name.subject in ("", "*"):
+    if name.kind in PLURAL and name.subject in ("", "*"):
         return any(facts.fact(name.of(one)).rests_on_assumption for one in facts.subjects(name.kind))
     return facts.fact(name).rests_on_assumption
 
@@ -106,25 +108,25 @@ def _assumed(name: FactName, state: State, how: str) -> Fact:
     return Fact(name=name, state=state, how=how, origin=Origin.ASSUMED)
 
 
-def _state(kind: Kind, raw: str, about: str) -> State:
+def _state(kind: ValueType, raw: str, about: str) -> State:
     if not raw:
         return Absent("assumed to be absent")
     value: Value
-    if kind is Kind.TEXTS:
+    if kind is ValueType.TEXTS:
         value = tuple(part.strip() for part in raw.split(","))
-    elif kind is Kind.YES_NO:
+    elif kind is ValueType.YES_NO:
         words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
         if raw.lower() not in words:
             raise BadInput(f"{raw!r} is neither yes nor no", about=about, hint=_HINT)
         value = words[raw.lower()]
-    elif kind in (Kind.INTEGER, Kind.NUMBER):
+    elif kind in (ValueType.INTEGER, ValueType.NUMBER):
         try:
-            value = int(raw) if kind is Kind.INTEGER else float(raw)
+            value = int(raw) if kind is ValueType.INTEGER else float(raw)
         except ValueError:
             raise BadInput(f"{raw!r} is no number", about=about, hint=_HINT) from None
     else:
         value = raw
-        if kind is Kind.CAPABILITY and raw.startswith("sm_") and raw[3:].isdigit():
+        if kind is ValueType.CAPABILITY and raw.startswith("sm_") and raw[3:].isdigit():
             value = f"{raw[3:-1]}.{raw[-1]}"
     fault = value_fault(kind, value)
     if fault:

@@ -14,23 +14,14 @@ from typing import TypeAlias
 
 from attn_doctor.cookbook.recipe import AnyOf, Condition
 from attn_doctor.model.facts import FactName, FactSet
+from attn_doctor.model.kinds import KINDS, kind_of
 
 #: One member of each plural kind that is spoken of: `{"extension": "xformers._C", "package": "xformers"}`.
 Bound: TypeAlias = Mapping[str, str]
 
 NOBODY: Bound = {}
 
-#: Facts that name a member of another kind, by the kind that they are of.
-_NAMING: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "extension": (("package", "package"),),
-    "import": (("package", "package"),),
-    "sample": (("package", "package"),),
-    "patch": (("package", "package"),),
-    "promotion": (("sample", "sample"),),
-    "attention": (("sample", "sample"),),
-}
-#: Kinds whose members are parts of a package.
-_PARTS = ("extension", "import")
+_PARTS = tuple(kind.name for kind in KINDS if kind.part_of_package)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +71,8 @@ def bind(facts: FactSet, kind: str | None, subject: str | None) -> Binding:
     waiting = [(kind, subject)]
     while waiting:
         of, one = waiting.pop()
-        for attribute, other in _NAMING.get(of, ()):
-            name = facts.text(FactName(of, one, attribute))
+        for other in kind_of(of).belongs_to:
+            name = facts.text(FactName(of, one, other))
             if name and other not in members:
                 members[other] = (name,)
                 waiting.append((other, name))

@@ -9,7 +9,8 @@ from attn_doctor.cookbook.recipe import Case, Recipe
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.explain import explain_text
-from attn_doctor.model.facts import PLURAL_KINDS, Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
+from attn_doctor.model.kinds import PLURAL
 from attn_doctor.model.vocabulary import TERMS
 
 
@@ -34,7 +35,7 @@ def case_facts(case: Case) -> FactSet:
     facts: dict[FactName, State] = {}
     for term in TERMS:
         name = FactName.parse(term.name)
-        if name.kind not in PLURAL_KINDS and name.kind != "env":
+        if name.kind not in PLURAL and name.kind != "env":
             facts[name] = Known(0) if name.kind == "listed" else Absent("the case does not name it")
     for name, value in case.facts:
         facts[name.of("0") if name.each else name] = Known(value)
@@ -42,7 +43,7 @@ def case_facts(case: Case) -> FactSet:
         facts[name.of("0") if name.each else name] = Unknown("the case calls it unknown")
     for name in tuple(facts):
         # Members that a case speaks of are whole: what it does not say of them is absent, unless unknown.
-        if name.kind in PLURAL_KINDS and name.subject:
+        if name.kind in PLURAL and name.subject:
             for term in TERMS:
                 kind, _, attribute = term.name.partition(".*.")
                 if kind == name.kind and attribute:

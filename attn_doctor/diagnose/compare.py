@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attn_doctor.errors import BadInput
-from attn_doctor.model.facts import ON_REQUEST, Unknown
+from attn_doctor.model.facts import Unknown
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.fingerprint import Change, Importance, Trait, differences
+from attn_doctor.model.kinds import kind_of
 from attn_doctor.model.report import Report
 
 #: Families of which only what is there is written: a name that is missing is absent, whoever wrote the report.
@@ -112,7 +113,8 @@ def compare(old: Report, new: Report, *, about: tuple[str, str]) -> Comparison:
 
 def _of_kernels(finding: Finding) -> bool:
     """Whether it was found by running kernels, itself or what hangs under it."""
-    return any(fact.name.kind in ON_REQUEST for fact in finding.evidence) or any(map(_of_kernels, finding.symptoms))
+    tried = any(kind_of(fact.name.kind).on_request == "--kernels" for fact in finding.evidence)
+    return tried or any(map(_of_kernels, finding.symptoms))
 
 
 def _tried(report: Report) -> str:

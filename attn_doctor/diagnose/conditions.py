@@ -11,7 +11,7 @@ from attn_doctor.cookbook.recipe import Affected, AnyOf, AtLeast, Below, Conditi
 from attn_doctor.diagnose.binding import NOBODY, Bound
 from attn_doctor.model.facts import Absent, Fact, FactSet, Scalar, Unknown
 from attn_doctor.model.findings import Verdict
-from attn_doctor.model.vocabulary import Kind, term_of
+from attn_doctor.model.vocabulary import ValueType, term_of
 
 
 def fact_of(question: Question, facts: FactSet, bound: Bound) -> Fact:
@@ -35,7 +35,7 @@ def answer(question: Question, facts: FactSet, bound: Bound = NOBODY) -> Verdict
     if isinstance(state, Absent) or absent:
         return Verdict.FAILS
     term = term_of(fact.name)
-    kind = term.kind if term else Kind.TEXT
+    kind = term.kind if term else ValueType.TEXT
     values = state.value if isinstance(state.value, tuple) else (state.value,)
     return _any(_one(question, value, kind) for value in values)
 
@@ -64,7 +64,7 @@ def _verdict(holds: bool) -> Verdict:
     return Verdict.HOLDS if holds else Verdict.FAILS
 
 
-def _one(question: Question, value: Scalar, kind: Kind) -> Verdict:
+def _one(question: Question, value: Scalar, kind: ValueType) -> Verdict:
     if isinstance(question, OneOf):
         return _verdict(any(type(value) is type(wanted) and value == wanted for wanted in question.values))
     if isinstance(question, Matches):
@@ -118,10 +118,10 @@ def _before(bound: str, text: str) -> bool | None:
     return limit <= Version(version.public)
 
 
-def _is_below(value: Scalar, bound: Scalar, kind: Kind) -> bool | None:
-    if kind is Kind.VERSION:
+def _is_below(value: Scalar, bound: Scalar, kind: ValueType) -> bool | None:
+    if kind is ValueType.VERSION:
         return _negated(_before(str(bound), str(value)))
-    if kind is Kind.CAPABILITY:
+    if kind is ValueType.CAPABILITY:
         return capability(str(value)) < capability(str(bound))
     if isinstance(value, str) or isinstance(bound, str):
         return None

@@ -15,6 +15,11 @@ from attn_doctor.diagnose.words import filled, locations, remedy
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
+from attn_doctor.model.kinds import KINDS, kind_of
+
+#: Attributes that show trouble themselves, of kinds that only imply it.
+_SHOWING = frozenset({"missing_symbols", "missing_libraries", "promotes"})
+_WORDS = frozenset(kind.words for kind in KINDS if kind.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +122,7 @@ def _stands_in(binding: Binding, facts: FactSet) -> tuple[str, str]:
 def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]) -> list[_Found]:
     """What others' words prove stands in the place of what only says that something failed (log/spoken.py)."""
     # Here and not above: what reads logs asks this module for its findings, and costs time where nobody spoke.
-    if not any(fact.name.attribute in ("message", "error", "traceback") for fact in facts.values()):
+    if not any(fact.name.attribute in _WORDS for fact in facts.values()):
         return found
     from attn_doctor.diagnose.log import spoken
 
@@ -248,17 +253,9 @@ def offered(written: RecipeRemedy, facts: FactSet, binding: Binding) -> bool:
     )
 
 
-#: Kinds whose facts show trouble itself; versions and capabilities only imply it.
-_SHOWING = frozenset(
-    {"import", "sample", "config", "promotion", "attention", "kernel", "trace", "cell", "compiled", "speed", "share"}
-    | {"xid"}
-)
-
-
 def _shown(evidence: tuple[Fact, ...]) -> bool:
     return any(
-        (fact.name.kind in _SHOWING or fact.name.attribute in ("missing_symbols", "missing_libraries", "promotes"))
-        and _was_seen(fact)
+        (kind_of(fact.name.kind).shows_trouble or fact.name.attribute in _SHOWING) and _was_seen(fact)
         for fact in evidence
     )
 

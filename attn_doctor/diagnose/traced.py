@@ -8,16 +8,15 @@ from dataclasses import replace
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Diagnosis
-
-#: Kinds of facts that only a traced run gives.
-_MET = frozenset({"promotion", "attention", "kernel"})
-_TRACED = _MET | {"trace"}
+from attn_doctor.model.kinds import kind_of
 
 
 def met(diagnosis: Diagnosis, recipes: Iterable[Recipe]) -> Diagnosis:
     """The findings that rest on something the run met, and the questions of the recipes that are about runs."""
     about_runs = {
-        recipe.id for recipe in recipes if recipe.for_each in _MET or any(n.kind == "trace" for n in recipe.asks())
+        recipe.id
+        for recipe in recipes
+        if kind_of(recipe.for_each or "").traced or any(name.kind == "trace" for name in recipe.asks())
     }
     return replace(
         diagnosis,
@@ -30,4 +29,4 @@ def met(diagnosis: Diagnosis, recipes: Iterable[Recipe]) -> Diagnosis:
 
 def _is_traced(name: FactName) -> bool:
     """Whether only the traced run tells it; what a library's code did there is computed from that."""
-    return name.kind in _TRACED or name.attribute == "promotes"
+    return kind_of(name.kind).traced or name.attribute == "promotes"

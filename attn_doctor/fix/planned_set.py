@@ -10,6 +10,7 @@ from attn_doctor.diagnose.requirements import unmet_in_stack
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
+from attn_doctor.model.kinds import KINDS, kind_of
 from attn_doctor.model.plans import Install, PackageChange
 
 _HOW = "the installer's preview"
@@ -31,7 +32,7 @@ def planned(install: Install, facts: FactSet) -> FactSet:
         version = FactName("package", name, "version")
         found[version] = _fact(version, Known(change.after))
         found[FactName("package", name, "duplicates")] = facts.fact(FactName("package", name, "duplicates"))
-    for listing in (FactName("listed", "", "extension"), FactName("listed", "", "import")):
+    for listing in (FactName("listed", "", kind.name) for kind in KINDS if kind.part_of_package):
         if changes and listing in facts:
             # What a release brings along is not in the list: without this its own modules would be missing ones.
             found[listing] = _fact(listing, Unknown(_LATER))
@@ -40,7 +41,7 @@ def planned(install: Install, facts: FactSet) -> FactSet:
     for fact in facts.values():
         kind, subject = fact.name.kind, fact.name.subject
         touched = any(subject == one or subject.startswith((one + ".", one + "_2_cuda")) for one in modules)
-        if kind in ("extension", "import", "sample", "promotion", "attention", "kernel") and (torch or touched):
+        if kind_of(kind).from_installed_code and (torch or touched):
             found[fact.name] = _fact(fact.name, Unknown(_LATER))
         if torch and kind == "torch":
             found[fact.name] = _fact(fact.name, Unknown(_LATER))

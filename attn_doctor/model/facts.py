@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from attn_doctor.model import kinds
+
 Scalar: TypeAlias = str | int | float | bool
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
@@ -45,53 +47,6 @@ class Origin(str, Enum):
     ASSUMED = "assumed"
 
 
-#: Kinds that come several to a node; each of theirs has a subject: `gpu.0.name`, `package.torch.version`.
-PLURAL_KINDS = frozenset(
-    {
-        "gpu",
-        "package",
-        "import",
-        "extension",
-        "library",
-        "requirement",
-        "sample",
-        "config",
-        "promotion",
-        "attention",
-        "kernel",
-        "compiled",
-        "patch",
-        "cell",
-        "speed",
-        "share",
-        "xid",
-    }
-)
-
-#: Kinds that are looked at when a person asks for it (`--kernels`), and leave no question open otherwise.
-ON_REQUEST = frozenset({"cell", "compiled", "speed", "share", "xid"})
-
-#: The attribute that tells whether one member of a plural kind could be looked at.
-LEADING: Mapping[str, str] = {
-    "package": "version",
-    "import": "outcome",
-    "extension": "needed_libraries",
-    "library": "identity",
-    "requirement": "specifier",
-    "sample": "outcome",
-    "config": "framework",
-    "promotion": "call",
-    "attention": "verdict",
-    "kernel": "outcome",
-    "patch": "path",
-    "cell": "outcome",
-    "compiled": "outcome",
-    "speed": "matmul_tflops",
-    "share": "of_matmul",
-    "xid": "number",
-}
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class FactName:
     """A fact's full name.
@@ -115,7 +70,7 @@ class FactName:
             raise ValueError(f"not a fact name: {text!r}")
         if kind == "env":
             return cls(kind, rest, "")
-        if kind not in PLURAL_KINDS:
+        if kind not in kinds.PLURAL:
             return cls(kind, "", rest)
         # Subjects may hold dots themselves (`extension.xformers._C.path`): cut at the first and the last.
         subject, _, attribute = rest.rpartition(".")
@@ -127,7 +82,7 @@ class FactName:
     @property
     def each(self) -> bool:
         """True for a plural kind without a subject."""
-        return self.kind in PLURAL_KINDS and not self.subject
+        return self.kind in kinds.PLURAL and not self.subject
 
     def of(self, subject: str) -> FactName:
         """The same attribute of one subject."""
@@ -189,17 +144,18 @@ class FactSet(Mapping[FactName, Fact]):
     def _unlooked(self, name: FactName) -> State:
         # The probe that lists a plural kind settles its members: a package that is not in the listing is absent.
         # Of a member that is listed, an attribute that nobody set is absent where one probe finds them all at
-        # once (LEADING), and unknown where it could not look, or where several probes contribute.
+        # once (Kind.leading), and unknown where it could not look, or where several probes contribute.
         listing = self._facts.get(FactName("listed", "", name.kind))
         if listing is None:
-            if name.kind in ON_REQUEST or (name.kind == "listed" and name.attribute in ON_REQUEST):
-                return Unknown("not asked for (--kernels)", asked=False)
+            option = kinds.kind_of(name.attribute if name.kind == "listed" else name.kind).on_request
+            if option:
+                return Unknown(f"not asked for ({option})", asked=False)
             return Unknown("not examined")
         if isinstance(listing.state, Unknown):
             return listing.state
         if name.subject and name.subject in self.subjects(name.kind):
-            leading = LEADING.get(name.kind)
-            if leading is None:
+            leading = kinds.kind_of(name.kind).leading
+            if not leading:
                 return Unknown("not examined")
             lead = self._facts.get(FactName(name.kind, name.subject, leading))
             if lead is not None and isinstance(lead.state, Unknown):

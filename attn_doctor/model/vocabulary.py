@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from attn_doctor.model.facts import PLURAL_KINDS, FactName, Value
+from attn_doctor.model.facts import FactName, Value
+from attn_doctor.model.kinds import KINDS, PLURAL
 
 
-class Kind(str, Enum):
+class ValueType(str, Enum):
     """How a value reads and compares."""
 
     TEXT = "text"
@@ -31,19 +32,23 @@ class Term:
     """One entry of the vocabulary; `name` carries `*` where a subject stands."""
 
     name: str
-    kind: Kind
+    kind: ValueType
     meaning: str
     probe: str
     unit: str = ""
 
 
-def _terms(probe: str, *rows: tuple[str, Kind, str] | tuple[str, Kind, str, str]) -> Iterator[Term]:
+def _terms(probe: str, *rows: tuple[str, ValueType, str] | tuple[str, ValueType, str, str]) -> Iterator[Term]:
+    for kind in KINDS:
+        if kind.probe == probe:
+            yield Term(f"listed.{kind.name}", ValueType.INTEGER, kind.listing or kind.heading, probe)
     for row in rows:
         yield Term(row[0], row[1], row[2], probe, row[3] if len(row) == 4 else "")
 
 
 _T, _TS, _V, _C, _I, _N, _B = (
-    Kind.TEXT, Kind.TEXTS, Kind.VERSION, Kind.CAPABILITY, Kind.INTEGER, Kind.NUMBER, Kind.YES_NO,
+    ValueType.TEXT, ValueType.TEXTS, ValueType.VERSION, ValueType.CAPABILITY, ValueType.INTEGER, ValueType.NUMBER,
+    ValueType.YES_NO,
 )  # fmt: skip
 
 TERMS: tuple[Term, ...] = (
@@ -59,7 +64,6 @@ TERMS: tuple[Term, ...] = (
         ("node.memory_mib", _I, "memory of the node", "MiB"),
         ("node.gpu_hint", _T, "a sign of a GPU other than NVML: a device node, a kernel module, a PCI display device"),
         ("rocm.version", _V, "ROCm on this node"),
-        ("listed.env", _I, "environment variables looked at that are set"),
         ("env.*", _T, "an environment variable that matters to attention kernels; absent when unset"),
     ),
     *_terms(
@@ -70,7 +74,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/gpus.py",
-        ("listed.gpu", _I, "number of GPUs seen; known to be 0 on a node without a driver"),
         ("driver.version", _V, "NVIDIA driver"),
         ("driver.cuda", _V, "newest CUDA that the driver speaks"),
         ("driver.answers", _B, "the driver's management library or nvidia-smi answered in time"),
@@ -102,7 +105,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/packages.py",
-        ("listed.package", _I, "distributions found in the interpreter's path"),
         ("package.*.version", _V, "version, from the distribution's metadata"),
         ("package.*.distribution", _T, "the distribution's own name, where it is not the library's (a fork, a vendor)"),
         ("package.*.path", _T, "folder that holds it"),
@@ -117,7 +119,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/requirements.py",
-        ("listed.requirement", _I, "requirements of all distributions that apply here"),
         ("requirement.*.specifier", _T, "what the first asks for of the second (vllm.torch: ==2.14.0), or any"),
         ("requirement.*.installed", _V, "the version of it that is there"),
         ("environment.unmet_elsewhere", _TS, "requirements outside the attention stack that are not met, in words"),
@@ -125,7 +126,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/patches.py",
-        ("listed.patch", _I, "files of installed packages that attn-doctor patched"),
         ("patch.*.path", _T, "the file"),
         ("patch.*.package", _T, "distribution it belongs to"),
         ("patch.*.version", _V, "version of that distribution"),
@@ -151,7 +151,6 @@ TERMS: tuple[Term, ...] = (
         ("libstdcxx.path", _T, "that libstdc++"),
         ("torch.cxx11_abi", _B, "torch was built with the new std::string (cxx11 ABI)"),
         ("torch.arch_list", _TS, "GPU code in torch: sm_90 (machine code), compute_90 (PTX)"),
-        ("listed.extension", _I, "compiled extensions examined"),
         ("extension.*.path", _T, "the file"),
         ("extension.*.package", _T, "distribution it belongs to"),
         ("extension.*.needed_libraries", _TS, "libraries it asks the loader for"),
@@ -170,7 +169,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/libraries.py",
-        ("listed.library", _I, "libraries that import torch would load, as far as they matter here"),
         ("library.*.path", _T, "the file that the loader would take"),
         ("library.*.identity", _T, "its build id and size, or a SHA-256 where it has no build id"),
     ),
@@ -181,7 +179,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/inside_answers.py",
-        ("listed.import", _I, "modules that were imported, each in its own child"),
         ("import.*.outcome", _T, "imported, failed, crashed or hung"),
         ("import.*.version", _V, "__version__"),
         ("import.*.path", _T, "__file__"),
@@ -196,7 +193,6 @@ TERMS: tuple[Term, ...] = (
         ("torch.cuda_available", _B, "torch.cuda.is_available()"),
         ("torch.cuda_error", _T, "why torch cannot use a GPU, in its own words"),
         ("torch.device_count", _I, "GPUs that torch sees"),
-        ("listed.sample", _I, "cells of the sample forward passes"),
         ("sample.*.outcome", _T, "ran, raised, crashed or hung"),
         ("sample.*.device", _T, "where it ran"),
         ("sample.*.rules", _T, "whose dtype rules held: the GPU's own, or CUDA's without a GPU"),
@@ -222,7 +218,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/configs.py",
-        ("listed.config", _I, "configuration files named with --config"),
         ("config.*.framework", _T, "whose: llamafactory, axolotl, accelerate, deepspeed, transformers"),
         ("config.*.model", _T, "the model it names"),
         ("config.*.stage", _T, "training stage"),
@@ -253,7 +248,6 @@ TERMS: tuple[Term, ...] = (
         ("trace.failed_call", _T, "a call outside attention that raised over its operands' dtypes"),
         ("trace.failed_place", _T, "file:line of that call"),
         ("trace.failed_dtypes", _TS, "dtypes that it was given"),
-        ("listed.promotion", _I, "calls that changed a dtype on the way to a broken attention call"),
         ("promotion.*.call", _T, "the call"),
         ("promotion.*.place", _T, "its file:line"),
         ("promotion.*.function", _T, "the function it stands in"),
@@ -270,7 +264,6 @@ TERMS: tuple[Term, ...] = (
         ("promotion.*.cast_back", _T, "file:line where its result should have been cast back, if that is another line"),
         ("promotion.*.kernel", _T, "the attention function that it reached"),
         ("promotion.*.verdict", _T, "what became of that call"),
-        ("listed.attention", _I, "sorts of attention calls met in the traced run"),
         ("attention.*.name", _T, "the attention function"),
         ("attention.*.library", _T, "whose it is"),
         ("attention.*.verdict", _T, "raises, silently mixed, promoted then repaired, clean"),
@@ -292,7 +285,6 @@ TERMS: tuple[Term, ...] = (
         ("attention.*.math_cost", _T, "what SDPA's math costs the call; absent where it costs next to nothing"),
         ("attention.*.math_ways", _TS, "what to change in the call to get a fused backend, which stands in brackets"),
         ("attention.*.backend_warnings", _TS, "what the backend taken is known to do wrong with such a call"),
-        ("listed.kernel", _I, "Triton kernels compiled"),
         ("kernel.*.outcome", _T, "compiles, refuses, exceeds shared memory, aborted, hung"),
         ("kernel.*.gpu", _T, "GPU it was compiled for"),
         ("kernel.*.message", _T, "what the compiler says"),
@@ -302,7 +294,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/compiled_kernels.py",
-        ("listed.compiled", _I, "sorts of trouble of calls whose kernels were compiled for a GPU and not run"),
         ("compiled.*.outcome", _T, "refuses, exceeds shared memory, aborted, hung"),
         ("compiled.*.title", _T, "the kernel, in words"),
         ("compiled.*.gpu", _T, "GPU it was compiled for"),
@@ -313,7 +304,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/kernels.py",
-        ("listed.cell", _I, "sorts of trouble that trials of attention kernels on the GPUs met (--kernels)"),
         ("cell.*.outcome", _T, "wrong, not finite, refused, crashed, hung"),
         ("cell.*.backend", _T, "the kernel, by its name in --backend"),
         ("cell.*.title", _T, "the kernel, in words"),
@@ -325,7 +315,6 @@ TERMS: tuple[Term, ...] = (
         ("cell.*.error", _T, "how far off, or the kernel's own last words"),
         ("cell.*.chosen", _TS, "what torch picked there by itself of SDPA's backends, xformers of its operators"),
         ("cell.*.xids", _TS, "Xid numbers that the GPU told while it ran, with their meaning"),
-        ("listed.speed", _I, "GPUs whose speed was measured (--kernels)"),
         ("speed.*.index", _T, "index of the GPU, as torch counts"),
         ("speed.*.gpu", _T, "the GPU's name; for people only"),
         ("speed.*.matmul_tflops", _N, "a large matrix product in half precision", "TFLOP/s"),
@@ -342,7 +331,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/kernel_shares.py",
-        ("listed.share", _I, "kernels whose speed could be held against what they reached elsewhere (--kernels)"),
         ("share.*.of_lowest_elsewhere", _N, "its share of a matrix product by the lowest seen elsewhere", "%"),
         ("share.*.of_matmul", _N, "what it reached of a matrix product on the same GPU", "%"),
         ("share.*.title", _T, "the kernel, in words"),
@@ -355,7 +343,6 @@ TERMS: tuple[Term, ...] = (
     ),
     *_terms(
         "probe/xids.py",
-        ("listed.xid", _I, "sorts of Xid events that the GPUs told while kernels ran (--kernels)"),
         ("xid.*.gpu", _T, "index of the GPU, as torch counts"),
         ("xid.*.number", _I, "the number"),
         ("xid.*.times", _I, "how often it was told"),
@@ -415,7 +402,7 @@ def term_of(name: FactName) -> Term | None:
     """The entry that describes this name, or None when there is no such fact."""
     if name.kind == "env":
         return _BY_NAME["env.*"]
-    if name.kind in PLURAL_KINDS:
+    if name.kind in PLURAL:
         return _BY_NAME.get(f"{name.kind}.*.{name.attribute}")
     return _BY_NAME.get(f"{name.kind}.{name.attribute}")
 
@@ -428,18 +415,18 @@ def close_names(text: str, *, most: int = 3) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(text, spelled, n=most, cutoff=0.6))
 
 
-def value_fault(kind: Kind, value: Value) -> str | None:
+def value_fault(kind: ValueType, value: Value) -> str | None:
     """What is wrong with a value for a fact of this kind, or None."""
-    if kind is Kind.TEXTS:
+    if kind is ValueType.TEXTS:
         good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
         return None if good else "wants a list of strings"
-    if kind is Kind.YES_NO:
+    if kind is ValueType.YES_NO:
         return None if isinstance(value, bool) else "wants true or false"
-    if kind in (Kind.INTEGER, Kind.NUMBER):
+    if kind in (ValueType.INTEGER, ValueType.NUMBER):
         good = isinstance(value, (int, float)) and not isinstance(value, bool)
         return None if good else "wants a number"
     if not isinstance(value, str):
         return "wants a string"
-    if kind is Kind.CAPABILITY and not re.fullmatch(r"\d+\.\d", value):
+    if kind is ValueType.CAPABILITY and not re.fullmatch(r"\d+\.\d", value):
         return 'wants a compute capability such as "9.0"'
     return None

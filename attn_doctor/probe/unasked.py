@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from attn_doctor.model.facts import Fact
+from attn_doctor.model.kinds import KINDS
 from attn_doctor.probe.noting import Notes
 
 #: What only calls of attention tell, of a trace or of a library's sample.
 FAILED_CALL = ("trace.failed_call", "trace.failed_place", "trace.failed_dtypes")
-CALLS = ("promotion", "attention")
+CALLS = tuple(kind.name for kind in KINDS if kind.by_call)
 
 _NOT_RUN = (
     "listed.import", "listed.sample", "torch.cuda_available", "torch.cuda_error", "torch.device_count",
@@ -42,6 +43,7 @@ def not_traced() -> tuple[Fact, ...]:
     """What only a traced run tells, where none was asked for."""
     notes = Notes()
     told = ("trace.verdict", "trace.rules", "trace.error_kind", "trace.error", "trace.traceback", *FAILED_CALL)
-    for name in (*told, "listed.promotion", "listed.attention", "listed.kernel"):
+    listed = (f"listed.{kind.name}" for kind in KINDS if kind.plural and kind.traced)
+    for name in (*told, *listed):
         notes.unknown(name, "attn-doctor trace", "nothing was traced", asked=False)
     return notes.facts()

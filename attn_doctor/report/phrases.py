@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from attn_doctor.diagnose.words import shown
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
+from attn_doctor.model.kinds import KINDS, kind_of
 from attn_doctor.model.report import Report
-from attn_doctor.model.vocabulary import term_of
 
 if TYPE_CHECKING:
     from attn_doctor.model.trace import Trace
@@ -156,25 +156,6 @@ def said(fact: Fact) -> str:
     raise AssertionError(fact.state)
 
 
-#: `listed.gpu` says nothing to who reads a report; where the vocabulary's own words are too long for a line.
-_LISTED = {
-    "env": "environment variables that matter",
-    "gpu": "GPUs on this node",
-    "package": "distributions on the interpreter's path",
-    "patch": "files that attn-doctor patched",
-    "extension": "compiled extensions",
-    "library": "libraries that import torch loads",
-    "import": "modules imported",
-    "sample": "sample passes",
-    "config": "configurations named",
-    "promotion": "calls that changed a dtype",
-    "attention": "sorts of attention calls met",
-    "kernel": "Triton kernels compiled",
-    "cell": "sorts of trouble in kernel trials",
-    "speed": "GPUs measured",
-}
-
-
 def evidence(fact: Fact) -> str:
     """A fact as evidence: like `said`, for people who never name a fact themselves."""
     words = _listed(fact)
@@ -184,10 +165,10 @@ def evidence(fact: Fact) -> str:
 
 
 def _listed(fact: Fact) -> str | None:
+    """What a list counts: `listed.gpu` says nothing to who reads a report."""
     if fact.name.kind != "listed":
         return None
-    term = term_of(fact.name)
-    return _LISTED.get(fact.name.attribute) or (term.meaning.partition(";")[0] if term else None)
+    return kind_of(fact.name.attribute).heading or None
 
 
 def sure(finding: Finding) -> str:
@@ -362,7 +343,8 @@ def symptoms(these: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
 
 def telling(subjects: tuple[str, ...], title: str = "") -> tuple[str, ...]:
     """The subjects that tell a person something: not what the title says already, nor a number in our own lists."""
-    counted = re.compile(r"(promotion|attention) \d+")
+    by_call = "|".join(kind.name for kind in KINDS if kind.by_call)
+    counted = re.compile(rf"({by_call}) \d+")
     these = tuple(one for one in subjects if not counted.fullmatch(one))
     return () if len(these) == 1 and these[0].partition(" ")[2] in title else these
 

@@ -10,7 +10,7 @@ from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.unit import Line, Unit
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
-from attn_doctor.model.vocabulary import Kind, term_of, value_fault
+from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
 
 #: Texts that a large log is looked through for on account of the facts in their lines.
 TELLING = (
@@ -191,7 +191,7 @@ def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:
     """A fact that a log tells; None where the text is no value of it."""
     term = term_of(name)
     made: Value = value
-    if term is not None and term.kind is Kind.INTEGER:
+    if term is not None and term.kind is ValueType.INTEGER:
         if not value.isdigit():
             return None
         made = int(value)

@@ -20,11 +20,7 @@ from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Finding, Location
-
-#: Facts that hold the words of a compiler, an interpreter or a library.
-_WORDS = frozenset(
-    {("kernel", "message"), ("compiled", "message"), ("import", "error"), ("sample", "error"), ("trace", "traceback")}
-)
+from attn_doctor.model.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +61,10 @@ def heard(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Heard, ...]:
 
 
 def _words(facts: FactSet) -> Iterator[tuple[Fact, str]]:
+    """Facts that hold the words of a compiler, an interpreter or a library."""
     for fact in facts.values():
-        if (fact.name.kind, fact.name.attribute) in _WORDS and isinstance(fact.state, Known):
+        words = kind_of(fact.name.kind).words
+        if words and fact.name.attribute == words and isinstance(fact.state, Known):
             yield fact, str(fact.state.value)
 
 

@@ -12,15 +12,12 @@ from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.unit import UnitKind
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Severity, Verdict
+from attn_doctor.model.kinds import kind_of
 from attn_doctor.probe.known_packages import distribution_of
 
 _OWNERS = FactName.parse("log.owners")
 #: Through these a package is loaded; a message that names nobody else does not say whose file it is about.
 _NOBODYS = frozenset({"torch", "remote-code", "hub-kernel", "setuptools", "pip", "ninja"})
-#: Kinds of which each member is a part of a package.
-_PARTS = ("extension", "import")
-#: Kinds of facts that a person can be asked for; whether an extension's symbols are there, a log never tells.
-_ASKABLE = frozenset({"gpu", "package", "driver", "torch", "python", "libc", "cuda", "rocm", "env"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +79,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         verdict=Verdict.HOLDS if pattern.confirms else best,
         binding=binding,
         evidence=asked(conditions, facts, bound, Verdict.HOLDS),
-        undecided=tuple(fact for fact in undecided if fact.name.kind in _ASKABLE),
+        undecided=tuple(fact for fact in undecided if kind_of(fact.name.kind).askable),
         severity=_severity(match, recipe),
     )
 
@@ -97,7 +94,9 @@ def _about(match: Match, facts: FactSet) -> tuple[FactSet, list[Binding]]:
         return facts, [Binding()]
     subjects = facts.subjects(kind)
     told = facts.value(_OWNERS)
-    owners = [str(one) for one in told if one not in _NOBODYS] if kind in _PARTS and isinstance(told, tuple) else []
+    owners: list[str] = []
+    if kind_of(kind).part_of_package and isinstance(told, tuple):
+        owners = [str(one) for one in told if one not in _NOBODYS]
     if owners:
         package = distribution_of(owners[-1])
         own = [one for one in subjects if facts.text(FactName(kind, one, "package")) in (package, owners[-1])]

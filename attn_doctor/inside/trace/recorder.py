@@ -56,7 +56,7 @@ class Recorder:
         """Torch functions that are answered otherwise: attention calls, and whatever names a GPU."""
         self.fix_kwargs: Optional[Callable[[Dict[str, Any]], Dict[str, Any]]] = None
         self.at_op: Optional[Callable[..., Any]] = None
-        """Asked before each op that it claims (see boundaries/custom_ops.py)."""
+        """Asked before each op that it claims (see boundaries/sdpa.py)."""
         self.claims: Dict[Any, bool] = {}
         self.at_product: Optional[Callable[[Event, Any, Any], None]] = None
         """Told of each product once it is recorded (boundaries/eager.py)."""

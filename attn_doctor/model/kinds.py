@@ -1,0 +1,256 @@
+"""Every kind of fact, one record each: whatever else needs a list of kinds derives it from KINDS.
+
+The kind is the first part of a fact's name: `gpu` in `gpu.0.name`. A new kind is a record here and its terms in
+vocabulary.py; recipes can then ask for it, reports can name it, and `recipes facts` prints it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of fact."""
+
+    name: str
+    plural: bool = False
+    """They come several to a node, and each fact has a subject: `gpu.0.name`, `package.torch.version`. Recipes may
+    judge them one subject at a time (`for_each`)."""
+    heading: str = ""
+    """What a report calls their number, the fact `listed.<kind>`; empty for a kind that is not listed."""
+    listing: str = ""
+    """The same in the vocabulary, where that needs more words than a report has room for."""
+    probe: str = ""
+    """The file whose probe lists them."""
+    leading: str = ""
+    """The attribute that one probe finds together with all others of a subject: where that one is unknown, so are
+    they; where it is known, an attribute without a fact is absent. Empty: several probes contribute."""
+    on_request: str = ""
+    """The option that has them looked at; without it they leave no question open. Empty: they are always looked at."""
+    shows_trouble: bool = False
+    """Their facts show trouble itself; versions and capabilities only imply it."""
+    traced: bool = False
+    """Only a traced run tells them, or a library's sample, which is a traced run as well."""
+    by_call: bool = False
+    """Found call by call: their subjects are numbers in a list of our own, which tell a person nothing."""
+    words: str = ""
+    """The attribute that holds the words of a compiler, an interpreter or a library, for log patterns to read."""
+    belongs_to: tuple[str, ...] = ()
+    """Kinds of which each member of this kind has one, named by its attribute of that name (`extension.*.package`)."""
+    part_of_package: bool = False
+    """Each member is a piece of an installed package, and what holds for the package holds for its pieces."""
+    from_installed_code: bool = False
+    """Found by reading or running installed code: a planned change of that package or of torch leaves them unknown."""
+    made_for_gpu: bool = False
+    """They would be other ones without the GPU that a person named."""
+    askable: bool = False
+    """A person can be asked for them; whether an extension's symbols are there, for example, nobody can tell."""
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind("node"),
+    Kind("rocm", askable=True),
+    Kind(
+        "env",
+        heading="environment variables that matter",
+        listing="environment variables looked at that are set",
+        probe="probe/node.py",
+        askable=True,
+    ),
+    Kind("cuda", askable=True),
+    Kind(
+        "gpu",
+        plural=True,
+        heading="GPUs on this node",
+        listing="number of GPUs seen; known to be 0 on a node without a driver",
+        probe="probe/gpus.py",
+        askable=True,
+    ),
+    Kind("driver", askable=True),
+    Kind("python", askable=True),
+    Kind("libc", askable=True),
+    Kind(
+        "package",
+        plural=True,
+        heading="distributions on the interpreter's path",
+        listing="distributions found in the interpreter's path",
+        probe="probe/packages.py",
+        leading="version",
+        askable=True,
+    ),
+    Kind("torch", askable=True),
+    Kind("libstdcxx"),
+    Kind("environment"),
+    Kind(
+        "requirement",
+        plural=True,
+        heading="requirements of all distributions that apply here",
+        probe="probe/requirements.py",
+        leading="specifier",
+    ),
+    Kind(
+        "patch",
+        plural=True,
+        heading="files that attn-doctor patched",
+        listing="files of installed packages that attn-doctor patched",
+        probe="probe/patches.py",
+        leading="path",
+        belongs_to=("package",),
+    ),
+    Kind("source"),
+    Kind(
+        "extension",
+        plural=True,
+        heading="compiled extensions",
+        listing="compiled extensions examined",
+        probe="probe/binaries.py",
+        leading="needed_libraries",
+        belongs_to=("package",),
+        part_of_package=True,
+        from_installed_code=True,
+    ),
+    Kind(
+        "library",
+        plural=True,
+        heading="libraries that import torch loads",
+        listing="libraries that import torch would load, as far as they matter here",
+        probe="probe/libraries.py",
+        leading="identity",
+    ),
+    Kind(
+        "import",
+        plural=True,
+        heading="modules imported",
+        listing="modules that were imported, each in its own child",
+        probe="probe/inside_answers.py",
+        leading="outcome",
+        shows_trouble=True,
+        words="error",
+        belongs_to=("package",),
+        part_of_package=True,
+        from_installed_code=True,
+    ),
+    Kind(
+        "sample",
+        plural=True,
+        heading="sample passes",
+        listing="cells of the sample forward passes",
+        probe="probe/inside_answers.py",
+        leading="outcome",
+        shows_trouble=True,
+        words="error",
+        belongs_to=("package",),
+        from_installed_code=True,
+    ),
+    Kind("triton"),
+    Kind(
+        "config",
+        plural=True,
+        heading="configurations named",
+        listing="configuration files named with --config",
+        probe="probe/configs.py",
+        leading="framework",
+        shows_trouble=True,
+    ),
+    Kind("trace", shows_trouble=True, traced=True, words="traceback"),
+    Kind(
+        "promotion",
+        plural=True,
+        heading="calls that changed a dtype",
+        listing="calls that changed a dtype on the way to a broken attention call",
+        probe="probe/trace_facts.py",
+        leading="call",
+        shows_trouble=True,
+        traced=True,
+        by_call=True,
+        belongs_to=("sample",),
+        from_installed_code=True,
+    ),
+    Kind(
+        "attention",
+        plural=True,
+        heading="sorts of attention calls met",
+        listing="sorts of attention calls met in the traced run",
+        probe="probe/trace_facts.py",
+        leading="verdict",
+        shows_trouble=True,
+        traced=True,
+        by_call=True,
+        belongs_to=("sample",),
+        from_installed_code=True,
+    ),
+    Kind(
+        "kernel",
+        plural=True,
+        heading="Triton kernels compiled",
+        probe="probe/trace_facts.py",
+        leading="outcome",
+        shows_trouble=True,
+        traced=True,
+        words="message",
+        from_installed_code=True,
+        made_for_gpu=True,
+    ),
+    Kind(
+        "compiled",
+        plural=True,
+        heading="sorts of trouble of calls whose kernels were compiled for a GPU and not run",
+        probe="probe/compiled_kernels.py",
+        leading="outcome",
+        on_request="--kernels",
+        shows_trouble=True,
+        words="message",
+        made_for_gpu=True,
+    ),
+    Kind(
+        "cell",
+        plural=True,
+        heading="sorts of trouble in kernel trials",
+        listing="sorts of trouble that trials of attention kernels on the GPUs met (--kernels)",
+        probe="probe/kernels.py",
+        leading="outcome",
+        on_request="--kernels",
+        shows_trouble=True,
+    ),
+    Kind(
+        "speed",
+        plural=True,
+        heading="GPUs measured",
+        listing="GPUs whose speed was measured (--kernels)",
+        probe="probe/kernels.py",
+        leading="matmul_tflops",
+        on_request="--kernels",
+        shows_trouble=True,
+    ),
+    Kind(
+        "share",
+        plural=True,
+        heading="kernels whose speed could be held against what they reached elsewhere (--kernels)",
+        probe="probe/kernel_shares.py",
+        leading="of_matmul",
+        on_request="--kernels",
+        shows_trouble=True,
+    ),
+    Kind(
+        "xid",
+        plural=True,
+        heading="sorts of Xid events that the GPUs told while kernels ran (--kernels)",
+        probe="probe/xids.py",
+        leading="number",
+        on_request="--kernels",
+        shows_trouble=True,
+    ),
+    Kind("log"),
+)
+
+BY_NAME = {kind.name: kind for kind in KINDS}
+#: Names of the kinds whose facts have a subject each.
+PLURAL = frozenset(kind.name for kind in KINDS if kind.plural)
+
+_NONE = Kind("")
+
+
+def kind_of(name: str) -> Kind:
+    """The record of this kind; one that says nothing for a name that is none (`listed`, or a newer release's)."""
+    return BY_NAME.get(name, _NONE)
