@@ -32,6 +32,9 @@ import attn_doctor
 settings.register_profile("attn-doctor", deadline=None)
 settings.load_profile("attn-doctor")
 
+#: Fewer examples in the inner loop: `pytest -m unit` is asked for many times an hour.
+settings.register_profile("unit", deadline=None, max_examples=20)
+
 # A shell starts what runs in its background with ^C ignored, and what the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -198,6 +201,43 @@ def make_environment(folder: Path, *, torch: bool = False, empty: bool = False) 
     if not empty:
         made.metadata("trl", "1.0")
     return made
+
+
+#: Folders whose tests start no process and import no torch, unless a test is marked otherwise (`_NOT_UNIT`).
+_UNIT_FOLDERS = ("cookbook", "diagnose", "fleet", "fix", "machine", "model", "probe", "report", "wire")
+_NOT_UNIT = ("process", "long", "registry", "triton", "heavy", "gpu", "slurm", "ssh", "other_torch")
+_STARTING_FIXTURES = ("doctor", "environment")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """`-m unit` takes the small hypothesis profile."""
+    if config.getoption("markexpr") == "unit":
+        settings.load_profile("unit")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as `unit` what lies in a folder of pure code and needs nothing that starts a process."""
+    for item in items:
+        place = item.path.relative_to(CHECKOUT / "tests").parts
+        starts = any(name in _STARTING_FIXTURES for name in getattr(item, "fixturenames", ()))
+        marked = any(item.get_closest_marker(name) for name in _NOT_UNIT)
+        # Nearly all tests of probe/elf/ compile what they read.
+        pure = place[0] in _UNIT_FOLDERS and place[:2] != ("probe", "elf")
+        if pure and not starts and not marked:
+            item.add_marker("unit")
+
+
+@pytest.fixture(autouse=True)
+def _starts_no_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit test that starts a process fails: mark it `process`."""
+    if request.node.get_closest_marker("unit") is None:
+        return
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a unit test starts no process: mark it with pytest.mark.process")
+
+    for module, name in ((subprocess, "Popen"), (os, "fork"), (os, "posix_spawn"), (os, "system")):
+        monkeypatch.setattr(module, name, refuse)
 
 
 @pytest.fixture(scope="session")

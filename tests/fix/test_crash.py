@@ -47,6 +47,7 @@ def test_a_whole_run_and_its_undo(scene: Scene, planned: tuple[int, dict[str, tu
     assert scene.state() == before
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", ["undo", "resume"])
 def test_killed_at_every_boundary(tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]], way: str) -> None:
     """SIGKILL anywhere: `undo` brings back what was, `fix --resume` what was planned."""
@@ -67,6 +68,7 @@ def test_killed_at_every_boundary(tmp_path: Path, planned: tuple[int, dict[str, 
         shutil.rmtree(scene.folder)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", ["undo", "resume"])
 def test_killed_without_copies(tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]], way: str) -> None:
     """--no-stash, SIGKILL anywhere: with the old release at hand, undo brings it back, and --resume finishes."""
@@ -96,6 +98,7 @@ def test_without_copies_and_without_the_old_release(scene: Scene) -> None:
     assert {name: seen for name, seen in scene.state().items() if "site-packages/kernels" in name} == installed
 
 
+@pytest.mark.process
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_killed_again_and_again(tmp_path: Path, data: st.DataObject) -> None:
@@ -215,6 +218,7 @@ def test_another_package_than_the_plan_saw(scene: Scene) -> None:
     assert scene.state() == before
 
 
+@pytest.mark.process
 def test_two_at_once(scene: Scene) -> None:
     """The second one is told who is at it, and changes nothing."""
     before = scene.state()
@@ -362,6 +366,7 @@ def test_nothing_is_left_beside_the_files(scene: Scene) -> None:
     assert atomic.sha256_of(scene.folder / "nothing") is None
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", ["undo", "resume"])
 def test_what_a_person_wrote_after_a_crash_is_kept(
     tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]], way: str
@@ -385,6 +390,7 @@ def test_what_a_person_wrote_after_a_crash_is_kept(
     assert refused
 
 
+@pytest.mark.process
 def test_what_a_person_wrote_during_an_undo_is_kept(
     tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]]
 ) -> None:

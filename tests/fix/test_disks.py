@@ -76,6 +76,7 @@ def message(work: Callable[[], object]) -> str:
     return f"{refused.value.what} {refused.value.about} {refused.value.hint}"
 
 
+@pytest.mark.process
 def test_everything_is_read_only(tmp_path: Path) -> None:
     """No journal can be written: nothing is changed, and it says so."""
     scene = Scene.make(tmp_path / "scene")
@@ -90,6 +91,7 @@ def test_everything_is_read_only(tmp_path: Path) -> None:
     assert scene.state() == before
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("where", ["environment/lib", "environment/bin", "project"])
 def test_a_part_of_it_is_read_only(tmp_path: Path, where: str) -> None:
     """Halfway through a run: what was changed elsewhere is put back."""
@@ -105,6 +107,7 @@ def test_a_part_of_it_is_read_only(tmp_path: Path, where: str) -> None:
     in_own_mounts(work)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("free", [0, 8, 20, 32, 44, 60, 76, 92, 108])
 def test_a_disk_that_fills_up(tmp_path: Path, free: int) -> None:
     """So many KiB of room: one clear message; once there is room again, every byte is as it was."""

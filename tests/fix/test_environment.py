@@ -16,6 +16,8 @@ from attn_doctor.fix.actions import environment
 from attn_doctor.fix.edits import spliced
 from attn_doctor.fix.refusal import Refused
 
+pytestmark = pytest.mark.process
+
 NAME = "TORCH_CUDNN_SDPA_DEPRIORITIZED"
 
 

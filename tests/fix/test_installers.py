@@ -17,6 +17,8 @@ from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.install_request import InstallRequest
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def target(tmp_path: Path) -> Target:

@@ -205,6 +205,7 @@ def _install(file: Path) -> Install:
     )  # fmt: skip
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not wheel_house.can_compile(), reason="no compiler, or no torch to compile against")
 @pytest.mark.parametrize("fits", [True, False])
 def test_its_files_are_held_against_this_torch(tmp_path: Path, target: Target, fits: bool) -> None:
@@ -229,6 +230,7 @@ def test_its_files_are_held_against_this_torch(tmp_path: Path, target: Target, f
     assert (subprocess.run([sys.executable, "-c", loads], capture_output=True).returncode == 0) is fits
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not wheel_house.can_compile(), reason="no compiler, or no torch to compile against")
 def test_what_is_installed_is_held_against_a_new_torch(tmp_path: Path, target: Target) -> None:
     """A module that this torch loads, and a torch to come whose libc10 has none of what it needs."""

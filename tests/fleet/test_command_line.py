@@ -98,6 +98,7 @@ def test_golden_and_back(doctor: Doctor, folder: Path, tmp_path: Path) -> None:
     assert "differs from the golden file" in run.stdout
 
 
+@pytest.mark.process
 def test_waiting(folder: Path) -> None:
     """A report that comes later is waited for, and no longer than that."""
     for file in ("n2", "n3", "n4"):
@@ -120,6 +121,7 @@ def test_waiting(folder: Path) -> None:
     assert time.monotonic() - begun < 30
 
 
+@pytest.mark.process
 def test_yesterdays_report_is_not_what_is_waited_for(tmp_path: Path) -> None:
     """With --max-age the report that lies there from before does not end the waiting; the new one does."""
     (tmp_path / "n1.9f2c.json").write_bytes(line(report("n1", created="2020-01-01T00:00:00+00:00")))
@@ -148,6 +150,7 @@ def test_yesterdays_report_is_not_what_is_waited_for(tmp_path: Path) -> None:
     assert (done.returncode, "fit: 1 fit of 1" in done.stdout) == (0, True), done.stdout
 
 
+@pytest.mark.process
 def test_standard_input(folder: Path) -> None:
     """A pipe."""
     text = b"".join(file.read_bytes() for file in sorted(folder.glob("n[15]*")))

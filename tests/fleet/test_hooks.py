@@ -16,6 +16,8 @@ from ruamel.yaml import YAML
 from attn_doctor.fleet.hooks import FILES, Hook, Places, written
 from tests.conftest import Doctor, Environment
 
+pytestmark = pytest.mark.process
+
 ODD = Places(
     version="1.2.3",
     doctor=("/opt/it's here/attn-doctor",),

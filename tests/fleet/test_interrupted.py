@@ -17,6 +17,8 @@ from tests.conftest import CHECKOUT, clean_environment, command
 from tests.fleet.reports import report
 from tests.scenarios.processes import gone, written
 
+pytestmark = pytest.mark.process
+
 
 def engine(folder: Path, *, stubborn: bool = False) -> None:
     """A clush that passes two reports and the beginning of a third on, and hangs, with a child that holds its output.

@@ -40,6 +40,7 @@ def test_nodes_are_called_by_their_hosts() -> None:
     assert dead == {"n3": "Ray says it is dead: health check failed"}
 
 
+@pytest.mark.process
 def test_on_the_node() -> None:
     """The command gets the node's name and the worker's Python, and ends within its limit."""
     script = "import os, sys; print(os.environ['NODE_NAME'], sys.argv[1:])"
@@ -87,6 +88,7 @@ def test_without_ray(doctor: Doctor) -> None:
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.process
 def test_dead_nodes_have_reasons(tmp_path: Path) -> None:
     """Of those named, a dead one and an unknown one say why; unnamed, the dead count only where expected."""
     script = tmp_path / "asking"

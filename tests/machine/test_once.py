@@ -17,6 +17,8 @@ from attn_doctor.machine.once import Answer, Rank, rank
 from tests.conftest import CHECKOUT, clean_environment
 from tests.scenarios.processes import has_open, written
 
+pytestmark = pytest.mark.process
+
 #: A rank in a process of its own: FOLDER NUMBER HOW. Appends what it examined to `examined`, prints status and origin.
 RANK = """
 import os, sys, time

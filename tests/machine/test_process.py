@@ -13,6 +13,8 @@ import pytest
 from attn_doctor.errors import TargetUnusable
 from attn_doctor.machine.process import Running
 
+pytestmark = pytest.mark.process
+
 
 def run(tmp_path: Path, code: str, timeout: float = 20.0):
     return Running([sys.executable, "-c", code], folder=tmp_path, name="child").wait(timeout)

@@ -299,6 +299,7 @@ def test_what_is_no_interpreter(tmp_path: Path, kind: str) -> None:
         candidates(str(path), as_module=False)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("script", ["exit 0", "exit 3", "sleep 600", "kill -9 $$"])
 def test_what_does_not_answer(tmp_path: Path, script: str) -> None:
     """Something that starts and tells nothing about itself cannot be examined."""

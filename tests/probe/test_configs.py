@@ -121,6 +121,7 @@ def test_predict_without_precision(tmp_path: Path) -> None:
     assert seen(tmp_path, text + "infer_dtype: bfloat16\n")["half_precision"] == "bf16"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "content"),
     [

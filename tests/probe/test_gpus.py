@@ -12,6 +12,8 @@ import pytest
 from attn_doctor.model.facts import Absent, FactSet, Known, Unknown
 from attn_doctor.probe.gpus import GpuQuery, _visible
 
+pytestmark = pytest.mark.process
+
 SMI = """0, NVIDIA H100 80GB HBM3, GPU-aaaa, 9.0, 81559, Disabled, 550.54.15
 1, Tesla T4, GPU-bbbb, 7.5, 15360, [N/A], 550.54.15
 """

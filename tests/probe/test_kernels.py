@@ -311,6 +311,7 @@ def test_verbose_tells_each_refusal_in_its_words(answer: dict[str, Any]) -> None
 # Runs, on CPU tensors
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("backend", "words"),
     [
@@ -361,6 +362,7 @@ def test_sizes_are_written_as_people_read_them(answer: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("asked", ["mine:attend", "mine.py:attend"])
 def test_an_own_function_is_found_in_the_current_folder(tmp_path: Path, monkeypatch, asked: str) -> None:
     """By its module's name and by its file; what lies beside it hides no installed package."""

@@ -116,6 +116,7 @@ def test_what_is_no_log(tmp_path: Path) -> None:
             text(unreadable)
 
 
+@pytest.mark.process
 def test_a_pipe(tmp_path: Path) -> None:
     """`<(zcat …)` of a shell is a pipe, and pipes are read."""
     pipe = tmp_path / "pipe"

@@ -108,6 +108,7 @@ def test_a_gpu_that_is_lost_ends_the_listening_and_not_what_was_heard(tmp_path: 
     assert xids.of_gpu(answer, "gpu0", "0")["why_not"] == "GPU is lost"
 
 
+@pytest.mark.process
 def test_a_real_listener_ends_when_it_is_told(tmp_path: Path) -> None:
     """The child answers and is gone; without a driver it says why it cannot listen."""
     watch = XidWatch(dict(os.environ), folder=tmp_path, seconds=60.0)
@@ -118,6 +119,7 @@ def test_a_real_listener_ends_when_it_is_told(tmp_path: Path) -> None:
     assert answer["message"] or answer["gpus"]
 
 
+@pytest.mark.process
 def test_a_listener_outlives_nobody(tmp_path: Path) -> None:
     """It ends with the process that started it."""
     file, stop = tmp_path / "answer.json", tmp_path / "stop"
@@ -266,6 +268,7 @@ def test_each_trial_has_its_own(tmp_path: Path) -> None:
     assert [one["number"] for one in answer["gpus"][0]["xids"]["seen"]] == [31, 45, 43]
 
 
+@pytest.mark.process
 def test_a_run_listens(tmp_path: Path) -> None:
     """A real run asks NVML, and says why nothing was heard where that is so."""
     pytest.importorskip("torch")

@@ -83,6 +83,7 @@ def test_what_is_no_frame(line: str) -> None:
     assert chunks.frame_in(line) is None
 
 
+@pytest.mark.long
 def test_a_bomb_is_not_unpacked() -> None:
     """A few kilobytes that would become a gigabyte are told as too large."""
     (joined,) = chunks.join(chunks.frames("n7", "0" * (chunks._LARGEST + 1)))

@@ -24,6 +24,7 @@ def test_round_trip(report: Report) -> None:
     assert report_v1.loads(report_v1.dumps(report), about="a test") == report
 
 
+@pytest.mark.long
 @given(report=strategies.reports)
 def test_every_report_follows_the_schema(report: Report) -> None:
     """The printed JSON Schema describes what is written."""

@@ -81,6 +81,7 @@ NOISE: dict[str, Callable[[str], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", NOISE)
 def test_noise_hides_nothing(noise: str) -> None:
     """The texts of all recipes are found in any dress."""

@@ -15,6 +15,8 @@ from attn_doctor.diagnose.log.explain import explain_text
 from attn_doctor.diagnose.log.lines import PIECE
 from attn_doctor.model.facts import FactSet
 
+pytestmark = pytest.mark.process
+
 #: Linear patterns take a millisecond for such a line, exponential ones until the sun goes out.
 LIMIT = 60.0
 
