@@ -29,8 +29,11 @@ def harmless(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same on one line, with single blanks."""
-    return harmless(" ".join(text.split()))
+    """The same on one line, with single blanks and nothing that has no sign of its own (`str.isprintable`)."""
+    words = harmless(" ".join(text.split()))
+    if words.isprintable():
+        return words
+    return "".join(sign if sign.isprintable() else _spell(ord(sign)) for sign in words)
 
 
 def json_text(value: Any, *, indent: int | None = None, compact: bool = False) -> str:
@@ -43,7 +46,10 @@ def json_text(value: Any, *, indent: int | None = None, compact: bool = False) -
 
 
 def _spelled(found: re.Match[str]) -> str:
-    sign = ord(found[0])
+    return _spell(ord(found[0]))
+
+
+def _spell(sign: int) -> str:
     return f"\\x{sign:02x}" if sign < 0x100 else f"\\u{sign:04x}" if sign < 0x10000 else f"\\U{sign:08x}"
 
 

@@ -39,6 +39,7 @@ def run() -> None:
         pass
 
 
+@pytest.mark.process
 def test_a_killed_ones_folder_goes_and_a_living_ones_stays(temporary: Path) -> None:
     """SIGKILL leaves no time to tidy up."""
     working = [subprocess.Popen([sys.executable, "-c", WORKING], stdout=subprocess.PIPE, text=True) for _ in range(2)]

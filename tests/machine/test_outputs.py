@@ -228,6 +228,7 @@ def test_modes_and_dots_and_rings(tmp_path: Path) -> None:
         files.replace_file(tmp_path / "one", "text")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("target", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_standard_output_by_its_name(target: str) -> None:
     """A pipe behind a link of the kernel's is written into."""

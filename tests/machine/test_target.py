@@ -222,6 +222,7 @@ class TestRelativePaths:
         }  # fmt: skip
 
 
+@pytest.mark.process
 class TestAStartReadAsData:
     """Isolated, nothing of the environment runs, and its path is the same."""
 

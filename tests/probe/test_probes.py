@@ -26,6 +26,8 @@ from attn_doctor.probe.probes import Probe
 from attn_doctor.report import markdown, prometheus, summary, text
 from attn_doctor.wire import report_v1
 
+pytestmark = pytest.mark.process
+
 PROBES = ("configurations", "node", "interpreter", "packages", "patches", "torch's files", "binaries", "gpus", "nvcc")
 
 

@@ -160,6 +160,7 @@ def test_colours_of_the_console_stay() -> None:
     assert stream.getvalue() == "\x1b[1;31ma\\x1b[32mb\x1b[0m\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_whoever_writes_to_a_stream_of_the_process(stream: str) -> None:
     """A print that nobody thought of."""
