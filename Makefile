@@ -24,7 +24,8 @@ docs: ## pages that are made from the code and the recipes
 	$(PYTHON) docs/generate.py
 
 constraints: ## the hashed versions of a development environment, torch apart
-	$(PYTHON) -m uv pip compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-header \
+	$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.10 --extra dev --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate \
 	  --output-file constraints.txt pyproject.toml
 
 release: ## build, check and tag; publishes nothing

@@ -210,8 +210,8 @@ _STARTING_FIXTURES = ("doctor", "environment")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """`-m unit` takes the small hypothesis profile."""
-    if config.getoption("markexpr") == "unit":
+    """`-m unit` takes the small hypothesis profile, but in CI."""
+    if config.getoption("markexpr") == "unit" and not os.environ.get("CI"):
         settings.load_profile("unit")
 
 

@@ -31,8 +31,8 @@ def printed(python: Path, recipe: str, package: str, old: str, asks: str, torch:
     """The recipe's first installation, for an environment with this package and this torch."""
     (written,) = [one for one in bundled() if one.id == recipe]
     more: dict[str, Value] = {
-        "python.executable": str(python), "python.has_pip": has_pip, "torch.version": f"{torch}+cu128",
-        "torch.cuda": "12.8", "package.torch.version": torch, f"package.{package}.version": old,
+        "python.executable": str(python), "python.has_pip": has_pip, "python.uv": "uv",
+        "torch.version": f"{torch}+cu128", "torch.cuda": "12.8", "package.torch.version": torch, f"package.{package}.version": old,
         f"package.{package}.requires_torch": asks,
     }  # fmt: skip
     facts = (Fact(name=FactName.parse(name), state=Known(value), how="a test") for name, value in more.items())
