@@ -32,8 +32,8 @@ def printed(python: Path, recipe: str, package: str, old: str, asks: str, torch:
     (written,) = [one for one in bundled() if one.id == recipe]
     more: dict[str, Value] = {
         "python.executable": str(python), "python.has_pip": has_pip, "python.uv": "uv",
-        "torch.version": f"{torch}+cu128", "torch.cuda": "12.8", "package.torch.version": torch, f"package.{package}.version": old,
-        f"package.{package}.requires_torch": asks,
+        "torch.version": f"{torch}+cu128", "torch.cuda": "12.8", "package.torch.version": torch,
+        f"package.{package}.version": old, f"package.{package}.requires_torch": asks,
     }  # fmt: skip
     facts = (Fact(name=FactName.parse(name), state=Known(value), how="a test") for name, value in more.items())
     (finding,) = judge(derive(case_facts(written.cases[0]).with_facts(facts)), [written]).findings
