@@ -78,7 +78,7 @@ def real():
     from torch._inductor import async_compile
 
     load_inside()
-    problems, flex, registry = inside("kernels.problems"), inside("kernels.backends.flex"), inside("kernels.registry")
+    problems, flex, registry = inside("kernels.problems"), inside("libraries.flex"), inside("kernels.registry")
     seen = []
     original = async_compile.AsyncCompile.triton
 

@@ -21,7 +21,7 @@ from ..samples import catalogue
 from ..virtual_gpu import gpus
 from . import child
 from .cells import Cell
-from .registry import backend
+from .registry import OWN, backend
 
 _LEAST_RECORDING = 30.0
 """Seconds a backend may take for its recording even where its share is less: the first one imports the library."""
@@ -70,7 +70,7 @@ def todo(
         return [], "nothing that was asked for is compiled by Triton"
     titles = ", ".join(one.title for one in able)
     if not any(one.module is None or _there(one.module) for one in able):
-        own = all(one.calls == "own" for one in able)
+        own = all(one.calls == OWN for one in able)
         return [], "{}: not {}".format(titles, "found" if own else "installed")
     would = {cell.backend for cell in cells}
     if not any(one.name in would for one in able):
@@ -84,7 +84,7 @@ def todo(
         gpus.from_request(gpu)
     except ValueError as error:
         return [], str(error)
-    known = {sample.name: sample for sample in catalogue.samples_of("fla")}
+    known = {one.name: one for library in catalogue.LIBRARIES for one in catalogue.samples_of(library)}
     made: Todo = []
     for name, dtype in dict.fromkeys((c.backend, c.dtype) for c in cells if backend(c.backend).sample):
         made.append(Task(name, sample=known["{}-{}".format(backend(name).sample, dtype)]))
@@ -184,7 +184,7 @@ def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Any], Optional
     keep: Callable[[Any], None] = seen.append
     request = {
         "kind": "factory",
-        "target": "{}.{}".format(catalogue.__package__, sample.factory),
+        "target": sample.target,
         "kwargs": sample.arguments,
         "autocast": sample.autocast,
         "backward": sample.backward,

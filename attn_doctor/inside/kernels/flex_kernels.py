@@ -14,9 +14,9 @@ import inspect
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from ..libraries import flex
 from ..virtual_gpu import children, gpus, inductor, triton_compile, triton_driver
 from . import problems
-from .backends import flex
 from .cells import Cell
 from .registry import backend
 

@@ -7,20 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional
 
-from ..libraries import contract, sdpa
-from ..libraries.contract import HALVES, Call, Clause, Described
+from ..libraries import LIBRARIES, contract
+from ..libraries.contract import Call, Clause, Described, no_such_mask
+from ..libraries.sdpa import not_for_its_arguments
 from .cells import Cell, Place
 
 Reason = Optional[str]
 
-OWN_WORDS = (
-    sdpa.BIAS,
-    "This flash attention build does not support",
-    "This flash attention build only supports",
-    "only supports Hopper GPUs (SM90)",
-)
-"""With which a kernel says when it is called that it does not offer this. Which one torch picks, switches decide; what
-a FlashAttention-3 leaves out, who built it (FLASHATTENTION_DISABLE_…), and nothing but a call tells."""
+OWN_WORDS = tuple(words for library in LIBRARIES for words in library.refusals)
+"""With which a kernel says when it is called that it does not offer this."""
 
 _BATCH, _HEADS, _LENGTH = 2, 8, 512
 _MASKS = {"bool-mask": "bool", "fp32-mask": "float32"}
@@ -54,20 +49,9 @@ def by(clauses: Callable[[Call], List[Clause]]) -> Callable[[Cell, Place], Reaso
     return asked
 
 
-def no_such_mask(cell: Cell) -> Reason:
-    if cell.form == "half-mask" and cell.dtype not in HALVES:
-        return "a mask in half precision goes with a query in half precision"
-    return None
-
-
-def torch_sdpa(cell: Cell, place: Place) -> Reason:
-    """scaled_dot_product_attention, by one backend or by whichever torch picks."""
-    return no_such_mask(cell) or sdpa.offered(cell, place)
-
-
 def own(cell: Cell, place: Place) -> Reason:
     """A function with the arguments of scaled_dot_product_attention: what it refuses is for it to say."""
-    return sdpa.not_for_its_arguments(cell) or no_such_mask(cell)
+    return not_for_its_arguments(cell) or no_such_mask(cell)
 
 
 def own_words(message: str) -> Optional[str]:

@@ -19,8 +19,7 @@ from ..trace import run as tracer
 from ..trace.boundaries.attention import Conditions
 from ..trace.rules import capability_of
 from ..trace.session import Recording, Session
-from . import offers, problems
-from .backends import own
+from . import offers, own, problems
 from .cells import Cell
 from .registry import backend
 

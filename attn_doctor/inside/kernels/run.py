@@ -28,7 +28,7 @@ from .. import answers as _answers
 from .. import forked, imports, torch_facts
 from . import child, compilation, plan
 from .cells import Cell, Place, from_json
-from .registry import BACKENDS, Backend, backend
+from .registry import BACKENDS, OWN, Backend, backend
 
 _MOST_OF_ONE = 3
 """Children that one backend may take along: the rest of its cells is not run."""
@@ -245,7 +245,7 @@ def _parts(cells: List[Cell]) -> Dict[str, List[Cell]]:
 def _missing(one: Backend, place: Place) -> Optional[str]:
     if one.module is None or (_is_there(one.module) and (one.alone or one.distribution in place.versions)):
         return None
-    if one.calls == "own":
+    if one.calls == OWN:
         return "no module {} was found, neither installed nor in the current folder".format(one.module)
     return "not installed"
 

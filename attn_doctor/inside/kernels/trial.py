@@ -12,7 +12,7 @@ import torch
 from ..torch_facts import last_line, telling_line
 from . import matrix, offers, problems, shares, speed, truth
 from .cells import Cell
-from .registry import Backend
+from .registry import OWN, Backend
 
 _POISON = 12288.0  # exact in every dtype, and far above what an output or a gradient can be
 _LONGEST = 400
@@ -39,8 +39,14 @@ def attempt(
     return result
 
 
+def calls_of(backend: Backend) -> Any:
+    """The module that has its `prepare`."""
+    where = "..own" if backend.calls == OWN else "...libraries." + str(backend.calls)
+    return importlib.import_module(where, __name__)
+
+
 def _tried(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Optional[Dict[str, float]]) -> Dict[str, Any]:
-    calls = importlib.import_module("..backends." + str(backend.calls), __name__)
+    calls = calls_of(backend)
     on_gpu = device != "cpu"
     if backend.linear:
         problem = calls.make(cell, device, seed)

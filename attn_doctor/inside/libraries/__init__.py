@@ -1,19 +1,33 @@
 """The attention libraries: one file for each, with everything that attn-doctor knows of it.
 
-To add one: a file here with a `LIBRARY`, and its name below. No torch is imported until one is asked to do something.
+To add one: a file here with a `LIBRARY`. What is long may lie beside it, in files that bear its name and end in
+`_stand_in` or `_trials`. No torch is imported until one is asked to do something.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
+import pkgutil
 import re
-from typing import Optional
+from typing import Optional, Tuple
 
-from . import fla, flash_attn_2, flash_attn_3, flash_attn_4, flex, sage, transformer_engine, xformers
 from .library import Library
 
-LIBRARIES = tuple(
-    one.LIBRARY for one in (flash_attn_2, flash_attn_3, flash_attn_4, xformers, fla, sage, flex, transformer_engine)
-)
+_SHARED = ("calls", "contract", "library", "signatures", "stand_in")
+
+
+def _all() -> Tuple[Library, ...]:
+    names = [
+        one.name
+        for one in pkgutil.iter_modules(__path__)
+        if one.name not in _SHARED and not one.name.endswith(("_stand_in", "_trials"))
+    ]
+    found = [importlib.import_module("." + name, __name__).LIBRARY for name in names]
+    return tuple(sorted(found, key=lambda library: library.order))
+
+
+LIBRARIES = _all()
 
 
 def of_module(module: str) -> Optional[Library]:
@@ -24,4 +38,14 @@ def of_module(module: str) -> Optional[Library]:
     return None
 
 
-__all__ = ["LIBRARIES", "Library", "of_module"]
+def version_of(library: Library) -> str:
+    """The installed version, by whichever name it is there; empty where it is not, or is torch's own."""
+    for name in (*library.distributions, *library.also_called):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+__all__ = ["LIBRARIES", "Library", "of_module", "version_of"]

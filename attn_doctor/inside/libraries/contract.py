@@ -171,3 +171,10 @@ def most_head_dim(call: Call, most: int, message: str, error: str = "RuntimeErro
 def no_mask(call: Call, reason: str) -> List[Clause]:
     """Of functions without a mask among their parameters: nobody can hand them one, a cell can ask for one."""
     return [Clause("no mask is given", False, RAISES, reason)] if "mask" in call.operands else []
+
+
+def no_such_mask(cell: Any) -> Optional[str]:
+    """Why a cell describes no call at all, or None."""
+    if cell.form == "half-mask" and cell.dtype not in HALVES:
+        return "a mask in half precision goes with a query in half precision"
+    return None

@@ -1,14 +1,16 @@
-"""flash-linear-attention: what its functions give back. It states no contract.
+"""flash-linear-attention: what its functions give back, and its layers in samples. It states no contract.
 
 Source: fla-org/flash-linear-attention, fla/ops (0.1 to 0.6.0).
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+import importlib
+import inspect
+from typing import Any, Dict, Optional, Tuple
 
 from .contract import HALVES
-from .library import Library
+from .library import Backend, Library, Sampled
 
 LINEAR_HEAD_DIMS = {
     "fla-gated-delta-rule": (128, 64),
@@ -48,9 +50,124 @@ def answer(name: str, given: Dict[str, Any], out: Any, q: Any, v: Any) -> Any:
     return out, state
 
 
+_WIDTH, _LENGTH = 128, 128
+_LAYERS: Dict[str, Tuple[str, str, Dict[str, Any]]] = {
+    # Without its number of layers newer releases cannot initialise; older ones do not know the option.
+    "rwkv7": ("rwkv7", "RWKV7Attention", {"head_dim": 64, "num_hidden_layers": 4}),
+    "gla": ("gla", "GatedLinearAttention", {"num_heads": 2}),
+    "gated-deltanet": ("gated_deltanet", "GatedDeltaNet", {"num_heads": 2, "head_dim": 64}),
+    # The default feature map, swish, is compiled by torch.cuda.jiterator, which nothing stands in for.
+    "gsa": ("gsa", "GatedSlotAttention", {"num_heads": 2, "num_slots": 32, "feature_map": "relu"}),
+}
+
+
+def layer(name: str) -> Tuple[Any, Tuple[Any]]:
+    """One attention layer 128 wide, and its input of 128 tokens: enough for two chunks of 64.
+
+    Class names and options differ between releases: what a release does not take is left out.
+    """
+    import torch
+
+    module, kind, options = _LAYERS[name]
+    found = getattr(importlib.import_module("fla.layers." + module), kind)
+    taken = inspect.signature(found.__init__).parameters
+    wanted = {"mode": "chunk", "hidden_size": _WIDTH, "layer_idx": 0, **options}
+    wanted = {key: value for key, value in wanted.items() if key in taken}
+    return found(**wanted), (torch.randn(2, _LENGTH, _WIDTH),)
+
+
 LIBRARY = Library(
     name="fla",
-    distributions=("flash-linear-attention", "fla-core", "fla"),
+    order=60,
+    module="fla",
+    distributions=("flash-linear-attention", "fla-core"),
+    also_called=("fla",),
+    imports="fla.ops",  # without its layers the bare package is imported on a machine without triton
     functions=((r"fla\.ops\.", r"(chunk|fused|parallel|recurrent|naive)_\w+$|attn_\w+$"),),
     answer=lambda met: answer(met.name, met.given, met.out, met.operands["q"], met.operands["v"]),
+    backends=(
+        Backend(
+            name="fla-gated-delta-rule",
+            title="fla gated delta rule",
+            calls="fla_trials",
+            contract=offered,
+            distribution="fla-core",
+            linear=True,
+            compiled=True,
+            compiled_as="sample",
+            variants=("4 warps", "2 warps"),
+            sample="fla-gated-deltanet",
+        ),
+        Backend(
+            name="fla-gla",
+            title="fla GLA",
+            calls="fla_trials",
+            contract=offered,
+            distribution="fla-core",
+            linear=True,
+            compiled=True,
+            compiled_as="sample",
+            variants=("4 warps", "2 warps"),
+            sample="fla-gla",
+        ),
+        Backend(
+            name="fla-gsa",
+            title="fla GSA",
+            calls="fla_trials",
+            contract=offered,
+            distribution="fla-core",
+            linear=True,
+            compiled=True,
+            compiled_as="sample",
+            variants=("4 warps", "2 warps"),
+            sample="fla-gsa",
+        ),
+        Backend(
+            name="fla-rwkv7",
+            title="fla RWKV-7",
+            calls="fla_trials",
+            contract=offered,
+            distribution="fla-core",
+            linear=True,
+            compiled=True,
+            compiled_as="sample",
+            variants=("4 warps", "2 warps"),
+            sample="fla-rwkv7",
+        ),
+    ),
+    # RWKV7 first: should time run out, the one that is known to have been wrong was looked at.
+    samples=(
+        Sampled(
+            name="fla-rwkv7",
+            words="flash-linear-attention, rwkv7, under autocast",
+            factory="fla:layer",
+            arguments={"name": "rwkv7"},
+            autocast=True,
+            group="rwkv7",
+        ),
+        Sampled(
+            name="fla-gla",
+            words="flash-linear-attention, gla, under autocast",
+            factory="fla:layer",
+            arguments={"name": "gla"},
+            autocast=True,
+            group="gla",
+        ),
+        Sampled(
+            name="fla-gated-deltanet",
+            words="flash-linear-attention, gated-deltanet, under autocast",
+            factory="fla:layer",
+            arguments={"name": "gated-deltanet"},
+            autocast=True,
+            group="gated-deltanet",
+        ),
+        Sampled(
+            name="fla-gsa",
+            words="flash-linear-attention, gsa, under autocast",
+            factory="fla:layer",
+            arguments={"name": "gsa"},
+            autocast=True,
+            group="gsa",
+        ),
+    ),
 )

@@ -9,9 +9,7 @@ import functools
 from typing import Any, Callable, Dict, List, Tuple
 
 from .contract import EIGHT_BITS, HALVES, RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q
-from .library import Library
-
-WORDS = "flash_attn 3 stand-in: the checks of its kernels, the arithmetic of torch"
+from .library import Backend, Library, Sampled
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -165,13 +163,81 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
     return {_INTERFACE: interface}
 
 
+def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+    import flash_attn_interface
+    import torch
+
+    given: Dict[str, Any] = {"softmax_scale": problem.scale, "causal": problem.causal}
+    if problem.window is not None:
+        given.update(causal=True, window_size=(problem.window - 1, 0))
+    if problem.softcap is not None:
+        given["softcap"] = problem.softcap
+    sequences = len(problem.documents) if problem.documents is not None else problem.q.shape[0]
+    for name, scale in problem.scales.items():
+        given[name + "_descale"] = scale.expand(sequences, -1).contiguous()
+    if problem.documents is None:
+
+        def compute() -> Any:
+            q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
+            return _out(flash_attn_interface.flash_attn_func(q, k, v, **given)).transpose(1, 2)
+
+        return compute
+    ends = torch.tensor([0, *problem.documents], device=problem.device).cumsum(0, dtype=torch.int32)
+    longest = max(problem.documents)
+    given["causal"] = True
+
+    def packed() -> Any:
+        q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
+        out = _out(flash_attn_interface.flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, **given))
+        return out.transpose(0, 1)[None]
+
+    return packed
+
+
+def _out(given_back: Any) -> Any:
+    """Its first betas gave the log-sum-exp beside the output whether it was asked for or not."""
+    return given_back[0] if isinstance(given_back, tuple) else given_back
+
+
+def sample(dtype: str) -> Callable[[], Any]:
+    """A causal call."""
+    from flash_attn_interface import flash_attn_func
+
+    from .calls import qkv
+
+    q, k, v = qkv(dtype)
+    return lambda: flash_attn_func(q, k, v, causal=True)
+
+
 LIBRARY = Library(
     name="flash-attn-3",
+    order=20,
+    module="flash_attn_interface",
     distributions=("flash-attn-3", "flashattn-hopper"),
+    extensions=("flash_attn_3",),
+    attn_implementation="flash_attention_3",
+    errors=r"flash_attn_interface|flash_attn_3|FlashAttention3",
     functions=((r"(flash_attn_3\.)?flash_attn_interface$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),),
     clauses=clauses,
     modules=modules,
-    words=WORDS,
+    words="flash_attn 3 stand-in: the checks of its kernels, the arithmetic of torch",
     newest="3.0.0",
-    top_level="flash_attn_interface",
+    refusals=(  # what a build leaves out, who built it: FLASHATTENTION_DISABLE_…
+        "This flash attention build does not support",
+        "This flash attention build only supports",
+        "only supports Hopper GPUs (SM90)",
+    ),
+    backends=(
+        Backend(
+            name="flash-attn-3",
+            title="FlashAttention-3",
+            calls="flash_attn_3",
+            promises=("forward",),  # flash_attn_func's docstring: "The forward pass is always deterministic."
+            more_dtypes=("float8_e4m3fn",),
+            whole=True,
+        ),
+    ),
+    samples=(
+        Sampled(name="flash-attn-3-func", words="flash_attn_3, flash_attn_3_func", factory="flash_attn_3:sample"),
+    ),
 )

@@ -9,9 +9,7 @@ import functools
 from typing import Any, Callable, Dict, List
 
 from .contract import FLOAT8, HALVES, RAISES, Call, Clause, heads_divide, no_mask, odd
-from .library import Library
-
-WORDS = "flash_attn 4 stand-in: the checks of its kernels, the arithmetic of torch"
+from .library import Backend, Library, Sampled
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -146,13 +144,73 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
     return {"flash_attn.cute": cute, "flash_attn.cute.interface": cute}
 
 
+def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+    import torch
+    from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
+
+    given: Dict[str, Any] = {"softmax_scale": problem.scale, "causal": problem.causal}
+    if problem.window is not None:
+        given.update(causal=True, window_size=(problem.window - 1, 0))
+    if problem.softcap is not None:
+        given["softcap"] = problem.softcap
+    if problem.documents is None:
+
+        def compute() -> Any:
+            q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
+            return _out(flash_attn_func(q, k, v, **given)).transpose(1, 2)
+
+        return compute
+    ends = torch.tensor([0, *problem.documents], device=problem.device).cumsum(0, dtype=torch.int32)
+    longest = max(problem.documents)
+    # By name: between its betas an operand came in before these.
+    packing = {"cu_seqlens_q": ends, "cu_seqlens_k": ends, "max_seqlen_q": longest, "max_seqlen_k": longest}
+    given["causal"] = True
+
+    def packed() -> Any:
+        q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
+        return _out(flash_attn_varlen_func(q, k, v, **packing, **given)).transpose(0, 1)[None]
+
+    return packed
+
+
+def _out(given_back: Any) -> Any:
+    """It gives the log-sum-exp beside the output, whether it was asked for or not."""
+    return given_back[0] if isinstance(given_back, tuple) else given_back
+
+
+def sample(dtype: str) -> Callable[[], Any]:
+    """A causal call."""
+    from flash_attn.cute import flash_attn_func
+
+    from .calls import qkv
+
+    q, k, v = qkv(dtype)
+    return lambda: flash_attn_func(q, k, v, causal=True)
+
+
 LIBRARY = Library(
     name="flash-attn-4",
+    order=30,
+    module="flash_attn.cute",
     distributions=("flash-attn-4",),
+    attn_implementation="flash_attention_4",
+    errors=r"flash_attn\.cute|FlashAttention4",
     functions=((r"flash_attn\.cute(\.interface)?$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),),
     clauses=clauses,
     modules=modules,
-    words=WORDS,
+    words="flash_attn 4 stand-in: the checks of its kernels, the arithmetic of torch",
     newest="4.0.0",
-    top_level="flash_attn",
+    backends=(
+        Backend(
+            name="flash-attn-4",
+            title="FlashAttention-4",
+            calls="flash_attn_4",
+            alone=False,
+            compiled=True,
+            whole=True,
+        ),
+    ),
+    samples=(
+        Sampled(name="flash-attn-4-func", words="flash_attn_4, flash_attn_4_func", factory="flash_attn_4:sample"),
+    ),
 )

@@ -5,10 +5,10 @@ Source: pytorch torch/_higher_order_ops/flex_attention.py and torch/nn/attention
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Callable, List
 
 from .contract import RAISES, Call, Clause, equal_dtypes
-from .library import Answered, Library
+from .library import Answered, Backend, Library
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -54,10 +54,53 @@ def _answered(met: Answered) -> Any:
     return answer(met.given, met.out, met.operands["q"], newer)
 
 
+def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+    """Compiled: uncompiled it is the plain recipe."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    length = problem.q.shape[-2]
+    allowed, bias, cap = problem.allowed(), problem.bias(), problem.softcap
+    block_mask = None
+    if allowed is not None:
+        seen = allowed.reshape(length, length)
+
+        def mask_mod(batch: Any, head: Any, query: Any, key: Any) -> Any:
+            return seen[query, key]
+
+        block_mask = create_block_mask(mask_mod, None, None, length, length, device=str(problem.device))
+    score_mod = None
+    if bias is not None:
+        table = bias.reshape(length, length)
+
+        def score_mod(score: Any, batch: Any, head: Any, query: Any, key: Any) -> Any:
+            return score + table[query, key]
+
+    elif cap is not None:
+
+        def score_mod(score: Any, batch: Any, head: Any, query: Any, key: Any) -> Any:
+            return torch.tanh(score / cap) * cap
+
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return lambda: compiled(
+        problem.q,
+        problem.k,
+        problem.v,
+        score_mod=score_mod,
+        block_mask=block_mask,
+        scale=problem.scale,
+        enable_gqa=problem.gqa,
+    )
+
+
 LIBRARY = Library(
     name="flex",
-    distributions=("torch",),
+    order=80,
+    module="torch.nn.attention.flex_attention",
     functions=((r"torch\.nn\.attention\.flex_attention$", r"flex_attention$"),),
     clauses=clauses,
     answer=_answered,
+    backends=(
+        Backend(name="flex", title="FlexAttention", calls="flex", compiled=True, compiled_as="inductor", whole=True),
+    ),
 )

@@ -66,6 +66,8 @@ def _answered(met: Answered) -> Any:
 
 LIBRARY = Library(
     name="sageattention",
+    order=70,
+    module="sageattention",
     distributions=("sageattention",),
     functions=((r"sageattention(\.core)?$", r"sageattn\w*$"),),
     clauses=clauses,

@@ -6,13 +6,15 @@ Sources: pytorch aten/src/ATen/native/transformers/{attention.cpp,cuda/sdp_utils
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+import contextlib
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..virtual_gpu import gpus, sdpa_backends, sdpa_choice
 from ..virtual_gpu.sdpa_rules import Asked, Tensor
 from ..virtual_gpu.sdpa_rules import Call as TorchCall
 from ..virtual_gpu.triton_driver import version_of
-from .contract import HALVES, RAISES, REPAIRED, SILENT, Call, Clause, equal_dtypes, release_of
+from .contract import HALVES, RAISES, REPAIRED, SILENT, Call, Clause, equal_dtypes, no_such_mask, release_of
+from .library import Backend, Library
 
 _C10 = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool"}
 _MASK = "attn_mask is bool, or has the dtype of q"
@@ -140,7 +142,7 @@ def gpu_of(place: Any) -> gpus.Gpu:
 
 def offered(cell: Any, place: Any) -> Optional[str]:
     """Why a cell is not offered, by one backend or by whichever torch picks; None where it is."""
-    refused = not_for_its_arguments(cell)
+    refused = no_such_mask(cell) or not_for_its_arguments(cell)
     if refused is not None:
         return refused
     call = torch_call(cell, (2, 8, 512))
@@ -170,3 +172,87 @@ def not_for_its_arguments(cell: Any) -> Optional[str]:
     if cell.form in _NO_FORM:
         return _NO_FORM[cell.form]
     return "scaled_dot_product_attention takes no float8" if cell.dtype.startswith("float8") else None
+
+
+_NAMES = {
+    "sdpa-flash": "FLASH_ATTENTION",
+    "sdpa-efficient": "EFFICIENT_ATTENTION",
+    "sdpa-cudnn": "CUDNN_ATTENTION",
+    "sdpa-math": "MATH",
+}
+
+
+def restricted(name: str) -> Any:
+    """A context in which torch may use the backend `name` alone; any, for "sdpa-default"."""
+    import torch
+
+    if name not in _NAMES:
+        return contextlib.nullcontext()
+    if hasattr(torch.nn, "attention") and hasattr(torch.nn.attention, "sdpa_kernel"):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        return sdpa_kernel([getattr(SDPBackend, _NAMES[name])])
+    return torch.backends.cuda.sdp_kernel(
+        enable_flash=name == "sdpa-flash",
+        enable_math=name == "sdpa-math",
+        enable_mem_efficient=name == "sdpa-efficient",
+    )
+
+
+def arguments(problem: Any) -> Dict[str, Any]:
+    given: Dict[str, Any] = {
+        "attn_mask": problem.mask,
+        "dropout_p": 0.0,
+        "is_causal": problem.causal,
+        "scale": problem.scale,
+    }
+    if problem.gqa:
+        given["enable_gqa"] = True
+    return given
+
+
+def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+    import torch.nn.functional as F
+
+    given = arguments(problem)
+
+    def compute() -> Any:
+        with restricted(backend.name):
+            return F.scaled_dot_product_attention(problem.q, problem.k, problem.v, **given)
+
+    return compute
+
+
+def chosen(problem: Any) -> Optional[str]:
+    """The backend that torch picks for this call; None where it cannot be asked."""
+    import torch
+
+    ask = getattr(torch, "_fused_sdp_choice", None)
+    if ask is None or problem.device.type != "cuda":
+        return None
+    given = arguments(problem)
+    number = ask(problem.q, problem.k, problem.v, **given)
+    return {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}.get(int(number))
+
+
+LIBRARY = Library(
+    name="sdpa",
+    order=0,
+    module="torch.nn.functional",
+    attn_implementation="sdpa",
+    refusals=(BIAS,),  # which backend torch picks, switches decide
+    backends=(
+        Backend(
+            name="sdpa-default",
+            title="SDPA, as torch picks",
+            calls="sdpa",
+            contract=offered,
+            chooses=True,
+            whole=True,
+        ),
+        Backend(name="sdpa-flash", title="SDPA flash", calls="sdpa", contract=offered, promises=("forward",)),
+        Backend(name="sdpa-efficient", title="SDPA memory-efficient", calls="sdpa", contract=offered),
+        Backend(name="sdpa-cudnn", title="SDPA cuDNN", calls="sdpa", contract=offered),
+        Backend(name="sdpa-math", title="SDPA math", calls="sdpa", contract=offered),
+    ),
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, List
 
 from .contract import HALVES, RAISES, Call, Clause, equal_dtypes
-from .library import Library
+from .library import Backend, Library
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -46,8 +46,13 @@ def answer(out: Any) -> Any:
 
 LIBRARY = Library(
     name="transformer-engine",
+    order=50,
+    module="transformer_engine",
     distributions=("transformer-engine",),
+    imports="transformer_engine.pytorch",
+    symbols=(("nvte_", "libtransformer_engine"),),
     methods=((r"transformer_engine\.pytorch\.attention(\.|$)", "DotProductAttention", "forward"),),
     clauses=clauses,
     answer=lambda met: answer(met.out),
+    backends=(Backend(name="transformer-engine", title="Transformer Engine"),),
 )

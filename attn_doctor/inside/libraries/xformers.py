@@ -12,7 +12,7 @@ import itertools
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .contract import HALVES, RAISES, Call, Clause, equal_dtypes, release_of
-from .library import Library
+from .library import Backend, Library, Sampled
 
 _NO_OPERATOR = "No operator found for `memory_efficient_attention_forward` with inputs:"
 
@@ -91,7 +91,6 @@ PARAMETERS: Dict[str, str] = {
     "memory_efficient_attention_forward": _CALL + ", *, op=None, output_dtype=None",
     "memory_efficient_attention_forward_requires_grad": _CALL + ", *, op=None, output_dtype=None",
 }
-WORDS = "xformers stand-in: the checks of its inputs, the arithmetic of torch"
 _WITH_FLASH_3 = ((0, 0, 31), (0, 0, 34))
 """First and last release whose wheels bring the kernels of FlashAttention 3, for 8.0 to 9.0."""
 
@@ -255,13 +254,97 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
     }
 
 
+def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+    from xformers import ops
+
+    bias = _bias_of(problem)
+
+    def compute() -> Any:
+        out = ops.memory_efficient_attention(**_operands(problem), attn_bias=bias, p=0.0, scale=problem.scale)
+        return (out.flatten(2, 3) if problem.gqa else out).transpose(1, 2)
+
+    return compute
+
+
+def chosen(problem: Any) -> Optional[str]:
+    """The operator for the forward pass, as xformers names it, such as "cutlassF-pt"; None where it cannot be asked."""
+    try:
+        from xformers.ops import fmha
+        from xformers.ops.fmha import dispatch
+
+        asked = fmha.Inputs(**_operands(problem), attn_bias=_bias_of(problem), p=0.0, scale=problem.scale)
+        asked.normalize_bmhk()
+        return str(dispatch._dispatch_fw(asked, problem.cell.direction == "train").NAME)
+    except Exception:  # noqa: BLE001
+        return None  # private to it: it may be gone in any release
+
+
+def _bias_of(problem: Any) -> Any:
+    from xformers.ops.fmha import attn_bias
+
+    if problem.documents is not None:
+        return attn_bias.BlockDiagonalCausalMask.from_seqlens(problem.documents)
+    if problem.window is not None:
+        return attn_bias.LowerTriangularFromBottomRightLocalAttentionMask(problem.window)
+    if problem.causal:
+        return attn_bias.LowerTriangularMask()
+    if problem.mask is not None:
+        batch, heads, length, _ = problem.q.shape
+        return problem.mask.expand(batch, heads, length, length)
+    return None
+
+
+def _operands(problem: Any) -> Dict[str, Any]:
+    """(batch, length, heads, head_dim); with fewer key-value heads (batch, length, groups, heads of one, head_dim)."""
+    q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
+    if problem.gqa:
+        groups = k.shape[2]
+        share = q.shape[2] // groups
+        q = q.unflatten(2, (groups, share))
+        k, v = (t.unsqueeze(3).expand(-1, -1, -1, share, -1) for t in (k, v))
+    return {"query": q, "key": k, "value": v}
+
+
+def sample(dtype: str) -> Callable[[], Any]:
+    """A call without a bias."""
+    from xformers.ops import memory_efficient_attention
+
+    from .calls import qkv
+
+    q, k, v = qkv(dtype)
+    return lambda: memory_efficient_attention(q, k, v)
+
+
 LIBRARY = Library(
     name="xformers",
+    order=40,
+    module="xformers",
     distributions=("xformers",),
+    imports="xformers.ops",  # the bare package hides a failing extension; a model imports this
+    kernels_in=("xformers._C",),
+    apart=("torch",),  # 0.0.34 asks for one torch and runs on others
+    errors="xformers",
+    in_logs=("x[Ff]ormers|Xformers",),
     functions=((r"xformers\.ops(\.fmha)?$", r"memory_efficient_attention\w*$"),),
     clauses=clauses,
     modules=modules,
-    words=WORDS,
+    words="xformers stand-in: the checks of its inputs, the arithmetic of torch",
     newest="0.0.35",
-    top_level="xformers",
+    backends=(
+        Backend(
+            name="xformers",
+            title="xformers",
+            calls="xformers",
+            apart_from="flash-attn-3",
+            chooses=True,
+            whole=True,
+        ),
+    ),
+    samples=(
+        Sampled(
+            name="xformers-memory-efficient-attention",
+            words="xformers, memory_efficient_attention",
+            factory="xformers:sample",
+        ),
+    ),
 )

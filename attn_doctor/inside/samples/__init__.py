@@ -2,5 +2,5 @@
 
 sdpa_block.py is the plain attention block, whose own dtypes are looked at. catalogue.py lists the samples of
 installed libraries, library_run.py runs them in a forked child under the dtype tracer, verdicts.py says what came
-of each; x_transformers_models.py, transformers_models.py, fla_layers.py and kernel_functions.py build them.
+of each; x_transformers_models.py and transformers_models.py build them, for attention libraries their own files do.
 """

@@ -1,5 +1,7 @@
 """The samples of each library: what is built, in which dtype, and whether it also goes backward. No torch here.
 
+Those of an attention library are in its file, ../libraries.
+
 A library is named by the module that is imported for it. Every sample stands for a way in which people run it:
 weights and input in half precision ("to"), or float32 weights under autocast.
 """
@@ -7,7 +9,11 @@ weights and input in half precision ("to"), or float32 weights under autocast.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
+
+from ..libraries import LIBRARIES as ATTENTION
+from ..libraries import flash_attn_2, sdpa
+from ..libraries.library import Library
 
 CANARY = "triton"
 """The library that has no model to run: a kernel is compiled instead (virtual_gpu/canary.py)."""
@@ -18,7 +24,7 @@ class Sample:
     name: str
     """Without dots: it is the subject of facts."""
     factory: str
-    """module:function, in this package."""
+    """module:function, below inside/."""
     arguments: Dict[str, Any]
     autocast: Any = None
     """dtype of torch.autocast around it, or None."""
@@ -29,6 +35,11 @@ class Sample:
     """On a real GPU each group has a child of its own: compiling its kernels takes long."""
     gpu: Any = None
     """Index of the GPU it runs on, where that is not the first of the node's kinds."""
+
+    @property
+    def target(self) -> str:
+        """The factory, as it is imported here."""
+        return "{}.{}".format(__package__.rpartition(".")[0], self.factory)
 
     def on(self, index: int) -> Sample:
         """The same for a GPU of another kind."""
@@ -41,7 +52,7 @@ class Sample:
 
 
 def _x_transformers() -> List[Sample]:
-    where = "x_transformers_models:"
+    where = "samples.x_transformers_models:"
     return [
         Sample("x-transformers-xpos", where + "xpos", {}, words="x-transformers, xpos, weights in bfloat16"),
         # DeepSpeed's ZeRO and FSDP cast parameters alone: buffers stay as they were made.
@@ -62,11 +73,11 @@ def _x_transformers() -> List[Sample]:
 
 
 def _transformers(attention: str) -> List[Sample]:
-    label = {"sdpa": "sdpa", "flash_attention_2": "fa2"}[attention]
+    label = "sdpa" if attention == sdpa.LIBRARY.attn_implementation else "fa2"
     return [
         Sample(
             "transformers-llama-{}-{}".format(label, mode),
-            "transformers_models:llama",
+            "samples.transformers_models:llama",
             {"attention": attention, "dtype": dtype},
             autocast=autocast,
             backward=True,
@@ -76,35 +87,23 @@ def _transformers(attention: str) -> List[Sample]:
     ]
 
 
-def _fla() -> List[Sample]:
-    # RWKV7 first: should time run out, the one that is known to have been wrong was looked at.
+def _of_attention(library: Library) -> List[Sample]:
     return [
         Sample(
-            "fla-{}-{}".format(layer, half),
-            "fla_layers:layer",
-            {"name": layer},
-            autocast=half,
+            "{}-{}".format(one.name, half),
+            "libraries." + one.factory,
+            one.arguments if one.autocast else dict(one.arguments, dtype=half),
+            autocast=half if one.autocast else None,
             backward=True,
-            words="flash-linear-attention, {}, under autocast to {}".format(layer, half),
-            group=layer,
+            words=("{} to {}" if one.autocast else "{}, {}").format(one.words, half),
+            group=one.group,
         )
-        for layer in ("rwkv7", "gla", "gated-deltanet", "gsa")
+        for one in library.samples
         for half in ("bfloat16", "float16")
     ]
 
 
-def _functions(library: str, names: Tuple[str, ...], label: str = "") -> List[Sample]:
-    return [
-        Sample(
-            "{}-{}".format(label or "{}-{}".format(library, name).replace("_", "-"), half),
-            "kernel_functions:" + name,
-            {"dtype": half},
-            backward=True,
-            words="{}, {}, {}".format(library, name, half),
-        )
-        for name in names
-        for half in ("bfloat16", "float16")
-    ]
+_SAMPLED = {library.module: library for library in ATTENTION if library.samples}
 
 
 def samples_of(library: str, flash_attn: bool = False) -> List[Sample]:
@@ -112,31 +111,24 @@ def samples_of(library: str, flash_attn: bool = False) -> List[Sample]:
     if library == "x_transformers":
         return _x_transformers()
     if library == "transformers":
-        return _transformers("sdpa") + (_transformers("flash_attention_2") if flash_attn else [])
-    if library == "fla":
-        return _fla()
-    if library == "flash_attn":
-        return _functions("flash_attn", ("flash_attn_func", "flash_attn_varlen_func"))
-    if library == "flash_attn_interface":
-        return _functions("flash_attn_3", ("flash_attn_3_func",), "flash-attn-3-func")
-    if library == "flash_attn.cute":
-        return _functions("flash_attn_4", ("flash_attn_4_func",), "flash-attn-4-func")
-    if library == "xformers":
-        return _functions("xformers", ("memory_efficient_attention",))
-    return []
+        found = _transformers(sdpa.LIBRARY.attn_implementation)
+        return found + (_transformers(flash_attn_2.LIBRARY.attn_implementation) if flash_attn else [])
+    return _of_attention(_SAMPLED[library]) if library in _SAMPLED else []
 
+
+_COMPILED = tuple(name for name, library in _SAMPLED.items() if any(one.group for one in library.samples))
 
 LIBRARIES = (
-    "fla",
+    *_COMPILED,
     "transformers",
     "x_transformers",
-    "flash_attn",
-    "flash_attn_interface",
-    "flash_attn.cute",
-    "xformers",
+    *(name for name in _SAMPLED if name not in _COMPILED),
     CANARY,
 )
 """In the order in which they are started: what takes longest first."""
+
+STOOD_IN = tuple(library.module for library in ATTENTION if library.modules)
+"""Whose samples need the library itself: a stand-in would take the place of what cannot be imported, and hide that."""
 
 
 def library_of(module: str) -> str:

@@ -65,7 +65,7 @@ def _one(sample: Sample, device: Optional[Dict[str, Any]], virtual_gpu: Optional
 
     request = {
         "kind": "factory",
-        "target": "{}.{}".format(__package__, sample.factory),
+        "target": sample.target,
         "kwargs": sample.arguments,
         "autocast": sample.autocast,
         "backward": sample.backward,

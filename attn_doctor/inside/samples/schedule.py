@@ -13,12 +13,12 @@ from typing import Any, Callable, Dict, Iterable, List, Optional
 
 # Relative: in the patient this package bears another name.
 from .. import forked, imports  # noqa: TID252
+from ..libraries import flash_attn_2  # noqa: TID252
 from . import catalogue, verdicts
 
 _NOT_REACHED = "the examination ended before it came to it"
 
-# Not flash_attn and xformers: a stand-in would take the place of what cannot be imported, and hide that.
-_ASK_FOR_A_GPU = ("fla", "x_transformers", "transformers")
+_FLASH_ATTN = flash_attn_2.LIBRARY.module
 
 _MOST_RESTARTS = 3
 
@@ -51,7 +51,7 @@ class LibrarySamples:
         self._started: List[str] = []
         self._found: Dict[str, List[Dict[str, Any]]] = {library: [] for library in self.libraries}
         self._restarts: Dict[str, int] = {}
-        has_flash_attn = any(catalogue.library_of(name) == "flash_attn" for name in self.modules)
+        has_flash_attn = any(catalogue.library_of(name) == _FLASH_ATTN for name in self.modules)
         self.samples = {
             library: catalogue.samples_of(library, has_flash_attn)
             for library in self.libraries
@@ -83,7 +83,7 @@ class LibrarySamples:
         for library in self.libraries:
             waits_for = self._modules_of(library)
             if library == "transformers":
-                waits_for += self._modules_of("flash_attn")
+                waits_for += self._modules_of(_FLASH_ATTN)
             if library in self._started or any(m not in self._imports for m in waits_for):
                 continue
             self._started.append(library)
@@ -101,7 +101,7 @@ class LibrarySamples:
 
     def _children(self, library: str) -> List[forked.Child]:
         if library == "transformers":
-            works = any(self._imports[m]["outcome"] == "imported" for m in self._modules_of("flash_attn"))
+            works = any(self._imports[m]["outcome"] == "imported" for m in self._modules_of(_FLASH_ATTN))
             self.samples[library] = catalogue.samples_of(library, works)
         samples = self.samples[library]
         kinds = self._kinds()
@@ -137,7 +137,7 @@ class LibrarySamples:
             kind = outcome["outcome"]
             # Some libraries want a GPU while they are imported: where none is, their sample gets one that answers.
             wants_a_gpu = kind == "failed" and not outcome.get("missing_module") and device is None
-            if kind == "imported" or (wants_a_gpu and catalogue.library_of(module) in _ASK_FOR_A_GPU):
+            if kind == "imported" or (wants_a_gpu and catalogue.library_of(module) not in catalogue.STOOD_IN):
                 continue
             return "import {}: {}".format(module, imports.in_words(outcome))
         return None

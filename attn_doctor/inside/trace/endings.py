@@ -6,6 +6,7 @@ import re
 import traceback
 from typing import Any, Dict, Optional
 
+from ..libraries import LIBRARIES
 from . import entries, frames, redirect, result
 from .boundaries.attention import Record
 from .hollow import NoRoom
@@ -22,14 +23,6 @@ NO_VALUES = (
 """What is raised where a program asks for values that a hollow tensor lacks. By name: torch's own moved between
 releases."""
 
-_LIBRARIES = {
-    "flash_attn_4": r"flash_attn\.cute|FlashAttention4",
-    "flash_attn_3": r"flash_attn_interface|flash_attn_3|FlashAttention3",
-    "flash_attn": r"flash.?attn|FlashAttention",
-    "xformers": r"xformers",
-}
-"""Distribution -> what an error says that is about it; the more particular first."""
-
 
 def lacking(answer: Dict[str, Any]) -> Optional[str]:
     """The attention library whose import ended the run, if one did."""
@@ -38,7 +31,10 @@ def lacking(answer: Dict[str, Any]) -> Optional[str]:
     # transformers' own refusal comes wrapped.
     if error is None or not (error["type"] in ("ImportError", "ModuleNotFoundError") or "ImportError: " in text):
         return None
-    return next((name for name, pattern in _LIBRARIES.items() if re.search(pattern, text)), None)
+    said = [(one, re.search(one.errors, text)) for one in LIBRARIES if one.errors]
+    # One library's name begins with another's: the longest is the most particular.
+    named = [(len(hit[0]), one.key) for one, hit in said if hit is not None]
+    return max(named)[1] if named else None
 
 
 _ABOUT_DTYPES = re.compile(r"dtype|scalar type|(input|weight|bias) type|\bHalf\b|BFloat16", re.IGNORECASE)

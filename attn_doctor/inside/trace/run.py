@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import torch
 
+from ..libraries import flash_attn_2
 from ..virtual_gpu import gpus
 from . import JUDGED, SCHEMA, counterfactual, endings, entries, result, unanswered
 from .boundaries.attention import Conditions, Record, StopTrace
@@ -113,8 +114,8 @@ def _under(
         capability=capability_of(rules.gpu),
         simulated=rules.simulated,
         backward=bool(request.get("backward")),
-        flash_attn_version=request.get("flash_attn_version") or "2.8.3",
-        stand_ins=tuple(request.get("stand_ins") or ("flash_attn",)),
+        flash_attn_version=request.get("flash_attn_version") or flash_attn_2.LIBRARY.newest,
+        stand_ins=tuple(request.get("stand_ins") or (flash_attn_2.LIBRARY.key,)),
     )
     conditions.missing = missing
     answer = _empty(request)

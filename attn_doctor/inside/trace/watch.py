@@ -14,6 +14,7 @@ import threading
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
+from ..libraries import flash_attn_2, version_of
 from ..virtual_gpu import gpus
 from . import result
 from .boundaries import autograd_function, functions, raising_frame, sdpa, triton_launch
@@ -71,7 +72,8 @@ class Watch:
         on_gpu = torch.cuda.is_available()
         recorder.autocast_device = "cuda" if on_gpu else "cpu"
         capability = torch.cuda.get_device_capability() if on_gpu else (0, 0)
-        conditions = Conditions(capability=capability, simulated=False, flash_attn_version=_flash_attn_version())
+        of_flash_attn = version_of(flash_attn_2.LIBRARY) or flash_attn_2.LIBRARY.newest
+        conditions = Conditions(capability=capability, simulated=False, flash_attn_version=of_flash_attn)
         if on_gpu:
             with contextlib.suppress(ValueError):  # newer than the table
                 conditions.gpu = gpus.from_request({"compute_capability": capability})
@@ -167,12 +169,3 @@ class Watch:
             "error": None,
             "seconds": None,
         }
-
-
-def _flash_attn_version() -> str:
-    import importlib.metadata
-
-    try:
-        return importlib.metadata.version("flash_attn")
-    except importlib.metadata.PackageNotFoundError:
-        return "2.8.3"

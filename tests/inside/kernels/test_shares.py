@@ -68,7 +68,7 @@ def test_no_memory_is_no_verdict(monkeypatch):
 
     monkeypatch.setattr(shares, "measure", refuses)
     monkeypatch.setattr(shares, "SIZES", (1, 2, 64))
-    calls = __import__("attn_doctor.inside.kernels.backends.sdpa", fromlist=["prepare"])
+    calls = __import__("attn_doctor.inside.libraries.sdpa", fromlist=["prepare"])
 
     assert trial._share(problem().cell, backend("sdpa-flash"), calls, "cpu", 1) is None
 

@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from attn_doctor.inside.kernels import problems, truth  # noqa: E402
-from attn_doctor.inside.kernels.backends import fla_ops, sdpa  # noqa: E402
 from attn_doctor.inside.kernels.cells import DTYPES, FORMS, Cell  # noqa: E402
+from attn_doctor.inside.libraries import fla_trials, sdpa  # noqa: E402
 
 SIZES = (1, 4, 128)
 SDPA_FORMS = [form for form in FORMS if form not in ("varlen", "window", "softcap")]
@@ -172,7 +172,7 @@ def test_a_float32_mask_that_is_misread_gives_a_number():
 
 
 def leaves(name, **replaced):
-    made = fla_ops.make(Cell(name, "bfloat16", 16, "causal", "forward"), "cpu", 5)
+    made = fla_trials.make(Cell(name, "bfloat16", 16, "causal", "forward"), "cpu", 5)
     return made, {**{n: t.double() for n, t in made.leaves().items()}, **replaced}
 
 
@@ -182,7 +182,7 @@ def test_without_decay_gla_is_linear_attention():
     given["g"] = torch.zeros_like(given["g"])
     scores = (given["q"] * made.scale) @ given["k"].transpose(-2, -1)
 
-    torch.testing.assert_close(fla_ops.reference(made, given), torch.tril(scores) @ given["v"])
+    torch.testing.assert_close(fla_trials.reference(made, given), torch.tril(scores) @ given["v"])
 
 
 def test_the_delta_rule_remembers_the_last_value_of_a_key():
@@ -193,7 +193,7 @@ def test_the_delta_rule_remembers_the_last_value_of_a_key():
     given["k"][..., 0] = 1.0
     given["q"] = given["k"] / made.scale
 
-    torch.testing.assert_close(fla_ops.reference(made, given), given["v"])
+    torch.testing.assert_close(fla_trials.reference(made, given), given["v"])
 
 
 def test_rwkv7_without_removal_is_gla():
@@ -203,8 +203,10 @@ def test_rwkv7_without_removal_is_gla():
     other, _ = leaves("fla-gla")
     same = {name: given[name] for name in "qkv"}
 
-    found = fla_ops.reference(made, given)
-    torch.testing.assert_close(found, fla_ops.reference(other, {**same, "q": same["q"] / other.scale, "g": given["w"]}))
+    found = fla_trials.reference(made, given)
+    torch.testing.assert_close(
+        found, fla_trials.reference(other, {**same, "q": same["q"] / other.scale, "g": given["w"]})
+    )
 
 
 def test_gsa_reads_slots():
@@ -212,7 +214,7 @@ def test_gsa_reads_slots():
     made, given = leaves("fla-gsa")
     given["g"] = torch.zeros_like(given["g"])
     given["v"] = torch.ones_like(given["v"])
-    out = fla_ops.reference(made, given)
+    out = fla_trials.reference(made, given)
 
     torch.testing.assert_close(out, out[..., :1].expand_as(out))
 

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
+from ...libraries import flash_attn_2
 from ...libraries import stand_in as stand_in_core
 from .. import backward_pass, frames, ops
 from ..operands import RAISES, REPAIRED, SILENT, Clause, Operand
@@ -30,9 +31,9 @@ class Conditions:
         self,
         capability: Tuple[int, int] = (9, 0),
         simulated: bool = True,
-        flash_attn_version: str = "2.8.3",
+        flash_attn_version: str = flash_attn_2.LIBRARY.newest,
         backward: bool = False,
-        stand_ins: Tuple[str, ...] = ("flash_attn",),
+        stand_ins: Tuple[str, ...] = (flash_attn_2.LIBRARY.key,),
     ) -> None:
         self.stand_ins = tuple(stand_ins)
         """Libraries to stand in for although they are not installed here."""

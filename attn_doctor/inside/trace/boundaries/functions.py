@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.abc
-import importlib.metadata
 import importlib.util
 import inspect
 import re
@@ -19,7 +18,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from ...libraries import LIBRARIES, Library, of_module
+from ...libraries import LIBRARIES, flash_attn_2, of_module, version_of
 from ...libraries.contract import Call
 from ...libraries.library import Answered
 from .. import frames, ops
@@ -92,8 +91,8 @@ def contract_for(module: str, name: str, attention: Attention, given: Dict[str, 
         return undeclared
     asks = library.clauses
     conditions = attention.conditions
-    versions = {"torch": str(torch.__version__), "flash-attn": conditions.flash_attn_version}
-    version = _version(library)
+    versions = {"torch": str(torch.__version__), flash_attn_2.LIBRARY.distributions[0]: conditions.flash_attn_version}
+    version = version_of(library)
     if version:
         versions.setdefault(library.distributions[0], version)
     ends = ("cu_seqlens_q", "cu_seqlens_k") if "cu_seqlens_q" in given else ("cu_seqlens",)
@@ -113,15 +112,6 @@ def contract_for(module: str, name: str, attention: Attention, given: Dict[str, 
         return asks(Call(operands, conditions.capability, versions, conditions.backward, options))
 
     return asked
-
-
-def _version(library: Library) -> str:
-    for name in library.distributions:
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ""
 
 
 def unpacked(name: str, args: Any, kwargs: Any) -> Dict[str, Any]:
@@ -155,7 +145,7 @@ def _answer(function: Any, name: str, module: str, tensors: Dict[str, Any], give
     library = of_module(module)
     if library is None or library.answer is None:
         return out
-    return library.answer(Answered(name, given, tensors, out, _version(library), function.__module__))
+    return library.answer(Answered(name, given, tensors, out, version_of(library), function.__module__))
 
 
 def _parameters(function: Any) -> Tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
-from ...libraries import flash_attn_2, flash_attn_3, flash_attn_4, xformers
+from ...libraries import LIBRARIES, Library, flash_attn_2, version_of
 from ..boundaries import functions
 from ..boundaries.roles import Signature
 
@@ -29,7 +29,7 @@ class _Distribution(importlib.metadata.Distribution):
         if filename == "METADATA":
             return "Metadata-Version: 2.1\nName: {}\nVersion: {}\n".format(self._name, self._version)
         if filename == "top_level.txt":
-            return _TOP_LEVEL.get(self._name, self._name)
+            return next(library.top_level for library in _STAND_INS if library.key == self._name)
         return None
 
     def locate_file(self, path: Any) -> Any:
@@ -74,30 +74,7 @@ class Finder(importlib.abc.MetaPathFinder):
         return [_Distribution(n, v) for n, v in self.distributions.items() if wanted is None or n == normal]
 
 
-_VERSIONS = {"flash_attn": "2.8.3", "flash_attn_3": "3.0.0", "flash_attn_4": "4.0.0", "xformers": "0.0.35"}
-"""Distributions that can be stood in for, and the version that stands in where none is installed."""
-
-_ALSO_CALLED = {"flash_attn_3": ("flashattn-hopper",)}
-_TOP_LEVEL = {"flash_attn_3": "flash_attn_interface", "flash_attn_4": "flash_attn"}
-_OF_FLASH_ATTN_3 = "flash_attn_interface"
-_OF_FLASH_ATTN_4 = "flash_attn.cute"
-
-
-def _version_of(name: str) -> Optional[str]:
-    for spelled in (name, *_ALSO_CALLED.get(name, ())):
-        try:
-            return importlib.metadata.version(spelled)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
-
-
-_LIBRARIES = {
-    "flash_attn": flash_attn_2,
-    "flash_attn_3": flash_attn_3,
-    "flash_attn_4": flash_attn_4,
-    "xformers": xformers,
-}
+_STAND_INS = tuple(library for library in LIBRARIES if library.modules is not None)
 
 
 def _meeting(attention: Any, words: str) -> Callable[..., Any]:
@@ -121,23 +98,26 @@ def _meeting(attention: Any, words: str) -> Callable[..., Any]:
 def _modules(attention: Any, versions: Dict[str, str]) -> Dict[str, Callable[[Any], None]]:
     """The modules of those libraries that are there: code tries the newest first, and takes what it finds."""
     found: Dict[str, Callable[[Any], None]] = {}
-    for name, version in versions.items():
-        library = _LIBRARIES[name]
-        found.update(library.modules(attention, _meeting(attention, library.WORDS.format(version)), version))
-    if "flash_attn_4" in versions and "flash_attn" not in versions:
-        found["flash_attn"] = _namespace
+    for library in _there(versions):
+        version = versions[library.key]
+        found.update(library.modules(attention, _meeting(attention, library.words.format(version)), version))
+    for library in _there(versions):
+        found.setdefault(library.top_level, _namespace)
     return found
 
 
+def _there(versions: Dict[str, str]) -> List[Library]:
+    return [library for library in _STAND_INS if library.key in versions]
+
+
 def _of(module: str) -> str:
-    """The distribution that a stood-in module belongs to."""
-    if module == _OF_FLASH_ATTN_3:
-        return "flash_attn_3"
-    return "flash_attn_4" if module.startswith(_OF_FLASH_ATTN_4) else module.split(".")[0]
+    """The library that a stood-in module belongs to: of two in one namespace the one whose own is the nearer."""
+    names = [(len(one.module), one.key) for one in _STAND_INS if (module + ".").startswith(one.module + ".")]
+    return max(names)[1] if names else module.split(".")[0]
 
 
 def _namespace(module: Any) -> None:
-    """flash_attn where only flash-attn 4 is installed: nothing of its own."""
+    """The package above a library that lies in another's namespace, where only the one is installed."""
     module.__path__ = []
 
 
@@ -152,20 +132,21 @@ def installed(attention: Any, conditions: Any) -> Iterator[Finder]:
     distributions: Dict[str, str] = {}
     versions = {}
     reasons = {}
-    for library, default in _VERSIONS.items():
-        found = _version_of(library)
+    for library in _STAND_INS:
+        name = library.key
+        found = version_of(library) or None
         if conditions.missing:  # a real GPU: what works there is left alone
-            if library not in conditions.missing:
+            if name not in conditions.missing:
                 continue
-            reasons[library] = "{} cannot be imported here: its calls were stood in for".format(library)
-        if found is None and library in (*conditions.stand_ins, *conditions.missing):
-            found = distributions[library] = conditions.flash_attn_version if library == "flash_attn" else default
+            reasons[name] = "{} cannot be imported here: its calls were stood in for".format(name)
+        if found is None and name in (*conditions.stand_ins, *conditions.missing):
+            found = conditions.flash_attn_version if library is flash_attn_2.LIBRARY else library.newest
+            distributions[name] = found
             words = "{} is not installed here: its calls were stood in for, as version {} takes them"
-            reasons[library] = words.format(library, found)
+            reasons[name] = words.format(name, found)
         if found is not None:
-            versions[library] = found
-    if "flash_attn" in versions:
-        conditions.flash_attn_version = versions["flash_attn"]
+            versions[name] = found
+    conditions.flash_attn_version = versions.get(flash_attn_2.LIBRARY.key, conditions.flash_attn_version)
     modules.update(_modules(attention, versions))
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in _tops(modules)}
     finder = Finder(modules, distributions)

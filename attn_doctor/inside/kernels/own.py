@@ -7,9 +7,9 @@ from typing import Callable
 
 import torch
 
-from ..problems import Problem
-from ..registry import Backend
-from . import sdpa
+from ..libraries import sdpa
+from .problems import Problem
+from .registry import Backend
 
 
 def prepare(problem: Problem, backend: Backend) -> Callable[[], torch.Tensor]:

@@ -14,9 +14,9 @@ from typing import Any, Callable, Dict, List
 import torch
 import torch.nn.functional as F
 
-from ..cells import Cell
-from ..problems import Problem
-from ..registry import Backend
+from ..kernels.cells import Cell
+from ..kernels.problems import Problem
+from .library import Backend
 
 BATCH, HEADS, LENGTH, SLOTS = 2, 4, 256, 64
 
