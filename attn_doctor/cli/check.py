@@ -34,7 +34,7 @@ from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report, nothing_to_examine
 from attn_doctor.probe.examine import NodeQuestions, Wanted, examine
-from attn_doctor.probe.known_kernels import Mode
+from attn_doctor.probe.known_kernels import FLOAT8, Mode
 from attn_doctor.report import exit_status
 from attn_doctor.report.exit_status import ExitStyle
 
@@ -79,7 +79,8 @@ def check(
     dtype: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="bf16|fp16|fp32|fp8", help="With --kernels: this dtype only; fp8: flash-attn-3. Repeatable."
+            metavar="bf16|fp16|fp32|fp8",
+            help=f"With --kernels: this dtype only; fp8: {', '.join(FLOAT8)}. Repeatable.",
         ),
     ] = None,
     kernels_budget: Annotated[

@@ -27,6 +27,7 @@ from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Severity
+from attn_doctor.model.libraries import libraries
 from attn_doctor.model.report import Report
 from attn_doctor.probe.examine import Wanted, examine
 from attn_doctor.probe.trace_facts import facts_of
@@ -38,7 +39,8 @@ _HINT = (
     "attn-doctor trace -- train.py --steps 1"
 )
 #: Kernels that a config's attention asks for, where they are not installed.
-_STAND_INS = {"flash_attention_3": ("flash_attn_3",), "flash_attention_4": ("flash_attn_4",)}
+_STAND_INS = {one.attn_implementation: one.key for one in libraries() if one.newest and one.attn_implementation}
+_USUAL = next(iter(_STAND_INS.values()))
 _FACTORY = (
     "pkg.module:factory, file.py:factory, or a program. A factory is called with the values of --arg and returns a "
     "module with its example inputs, (module, args), (module, kwargs) or (module, args, kwargs), or a callable that "
@@ -114,7 +116,7 @@ def trace(
         "dtype": _dtype(dtype, "--dtype"),
         "autocast": _dtype(autocast, "--autocast"),
         "attn": attn,
-        "stand_ins": ["flash_attn", *_STAND_INS.get(attn or "", ())],
+        "stand_ins": list(dict.fromkeys((_USUAL, _STAND_INS.get(attn or "", _USUAL)))),
         "backward": backward,
         "calls": calls,
         "rules": rules,

@@ -1,13 +1,15 @@
-"""The shelf as one JSON file, made when the wheel is built (hatchling calls `get_build_hook`).
+"""The shelf as one JSON file, and the attention libraries as another, made when the wheel is built (hatchling calls
+`get_build_hook`).
 
-A hundred TOML files take longer to parse than all the rest of `check --quick` takes; a checkout has no such file
-and parses them. Imports nothing of ours: hatchling loads this file by its path, in an environment of its own.
+A hundred TOML files take longer to parse than all the rest of `check --quick` takes; a checkout has no such files
+and reads the sources. Imports nothing of ours: hatchling loads this file by its path, in an environment of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import runpy
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,5 +49,10 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
             made.parent.mkdir(parents=True, exist_ok=True)
             made.write_text(compile_shelf(Path(self.root) / "recipes"))
             build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{COMPILED}"
+            package = Path(self.root) / "attn_doctor"
+            described = runpy.run_path(str(package / "model" / "libraries.py"), run_name="libraries")
+            made = made.with_name(described["COMPILED"])
+            made.write_text(described["compile_libraries"](package / "inside" / "libraries"))
+            build_data["force_include"][str(made)] = f"attn_doctor/model/{described['COMPILED']}"
 
     return ShelfHook

@@ -13,6 +13,7 @@ from attn_doctor.model import fingerprint
 from attn_doctor.model.facts import Absent, FactSet, Known, State, Unknown
 from attn_doctor.model.fingerprint import Fingerprint, Trait
 from attn_doctor.model.identity import Cohort
+from attn_doctor.model.libraries import libraries
 
 #: Traits that are one fact each. torch's own file is nearer to the truth than its metadata, and carries the build.
 _PLAIN = {
@@ -32,8 +33,8 @@ _PLAIN = {
 
 #: Libraries whose absence is worth a word.
 _NAMED_WHEN_ABSENT = (
-    "libraries.libtorch_cuda.so", "libraries.libnccl.so.2", "libraries.libtriton.so", "libraries.flash_attn_2_cuda",
-    "libraries.xformers._C",
+    "libraries.libtorch_cuda.so", "libraries.libnccl.so.2", "libraries.libtriton.so",
+    *(f"libraries.{module}" for library in libraries() for module in library.kernels_in),
 )  # fmt: skip
 
 

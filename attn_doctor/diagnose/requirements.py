@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, State, Unknown
+from attn_doctor.model.libraries import published
 from attn_doctor.probe.requirements import met, spelled
 
-#: What has a finding of its own, which knows more than metadata: xformers 0.0.34 asks for one torch and runs on others.
-JUDGED_APART = frozenset({("xformers", "torch"), ("torchvision", "torch"), ("torch", "triton")})
+#: What has a finding of its own, which knows more than metadata.
+JUDGED_APART = frozenset(
+    {("torchvision", "torch"), ("torch", "triton")}
+    | {(name, beside) for library in published() for name in library.distributions for beside in library.apart}
+)
 _LISTED = FactName.parse("listed.requirement")
 _IN_STACK = FactName.parse("environment.unmet_in_stack")
 

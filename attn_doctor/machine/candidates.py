@@ -16,6 +16,7 @@ from pathlib import Path
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import absolute
 from attn_doctor.machine.trust import others_who_write
+from attn_doctor.model.libraries import published
 
 OWN = "the interpreter attn-doctor runs in; no environment is active, no .venv here or above, no other python on PATH"
 
@@ -141,7 +142,8 @@ def same_environment(one: Path, other: Path) -> bool:
 
 def holds_the_stack(python: Path) -> bool:
     """Whether torch or something made for it lies in its own site-packages: a look at names, nothing is started."""
-    wanted = ("torch", "triton", "transformers", "flash_attn", "xformers", "x_transformers", "fla", "jax")
+    attention = (library.top_level for library in published())
+    wanted = ("torch", "triton", "transformers", "x_transformers", "jax", *attention)
     folders = python.parent.parent.glob("lib*/python3*/*-packages")
     return any((folder / name).is_dir() for folder in folders for name in wanted)
 

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from attn_doctor.model.facts import Unknown
+from attn_doctor.model.libraries import distributions
 
 Trait: TypeAlias = str | int | Unknown | None
 
@@ -47,10 +48,10 @@ TABLE: tuple[tuple[Importance, tuple[str, ...]], ...] = (
         tuple(
             f"packages.{name}"
             for name in (
-                "torch", "triton", "pytorch-triton", "pytorch-triton-rocm", "flash-attn", "flash-attn-3",
-                "flashattn-hopper", "flash-attn-4", "xformers", "flash-linear-attention", "fla-core", "transformers",
-                "x-transformers", "transformer-engine", "causal-conv1d", "mamba-ssm", "sageattention", "bitsandbytes",
-                "nvidia-cutlass-dsl", "deepspeed", "vllm", "llamafactory", "accelerate", "peft", "kernels", "tilelang",
+                *distributions(),
+                "torch", "triton", "pytorch-triton", "pytorch-triton-rocm", "transformers", "x-transformers",
+                "causal-conv1d", "mamba-ssm", "bitsandbytes", "nvidia-cutlass-dsl", "deepspeed", "vllm", "sglang",
+                "sgl-kernel", "sglang-kernel", "llamafactory", "accelerate", "peft", "kernels", "tilelang",
                 "flashinfer-python",
             )
         ),

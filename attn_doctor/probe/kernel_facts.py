@@ -9,6 +9,7 @@ from typing import Any
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe import xids
 from attn_doctor.probe.kernel_state import note_busy, note_state
+from attn_doctor.probe.known_kernels import WHOLE
 from attn_doctor.probe.noting import Notes
 
 _HOW = "trials on the GPU, held against float64 there (--kernels)"
@@ -18,8 +19,6 @@ _HEAD_DIM = re.compile(r"head[ _]?(?:dim|size)", re.IGNORECASE)
 _TROUBLES = ("wrong", "refused", "crashed", "hung")
 _HALVES = ("bfloat16", "float16")
 _ORDINARY = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask")
-#: What a model meets that is told to use it; a single SDPA backend or one linear attention kernel may never be met.
-_WHOLE = ("sdpa-default", "flash-attn-2", "flash-attn-3", "flash-attn-4", "xformers", "flex")
 FORM_WORDS = {
     "dense": "without a mask",
     "causal": "causal",
@@ -149,7 +148,7 @@ def _xids(group: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> tupl
 def everyday(group: Sequence[Mapping[str, Any]]) -> bool:
     """Whether any training with this backend meets it."""
     return group[0]["form"] in _ORDINARY and any(
-        cell["dtype"] in _HALVES and (cell["backend"] in _WHOLE or ":" in cell["backend"]) for cell in group
+        cell["dtype"] in _HALVES and (cell["backend"] in WHOLE or ":" in cell["backend"]) for cell in group
     )
 
 

@@ -1,9 +1,10 @@
-"""Names of the kernels that can be tried, of dtypes, and of how much is tried: the same as in inside/kernels/, where
-they are run."""
+"""Names of the kernels that can be tried, which each library's file has, of dtypes, and of how much is tried."""
 
 from __future__ import annotations
 
 from enum import Enum
+
+from attn_doctor.model.libraries import libraries
 
 
 class Mode(str, Enum):
@@ -13,23 +14,15 @@ class Mode(str, Enum):
     FULL = "full"
 
 
-BACKENDS = (
-    "sdpa-default",
-    "sdpa-flash",
-    "sdpa-efficient",
-    "sdpa-cudnn",
-    "sdpa-math",
-    "flash-attn-2",
-    "flash-attn-3",
-    "flash-attn-4",
-    "xformers",
-    "transformer-engine",
-    "fla-gated-delta-rule",
-    "fla-gla",
-    "fla-gsa",
-    "fla-rwkv7",
-    "flex",
-)
+_KERNELS = tuple(kernel for library in libraries() for kernel in library.backends)
+
+BACKENDS = tuple(kernel.name for kernel in _KERNELS)
+
+#: Those that take 8-bit floats.
+FLOAT8 = tuple(kernel.name for kernel in _KERNELS if any(one.startswith("float8") for one in kernel.more_dtypes))
+
+#: What a model meets that is told to use it; a single SDPA backend or one linear attention kernel may never be met.
+WHOLE = frozenset(kernel.name for kernel in _KERNELS if kernel.whole)
 
 DTYPES = {
     "bf16": "bfloat16",

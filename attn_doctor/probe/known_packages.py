@@ -1,13 +1,15 @@
 """The distributions that make up an attention stack, and what they are imported as.
 
-A distribution's name, its import name and its compiled modules differ: flash-attn 4 shares the `flash_attn`
-namespace with flash-attn 2, flash-attn 3 is `flash_attn_interface`, nvidia-cutlass-dsl is `cutlass`.
+Attention libraries are described in their own files (inside/libraries/); here is what stands around them. A
+distribution's name, its import name and its compiled modules differ: nvidia-cutlass-dsl is `cutlass`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+
+from attn_doctor.model.libraries import published
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,10 @@ class Package:
     """What `check` imports to see that it works; empty for frameworks that are only read about."""
     extensions: tuple[str, ...] = ()
     """Compiled modules that lie outside its own folder."""
+    kernels_in: tuple[str, ...] = ()
+    """Compiled modules that hold its kernels."""
+    nested: bool = False
+    """It lies in the namespace of another: the name alone does not tell that it is there."""
 
 
 def _package(name: str, module: str, *imports: str, extensions: tuple[str, ...] = ()) -> Package:
@@ -33,23 +39,24 @@ PACKAGES: tuple[Package, ...] = (
     _package("triton", "triton", "triton"),
     _package("pytorch-triton", "triton", "triton"),
     _package("pytorch-triton-rocm", "triton", "triton"),
-    _package("flash-attn", "flash_attn", "flash_attn", extensions=("flash_attn_2_cuda",)),
-    _package("flash-attn-3", "flash_attn_interface", "flash_attn_interface", extensions=("flash_attn_3",)),
-    _package("flashattn-hopper", "flash_attn_interface", "flash_attn_interface"),
-    _package("flash-attn-4", "flash_attn", "flash_attn.cute"),
-    # The bare package hides a failing extension: xformers.ops is what a model imports.
-    _package("xformers", "xformers", "xformers.ops"),
-    # Without its layers the bare package is imported on a machine without triton.
-    _package("flash-linear-attention", "fla", "fla.ops"),
-    _package("fla-core", "fla", "fla.ops"),
+    *(
+        Package(
+            name=name,
+            module=library.top_level,
+            imports=(library.imports or library.module,),
+            extensions=library.extensions,
+            kernels_in=library.kernels_in,
+            nested="." in library.module,
+        )
+        for library in published()
+        for name in library.distributions
+    ),
     _package("transformers", "transformers", "transformers"),
     _package("x-transformers", "x_transformers", "x_transformers"),
     _package("torchvision", "torchvision", "torchvision"),
     _package("torchaudio", "torchaudio", "torchaudio"),
-    _package("transformer-engine", "transformer_engine", "transformer_engine.pytorch"),
     _package("causal-conv1d", "causal_conv1d", "causal_conv1d", extensions=("causal_conv1d_cuda",)),
     _package("mamba-ssm", "mamba_ssm", "mamba_ssm", extensions=("selective_scan_cuda",)),
-    _package("sageattention", "sageattention", "sageattention"),
     _package("bitsandbytes", "bitsandbytes", "bitsandbytes"),
     _package("nvidia-cutlass-dsl", "cutlass", "cutlass"),
     _package("deepspeed", "deepspeed", "deepspeed"),
@@ -82,9 +89,9 @@ AMBIGUOUS = frozenset({"cutlass", "kernels", "nvidia"})
 
 
 def distribution_of(module: str, installed: Collection[str] = ()) -> str:
-    """The distribution that a module is of, by its import name: `flash_attn_2_cuda` is flash-attn's.
+    """The distribution that a module is of, by its import name or that of an extension.
 
-    Where several share a name, such as flash-linear-attention and fla-core, one that is installed.
+    Where several share a name, one that is installed.
     """
     top = module.partition(".")[0]
     owners = [package.name for package in PACKAGES if top == package.module or top in package.extensions]

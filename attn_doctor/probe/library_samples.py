@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from attn_doctor.model.facts import Fact, Known
+from attn_doctor.model.libraries import libraries
 from attn_doctor.model.trace import Trace
 from attn_doctor.probe.noting import Notes
 from attn_doctor.probe.trace_facts import facts_of
@@ -20,8 +21,7 @@ from attn_doctor.wire import trace_1
 
 #: Libraries that have samples, by the name that is imported.
 LIBRARIES = frozenset(
-    {"fla", "transformers", "x_transformers", "flash_attn", "flash_attn_interface", "flash_attn.cute", "xformers"}
-    | {"triton"}
+    {"transformers", "x_transformers", "triton", *(library.module for library in libraries() if library.samples)}
 )
 
 _CANARY = "triton"

@@ -75,14 +75,13 @@ class Inventory:
             there = self.of(package.name) is not None or (
                 package.module in self.modules and not self._is_of_another(package)
             )
-            # flash-attn 4 lies in flash-attn 2's namespace: only its own distribution makes flash_attn.cute expected.
-            if there and (self.of(package.name) is not None or "." not in "".join(package.imports)):
+            if there and (self.of(package.name) is not None or not package.nested):
                 wanted.extend(name for name in package.imports if name != "torch")
-        if "flash_attn_2_cuda" in self.modules:
-            wanted.append("flash_attn_2_cuda")
-        if "xformers" in self.modules and "xformers.ops" not in wanted:
-            wanted.append("xformers.ops")
+        wanted += [name for package in PACKAGES for name in package.extensions if self._holds_kernels(package, name)]
         return tuple(dict.fromkeys(wanted))
+
+    def _holds_kernels(self, package: Package, extension: str) -> bool:
+        return extension in package.kernels_in and extension in self.modules
 
     def _is_of_another(self, package: Package) -> bool:
         """The folder is a mere namespace, in which another distribution lies."""

@@ -9,6 +9,7 @@ from attn_doctor.diagnose.words import shown
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.kinds import KINDS, kind_of
+from attn_doctor.model.libraries import distributions
 from attn_doctor.model.report import Report
 
 if TYPE_CHECKING:
@@ -16,10 +17,9 @@ if TYPE_CHECKING:
 
 #: Shown in this order when they are installed.
 _STACK = (
-    "torch", "triton", "pytorch-triton", "flash-attn", "flash-attn-3", "flash-attn-4", "xformers",
-    "flash-linear-attention", "fla-core", "transformers", "x-transformers", "llamafactory", "deepspeed",
-    "accelerate", "peft", "trl", "vllm", "transformer-engine", "causal-conv1d", "mamba-ssm", "sageattention",
-    "bitsandbytes", "nvidia-cutlass-dsl",
+    "torch", "triton", "pytorch-triton", *distributions(), "transformers", "x-transformers", "llamafactory",
+    "deepspeed", "accelerate", "peft", "trl", "vllm", "causal-conv1d", "mamba-ssm", "bitsandbytes",
+    "nvidia-cutlass-dsl",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.unit import Line, Unit
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
+from attn_doctor.model.libraries import published
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
 
 #: Texts that a large log is looked through for on account of the facts in their lines.
@@ -32,8 +33,10 @@ _ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up 
 _NAMES = re.compile(r"NVIDIA|GeForce|Tesla|Quadro|\bRTX \d|\bRTX PRO|\d ?x ?RTX")
 _LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
 _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{1,40})?"
+#: As logs spell the names of attention libraries -> the distribution.
+_ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
 _PACKAGE = re.compile(
-    r"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|Pytorch|[Tt]riton|flash[-_ ]attn|FlashAttention|x[Ff]ormers|Xformers"
+    rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|Pytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|[Pp]ython)"
     rf"(?:[ _][Vv]ersion|-version)? ?(?:==|[:=])? ?v?(?P<version>{_VERSION})(?![\w.-])"
 )
@@ -46,9 +49,6 @@ _WANTED = re.compile(
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
     re.IGNORECASE,
 )
-_DISTRIBUTIONS = {
-    "pytorch": "torch", "flash_attn": "flash-attn", "flash attn": "flash-attn", "flashattention": "flash-attn",
-}  # fmt: skip
 
 _SDPA = re.compile(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
@@ -63,6 +63,14 @@ _SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::
 _LIBRARY = re.compile(r"(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object")
 _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
+
+
+def _distribution(spelled: str) -> str:
+    """The distribution that a log names."""
+    for pattern, name in _ATTENTION.items():
+        if re.fullmatch(pattern, spelled):
+            return name
+    return "torch" if spelled in ("PyTorch", "Pytorch") else spelled.lower()
 
 
 class Clues:
@@ -100,10 +108,9 @@ class Clues:
             self._package("torch", have["version"], line.number)
         elif not _WANTED.search(text):
             for found in _PACKAGE.finditer(text):
-                self._package(found["name"].lower(), found["version"], line.number)
+                self._package(_distribution(found["name"]), found["version"], line.number)
 
     def _package(self, name: str, version: str, line: int) -> None:
-        name = _DISTRIBUTIONS.get(name, name)
         if name == "python":
             self._tell("python.version", version, line)
             return

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 
+from attn_doctor.model.libraries import published
+
 #: Folders that are a package's own wherever they lie: trimmed paths and source checkouts show no site-packages.
 _PACKAGES = frozenset(
     {
-        "torch", "triton", "flash_attn", "flash_attn_interface", "xformers", "transformers", "vllm", "vllm_flash_attn",
-        "peft", "accelerate", "deepspeed", "fla", "mamba_ssm", "causal_conv1d", "sageattention", "bitsandbytes",
-        "diffusers", "unsloth", "unsloth_zoo", "trl", "llamafactory", "llmtuner", "transformer_engine", "megatron",
-        "apex", "x_transformers", "torchvision", "torchaudio", "flashinfer", "cutlass", "sglang", "verl", "axolotl",
-        "lightning",
-        "pytorch_lightning", "exllamav2", "auto_gptq", "awq", "timm", "kernels", "ninja", "setuptools", "pip",
+        "torch", "triton", "transformers", "vllm", "vllm_flash_attn", "peft", "accelerate", "deepspeed", "mamba_ssm",
+        "causal_conv1d", "bitsandbytes", "diffusers", "unsloth", "unsloth_zoo", "trl", "llamafactory", "llmtuner",
+        "megatron", "apex", "x_transformers", "torchvision", "torchaudio", "flashinfer", "cutlass", "sglang", "verl",
+        "axolotl", "lightning", "pytorch_lightning", "exllamav2", "auto_gptq", "awq", "timm", "kernels", "ninja",
+        "setuptools", "pip",
     }
-)  # fmt: skip
+) | {library.top_level for library in published()}  # fmt: skip
+#: Folder that its source is cloned into -> import name.
+_CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
 _INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
 _EGG = re.compile(r"\.egg/(?P<name>\w+)")
 _EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
@@ -38,7 +41,8 @@ def owner(path: str) -> str:
     for part in parts:
         if part in _PACKAGES:
             return part
-    if "flash-attention" in parts:
-        return "flash_attn"
+    for part in parts:
+        if part in _CHECKOUTS:
+            return _CHECKOUTS[part]
     extension = _EXTENSION.match(parts[-1])
     return extension["name"] if extension and not extension["name"].startswith("lib") else ""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from attn_doctor.model.libraries import libraries
+
 from .mangled import qualified_name
 
 _PYTHON = re.compile(rb"_?Py[A-Z_]")
@@ -50,7 +52,7 @@ _FAMILIES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         (rb"p?nccl[A-Z]", "libnccl"),
         (rb"nvml[A-Z]", "libnvidia-ml"),
         (rb"cu[A-Z]", "libcuda"),
-        (rb"nvte_", "libtransformer_engine"),
+        *((prefix.encode(), library) for one in libraries() for prefix, library in one.symbols),
         (rb"GOMP_|omp_", "libgomp"),
         (rb"hip[A-Z]|__hip", "libamdhip64"),
     )
