@@ -30,7 +30,7 @@ from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.explain import explain_text
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, Value
-from attn_doctor.model.findings import Action, Finding, Remedy
+from attn_doctor.model.findings import Finding, Remedy
 
 #: Assumed in every case beside what the case says.
 PYTHON = "/env/bin/python"
@@ -45,7 +45,6 @@ class Printed:
     recipe: Recipe
     finding: Finding
     remedy: Remedy
-    action: Action
     command: str
     facts: FactSet
     from_log: bool
@@ -89,10 +88,10 @@ def printed(recipes: tuple[Recipe, ...] = ()) -> Iterator[Printed]:
                     findings = explain_text(case.log, [recipe], facts).diagnosis.findings
                 for finding in findings:
                     for remedy in finding.remedies:
-                        for action in remedy.actions:
-                            for command in action.commands if action.kind != "set-config" else ():
+                        for one in remedy.actions:
+                            for command in one.commands if one.action.for_a_shell else ():
                                 yield Printed(
-                                    recipe=recipe, finding=finding, remedy=remedy, action=action, command=command,
+                                    recipe=recipe, finding=finding, remedy=remedy, command=command,
                                     facts=facts, from_log=case.log is not None,
                                 )  # fmt: skip
 

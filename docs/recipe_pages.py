@@ -19,6 +19,7 @@ from attn_doctor.cookbook.recipe import (
     RecipeRemedy,
 )
 from attn_doctor.cookbook.shelf import bundled
+from attn_doctor.fix.treatments import treatment_of
 
 _SAFETY = {
     "safe": "safe: `attn-doctor fix` does it",
@@ -148,38 +149,6 @@ def _remedy(remedy: RecipeRemedy) -> str:
         lines.append("  Where " + " and ".join(map(_condition, remedy.when)) + ".")
     if remedy.expires:
         lines.append(f"  To be looked at again after {remedy.expires}.")
-    for kind, arguments in remedy.actions:
-        lines += [f"  {line}" for line in _action(kind, dict(arguments))]
+    for action in remedy.actions:
+        lines += [f"  {line}" for line in treatment_of(action).described(action)]
     return "\n".join(lines)
-
-
-def _action(kind: str, arguments: dict[str, str | bool | tuple[str, ...]]) -> Iterator[str]:
-    if kind == "install-packages":
-        requirements = arguments["requirements"]
-        assert isinstance(requirements, tuple)
-        flags = "".join(
-            flag
-            for key, flag in (
-                ("no_deps", " --no-deps"),
-                ("no_cache", " --no-cache-dir"),
-                ("force_reinstall", " --force-reinstall"),
-                ("no_build_isolation", " --no-build-isolation"),
-            )
-            if arguments.get(key)
-        )
-        yield f"Installs {_code(' '.join(requirements))}{f' with `{flags.strip()}`' if flags else ''}."
-    elif kind == "install-wheel":
-        asked = f"{arguments['package']}{arguments.get('version', '')}"
-        yield f"Installs the wheel of {_code(asked)} that its authors publish for the node."
-    elif kind == "set-environment":
-        yield f"Sets `{arguments['name']}={arguments['value']}`."
-    elif kind == "set-config":
-        yield f"Sets `{arguments['key']}: {arguments['value']}` in the configuration."
-    elif kind == "edit-source":
-        yield f"Edits the source (`{arguments['edit']}`)."
-    else:
-        yield str(arguments["text"])
-    commands = arguments.get("commands", ())
-    if isinstance(commands, tuple) and commands:
-        yield ""
-        yield from (f"      {command}" for command in commands)

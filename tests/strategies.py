@@ -9,7 +9,6 @@ from attn_doctor.model import fingerprint
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import (
     Acceptance,
-    Action,
     Diagnosis,
     Finding,
     Location,
@@ -19,6 +18,7 @@ from attn_doctor.model.findings import (
     Severity,
 )
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
+from attn_doctor.model.remedies import KINDS, ProposedAction
 from attn_doctor.model.report import Examined, Failure, LogRead, Report
 
 VERSIONS = (
@@ -106,6 +106,7 @@ _names = st.sampled_from(
     ]
 )
 facts = st.builds(Fact, name=_names, state=_states, how=_words, origin=st.sampled_from(Origin))
+_actions = st.one_of([st.from_type(kind) for kind in KINDS.values()])
 _remedies = st.builds(
     Remedy,
     id=_words,
@@ -113,14 +114,7 @@ _remedies = st.builds(
     safety=st.sampled_from(Safety),
     why_this_safety=_words,
     actions=st.lists(
-        st.builds(
-            Action,
-            kind=_words,
-            arguments=st.dictionaries(
-                _words, st.one_of(_words, st.booleans(), st.lists(_words, max_size=2).map(tuple)), max_size=2
-            ).map(lambda made: tuple(made.items())),
-            commands=st.lists(_words, max_size=2).map(tuple),
-        ),
+        st.builds(ProposedAction, action=_actions, commands=st.lists(_words, max_size=2).map(tuple)),
         max_size=2,
     ).map(tuple),
 )

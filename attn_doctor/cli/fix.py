@@ -20,11 +20,11 @@ from attn_doctor.cli.options import Assume, LockWait, Recipes, Skip, Timeout
 from attn_doctor.cli.shared import each, progress
 from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.fix import installers
-from attn_doctor.fix.choose import Policy
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import nothing_to_examine
+from attn_doctor.planning.choose import Policy
 from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import exit_status
 from attn_doctor.report.exit_status import Status

@@ -15,7 +15,7 @@ from attn_doctor.cli.fix_request import Request
 from attn_doctor.cli.fix_session import Session
 from attn_doctor.cli.undo import known_homes
 from attn_doctor.diagnose.traced import met
-from attn_doctor.fix import journal, make
+from attn_doctor.fix import journal
 from attn_doctor.fix.allowed import check_plan, project_of
 from attn_doctor.fix.apply import Stale
 from attn_doctor.fix.refusal import Refused
@@ -23,6 +23,7 @@ from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.plans import Plan
+from attn_doctor.planning.plan import plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def _check_saved(plan: Plan, request: Request, session: Session, facts: FactSet)
 
 def _made(request: Request, session: Session, facts: FactSet, before: Diagnosis) -> Plan:
     here = project_of(Path.cwd().resolve() / "file")
-    return make.make(
+    return plan(
         before if request.trace is None else met(before, session.recipes),
         facts,
         session.recipes,

@@ -18,10 +18,10 @@ from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.errors import BadInput
 from attn_doctor.fix import installers
-from attn_doctor.fix.choose import Policy
 from attn_doctor.machine.files import check_output, read_input
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.plans import Plan
+from attn_doctor.planning.choose import Policy
 from attn_doctor.probe.kernels import Asked
 from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.wire import plan_v1

@@ -21,12 +21,13 @@ from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.assume import made_for_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
-from attn_doctor.diagnose.words import other_names
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import builds, find_installer, installers, make, planned_set, staged, wheel_file
+from attn_doctor.fix import builds, find_installer, installers, wheel_file
 from attn_doctor.fix.actions import packages
 from attn_doctor.fix.actions.environment import activated
 from attn_doctor.fix.apply import Stale
+from attn_doctor.fix.install_commands import other_names
+from attn_doctor.fix.plan_builder import Resolve
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.wheel_file import WheelFile, unofficial
 from attn_doctor.machine.own_name import typed
@@ -35,6 +36,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
 from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Install
+from attn_doctor.planning import planned_set, preview_install
 from attn_doctor.probe.config_sources import followed_files
 from attn_doctor.probe.examine import Wanted, examine
 from attn_doctor.probe.kernels import Asked
@@ -114,7 +116,7 @@ class Session:
         """The installer; raises Refused."""
         return find_installer.find(self.installer.value, self.target, self.sources, _made(self.folder / "installer"))
 
-    def resolve(self, facts: FactSet, before: Diagnosis) -> make.Resolve:
+    def resolve(self, facts: FactSet, before: Diagnosis) -> Resolve:
         """Asks the installer, and judges what it would put in by the same recipes before anything is installed."""
 
         def ask(request: InstallRequest) -> Install:
@@ -159,7 +161,7 @@ class Session:
         """Judges fetched files by the same recipes, as if they were installed."""
 
         def judge_(change: Install, fetched: Path) -> None:
-            these = staged.facts_of(change, fetched, self.target, facts, scratch=_made(self.folder / "staged"))
+            these = preview_install.facts_of(change, fetched, self.target, facts, scratch=_made(self.folder / "staged"))
             planned_set.check_facts(facts, as_if(these, self.gpu, self.assumptions), before, self.judged)
 
         return judge_

@@ -26,6 +26,7 @@ from attn_doctor.cookbook.recipe import (
 )
 from attn_doctor.model.facts import FactName, Value
 from attn_doctor.model.findings import Safety, Severity
+from attn_doctor.model.remedies import Action, action_from
 
 #: `{gpu.name}` in a recipe's texts.
 TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
@@ -139,17 +140,14 @@ def _remedy(table: dict[str, Any]) -> RecipeRemedy:
         title=table["title"],
         safety=Safety(table["safety"]),
         why_this_safety=table.get("why_this_safety", "").strip(),
-        actions=tuple(
-            (action["kind"], tuple((key, _argument(value)) for key, value in action.items() if key != "kind"))
-            for action in table.get("actions", ())
-        ),
+        actions=tuple(map(_action, table.get("actions", ()))),
         when=tuple(_condition(item) for item in table.get("when", ())),
         expires=str(table.get("expires", "")),
     )
 
 
-def _argument(value: Any) -> str | bool | tuple[str, ...]:
-    return tuple(value) if isinstance(value, list) else value
+def _action(table: dict[str, Any]) -> Action:
+    return action_from(table["kind"], {key: value for key, value in table.items() if key != "kind"})
 
 
 def _case(table: dict[str, Any]) -> Case:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from attn_doctor.model.facts import FactName, Scalar, Value
 from attn_doctor.model.findings import Safety, Severity
+from attn_doctor.model.remedies import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ class RecipeRemedy:
     title: str
     safety: Safety
     why_this_safety: str
-    actions: tuple[tuple[str, tuple[tuple[str, str | bool | tuple[str, ...]], ...]], ...]
+    actions: tuple[Action, ...]
     when: tuple[Condition, ...]
     expires: str = ""
     """ISO date after which it wants another look; empty for never."""

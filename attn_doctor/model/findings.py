@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from attn_doctor.model.facts import Fact
+from attn_doctor.model.remedies import ProposedAction
 
 
 class Verdict(Enum):
@@ -47,16 +48,6 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One thing a remedy does; `kind` is one of the actions of fix/, `arguments` its settings in order."""
-
-    kind: str
-    arguments: tuple[tuple[str, str | bool | tuple[str, ...]], ...] = ()
-    commands: tuple[str, ...] = ()
-    """What a person would type, for this target."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
     """One way to cure a finding."""
 
@@ -64,7 +55,7 @@ class Remedy:
     title: str
     safety: Safety
     why_this_safety: str = ""
-    actions: tuple[Action, ...] = ()
+    actions: tuple[ProposedAction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,7 +112,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class Remaining:
     """A finding that the plan leaves as it is, and why."""
 
     finding: str
@@ -145,7 +145,7 @@ class Plan:
     configs: tuple[str, ...]
     projects: tuple[str, ...]
     steps: tuple[Step, ...]
-    left: tuple[Left, ...]
+    left: tuple[Remaining, ...]
     grounds: tuple[Ground, ...]
 
     @property

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from attn_doctor.machine.own_name import as_typed
 from attn_doctor.model.findings import Safety
-from attn_doctor.model.plans import FileEdit, Install, Left, Plan, Step
+from attn_doctor.model.plans import FileEdit, Install, Plan, Remaining, Step
 from attn_doctor.report import phrases
 
 _STYLE = {Safety.SAFE: "green", Safety.UNSAFE: "yellow", Safety.DISPLAY_ONLY: "dim"}
@@ -74,7 +74,7 @@ def _size(count: int) -> str:
     return f"{count / 2**20:.1f} MiB" if count < 2**30 else f"{count / 2**30:.1f} GiB"
 
 
-def _left(one: Left, console: Console) -> None:
+def _left(one: Remaining, console: Console) -> None:
     console.print(Text(f"[left] {one.finding}", style="bold"), soft_wrap=True)
     _row(console, "", one.title)
     _row(console, "because", one.reason + _missing(one))
@@ -84,7 +84,7 @@ def _left(one: Left, console: Console) -> None:
     console.print()
 
 
-def _missing(one: Left) -> str:
+def _missing(one: Remaining) -> str:
     if one.needs_naming:
         return f" --only {one.finding} plans it."
     return " --unsafe-fixes plans it." if one.needs_unsafe else ""

@@ -42,7 +42,7 @@ def _recipe(recipe: Recipe) -> dict[str, Any]:
                 "title": one.title,
                 "safety": one.safety.value,
                 "why_this_safety": one.why_this_safety,
-                "actions": [kind for kind, _ in one.actions],
+                "actions": [action.kind for action in one.actions],
             }
             for one in recipe.remedies
         ],

@@ -152,17 +152,13 @@ class Writer:
     def _remedy(self, number: int, remedy: Remedy) -> None:
         why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
         self._row("cure" if number == 1 else "", f"{number}. {remedy.title}", f"  ({remedy.safety.value}{why})")
-        for action in remedy.actions:
-            arguments = dict(action.arguments)
-            for key in ("text", "index_hint"):
-                if arguments.get(key):
-                    self._row("", f"   {arguments[key]}")
-            for command in action.commands:
-                self._whole(
-                    Text.assemble(
-                        " " * 14, ("$ " if action.kind != "set-config" else "", "dim"), (as_typed(command), "green")
-                    )
-                )
+        for one in remedy.actions:
+            for words in (one.action.advice, one.action.hint):
+                if words:
+                    self._row("", f"   {words}")
+            for command in one.commands:
+                prompt = "$ " if one.action.for_a_shell else ""
+                self._whole(Text.assemble(" " * 14, (prompt, "dim"), (as_typed(command), "green")))
 
     def questions(self, report: Report) -> None:
         if not report.diagnosis.open_questions:

@@ -15,9 +15,9 @@ from attn_doctor.model.plans import (
     FileEdit,
     Ground,
     Install,
-    Left,
     PackageChange,
     Plan,
+    Remaining,
     Reversal,
     Splice,
     Step,
@@ -108,7 +108,7 @@ def _read(written: dict[str, Any]) -> Plan:
         projects=_texts(written["projects"]),
         steps=tuple(_read_step(step) for step in written["steps"]),
         left=tuple(
-            Left(
+            Remaining(
                 finding=_text(one["finding"]),
                 severity=_text(one["severity"]),
                 title=_text(one["title"]),

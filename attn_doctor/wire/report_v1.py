@@ -16,7 +16,6 @@ from attn_doctor.machine.harmless import json_text
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
 from attn_doctor.model.findings import (
     Acceptance,
-    Action,
     Diagnosis,
     Finding,
     Location,
@@ -25,6 +24,7 @@ from attn_doctor.model.findings import (
     Safety,
     Severity,
 )
+from attn_doctor.model.remedies import KINDS, Advise, ProposedAction, action_from, settings_of
 from attn_doctor.model.report import Examined, Failure, LogRead, OwnFault, Report
 from attn_doctor.wire import identity_v1
 
@@ -138,11 +138,14 @@ def _finding(finding: Finding) -> dict[str, Any]:
                 "why_this_safety": remedy.why_this_safety,
                 "actions": [
                     {
-                        "kind": action.kind,
-                        "arguments": {k: list(v) if isinstance(v, tuple) else v for k, v in action.arguments},
-                        "commands": list(action.commands),
+                        "kind": one.action.kind,
+                        "arguments": {
+                            key: list(value) if isinstance(value, tuple) else value
+                            for key, value in settings_of(one.action).items()
+                        },
+                        "commands": list(one.commands),
                     }
-                    for action in remedy.actions
+                    for one in remedy.actions
                 ],
             }
             for remedy in finding.remedies
@@ -333,16 +336,7 @@ def _read_finding(written: dict[str, Any]) -> Finding:
                 title=one["title"],
                 safety=Safety(one["safety"]),
                 why_this_safety=one["why_this_safety"],
-                actions=tuple(
-                    Action(
-                        kind=action["kind"],
-                        arguments=tuple(
-                            (k, tuple(v) if isinstance(v, list) else v) for k, v in action["arguments"].items()
-                        ),
-                        commands=tuple(action["commands"]),
-                    )
-                    for action in one["actions"]
-                ),
+                actions=tuple(map(_read_action, one["actions"])),
             )
             for one in written["remedies"]
         ),
@@ -352,4 +346,16 @@ def _read_finding(written: dict[str, Any]) -> Finding:
         rank=written["rank"],
         origin=written["origin"],
         accepted=None if accepted is None else Acceptance(**accepted),
+    )
+
+
+def _read_action(written: dict[str, Any]) -> ProposedAction:
+    """A kind of action that a later release knows is advice to this one: what it says and types is shown."""
+    kind, settings = written["kind"], written["arguments"]
+    _hold(written, str, "kind")
+    return ProposedAction(
+        action=action_from(kind, settings, strict=False)
+        if kind in KINDS
+        else Advise(text=str(settings.get("text", ""))),
+        commands=tuple(written["commands"]),
     )

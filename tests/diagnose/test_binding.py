@@ -9,9 +9,9 @@ from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.explain import explain_text
-from attn_doctor.fix.choose import Left, Policy, choose
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding
+from attn_doctor.planning.choose import Policy, Remaining, choose
 from tests.diagnose.log.making import made
 from tests.diagnose.test_derived import facts
 
@@ -85,7 +85,7 @@ def test_fix_takes_a_remedy_only_where_it_holds_for_the_package_of_the_finding()
     chosen, stay = choose(judge(known, [recipe]), known, [recipe], Policy())
 
     assert chosen == ()
-    assert [type(one) for one in stay] == [Left]
+    assert [type(one) for one in stay] == [Remaining]
 
 
 def test_symptoms_hang_under_the_cause_of_their_package() -> None:

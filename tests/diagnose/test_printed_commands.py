@@ -54,7 +54,7 @@ def test_a_remedy_installs_what_it_speaks_of() -> None:
     """One for A never installs B without a word."""
     wrong = []
     for one in INSTALLS:
-        texts = [str(value) for action in one.remedy.actions for key, value in action.arguments if key == "text"]
+        texts = [each.action.advice for each in one.remedy.actions]
         said = " ".join([one.finding.title, one.finding.what, one.remedy.title, one.remedy.why_this_safety, *texts])
         said += " ".join(one.finding.subjects)
         for name in {name_of(word) for word in one.installs if re.match(r"[A-Za-z]", word)} - {"torch", *COMPANIONS}:

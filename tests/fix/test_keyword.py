@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.fix.actions.keyword import Patch, patch, planned
+from attn_doctor.fix.actions.keyword import planned
 from attn_doctor.fix.edits import spliced
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.plans import FileEdit
+from attn_doctor.model.remedies import EditSource
 from attn_doctor.probe import patches
 from attn_doctor.probe.keyword_calls import NotThere, keyword
 from attn_doctor.probe.packages import take_inventory
@@ -46,7 +47,8 @@ class Other:
 '''
 AFTER = SOURCE.replace("states_in_fp32 = False  # here", "states_in_fp32 = True  # here")
 FILE = "fla/ops/gsa/chunk.py"
-GSA = Patch(
+GSA = EditSource(
+    edit="set-keyword",
     packages=("fla-core>=0.3,<0.6", "flash-linear-attention>=0.1,<0.3"),
     file=FILE,
     function="chunk_gsa_bwd_k",
@@ -86,7 +88,7 @@ class Site:
              for name, value in values.items()]
         )  # fmt: skip
 
-    def planned(self, wanted: Patch = GSA, **more: object) -> tuple[FileEdit, ...]:
+    def planned(self, wanted: EditSource = GSA, **more: object) -> tuple[FileEdit, ...]:
         return planned(
             wanted, self.facts(**more), finding="f", prefix=str(self.prefix), project=str(self.prefix.parent)
         )
@@ -260,11 +262,10 @@ def test_outside_of_the_environment(site: Site, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_hostile_places_and_values(site: Site, fault: dict[str, object]) -> None:
     """What could lead elsewhere or become code is refused, whoever wrote it."""
-    sound = {"file": FILE, "function": "chunk_gsa_bwd_k", "call": "chunk_fwd_h", "keyword": "states_in_fp32",
-             "value": "True", "packages": ("flash-linear-attention>=0.1,<0.3",)}  # fmt: skip
-    assert site.planned(patch(sound))
+    sound = replace(GSA, packages=("flash-linear-attention>=0.1,<0.3",))
+    assert site.planned(sound)
     with pytest.raises(Refused):
-        site.planned(patch({**sound, **fault}))
+        site.planned(replace(sound, **fault))  # type: ignore[arg-type]
 
 
 def test_methods_have_a_qualified_name() -> None:

@@ -6,20 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.fix import make
-from attn_doctor.fix.choose import Chosen
-from attn_doctor.fix.make_sources import _Casts
-from attn_doctor.fix.making import Making
+from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.treatments import set_config
+from attn_doctor.fix.treatments.edit_source import Casts
 from attn_doctor.model.facts import FactSet
-from attn_doctor.model.findings import Action, Finding, Remedy, Safety, Severity
+from attn_doctor.model.findings import Finding, Remedy, Safety, Severity
 from attn_doctor.model.plans import FileEdit, Splice
+from attn_doctor.model.remedies import ProposedAction, SetConfig
 
 
 def chosen(name: str, file: Path, *settings: tuple[str, str]) -> Chosen:
-    actions = tuple(
-        Action(kind="set-config", arguments=(("key", key), ("value", value)), commands=()) for key, value in settings
-    )
+    actions = tuple(ProposedAction(action=SetConfig(key=key, value=value)) for key, value in settings)
     remedy = Remedy(id="cure", title=f"cure {name}", safety=Safety.SAFE, actions=actions)
     finding = Finding(
         id=name, severity=Severity.ERROR, title=name, subjects=(f"config {file}",), remedies=(remedy,)
@@ -27,8 +25,8 @@ def chosen(name: str, file: Path, *settings: tuple[str, str]) -> Chosen:
     return Chosen(finding=finding, remedy=remedy)
 
 
-def making(folder: Path, *configs: Path) -> Making:
-    return Making(
+def making(folder: Path, *configs: Path) -> PlanBuilder:
+    return PlanBuilder(
         facts=FactSet(),
         configs=tuple(map(str, configs)),
         projects=(str(folder),),
@@ -49,7 +47,7 @@ def test_half_of_a_cure_is_none(file: Path) -> None:
     made = making(file.parent, file)
     first = chosen("first", file, ("fp16", "true"))
     second = chosen("second", file, ("flash_attn", "auto"), ("fp16", "false"))
-    make._set_configs(made, [first, second])
+    set_config.TREATMENT.plan(made, [first, second])
     (step,) = made.steps
 
     assert isinstance(step.change, FileEdit)
@@ -63,7 +61,7 @@ def test_what_is_left_edits_nothing(tmp_path: Path) -> None:
     source = tmp_path / "model.py"
     source.write_bytes(b"a = 1\nb = 2\n")
     made = making(tmp_path)
-    casts = _Casts(made)
+    casts = Casts(made)
     one, other = chosen("one", source), chosen("other", source)
     casts.add(one, str(source), lambda _: (Splice(start=4, end=5, text="10"),))
     casts.add(other, str(source), lambda _: (Splice(start=10, end=11, text="20"),))
@@ -80,11 +78,11 @@ def test_one_edit_for_two_findings(tmp_path: Path) -> None:
     """Two findings that ask for the same cast are cured by it together."""
     source = tmp_path / "model.py"
     source.write_bytes(b"a = 1\n")
-    casts = _Casts(making(tmp_path))
+    casts = Casts(making(tmp_path))
     for name in ("one", "other", "one"):
         casts.add(chosen(name, source), str(source), lambda _: (Splice(start=4, end=5, text="10"),))
     casts.plan()
-    (step,) = casts.made.steps
+    (step,) = casts.builder.steps
 
     assert [cured.finding for cured in step.cures] == ["one", "other"]
 
@@ -94,7 +92,7 @@ def test_an_installed_file_is_told_as_that(tmp_path: Path) -> None:
     file = tmp_path / "env" / "lib" / "site-packages" / "lib" / "attend.py"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"a = 1\n")
-    casts = _Casts(making(tmp_path))
+    casts = Casts(making(tmp_path))
 
     with pytest.raises(Refused, match="is an installed file"):
         casts.add(chosen("one", file), str(file), lambda _: ())

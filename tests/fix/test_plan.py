@@ -17,14 +17,27 @@ from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import make, planned_set
-from attn_doctor.fix.choose import Policy
+from attn_doctor.fix.plan_builder import Resolve
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.verify import changed_grounds, troubles
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Safety, Severity
 from attn_doctor.model.install_request import InstallRequest
-from attn_doctor.model.plans import Cured, FileEdit, Ground, Install, Left, PackageChange, Plan, Reversal, Splice, Step
+from attn_doctor.model.plans import (
+    Cured,
+    FileEdit,
+    Ground,
+    Install,
+    PackageChange,
+    Plan,
+    Remaining,
+    Reversal,
+    Splice,
+    Step,
+)
+from attn_doctor.planning import plan as planning
+from attn_doctor.planning import planned_set
+from attn_doctor.planning.choose import Policy
 from attn_doctor.probe import configs
 from attn_doctor.wire import plan_v1
 
@@ -54,18 +67,18 @@ def fact(name: str, state: State) -> Fact:
     return Fact(name=FactName.parse(name), state=state, how="test")
 
 
-def install(wish: InstallRequest) -> Install:
+def install(request: InstallRequest) -> Install:
     return Install(
         installer="pip",
-        requirements=wish.requirements,
-        no_deps=wish.no_deps,
-        no_cache=wish.no_cache,
-        reinstall=wish.reinstall,
+        requirements=request.requirements,
+        no_deps=request.no_deps,
+        no_cache=request.no_cache,
+        reinstall=request.reinstall,
         changes=(PackageChange(name="x-transformers", before="1.30.1", after="1.30.2"),),
     )
 
 
-def refuse(wish: InstallRequest) -> Install:
+def refuse(request: InstallRequest) -> Install:
     raise Refused("the installer is not asked here")
 
 
@@ -74,10 +87,10 @@ def plan(
     recipes: tuple[Recipe, ...],
     policy: Policy | None = None,
     *,
-    resolve: make.Resolve = refuse,
+    resolve: Resolve = refuse,
     configs: tuple[Path, ...] = (),
 ) -> Plan:
-    return make.make(
+    return planning.plan(
         judge(found, recipes),
         found,
         recipes,
@@ -205,10 +218,10 @@ def test_one_that_cannot_be_had_keeps_no_other_back(recipes: tuple[Recipe, ...])
         **{X: "1.30.1", "torch.version": "2.13.0+cpu", "listed.gpu": 1, "gpu.0.compute_capability": "9.0"},
     )
 
-    def no_torch(wish: InstallRequest) -> Install:
-        if wish.moves_torch:
+    def no_torch(request: InstallRequest) -> Install:
+        if request.moves_torch:
             raise Refused("the index of torch does not answer")
-        return install(wish)
+        return install(request)
 
     policy = Policy(unsafe=True, only=("torch-cpu-build", "x-transformers-rotary-fp32"))
     made = plan(found, recipes, policy, resolve=no_torch)
@@ -330,7 +343,7 @@ plans = st.builds(
         max_size=2,
     ).map(tuple),
     left=st.lists(
-        st.builds(Left, finding=words, severity=words, title=words, reason=words, by_hand=texts), max_size=2
+        st.builds(Remaining, finding=words, severity=words, title=words, reason=words, by_hand=texts), max_size=2
     ).map(tuple),
     grounds=st.lists(st.builds(Ground, name=words, state=states), max_size=2).map(tuple),
 )

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from attn_doctor.cookbook.wheels import Node, NoWheel, fitting, node_of
 from attn_doctor.diagnose.derived import derive
-from attn_doctor.fix import planned_set, staged, wheel_file
+from attn_doctor.fix import wheel_file
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Unknown
 from attn_doctor.model.plans import Install, PackageChange
+from attn_doctor.planning import planned_set, preview_install
 from tests.fix import wheel_house
 from tests.fix.wheel_house import TAG
 
@@ -213,7 +214,7 @@ def test_its_files_are_held_against_this_torch(tmp_path: Path, target: Target, f
     fetched = tmp_path / "fetched"
     fetched.mkdir()
     file = wheel_house.flash_attn(fetched, for_this_torch=fits)
-    facts = staged.facts_of(_install(file), fetched, target, FactSet(), scratch=tmp_path)
+    facts = preview_install.facts_of(_install(file), fetched, target, FactSet(), scratch=tmp_path)
     missing = derive(facts).fact("extension.flash_attn_2_cuda.missing_symbols").state
 
     assert facts.text("package.flash-attn.version") == "2.8.3"
@@ -247,7 +248,7 @@ def test_what_is_installed_is_held_against_a_new_torch(tmp_path: Path, target: T
     )  # fmt: skip
     change = PackageChange(name="torch", before="2.13.0", after="9.0", source=torch.name)
     install = replace(_install(torch), changes=(change,))
-    facts = derive(staged.facts_of(install, fetched, target, FactSet(), scratch=tmp_path))
+    facts = derive(preview_install.facts_of(install, fetched, target, FactSet(), scratch=tmp_path))
 
     assert (facts.text("torch.version"), facts.text("torch.cuda")) == ("9.0", "13.0")
     assert "c10" in str(facts.value("extension.flash_attn_2_cuda.missing_symbols"))
@@ -263,7 +264,7 @@ def test_staging_writes_nowhere_else(tmp_path: Path, target: Target, name: str) 
     scratch.mkdir()
     before = {path for path in tmp_path.rglob("*") if scratch not in path.parents}
     file = wheel_house.wheel(fetched, "flash_attn-2.8.3-py3-none-any.whl", ("flash-attn", "2.8.3"), {name: b"evil"})
-    staged.facts_of(_install(file), fetched, target, FactSet(), scratch=scratch)
+    preview_install.facts_of(_install(file), fetched, target, FactSet(), scratch=scratch)
 
     assert not list(tmp_path.rglob("*evil*"))
     assert {path for path in tmp_path.rglob("*") if scratch not in path.parents} == {*before, file}

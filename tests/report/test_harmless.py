@@ -19,7 +19,8 @@ from rich.text import Text
 
 from attn_doctor.machine.harmless import harmless, json_text, one_line
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
-from attn_doctor.model.findings import Action, Diagnosis, Finding, Location, OpenQuestion, Remedy, Safety, Severity
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Safety, Severity
+from attn_doctor.model.remedies import Advise, ProposedAction
 from attn_doctor.model.report import Examined, LogRead, OwnFault, Report
 from attn_doctor.report import explain_text, markdown, prometheus, summary, text
 from attn_doctor.report.console import ReportConsole
@@ -55,7 +56,7 @@ def report(said: str) -> Report:
                 title=said,
                 safety=Safety.UNSAFE,
                 why_this_safety=said,
-                actions=(Action(kind="advise", arguments=(("text", said),), commands=(said,)),),
+                actions=(ProposedAction(action=Advise(text=said), commands=(said,)),),
             ),
         ),
     )

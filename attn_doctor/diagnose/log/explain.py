@@ -21,6 +21,7 @@ from attn_doctor.diagnose.words import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
+from attn_doctor.model.remedies import with_advice
 
 #: Places of one cause that are named; a thousand ranks say the same.
 _MOST_LOCATIONS = 40
@@ -272,21 +273,11 @@ def title_of(recipe: Recipe, facts: FactSet, binding: Binding, filled: str) -> s
 
 
 def _plain(remedy: Remedy) -> Remedy:
-    actions = tuple(
-        replace(
-            action,
-            arguments=tuple(
-                (key, _told_plainly(value) if key == "text" and isinstance(value, str) else value)
-                for key, value in action.arguments
-            ),
-        )
-        for action in remedy.actions
-    )
     return replace(
         remedy,
         title=_told_plainly(remedy.title),
         why_this_safety=_told_plainly(remedy.why_this_safety),
-        actions=actions,
+        actions=tuple(replace(one, action=with_advice(one.action, _told_plainly)) for one in remedy.actions),
     )
 
 

@@ -12,8 +12,6 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -25,39 +23,17 @@ from attn_doctor.fix.edits import file_edit, spliced
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.plans import FileEdit, Splice
+from attn_doctor.model.remedies import EditSource
 from attn_doctor.probe.keyword_calls import NotThere, keyword
 from attn_doctor.probe.patches import NOTE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
-    """Which keyword, where, and in which releases it was looked at."""
-
-    file: str
-    """Below the folder that the package is imported from."""
-    function: str
-    call: str
-    keyword: str
-    value: str
-    packages: tuple[str, ...]
-    """Requirements: a distribution with the versions whose source is known."""
-
-
-def patch(arguments: Mapping[str, object]) -> Patch:
-    """From a recipe's action. Raises Refused for one that names anything but a plain place and a literal."""
-    packages = arguments.get("packages", ())
-    words = {key: str(arguments.get(key, "")) for key in ("file", "function", "call", "keyword", "value")}
-    fault = keyword_fault(**words)
-    if fault or not isinstance(packages, tuple) or not packages:
-        raise Refused(fault or "the edit names no packages")
-    return Patch(packages=packages, **words)
-
-
-def planned(wanted: Patch, facts: FactSet, *, finding: str, prefix: str, project: str) -> tuple[FileEdit, ...]:
+def planned(wanted: EditSource, facts: FactSet, *, finding: str, prefix: str, project: str) -> tuple[FileEdit, ...]:
     """The edits, in the order in which they are made.
 
     `prefix` is the target's environment, `project` the current project, links resolved. Raises Refused, OSError.
     """
+    _check_plain(wanted)
     name = _package(wanted, facts)
     own = f"package.{name}."
     folder = Path(facts.text(own + "path") or "/nonexistent").resolve()
@@ -79,7 +55,20 @@ def planned(wanted: Patch, facts: FactSet, *, finding: str, prefix: str, project
     return edit, _whole(info / NOTE, note), _recorded(info / "RECORD", record, {wanted.file: after, noted: note})
 
 
-def _package(wanted: Patch, facts: FactSet) -> str:
+def _check_plain(wanted: EditSource) -> None:
+    """Raises Refused for what names anything but a plain place and a literal."""
+    fault = keyword_fault(
+        file=wanted.file,
+        function=wanted.function,
+        call=wanted.call,
+        keyword=wanted.keyword,
+        value=wanted.value,
+    )
+    if fault or not wanted.packages:
+        raise Refused(fault or "the edit names no packages")
+
+
+def _package(wanted: EditSource, facts: FactSet) -> str:
     reasons = []
     for text in wanted.packages:
         try:
@@ -96,7 +85,7 @@ def _package(wanted: Patch, facts: FactSet) -> str:
     raise Refused(reasons[0] if reasons else "none of its packages is installed")
 
 
-def _edited(wanted: Patch, file: Path, content: bytes) -> FileEdit:
+def _edited(wanted: EditSource, file: Path, content: bytes) -> FileEdit:
     try:
         found = keyword(content, wanted.function, wanted.call, wanted.keyword)
         splices = (Splice(start=found.start, end=found.end, text=wanted.value),)

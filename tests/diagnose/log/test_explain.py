@@ -316,8 +316,8 @@ def test_no_text_has_holes(recipe: Recipe) -> None:
             texts = [finding.title, finding.why, finding.known_problems]
             for remedy in finding.remedies:
                 texts += [remedy.title, remedy.why_this_safety]
-                for action in remedy.actions:
-                    texts += [str(dict(action.arguments).get("text", "")), *action.commands]
+                for one in remedy.actions:
+                    texts += [one.action.advice, *one.commands]
             for one in texts:
                 assert not re.search(r"(?:^|[\s(=\w-])\?(?:$|[\s).,;:/])", one), one
                 assert not re.search(r" (?:than|for torch|for CUDA|install)$", one.rstrip(" .")), one

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.cookbook.torch_releases import index_of
-from attn_doctor.diagnose.typable import speaks_uv
+from attn_doctor.fix.typable import speaks_uv
 from attn_doctor.model.facts import Absent, FactName, FactSet, Known
 from attn_doctor.model.install_request import BOUND_TO_TORCH, InstallRequest, name_of
 
@@ -67,3 +68,9 @@ def _release(version: str) -> str:
         return Version(version).public
     except InvalidVersion:
         return version
+
+
+def other_names(requirements: Iterable[str], facts: FactSet) -> tuple[str, ...]:
+    """The distributions that hold the required libraries under names of their own."""
+    own = (facts.text(FactName("package", name_of(text), "distribution")) for text in requirements)
+    return tuple(name for name in own if name is not None)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from packaging.specifiers import SpecifierSet
-
 from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.cookbook.wheels import NoWheel, fitting, node_of
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.judge import asked
 from attn_doctor.diagnose.words import asked_in_texts
+from attn_doctor.fix.plan_builder import Chosen, remaining, subjects
+from attn_doctor.fix.treatments import NotForThisNode, treatment_of
 from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Severity, Verdict
-from attn_doctor.model.plans import Left
-
-#: What a program can do; `advise` is for people.
-DOABLE = frozenset({"install-packages", "install-wheel", "set-config", "edit-source", "set-environment"})
+from attn_doctor.model.plans import Remaining
+from attn_doctor.model.remedies import InstallWheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +33,9 @@ class Policy:
     """(package, version) of the wheel files that a person named."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """A finding with the remedy that the plan takes."""
-
-    finding: Finding
-    remedy: Remedy
-    notes: tuple[str, ...] = ()
-    """Why a better remedy was passed over."""
-
-
 def choose(
     diagnosis: Diagnosis, facts: FactSet, recipes: Iterable[Recipe], policy: Policy
-) -> tuple[tuple[Chosen, ...], tuple[Left, ...]]:
+) -> tuple[tuple[Chosen, ...], tuple[Remaining, ...]]:
     """For each finding the first remedy whose conditions hold and which the policy allows, or why there is none."""
     shelf = {recipe.id: recipe for recipe in recipes}
     chosen = []
@@ -61,7 +48,7 @@ def choose(
             supposed = assumptions_of(got, facts, shelf.get(finding.id))
             if supposed:
                 rests = f"it rests on {', '.join(supposed)}, and not on what is there"
-                got = left(finding, f"{rests}; its cure would be: {got.remedy.title}.", needs_naming=True)
+                got = remaining(finding, f"{rests}; its cure would be: {got.remedy.title}.", needs_naming=True)
         if isinstance(got, Chosen):
             chosen.append(got)
         else:
@@ -93,28 +80,26 @@ def _wanted(finding: Finding, policy: Policy) -> bool:
     return finding.severity is not Severity.INFO
 
 
-def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy) -> Chosen | Left:
+def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy) -> Chosen | Remaining:
     asked = dict(policy.remedies).get(finding.id)
     doable = [
-        remedy
-        for remedy in finding.remedies
-        if any(action.kind in DOABLE for action in remedy.actions) and remedy.safety is not Safety.DISPLAY_ONLY
+        remedy for remedy in finding.remedies if remedy.safety is not Safety.DISPLAY_ONLY and _by_a_program(remedy)
     ]
     if asked is not None:
         doable = [remedy for remedy in doable if remedy.id == asked]
         if not doable:
-            return left(finding, f"{asked} is no cure that a program can do on this node")
+            return remaining(finding, f"{asked} is no cure that a program can do on this node")
     holding = [remedy for remedy in doable if recipe is not None and _holds(remedy, recipe, finding, facts)]
     notes: list[str] = []
     fitting_ones = []
     for remedy in holding:
         try:
-            waits = _wheel_to_fetch(remedy, facts, policy)
-        except NoWheel as error:
+            waits = _obstacle(remedy, facts, policy)
+        except NotForThisNode as error:
             notes.append(str(error))
             continue
         if waits:
-            return left(finding, waits)
+            return remaining(finding, waits)
         if remedy.safety is Safety.SAFE or policy.unsafe:
             return Chosen(finding=finding, remedy=remedy, notes=tuple(notes))
         fitting_ones.append(remedy)
@@ -123,32 +108,26 @@ def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy
         words = f"its cure is unsafe: {holding[0].title}"
         if holding[0].why_this_safety:
             words += f" ({holding[0].why_this_safety})"
-        return left(finding, words, needs_unsafe=True)
-    if doable and any(action.kind == "install-wheel" for remedy in doable for action in remedy.actions):
-        return left(finding, "no wheel is published for this node, and nothing else can be done by a program here")
+        return remaining(finding, words, needs_unsafe=True)
+    if doable and any(isinstance(one.action, InstallWheel) for remedy in doable for one in remedy.actions):
+        return remaining(finding, "no wheel is published for this node, and nothing else can be done by a program here")
     if doable:
-        return left(finding, "whether its cure fits this node could not be told")
-    return left(finding, "no program should do it" if finding.remedies else "no cure is known for this node")
+        return remaining(finding, "whether its cure fits this node could not be told")
+    return remaining(finding, "no program should do it" if finding.remedies else "no cure is known for this node")
 
 
-def _wheel_to_fetch(remedy: Remedy, facts: FactSet, policy: Policy) -> str:
-    """Empty when nothing stands in the way; words when a published wheel has to be fetched by a person first.
+def _obstacle(remedy: Remedy, facts: FactSet, policy: Policy) -> str:
+    """Empty when nothing stands in the way; words when a person has to do something first.
 
-    Raises NoWheel when none is published for this node: the next remedy's turn.
+    Raises NotForThisNode when it is not to be had for this node: the next remedy's turn.
     """
-    for action in remedy.actions:
-        if action.kind != "install-wheel":
-            continue
-        arguments = dict(action.arguments)
-        package, wanted = str(arguments["package"]), str(arguments.get("version", ""))
-        version = dict(policy.wheels).get(package)
-        if version is not None:
-            if SpecifierSet(wanted).contains(version, prereleases=True):
-                continue
-            return f"the wheel that was named is {package} {version}, and this cure asks for {wanted}"
-        wheel = fitting(package, node_of(facts), wanted)
-        return f"its wheel has to be fetched first, and named with --wheel {wheel.file}"
-    return ""
+    wheels = dict(policy.wheels)
+    found = (treatment_of(one.action).obstacle(one.action, facts, wheels) for one in remedy.actions)
+    return next((words for words in found if words), "")
+
+
+def _by_a_program(remedy: Remedy) -> bool:
+    return any(treatment_of(one.action).order is not None for one in remedy.actions)
 
 
 def _holds(remedy: Remedy, recipe: Recipe, finding: Finding, facts: FactSet) -> bool:
@@ -159,30 +138,4 @@ def _holds(remedy: Remedy, recipe: Recipe, finding: Finding, facts: FactSet) -> 
     return all(
         any(answer_all(written.when, facts, bound) is Verdict.HOLDS for bound in one.choices(written.when, facts))
         for one in [bind(facts, recipe.for_each, subject) for subject in subjects(finding) or (None,)]
-    )
-
-
-def subjects(finding: Finding) -> tuple[str, ...]:
-    """Its subjects without their kind: `train.yaml` of `config train.yaml`."""
-    return tuple(one.partition(" ")[2] for one in finding.subjects)
-
-
-def left(finding: Finding, reason: str, *, needs_unsafe: bool = False, needs_naming: bool = False) -> Left:
-    """The finding as one that stays, with what a person can do about it."""
-    by_hand = []
-    for remedy in finding.remedies:
-        by_hand.append(remedy.title)
-        for action in remedy.actions:
-            text = dict(action.arguments).get("text")
-            if isinstance(text, str) and text:
-                by_hand.append(f"  {text}")
-            by_hand += [f"  $ {command}" for command in action.commands if action.kind != "set-config"]
-    return Left(
-        finding=finding.id,
-        severity=finding.severity.value,
-        title=finding.title,
-        reason=reason,
-        needs_unsafe=needs_unsafe,
-        needs_naming=needs_naming,
-        by_hand=() if needs_unsafe or needs_naming else tuple(by_hand),
     )

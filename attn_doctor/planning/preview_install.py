@@ -10,11 +10,11 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from attn_doctor.fix.planned_set import planned
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet
 from attn_doctor.model.plans import Install
+from attn_doctor.planning.planned_set import planned
 from attn_doctor.probe import binaries, packages, torch_files
 
 _HOW = "fetched, not installed yet"

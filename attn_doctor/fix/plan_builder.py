@@ -1,0 +1,138 @@
+"""A plan under way: what was chosen, and what treatments and planning add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.facts import Fact, FactName, FactSet
+from attn_doctor.model.findings import Finding, Remedy, Safety
+from attn_doctor.model.install_request import InstallRequest
+from attn_doctor.model.plans import Change, Cured, Install, Remaining, Reversal, Step
+from attn_doctor.model.remedies import Action
+
+A = TypeVar("A", bound=Action)
+
+#: Asks the installer what it would do. Raises Refused.
+Resolve = Callable[[InstallRequest], Install]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A finding with the remedy that the plan takes."""
+
+    finding: Finding
+    remedy: Remedy
+    notes: tuple[str, ...] = ()
+    """Why a better remedy was passed over."""
+
+    def actions(self, of: type[A]) -> list[A]:
+        """The remedy's actions of this kind."""
+        return [one.action for one in self.remedy.actions if isinstance(one.action, of)]
+
+
+def _nothing_is_installed(request: InstallRequest) -> Install:
+    raise Refused("there is no installer to ask")
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanBuilder:
+    """The plan so far, and what treatments may ask."""
+
+    facts: FactSet
+    configs: tuple[str, ...]
+    projects: tuple[str, ...]
+    prefix: str
+    here: str
+    """The current project; empty where there is none."""
+    sealed: bool = False
+    """The environment belongs to the system's package manager: nothing in it is touched."""
+    resolve: Resolve = _nothing_is_installed
+    steps: list[Step] = field(default_factory=list)
+    left: list[Remaining] = field(default_factory=list)
+    grounds: dict[FactName, Fact] = field(default_factory=dict)
+
+    def rest_on(self, finding: Finding) -> None:
+        """The plan is stale once the finding's evidence is."""
+        self.grounds.update({fact.name: fact for fact in finding.evidence})
+
+    def leave(self, chosen: Chosen, reason: str) -> None:
+        """The finding stays, although a remedy was chosen."""
+        self.left.append(remaining(chosen.finding, reason))
+
+    def add(self, change: Change, chosen: Sequence[Chosen], cures: tuple[Cured, ...], *, undo: str = "") -> None:
+        """One more step. It can be taken back exactly, unless `undo` says why that is not sure."""
+        for one in chosen:
+            self.rest_on(one.finding)
+        self.steps.append(
+            Step(
+                change=change,
+                cures=cures,
+                safety=least_safe(chosen),
+                why_this_safety=why(chosen),
+                reversal=Reversal.BEST_EFFORT if undo else Reversal.EXACT,
+                why_this_reversal=undo,
+            )
+        )
+
+    def add_installation(self, install: Install, chosen: Sequence[Chosen]) -> None:
+        """The one step that installs: the plan is stale as well once another version of what it changes is there."""
+        for change in install.changes:
+            fact = self.facts.fact(FactName("package", change.name, "version"))
+            if fact.name in self.facts:
+                self.grounds[fact.name] = fact
+        undo = (
+            ""
+            if install.stash
+            else ("--no-stash: undo asks the installer for the old releases again, which needs them to be had then")
+        )
+        self.add(install, chosen, tuple(cured(one) for one in chosen), undo=undo)
+
+
+def cured(chosen: Chosen, only: tuple[str, ...] | None = None) -> Cured:
+    """What a step cures."""
+    finding = chosen.finding
+    return Cured(
+        finding=finding.id,
+        subjects=finding.subjects if only is None else only,
+        severity=finding.severity.value,
+        remedy=chosen.remedy.id,
+        title=chosen.remedy.title,
+        origin=finding.origin,
+    )
+
+
+def remaining(finding: Finding, reason: str, *, needs_unsafe: bool = False, needs_naming: bool = False) -> Remaining:
+    """The finding as one that stays, with what a person can do about it."""
+    by_hand = []
+    for remedy in finding.remedies:
+        by_hand.append(remedy.title)
+        for one in remedy.actions:
+            by_hand += [f"  {one.action.advice}"] if one.action.advice else []
+            by_hand += [f"  $ {command}" for command in one.commands] if one.action.for_a_shell else []
+    return Remaining(
+        finding=finding.id,
+        severity=finding.severity.value,
+        title=finding.title,
+        reason=reason,
+        needs_unsafe=needs_unsafe,
+        needs_naming=needs_naming,
+        by_hand=() if needs_unsafe or needs_naming else tuple(by_hand),
+    )
+
+
+def subjects(finding: Finding) -> tuple[str, ...]:
+    """Its subjects without their kind: `train.yaml` of `config train.yaml`."""
+    return tuple(one.partition(" ")[2] for one in finding.subjects)
+
+
+def least_safe(chosen: Sequence[Chosen]) -> Safety:
+    """The step is as safe as the least safe remedy in it."""
+    return max((one.remedy.safety for one in chosen), key=list(Safety).index)
+
+
+def why(chosen: Sequence[Chosen]) -> str:
+    """Their reasons, each once."""
+    return " ".join(dict.fromkeys(one.remedy.why_this_safety for one in chosen if one.remedy.why_this_safety))

@@ -1,0 +1,93 @@
+"""`install-packages`: the installer is asked once for the whole plan, wheels that a person named included."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from attn_doctor.fix.install_commands import install_command, other_names
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.treatments import Treatment
+from attn_doctor.fix.typable import typable
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.remedies import InstallPackages, InstallWheel, install_request
+
+if TYPE_CHECKING:
+    from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
+    from attn_doctor.model.plans import Install
+
+#: Last in a plan, and one step for every kind of action that installs.
+INSTALLS_AT = 40
+_FLAGS = {
+    "no_deps": "--no-deps",
+    "no_cache": "--no-cache-dir",
+    "force_reinstall": "--force-reinstall",
+    "no_build_isolation": "--no-build-isolation",
+}
+
+
+class _InstallPackages(Treatment[InstallPackages]):
+    order = INSTALLS_AT
+
+    def described(self, action: InstallPackages) -> Sequence[str]:
+        flags = " ".join(flag for name, flag in _FLAGS.items() if getattr(action, name))
+        return (f"Installs `{' '.join(action.requirements)}`{f' with `{flags}`' if flags else ''}.",)
+
+    def commands(self, action: InstallPackages, facts: FactSet, bound: Mapping[str, str]) -> tuple[str, ...]:
+        request = install_request([action])
+        return typable((*_removals(request.requirements, facts), install_command(request, facts)), facts)
+
+    def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
+        plan_installation(builder, chosen)
+
+
+def _removals(requirements: Sequence[str], facts: FactSet) -> tuple[str, ...]:
+    """Two distributions must not own the same files: one that bears another name is taken out first."""
+    renamed = other_names(requirements, facts)
+    if not renamed:
+        return ()
+    python = facts.text("python.executable") or "python"
+    if facts.value("python.has_pip") is False:
+        return (shlex.join(["uv", "pip", "uninstall", "--python", python, *renamed]),)
+    return (shlex.join([python, "-m", "pip", "uninstall", "-y", *renamed]),)
+
+
+def plan_installation(builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
+    """One step that installs for all of them, or for those for which it can be had."""
+    try:
+        install = _resolved(builder, chosen)
+    except Refused as error:
+        # It is one call for all: a cure that cannot be had must not keep the others from being.
+        refused = _refused_alone(builder, chosen) if len(chosen) > 1 else {}
+        for number, one in enumerate(chosen):
+            if number in refused or not refused:
+                builder.leave(one, refused.get(number, str(error)))
+        if refused and len(refused) < len(chosen):
+            plan_installation(builder, [one for number, one in enumerate(chosen) if number not in refused])
+        return
+    notes = dict.fromkeys(note for one in chosen for note in one.notes)
+    builder.add_installation(replace(install, warnings=(*notes, *install.warnings)), chosen)
+
+
+def _resolved(builder: PlanBuilder, chosen: Sequence[Chosen]) -> Install:
+    """Raises Refused."""
+    asked: list[InstallPackages | InstallWheel] = []
+    for one in chosen:
+        asked += [*one.actions(InstallPackages), *one.actions(InstallWheel)]
+    return builder.resolve(install_request(asked))
+
+
+def _refused_alone(builder: PlanBuilder, chosen: Sequence[Chosen]) -> dict[int, str]:
+    """Why not, for each of the cures that cannot be had by itself either."""
+    refused = {}
+    for number, one in enumerate(chosen):
+        try:
+            _resolved(builder, [one])
+        except Refused as error:
+            refused[number] = str(error)
+    return refused
+
+
+TREATMENT = _InstallPackages()

@@ -1,0 +1,70 @@
+"""`install-wheel`: the wheel that a package's authors publish for the node, which a person fetches and names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+
+from attn_doctor.cookbook.wheels import NotTold, NoWheel, Wheel, fitting, node_of
+from attn_doctor.fix.treatments import NotForThisNode, Treatment
+from attn_doctor.fix.treatments.install_packages import INSTALLS_AT, plan_installation
+from attn_doctor.fix.typable import typable
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.remedies import InstallWheel
+
+if TYPE_CHECKING:
+    from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
+
+
+class _InstallWheel(Treatment[InstallWheel]):
+    order = INSTALLS_AT
+
+    def described(self, action: InstallWheel) -> Sequence[str]:
+        return (f"Installs the wheel of `{action.package}{action.version}` that its authors publish for the node.",)
+
+    def completed(self, action: InstallWheel, facts: FactSet) -> InstallWheel:
+        return replace(action, text=_published(action, facts))
+
+    def commands(self, action: InstallWheel, facts: FactSet, bound: Mapping[str, str]) -> tuple[str, ...]:
+        try:
+            wheel = _wheel(action, facts)
+        except NoWheel:
+            return ()
+        return (
+            f"curl -fL -o {wheel.file} {wheel.url}",
+            *typable((f"attn-doctor fix --unsafe-fixes --wheel {wheel.file}",), facts),
+        )
+
+    def obstacle(self, action: InstallWheel, facts: FactSet, wheels: Mapping[str, str]) -> str:
+        version = wheels.get(action.package)
+        if version is None:
+            try:
+                wheel = _wheel(action, facts)
+            except NoWheel as error:
+                raise NotForThisNode(str(error)) from None
+            return f"its wheel has to be fetched first, and named with --wheel {wheel.file}"
+        if SpecifierSet(action.version).contains(version, prereleases=True):
+            return ""
+        return f"the wheel that was named is {action.package} {version}, and this cure asks for {action.version}"
+
+    def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
+        plan_installation(builder, chosen)
+
+
+def _wheel(action: InstallWheel, facts: FactSet) -> Wheel:
+    return fitting(action.package, node_of(facts), action.version)
+
+
+def _published(action: InstallWheel, facts: FactSet) -> str:
+    try:
+        return f"The published wheel for this node: {_wheel(action, facts).url}"
+    except NoWheel as error:
+        if isinstance(error, NotTold):
+            return f"Which one fits cannot be told: {error}."
+        return f"None is published for this node: {error}."
+
+
+TREATMENT = _InstallWheel()

@@ -1,0 +1,76 @@
+"""From a diagnosis to a plan. Reads files and asks the resolver through what it is handed; changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.fix.allowed import project_of
+from attn_doctor.fix.plan_builder import Chosen, PlanBuilder, Resolve
+from attn_doctor.fix.treatments import Treatment, treatment_of
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Diagnosis
+from attn_doctor.model.plans import Ground, Plan
+from attn_doctor.model.remedies import Action
+from attn_doctor.planning.choose import Policy, choose
+
+
+def plan(
+    diagnosis: Diagnosis,
+    facts: FactSet,
+    recipes: Iterable[Recipe],
+    policy: Policy,
+    *,
+    doctor_version: str,
+    python: Path,
+    prefix: Path,
+    configs: tuple[Path, ...],
+    resolve: Resolve,
+    projects: tuple[Path, ...] = (),
+    here: Path | None = None,
+    sealed: bool = False,
+) -> Plan:
+    """The plan; `here` is the current project; a `sealed` environment belongs to the system's package manager.
+
+    Equal diagnoses, facts, policies and answers of the resolver give equal plans.
+    """
+    chosen, stay = choose(diagnosis, facts, tuple(recipes), policy)
+    named = tuple(os.path.realpath(one) for one in configs)
+    of_configs = [str(project_of(Path(one))) for one in named]
+    builder = PlanBuilder(
+        facts=facts,
+        configs=named,
+        projects=tuple(dict.fromkeys([*(os.path.realpath(one) for one in projects), *of_configs])),
+        prefix=os.path.realpath(prefix),
+        here=os.path.realpath(here) if here is not None else "",
+        sealed=sealed,
+        left=list(stay),
+        resolve=resolve,
+    )
+    for treatment, these in _by_treatment(chosen):
+        treatment.plan(builder, these)
+    return Plan(
+        doctor_version=doctor_version,
+        python=str(python),
+        prefix=builder.prefix,
+        configs=builder.configs,
+        projects=builder.projects,
+        steps=tuple(builder.steps),
+        left=tuple(builder.left),
+        grounds=tuple(Ground(name=str(name), state=fact.state) for name, fact in sorted(builder.grounds.items())),
+    )
+
+
+def _by_treatment(chosen: Iterable[Chosen]) -> Iterator[tuple[Treatment[Action], list[Chosen]]]:
+    """In the order of a plan's steps; kinds of action that have one place in it are planned together, by either."""
+    planned: dict[int, tuple[Treatment[Action], dict[int, Chosen]]] = {}
+    for number, one in enumerate(chosen):
+        for proposed in one.remedy.actions:
+            treatment = treatment_of(proposed.action)
+            if treatment.order is not None:
+                planned.setdefault(treatment.order, (treatment, {}))[1][number] = one
+    for order in sorted(planned):
+        treatment, these = planned[order]
+        yield treatment, list(these.values())
