@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from attn_doctor.cli.main import COMMANDS  # noqa: E402
-from attn_doctor.cookbook import shelf  # noqa: E402
+from attn_doctor.cookbook import schema_actions, shelf  # noqa: E402
 from docs.recipe_pages import pages  # noqa: E402
 
 
@@ -51,9 +51,9 @@ def main() -> None:
     (ROOT / "docs" / "commands.md").write_text(commands())
     recipes = ROOT / "docs" / "recipes.md"
     text = recipes.read_text()
-    recipes.write_text(
-        re.sub(r"\| id \| library \|.*?\n(?!\|)", lambda _: table() + "\n", text, count=1, flags=re.DOTALL)
-    )
+    for head, rows in ((r"\| id \| library \|", table()), (r"\| kind \| keys \|", schema_actions.documented())):
+        text = re.sub(head + r".*?\n(?!\|)", lambda _, rows=rows: rows + "\n", text, count=1, flags=re.DOTALL)
+    recipes.write_text(text)
     folder = ROOT / "docs" / "recipes"
     folder.mkdir(exist_ok=True)
     written = pages()

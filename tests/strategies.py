@@ -106,7 +106,7 @@ _names = st.sampled_from(
     ]
 )
 facts = st.builds(Fact, name=_names, state=_states, how=_words, origin=st.sampled_from(Origin))
-_actions = st.one_of([st.from_type(kind) for kind in KINDS.values()])
+actions = st.one_of([st.from_type(kind) for kind in KINDS.values()])
 _remedies = st.builds(
     Remedy,
     id=_words,
@@ -114,7 +114,7 @@ _remedies = st.builds(
     safety=st.sampled_from(Safety),
     why_this_safety=_words,
     actions=st.lists(
-        st.builds(ProposedAction, action=_actions, commands=st.lists(_words, max_size=2).map(tuple)),
+        st.builds(ProposedAction, action=actions, commands=st.lists(_words, max_size=2).map(tuple)),
         max_size=2,
     ).map(tuple),
 )

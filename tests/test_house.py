@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from attn_doctor import __version__
-from attn_doctor.cookbook import shelf
+from attn_doctor.cookbook import schema_actions, shelf
 from attn_doctor.report.exit_status import Status
 from docs.recipe_pages import pages
 
@@ -67,6 +67,11 @@ def test_every_recipe_is_documented() -> None:
     listed = (ROOT / "docs" / "recipes.md").read_text()
 
     assert [recipe.id for recipe in shelf.bundled() if f"`{recipe.id}`" not in listed] == []
+
+
+def test_kinds_of_actions_are_documented() -> None:
+    """docs/recipes.md says what a recipe may say of an action in the words of the schema."""
+    assert schema_actions.documented() in (ROOT / "docs" / "recipes.md").read_text()
 
 
 def test_recipe_pages_are_current() -> None:

@@ -26,7 +26,7 @@ from pydantic import (
 
 from attn_doctor.cookbook.build import plain
 from attn_doctor.cookbook.literals import SHORTEST, required
-from attn_doctor.cookbook.schema_actions import ACTIONS, Action
+from attn_doctor.cookbook.schema_actions import Action
 from attn_doctor.cookbook.schema_fields import (
     Id,
     Name,
@@ -42,6 +42,7 @@ from attn_doctor.cookbook.schema_fields import (
 )
 from attn_doctor.errors import BrokenRecipe
 from attn_doctor.model.findings import Safety, Severity
+from attn_doctor.model.remedies import KINDS
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
 
 
@@ -289,6 +290,6 @@ def _path(place: tuple[int | str, ...]) -> str:
     for part in place:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif part not in ("one", "several", *ACTIONS):  # pydantic's own tags are no part of the file
+        elif part not in ("one", "several", *KINDS):  # pydantic's own tags are no part of the file
             text += f".{part}" if text else part
     return text or "the file"

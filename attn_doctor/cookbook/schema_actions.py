@@ -1,4 +1,4 @@
-"""What a remedy may do, each action with its settings; nothing that names a place to install from, or becomes code.
+"""What a recipe may say of an action (model/remedies.py): nothing that names a place to install from, or becomes code.
 
 Imported by schema.py alone.
 """
@@ -6,7 +6,8 @@ Imported by schema.py alone.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, get_args
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -74,17 +75,30 @@ class _Packages(Table):
 
 
 class _InstallPackages(_Packages):
+    """`requirements`: names with specifiers, no URL, marker or option; `no_deps`, `no_cache`, `force_reinstall`;
+    `no_build_isolation`: built from source against the installed torch (exact releases, with `no_deps`);
+    `torch_backend`: a fact that names the build of torch's own index, such as `{torch.gpu_backend}` (or `"auto"`:
+    uv asks the machine at hand), where nobody has named an index; `index_hint` for people. What is printed is what
+    `fix` asks for: a request that does not name torch holds it at its installed version
+    """
+
     kind: Literal["install-packages"]
     requirements: Annotated[tuple[RequirementText, ...], Field(min_length=1)]
 
 
 class _InstallWheel(Table):
+    """`package` (flash-attn), `version`: a specifier. The published wheel that fits is computed from
+    `recipes/flash-attn/wheels.toml`
+    """
+
     kind: Literal["install-wheel"]
     package: Literal["flash-attn"]
     version: Annotated[StrictStr, AfterValidator(_specifier)] = ""
 
 
 class _SetConfig(Table):
+    """`key`, `value`"""
+
     kind: Literal["set-config"]
     key: StrictStr
     value: StrictStr
@@ -98,6 +112,10 @@ class _SetConfig(Table):
 
 
 class _EditSource(Table):
+    """`edit`, `where` (from a trace); for `set-keyword` also `packages`, `file`, `function`, `call`, `keyword`,
+    `value`
+    """
+
     kind: Literal["edit-source"]
     edit: Literal["cast-before-kernel", "cast-operand", "cast-mask", "set-keyword"]
     where: StrictStr = ""
@@ -124,6 +142,10 @@ class _EditSource(Table):
 
 
 class _SetEnvironment(Table):
+    """`name`: none that decides what programs load or run (`PATH`, `LD_…`, `PYTHON…`, `PIP_…`); `value`: letters,
+    digits and `_.,:/=+-`
+    """
+
     kind: Literal["set-environment"]
     name: StrictStr
     value: StrictStr
@@ -137,12 +159,23 @@ class _SetEnvironment(Table):
 
 
 class _Advise(_Packages):
+    """`text`, `commands`, and the keys of `install-packages`, which make one more command: for people"""
+
     kind: Literal["advise"]
     text: Prose
     commands: tuple[Prose, ...] = ()
 
 
-ACTIONS = ("install-packages", "install-wheel", "set-config", "edit-source", "set-environment", "advise")
 Action = Annotated[
     _InstallPackages | _InstallWheel | _SetConfig | _EditSource | _SetEnvironment | _Advise, Field(discriminator="kind")
 ]
+#: What a recipe may say for each kind of action; docs/recipes.md has their docstrings.
+TABLES: Mapping[str, type[Table]] = {
+    str(get_args(table.model_fields["kind"].annotation)[0]): table for table in get_args(get_args(Action)[0])
+}
+
+
+def documented() -> str:
+    """The tables as rows of Markdown."""
+    rows = (f"| `{kind}` | {' '.join((table.__doc__ or '').split())} |" for kind, table in TABLES.items())
+    return "\n".join(("| kind | keys |", "| --- | --- |", *rows))

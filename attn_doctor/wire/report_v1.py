@@ -351,8 +351,9 @@ def _read_finding(written: dict[str, Any]) -> Finding:
 
 def _read_action(written: dict[str, Any]) -> ProposedAction:
     """A kind of action that a later release knows is advice to this one: what it says and types is shown."""
-    kind, settings = written["kind"], written["arguments"]
     _hold(written, str, "kind")
+    _hold(written, dict, "arguments")
+    kind, settings = written["kind"], written["arguments"]
     return ProposedAction(
         action=action_from(kind, settings, strict=False)
         if kind in KINDS
