@@ -245,7 +245,8 @@ def planted():
 
     from attn_doctor.machine.scratch import scratch
     from attn_doctor.machine.target import examine_target
-    from attn_doctor.probe import kernel_facts, kernels
+    from attn_doctor.model import kernel_words
+    from attn_doctor.probe import kernels
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "planted_kernels.py").write_text(PLANTED)
@@ -262,12 +263,10 @@ def planted():
                     target, asked, timeout=60.0, folder=own, environment=dict(os.environ), devices=devices
                 )
             outcomes: dict[str, int] = {}
-            for cell in answer["cells"]:
-                key = " ".join([cell["outcome"], *cell.get("troubles", ())])
+            for trial in answer.cells:
+                key = " ".join([trial.outcome, *(trial.troubles or ())])
                 outcomes[key] = outcomes.get(key, 0) + 1
-            caught = [
-                f"{kernel_facts.condition(one)}: {kernel_facts.worst(one)}" for one in kernel_facts.troubles(answer)
-            ]
+            caught = [f"{kernel_words.condition(one)}: {kernel_words.worst(one)}" for one in answer.troubles]
             found[name] = {"outcomes": outcomes, "caught": caught[:3]}
     return found
 

@@ -8,15 +8,16 @@ import secrets
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import expanded
 from attn_doctor.machine.target import Target
+from attn_doctor.model.dtypes import SHORT, SPELLED
 from attn_doctor.model.facts import FactSet
+from attn_doctor.model.kernels import KernelTrials, PlannedGpu
 from attn_doctor.probe import compiled_kernels, kernel_facts, kernel_shares, kernels, xids
-from attn_doctor.probe.known_kernels import BACKENDS, DTYPES, Mode
+from attn_doctor.probe.known_kernels import BACKENDS, Mode
 from attn_doctor.probe.probes import Probe
 from attn_doctor.probe.probes import run as run_probe
 
@@ -68,23 +69,23 @@ def run(
     timeout: float,
     folder: Path,
     say: Callable[[str], None],
-) -> tuple[dict[str, Any], FactSet]:
-    """The answer of the trials, and the facts with theirs among them."""
+) -> tuple[KernelTrials, FactSet]:
+    """The trials, and the facts with theirs among them."""
     from attn_doctor.cookbook import measured  # pydantic, for nobody else
 
     if gpu is not None:
-        wanted = replace(wanted, gpu=asdict(gpu))
-    answer = kernels.run(target, wanted, timeout=timeout, folder=folder, environment=dict(os.environ), say=say)
-    answer["xid_meanings"] = xids.meanings(answer, measured.xids())
+        wanted = replace(wanted, gpu=PlannedGpu(**asdict(gpu)))
+    trials = kernels.run(target, wanted, timeout=timeout, folder=folder, environment=dict(os.environ), say=say)
+    trials = replace(trials, xid_meanings=xids.meanings(trials, measured.xids()))
     shares = measured.shares(facts.text("torch.version"))
     probes = (
-        Probe("kernels", lambda: kernel_facts.facts(answer), ("kernels",)),
-        Probe("shares", lambda: kernel_shares.facts(answer, shares), ("kernel_shares",)),
-        Probe("xids", lambda: xids.facts(answer), ("xids",)),
-        Probe("compiled", lambda: compiled_kernels.facts(answer.get("compiled")), ("compiled_kernels",)),
+        Probe("kernels", lambda: kernel_facts.facts(trials), ("kernels",)),
+        Probe("shares", lambda: kernel_shares.facts(trials, shares), ("kernel_shares",)),
+        Probe("xids", lambda: xids.facts(trials), ("xids",)),
+        Probe("compiled", lambda: compiled_kernels.facts(trials.compiled), ("compiled_kernels",)),
     )
     found = [fact for probe in probes for fact in run_probe(probe)]
-    return answer, facts.with_facts(found)
+    return trials, facts.with_facts(found)
 
 
 def _backends(text: str) -> list[tuple[str, Path | None]]:
@@ -124,8 +125,8 @@ def _own(name: str) -> tuple[str, Path]:
 
 
 def _dtype(name: str) -> str:
-    wanted = DTYPES.get(name.strip().lower())
-    if wanted not in kernel_facts.SHORT:
+    wanted = SPELLED.get(name.strip().lower())
+    if wanted not in SHORT:
         raise BadInput(
             f"there is no dtype {name!r} here", about=f"--dtype {name}", hint="Give bf16, fp16, fp32 or fp8."
         )

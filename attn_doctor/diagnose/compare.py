@@ -122,11 +122,11 @@ def _tried(report: Report) -> str:
     kernels = report.kernels
     if kernels is None:
         return "not asked for (--kernels)"
-    if not kernels["ran"]:
+    if not kernels.ran:
         return "none was run"
-    named = [*kernels.get("backends_asked", ()), *kernels.get("dtypes_asked", ())]
-    whole = "" if not kernels["not_reached"] else ", in part"
-    return f"--kernels {kernels['mode']}" + (f" of {', '.join(named)}" if named else "") + whole
+    named = [*kernels.backends_asked, *kernels.dtypes_asked]
+    whole = "" if not kernels.not_reached else ", in part"
+    return f"--kernels {kernels.mode}" + (f" of {', '.join(named)}" if named else "") + whole
 
 
 def _equally_asked(old: Report, new: Report) -> tuple[Mapping[str, Trait], Mapping[str, Trait]]:

@@ -6,11 +6,10 @@ vocabulary.py; recipes can then ask for it, reports can name it, and `recipes fa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):  # a quarter of the time of a dataclass to make, and every command makes it
     """One kind of fact."""
 
     name: str

@@ -11,6 +11,7 @@ from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.identity import Identity
 
 if TYPE_CHECKING:
+    from attn_doctor.model.kernels import KernelTrials  # twenty, which only --kernels needs
     from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
 
 
@@ -100,8 +101,8 @@ class Report:
     """Of `trace` only; reports read back from JSON have it as `trace_answer` alone."""
     trace_answer: Mapping[str, Any] | None = field(default=None, repr=False)
     """The tracer's own answer, format trace/1, passed on as it is."""
-    kernels: Mapping[str, Any] | None = field(default=None, repr=False)
-    """Of `check --kernels` only: every trial, format kernels/1 (probe/kernels.py)."""
+    kernels: KernelTrials | None = field(default=None, repr=False)
+    """Of `check --kernels` only: every trial."""
     logs: tuple[LogRead, ...] = ()
     """Of `explain` only."""
     looked_for: tuple[str, ...] = ()

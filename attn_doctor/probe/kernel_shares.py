@@ -8,50 +8,49 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attn_doctor.model import kernel_words
 from attn_doctor.model.facts import Fact
-from attn_doctor.probe.kernel_state import in_words, note_busy
+from attn_doctor.model.kernels import RIGHT, KernelTrials, TestedGpu, Trial
+from attn_doctor.probe.kernel_state import note_busy
 from attn_doctor.probe.noting import Notes
 
 _HOW = "a large call and a matrix product beside it, timed on the GPU (--kernels)"
 _WAYS = {"train": "forward and backward", "forward": "forward"}
 
 
-def facts(answer: Mapping[str, Any], shares: Sequence[Mapping[str, Any]]) -> tuple[Fact, ...]:
+def facts(trials: KernelTrials, shares: Sequence[Mapping[str, Any]]) -> tuple[Fact, ...]:
     """For each kernel that was right and measured, and has a number from elsewhere on such a GPU."""
     notes = Notes()
-    if not answer["ran"]:
-        notes.unknown("listed.share", _HOW, f"no kernel was run: {answer['why_not']}")
+    if not trials.ran:
+        notes.unknown("listed.share", _HOW, f"no kernel was run: {trials.why_not}")
         return notes.facts()
-    gpus = {gpu["index"]: gpu for gpu in answer["gpus"]}
-    titles = {one["name"]: one["title"] for one in answer["backends"]}
+    gpus = {gpu.index: gpu for gpu in trials.gpus}
     number = 0
-    for cell in answer["cells"]:
-        known = _elsewhere(cell, gpus.get(cell["gpu"]), shares)
-        if known is None:
+    for trial in trials.cells:
+        gpu = gpus.get(trial.gpu)
+        known = _elsewhere(trial, gpu, shares)
+        if known is None or gpu is None or trial.share is None:
             continue
         number += 1
-        gpu = gpus[cell["gpu"]]
-        own = f"share.{cell['backend']}-{cell['direction']}-gpu{cell['gpu']}."
-        reached = 100.0 * cell["share"]["of_matmul"]
+        own = f"share.{trial.backend}-{trial.direction}-gpu{trial.gpu}."
+        reached = 100.0 * trial.share.of_matmul
         notes.known(own + "of_lowest_elsewhere", round(reached / known["lowest"], 1), _HOW)
         notes.known(own + "of_matmul", round(reached, 1), _HOW)
-        notes.known(own + "title", titles.get(cell["backend"], cell["backend"]), _HOW)
-        notes.known(own + "gpu", str(cell["gpu"]), _HOW)
-        notes.known(own + "way", _WAYS[cell["direction"]], _HOW)
+        notes.known(own + "title", trials.title(trial.backend), _HOW)
+        notes.known(own + "gpu", trial.gpu, _HOW)
+        notes.known(own + "way", _WAYS[trial.direction], _HOW)
         notes.known(own + "elsewhere", _range(known), f"{known['source']}, {known['measured']}, {known['runs']} runs")
         notes.known(own + "measured_on", f"{known['gpu']} with {known['stack']}", known["source"])
         note_busy(notes, own, gpu)
-        notes.known(own + "state", in_words(gpu, answer), "NVML, around and while the kernels ran")
+        notes.known(own + "state", kernel_words.state(gpu, trials), "NVML, around and while the kernels ran")
     notes.known("listed.share", number, _HOW)
     return notes.facts()
 
 
-def _elsewhere(
-    cell: Mapping[str, Any], gpu: Mapping[str, Any] | None, shares: Sequence[Mapping[str, Any]]
-) -> Mapping[str, Any] | None:
-    if gpu is None or cell["outcome"] != "right" or not cell.get("share"):
+def _elsewhere(trial: Trial, gpu: TestedGpu | None, shares: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    if gpu is None or trial.outcome != RIGHT or trial.share is None:
         return None
-    wanted = (cell["backend"], cell["dtype"], cell["direction"], gpu["compute_capability"])
+    wanted = (trial.backend, trial.dtype, trial.direction, gpu.compute_capability)
     found = [
         one for one in shares if (one["backend"], one["dtype"], one["direction"], one["compute_capability"]) == wanted
     ]

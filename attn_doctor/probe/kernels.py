@@ -1,7 +1,7 @@
-"""Runs the trials of attention kernels (inside/kernels/) and puts what came of them into one answer, kernels/1.
+"""Runs the trials of attention kernels (inside/kernels/) and puts what came of them into one record (model/kernels.py).
 
-The answer holds every trial, what was not offered and by which words, and what was not reached; facts are made of it
-in kernel_facts.py. Where there is no GPU it holds what would run, what of that compiles, and nothing that ran.
+It holds every trial, what was not offered and by which words, and what was not reached; facts are made of it in
+kernel_facts.py. Where there is no GPU it holds what would run, what of that compiles, and nothing that ran.
 """
 
 from __future__ import annotations
@@ -11,17 +11,31 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import Target, read_answer
+from attn_doctor.model.kernels import (
+    NOT_OFFERED,
+    RIGHT,
+    Backend,
+    GpuState,
+    KernelTrials,
+    Memory,
+    NotOffered,
+    PlannedGpu,
+    PlannedTrial,
+    TestedGpu,
+    Trial,
+    Xids,
+)
 from attn_doctor.probe import compiled_kernels, xids
 from attn_doctor.probe.gpu_state import GpuStates
 from attn_doctor.probe.xids import XidWatch
+from attn_doctor.wire import kernels_v1, records
 
-FORMAT = "kernels/1"
 #: Seconds for each GPU, counted from when torch is imported.
 BUDGETS = {"quick": 20.0, "full": 90.0}
 _CELL_TIMEOUT = 10.0
@@ -42,7 +56,7 @@ class Asked:
     folders: tuple[str, ...] = ()
     """In which functions of the person's own are looked for, behind everything else that Python finds."""
     dtypes: tuple[str, ...] = ()
-    gpu: Mapping[str, Any] | None = None
+    gpu: PlannedGpu | None = None
     """To plan for, where there is none."""
 
     @property
@@ -59,8 +73,8 @@ def run(
     environment: Mapping[str, str],
     say: Callable[[str], None] = lambda _: None,
     devices: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """The answer. timeout: seconds for importing torch. devices: in place of the GPUs that torch sees."""
+) -> KernelTrials:
+    """What came of them. timeout: seconds for importing torch. devices: in place of the GPUs that torch sees."""
     scratch = folder / "kernels-scratch"
     scratch.mkdir()
     started = time.monotonic()
@@ -79,7 +93,7 @@ def run(
             "backends": list(asked.backends) or None,
             "folders": list(asked.folders),
             "dtypes": list(asked.dtypes) or None,
-            "gpu": dict(asked.gpu) if asked.gpu else None,
+            "gpu": asdict(asked.gpu) if asked.gpu else None,
             "devices": list(devices) or None,
             "scratch": str(scratch),
         },
@@ -98,9 +112,8 @@ def run(
         if under_load is not None:
             states["load"] = under_load.answer(5.0)
         states["xids"] = watch.answer(5.0)
-    answer = collate(answers, asked, completed, states)
-    answer["seconds"] = round(time.monotonic() - started, 2)
-    return answer
+    trials = collate(answers, asked, completed, states)
+    return replace(trials, seconds=round(time.monotonic() - started, 2))
 
 
 def _progress(answers: Path) -> tuple[int, int, str]:
@@ -119,59 +132,68 @@ def _progress(answers: Path) -> tuple[int, int, str]:
     return done, number, at
 
 
-def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[str, Any]) -> dict[str, Any]:
-    """One answer of all that lies in the folder."""
+def collate(answers: Path, asked: Asked, completed: Completed, states: Mapping[str, Any]) -> KernelTrials:
+    """All that lies in the folder."""
     plan = read_answer(answers / "plan.json")
-    answer: dict[str, Any] = {
-        "format": FORMAT,
-        "mode": asked.mode,
-        "seed": asked.seed,
-        "budget": asked.seconds,
-        "backends_asked": list(asked.backends),
-        "dtypes_asked": list(asked.dtypes),
-        "ran": False,
-        "why_not": None,
-        "gpu_planned_for": None,
-        "gpus": [],
-        "backends": [],
-        "cells": [],
-        "would_run": [],
-        "not_offered": [],
-        "left_out": {},
-        "not_reached": 0,
-    }
+    trials = KernelTrials(
+        mode=asked.mode,
+        seed=asked.seed,
+        budget=asked.seconds,
+        backends_asked=asked.backends,
+        dtypes_asked=asked.dtypes,
+        ran=False,
+        gpus=(),
+        backends=(),
+        cells=(),
+        would_run=(),
+        not_offered=(),
+        not_reached=0,
+    )
     if plan is None:
-        answer["why_not"] = f"the trials {completed.ended()} before it was known what would run{_last_words(completed)}"
-        answer["gpu_planned_for"] = asked.gpu and dict(asked.gpu)
-        return answer
+        ended = f"the trials {completed.ended()} before it was known what would run{_last_words(completed)}"
+        return replace(trials, why_not=ended, gpu_planned_for=asked.gpu)
     if "plans" not in plan:
-        answer["why_not"] = plan.get("error") or plan.get("no_gpu")
-        answer["gpu_planned_for"] = asked.gpu and dict(asked.gpu)
-        answer["backends"] = plan["backends"]
-        answer["would_run"] = plan.get("cells", [])
-        answer["not_offered"] = _grouped({"": plan.get("not_offered", [])})
-        answer["left_out"] = plan.get("left_out", {})
-        compiled = compiled_kernels.collate(plan, _lines(answers / "compiled.jsonl"), completed.ended())
-        return answer if compiled is None else {**answer, "compiled": compiled}
+        return replace(
+            trials,
+            why_not=plan.get("error") or plan.get("no_gpu"),
+            gpu_planned_for=asked.gpu,
+            backends=_backends(plan),
+            would_run=tuple(records.from_json(PlannedTrial, one) for one in plan.get("cells", ())),
+            not_offered=_grouped({"": plan.get("not_offered", [])}),
+            left_out=plan.get("left_out", {}),
+            compiled=compiled_kernels.collate(plan, _lines(answers / "compiled.jsonl"), completed.ended()),
+        )
     plans: dict[str, Any] = plan["plans"]
     told = {str(one["index"]): one for one in (read_answer(answers / "gpus.json") or {}).get("gpus", [])}
-    for name, gpu in told.items():
+    gpus: list[TestedGpu] = []
+    cells: list[Trial] = []
+    not_reached = 0
+    for name, device in told.items():
         files = [answers / f"cells-{name}.jsonl", *sorted(answers.glob(f"cells-{name}.*.jsonl"))]
         each = [_lines(file) for file in files]
         lines = [line for one in each for line in one]
         planned = name in plans and bool(plans[name]["cells"])
         silent = f"the trials {completed.ended()} before they came to it" if planned and not lines else None
-        answer["gpus"].append(_gpu(name, gpu, lines, states, silent))
-        cells = [cell for one in each for cell in _cells(name, one, answer["gpus"][-1]["xids"])]
-        answer["cells"] += cells
-        answer["not_reached"] += len(plans[name]["cells"]) - len(cells) if name in plans else 0
-    answer["ran"] = bool(answer["cells"])
-    answer["backends"] = next((one["backends"] for one in plans.values()), [])
-    answer["left_out"] = next((one["left_out"] for one in plans.values()), {})
-    if not answer["ran"]:
-        answer["why_not"] = _why_nothing_ran(answer, plans, completed)
-    answer["not_offered"] = _grouped({name: one["not_offered"] for name, one in plans.items()})
-    return answer
+        gpus.append(_gpu(name, device, lines, states, silent))
+        own = [trial for one in each for trial in _trials(name, one, gpus[-1].heard)]
+        cells += own
+        not_reached += len(plans[name]["cells"]) - len(own) if name in plans else 0
+    first: Mapping[str, Any] = next(iter(plans.values()), {"backends": [], "left_out": {}})
+    trials = replace(
+        trials,
+        ran=bool(cells),
+        gpus=tuple(gpus),
+        cells=tuple(cells),
+        not_reached=not_reached,
+        backends=_backends(first),
+        left_out=first["left_out"],
+        not_offered=_grouped({name: one["not_offered"] for name, one in plans.items()}),
+    )
+    return trials if trials.ran else replace(trials, why_not=_why_nothing_ran(trials, plans, completed))
+
+
+def _backends(plan: Mapping[str, Any]) -> tuple[Backend, ...]:
+    return tuple(records.from_json(Backend, one) for one in plan["backends"])
 
 
 def _last_words(completed: Completed) -> str:
@@ -179,86 +201,79 @@ def _last_words(completed: Completed) -> str:
     return f" ({lines[-1].strip()[:200]})" if lines else ""
 
 
-def _why_nothing_ran(answer: Mapping[str, Any], plans: Mapping[str, Any], completed: Completed) -> str:
-    stopped = [str(one["stopped"]) for one in answer["gpus"] if one["stopped"]]
+def _why_nothing_ran(trials: KernelTrials, plans: Mapping[str, Any], completed: Completed) -> str:
+    stopped = [one.stopped for one in trials.gpus if one.stopped]
     if stopped or any(one["cells"] for one in plans.values()):
         return "; ".join(stopped) or f"the trials {completed.ended()} before the first one"
-    states = [f"{one['title']}: {one['state']}" for one in answer["backends"] if one["state"] != "runs"]
+    states = [f"{one.title}: {one.state}" for one in trials.backends if one.state != "runs"]
     return "nothing of what was asked for can be run here" + (f" ({'; '.join(states)})" if states else "")
 
 
 def _gpu(
-    name: str, gpu: Mapping[str, Any], lines: list[dict[str, Any]], states: Mapping[str, Any], silent: str | None
-) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for line in lines:
-        for key in ("ceiling", "memory", "stopped"):
-            if key in line:
-                merged[key] = line[key]
-    stopped = gpu.get("error") or merged.get("stopped") or silent
-    return {
-        "index": name,
-        "name": gpu.get("name"),
-        "compute_capability": gpu.get("compute_capability"),
-        "ceilings": merged.get("ceiling"),
-        "memory": merged.get("memory"),
-        "stopped": stopped,
-        "before": _state(states.get("before"), gpu.get("uuid"), name),
-        "load": _state(states.get("load"), gpu.get("uuid"), name),
-        "xids": xids.of_gpu(states.get("xids") or _NOBODY, gpu.get("uuid"), name),
-    }
+    name: str, device: Mapping[str, Any], lines: list[dict[str, Any]], states: Mapping[str, Any], silent: str | None
+) -> TestedGpu:
+    merged = {key: line[key] for line in lines for key in ("ceiling", "memory", "stopped") if key in line}
+    uuid, memory = device.get("uuid"), merged.get("memory")
+    return TestedGpu(
+        index=name,
+        name=device.get("name"),
+        compute_capability=device.get("compute_capability"),
+        ceilings=merged.get("ceiling"),
+        memory=memory and records.from_json(Memory, memory),
+        stopped=device.get("error") or merged.get("stopped") or silent,
+        before=_state(states.get("before"), uuid, name),
+        load=_state(states.get("load"), uuid, name),
+        xids=xids.of_gpu(states.get("xids") or _NOBODY, uuid, name),
+    )
 
 
-def _state(states: Any, uuid: Any, name: str) -> Any:
+def _state(states: Any, uuid: Any, name: str) -> GpuState | None:
     """NVML's of the same GPU: by UUID, for torch counts only what is visible to it."""
     for one in states or []:
         known = str(one.get("uuid") or "").removeprefix("GPU-")
         if (uuid and known == str(uuid).removeprefix("GPU-")) or (not uuid and str(one.get("index")) == name):
-            return {key: value for key, value in one.items() if key != "uuid"}
+            return records.from_json(GpuState, one)
     return None
 
 
-def _cells(gpu: str, lines: list[dict[str, Any]], heard: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _trials(gpu: str, lines: list[dict[str, Any]], heard: Xids) -> list[Trial]:
     """The trials of one child; with those that did not end well the Xids that the GPU told while they ran."""
     begun: dict[str, float] = {
         json.dumps(line["begun"], sort_keys=True): line["at"] for line in lines if "begun" in line and "at" in line
     }
-    cells = []
+    found = []
     for line in lines:
         if "cell" not in line:
             continue
-        told = {key: value for key, value in line.items() if key not in ("cell", "context_lost", "at")}
-        cell = {"gpu": gpu, **line["cell"], **told}
+        trial = kernels_v1.trial({"gpu": gpu, **line["cell"], **line})
         since = begun.get(json.dumps(line["cell"], sort_keys=True))
-        if cell["outcome"] not in ("right", "not offered") and since is not None and "at" in line:
+        if trial.outcome not in (RIGHT, NOT_OFFERED) and since is not None and "at" in line:
             after = min((at for at in begun.values() if at > since), default=math.inf)
             numbers = xids.during(heard, since, line["at"], before=after)
-            cell |= {"xids": numbers} if numbers else {}
-        cells.append(cell)
-    return cells
+            trial = replace(trial, xids=numbers or None)
+        found.append(trial)
+    return found
 
 
-def _grouped(not_offered: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def _grouped(not_offered: Mapping[str, Iterable[Mapping[str, Any]]]) -> tuple[NotOffered, ...]:
     """By backend and reason: the same words for two hundred combinations are said once."""
-    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Any]]]] = {}
     for gpu, cells in not_offered.items():
         for cell in cells:
-            group = groups.setdefault(
-                (cell["backend"], _SIZES.sub("[…]", cell["reason"])),
-                {"backend": cell["backend"], "reason": cell["reason"], "gpus": [], "cells": 0}
-                | {axis: [] for axis in ("dtypes", "head_dims", "forms", "directions")},
-            )
-            group["cells"] += 1
-            for key, value in (
-                ("gpus", gpu),
-                ("dtypes", cell["dtype"]),
-                ("head_dims", cell["head_dim"]),
-                ("forms", cell["form"]),
-                ("directions", cell["direction"]),
-            ):
-                if value not in group[key]:
-                    group[key].append(value)
-    return list(groups.values())
+            groups.setdefault((cell["backend"], _SIZES.sub("[…]", cell["reason"])), []).append((gpu, cell))
+    return tuple(
+        NotOffered(
+            backend=backend,
+            reason=group[0][1]["reason"],
+            gpus=tuple(dict.fromkeys(gpu for gpu, _ in group)),
+            cells=len(group),
+            dtypes=tuple(dict.fromkeys(cell["dtype"] for _, cell in group)),
+            head_dims=tuple(dict.fromkeys(cell["head_dim"] for _, cell in group)),
+            forms=tuple(dict.fromkeys(cell["form"] for _, cell in group)),
+            directions=tuple(dict.fromkeys(cell["direction"] for _, cell in group)),
+        )
+        for (backend, _), group in groups.items()
+    )
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

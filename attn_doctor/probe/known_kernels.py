@@ -1,4 +1,4 @@
-"""Names of the kernels that can be tried, which each library's file has, of dtypes, and of how much is tried."""
+"""Names of the kernels that can be tried, which each library's file has, and how much is tried."""
 
 from __future__ import annotations
 
@@ -23,18 +23,3 @@ FLOAT8 = tuple(kernel.name for kernel in _KERNELS if any(one.startswith("float8"
 
 #: What a model meets that is told to use it; a single SDPA backend or one linear attention kernel may never be met.
 WHOLE = frozenset(kernel.name for kernel in _KERNELS if kernel.whole)
-
-DTYPES = {
-    "bf16": "bfloat16",
-    "bfloat16": "bfloat16",
-    "fp16": "float16",
-    "float16": "float16",
-    "half": "float16",
-    "fp32": "float32",
-    "float32": "float32",
-    "fp64": "float64",
-    "float64": "float64",
-    "fp8": "float8_e4m3fn",
-    "float8_e4m3fn": "float8_e4m3fn",
-    "bool": "bool",
-}

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from attn_doctor.errors import BadInput
-from attn_doctor.probe.known_kernels import DTYPES
+from attn_doctor.model.dtypes import SPELLED
 
 _FLAGS = ("causal", "train", "gqa")
 _KEYS = ("q", "k", "v", "mask", "dropout")
@@ -69,7 +69,7 @@ def _tensor(text: str, name: str, value: str, default: str | None) -> tuple[list
         raise _bad(text, f"{name}={value}: every size is at least 1, and below 2³¹")
     if not dtype and default is None:
         raise _bad(text, f"{name}={value} has no dtype: write {name}={shape}:bf16")
-    found = DTYPES.get(dtype.lower()) if dtype else default
+    found = SPELLED.get(dtype.lower()) if dtype else default
     if found is None or found == "bool":
         raise _bad(text, f"{name}={value}: no such dtype; give bf16, fp16, fp32 or fp64")
     return sizes, found
@@ -77,7 +77,7 @@ def _tensor(text: str, name: str, value: str, default: str | None) -> tuple[list
 
 def _mask(text: str, value: str, q: list[int], k: list[int]) -> dict[str, Any]:
     dtype, _, shape = value.partition(":")
-    found = DTYPES.get(dtype.lower())
+    found = SPELLED.get(dtype.lower())
     if found is None:
         raise _bad(text, f"mask={value}: no such dtype; give bool, bf16, fp16 or fp32")
     sizes = [q[-2], k[-2]]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
 
+from attn_doctor.model.kernels import KernelTrials
 from attn_doctor.report import kernels_table as table
 
 _STYLES = {
@@ -19,23 +19,23 @@ _STYLES = {
 }
 
 
-def write(answer: Mapping[str, Any], console: Console, *, verbose: bool) -> None:
+def write(trials: KernelTrials, console: Console, *, verbose: bool) -> None:
     """Writes the whole section."""
-    console.print(Text(f"[kernels] {table.title(answer)}", style="bold"), no_wrap=True, crop=False)
-    for line in table.gpus(answer, verbose=verbose):
+    console.print(Text(f"[kernels] {table.title(trials)}", style="bold"), no_wrap=True, crop=False)
+    for line in table.gpus(trials, verbose=verbose):
         _line(console, line)
-    if answer["ran"]:
-        for one in table.troubles(answer):
+    if trials.ran:
+        for one in table.troubles(trials):
             parts = ((f"{one.mark} ", _STYLES[one.mark]), (f"{one.head}: ", "bold"), one.words)
             _line(console, Text.assemble(*parts))
-        if words := table.all_right(answer):
+        if words := table.all_right(trials):
             _line(console, words)
-        for gpus in table.alike(answer):
-            _table(console, answer, gpus)
-        for line in table.below(answer, verbose=verbose):
+        for gpus in table.alike(trials):
+            _table(console, trials, gpus)
+        for line in table.below(trials, verbose=verbose):
             _line(console, line)
     else:
-        for planned in table.plan(answer):
+        for planned in table.plan(trials):
             _line(console, planned.words, 2 + 2 * planned.depth)
     console.print()
 
@@ -46,11 +46,11 @@ def _line(console: Console, text: str | Text, indent: int = 2) -> None:
         console.print(Text(" " * (indent if number == 0 else indent + 2)) + line, no_wrap=True, crop=False)
 
 
-def _table(console: Console, answer: Mapping[str, Any], gpus: Sequence[str]) -> None:
-    width = table.widest(answer) + 2
+def _table(console: Console, trials: KernelTrials, gpus: Sequence[str]) -> None:
+    width = table.widest(trials) + 2
     head = "".join(f"{name:9}" for name in table.HEADS.values())
     console.print(Text(f"  {table.where(gpus):{width}}{head}", style="dim"), no_wrap=True, crop=False)
-    for name, squares in table.rows(answer, gpus[0]):
+    for name, squares in table.rows(trials, gpus[0]):
         row = Text(f"  {name:{width}}")
         for square in squares:
             row += Text(f"{square.words:9}", style=_STYLES[square.mark])

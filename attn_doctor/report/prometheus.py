@@ -6,14 +6,16 @@ Format: https://prometheus.io/docs/instrumenting/exposition_formats/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from attn_doctor.machine.harmless import harmless
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
-from attn_doctor.probe import kernel_facts
+
+if TYPE_CHECKING:
+    from attn_doctor.model.kernels import KernelTrials
 
 _PACKAGES = ("torch", "triton", "flash-attn", "xformers", "flash-linear-attention", "transformers")
 
@@ -55,31 +57,27 @@ def text(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _of_kernels(lines: list[str], kernels: Mapping[str, Any]) -> None:
+def _of_kernels(lines: list[str], trials: KernelTrials) -> None:
     """What came of --kernels: trials by outcome, with zeros, so that an alert on `wrong` has something to look at."""
     # Without it a node whose kernels could not be run would look like one where none is wrong.
-    ran = float(bool(kernels["ran"]))
+    ran = float(trials.ran)
     _metric(lines, "kernels_ran", "1 where --kernels ran kernels, 0 where it could run none.", [({}, ran)])
-    outcomes = [cell["outcome"] for cell in kernels["cells"]]
-    known = ("right", "wrong", "refused", "crashed", "hung")
-    counts = {word: outcomes.count(word) for word in known}
-    others = len(outcomes) - sum(counts.values()) - outcomes.count("not offered")
-    counts["not_run"] = others + kernels["not_reached"]
+    counts = {**trials.counts, "not_run": trials.without_result}
     samples = [({"outcome": word}, float(number)) for word, number in counts.items()]
     _metric(lines, "kernel_trials", "Trials of attention kernels on the GPUs, by what came of them.", samples)
-    measured = [gpu for gpu in kernels["gpus"] if gpu["ceilings"]]
-    for name, help_, value in (
-        ("gpu_matmul_tflops", "A large matrix product in half precision, TFLOP/s.", kernel_facts.half_matmul),
-        ("gpu_copy_gbs", "A large copy on the GPU, GB/s.", lambda gpu: gpu["ceilings"].get("copy")),
+    matmul = {gpu.index: gpu.half_matmul for gpu in trials.gpus}
+    copy = {gpu.index: gpu.copy for gpu in trials.gpus}
+    for name, help_, reached in (
+        ("gpu_matmul_tflops", "A large matrix product in half precision, TFLOP/s.", matmul),
+        ("gpu_copy_gbs", "A large copy on the GPU, GB/s.", copy),
     ):
-        told = [({"gpu": str(gpu["index"])}, value(gpu)) for gpu in measured]
-        samples = [(labels, float(number)) for labels, number in told if number is not None]
+        samples = [({"gpu": gpu}, float(number)) for gpu, number in reached.items() if number is not None]
         if samples:
             _metric(lines, name, help_, samples)
     xids = [
-        ({"gpu": str(gpu["index"]), "xid": str(number)}, float(count))
-        for gpu in kernels["gpus"]
-        for number, count in Counter(one["number"] for one in (gpu.get("xids") or {"seen": ()})["seen"]).items()
+        ({"gpu": gpu.index, "xid": str(number)}, float(count))
+        for gpu in trials.gpus
+        for number, count in Counter(one.number for one in gpu.heard.seen).items()
     ]
     if xids:
         _metric(lines, "gpu_xids", "Xid events that a GPU told while kernels ran.", xids)

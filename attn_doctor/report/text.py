@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
@@ -19,6 +19,7 @@ from attn_doctor.report import phrases
 from attn_doctor.report.console import ReportConsole
 
 if TYPE_CHECKING:
+    from attn_doctor.model.kernels import KernelTrials
     from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
 
 _COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
@@ -60,10 +61,10 @@ def _trace(trace: Trace, console: Console, *, verbose: bool) -> None:
     trace_text.write(trace, console, verbose=verbose)
 
 
-def _kernels(answer: Mapping[str, Any], console: Console, *, verbose: bool) -> None:
+def _kernels(trials: KernelTrials, console: Console, *, verbose: bool) -> None:
     from attn_doctor.report import kernels_text
 
-    kernels_text.write(answer, console, verbose=verbose)
+    kernels_text.write(trials, console, verbose=verbose)
 
 
 class Writer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.harmless import json_text
@@ -27,6 +27,9 @@ from attn_doctor.model.findings import (
 from attn_doctor.model.remedies import KINDS, Advise, ProposedAction, action_from, settings_of
 from attn_doctor.model.report import Examined, Failure, LogRead, OwnFault, Report
 from attn_doctor.wire import identity_v1
+
+if TYPE_CHECKING:
+    from attn_doctor.model.kernels import KernelTrials
 
 SCHEMA = "attn-doctor/report/v1"
 #: Real ones have some 50 kB.
@@ -91,7 +94,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "not_asked": list(diagnosis.not_asked),
         "facts": {str(fact.name): _fact(fact) for fact in report.facts.values()},
         **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
-        **({"kernels": dict(report.kernels)} if report.kernels is not None else {}),
+        **({"kernels": _kernels(report.kernels)} if report.kernels is not None else {}),
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
         **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
@@ -269,17 +272,19 @@ def from_json(written: dict[str, Any]) -> Report:
     )
 
 
-def _read_kernels(written: Any) -> dict[str, Any] | None:
-    """The trials as they are, once what every report of them reads is there. Raises KeyError or TypeError."""
+def _kernels(trials: KernelTrials) -> dict[str, Any]:
+    from attn_doctor.wire import kernels_v1  # records that few reports need
+
+    return kernels_v1.to_json(trials)
+
+
+def _read_kernels(written: Any) -> KernelTrials | None:
+    """Raises KeyError or TypeError for what is damaged."""
     if written is None:
         return None
-    _hold(written, str, "mode")
-    _hold(written, bool, "ran")
-    _hold(written, int, "seed", "not_reached")
-    _hold(written, list, "cells", "gpus", "backends", "not_offered", "would_run")
-    for cell in written["cells"]:
-        _hold(cell, str, "gpu", "backend", "dtype", "form", "direction", "outcome")
-    return dict(written)
+    from attn_doctor.wire import kernels_v1  # records that few reports need
+
+    return kernels_v1.from_json(written)
 
 
 def _hold(written: Any, kind: type, *names: str | int) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from typing import Any
 
 from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import FactSet, Unknown
+from attn_doctor.model.kernels import Compilation
 from attn_doctor.model.vocabulary import term_of
 from attn_doctor.probe import compiled_kernels
 from attn_doctor.report import kernels_text
 from attn_doctor.report.console import ReportConsole
+from attn_doctor.wire import kernels_v1
 
 BACKENDS = [
     {"name": "fla-gla", "title": "fla GLA", "state": "runs"},
@@ -46,13 +49,13 @@ def lines(*told: tuple[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     ]
 
 
-def collated(seen: list[dict[str, Any]]) -> dict[str, Any]:
+def collated(seen: list[dict[str, Any]]) -> Compilation:
     compiled = compiled_kernels.collate(PLAN, seen, "ended with status 0")
     assert compiled is not None
     return compiled
 
 
-def text(compiled: dict[str, Any]) -> str:
+def text(compiled: Compilation) -> str:
     answer = {
         "mode": "full",
         "seed": 1,
@@ -66,10 +69,11 @@ def text(compiled: dict[str, Any]) -> str:
         "would_run": [],
         "not_offered": [],
         "left_out": {},
-        "compiled": compiled,
+        "not_reached": 0,
     }
     stream = io.StringIO()
-    kernels_text.write(answer, ReportConsole(stream), verbose=False)
+    trials = dataclasses.replace(kernels_v1.from_json(answer), compiled=compiled)
+    kernels_text.write(trials, ReportConsole(stream), verbose=False)
     return " ".join(stream.getvalue().split())
 
 
@@ -142,7 +146,7 @@ def call(backend: str, outcome: str, words: str, **more: Any) -> dict[str, Any]:
     return {"kernel": "triton_tem_fused_flex_attention_0", "call": words, **kernel(outcome, **more), "place": ""}
 
 
-def of_calls(seen: list[dict[str, Any]]) -> tuple[dict[str, Any], FactSet]:
+def of_calls(seen: list[dict[str, Any]]) -> tuple[Compilation, FactSet]:
     compiled = compiled_kernels.collate(CALLS, seen, "ended with status 0")
     assert compiled is not None
     return compiled, FactSet(compiled_kernels.facts(compiled))

@@ -18,7 +18,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.probe import kernel_facts
 from tests.nodes.test_nodes import recorded
-from tests.probe.test_kernels import cell
+from tests.probe.test_kernels import cell, trials
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("h200-kernels.json").read_text())
 NO_CODE = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
@@ -32,7 +32,7 @@ def judged(*cells: Mapping[str, Any], assumed: tuple[str, ...] = ()) -> dict[str
     answer = copy.deepcopy(RECORDED)
     answer["cells"] = [*cells]
     node = derive(assume(recorded("h200-torch2.11.json"), assumed))
-    facts = derive(FactSet([*node.values(), *kernel_facts.facts(answer)]))
+    facts = derive(FactSet([*node.values(), *kernel_facts.facts(trials(answer))]))
     return {one.id: one for one in judge(facts, shelf.bundled()).findings}
 
 

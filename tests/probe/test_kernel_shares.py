@@ -15,6 +15,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.probe import kernel_shares
 from attn_doctor.probe.known_kernels import BACKENDS
+from attn_doctor.wire import kernels_v1
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("h200-shares.json").read_text())
 TORCH = "2.11.0+cu130"
@@ -26,7 +27,7 @@ def answer() -> dict[str, Any]:
 
 
 def diagnosed(answer: dict[str, Any], torch: str | None = TORCH) -> Diagnosis:
-    facts = FactSet(kernel_shares.facts(answer, measured.shares(torch)))
+    facts = FactSet(kernel_shares.facts(kernels_v1.from_json(answer), measured.shares(torch)))
     return judge(facts, [one for one in shelf.bundled() if one.id == "kernel-slower-than-elsewhere"])
 
 
@@ -39,7 +40,7 @@ def slowed(answer: dict[str, Any], factor: float, backend: str = "sdpa-flash") -
 
 def test_the_recorded_run_is_healthy(answer: dict[str, Any]) -> None:
     """Every kernel that was measured is judged, and none is slow."""
-    facts = FactSet(kernel_shares.facts(answer, measured.shares(TORCH)))
+    facts = FactSet(kernel_shares.facts(kernels_v1.from_json(answer), measured.shares(TORCH)))
 
     assert facts.value("listed.share") == len(answer["cells"]) == 6
     assert diagnosed(answer).findings == ()

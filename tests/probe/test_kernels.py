@@ -19,14 +19,16 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import examine_target
+from attn_doctor.model import kernel_words
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
+from attn_doctor.model.kernels import KernelTrials, PlannedGpu
 from attn_doctor.model.vocabulary import term_of, value_fault
 from attn_doctor.probe import kernel_facts, kernels
 from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import kernels_table, kernels_text
 from attn_doctor.report.console import ReportConsole
-from attn_doctor.wire import report_v1
+from attn_doctor.wire import kernels_v1, report_v1
 from tests.nodes.test_nodes import recorded
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("h200-kernels.json").read_text())
@@ -37,14 +39,18 @@ def answer() -> dict[str, Any]:
     return copy.deepcopy(RECORDED)
 
 
-def read(answer: dict[str, Any], *, verbose: bool = False) -> str:
+def trials(answer: dict[str, Any] | KernelTrials) -> KernelTrials:
+    return answer if isinstance(answer, KernelTrials) else kernels_v1.from_json(answer)
+
+
+def read(answer: dict[str, Any] | KernelTrials, *, verbose: bool = False) -> str:
     stream = io.StringIO()
-    kernels_text.write(answer, ReportConsole(stream), verbose=verbose)
+    kernels_text.write(trials(answer), ReportConsole(stream), verbose=verbose)
     return stream.getvalue()
 
 
-def of(answer: dict[str, Any]) -> FactSet:
-    return FactSet(kernel_facts.facts(answer))
+def of(answer: dict[str, Any] | KernelTrials) -> FactSet:
+    return FactSet(kernel_facts.facts(trials(answer)))
 
 
 def found(seen: FactSet) -> dict[str, Severity]:
@@ -93,13 +99,13 @@ def test_the_schema_knows_it(answer: dict[str, Any]) -> None:
 
 def test_the_float32_mask_on_an_h200(answer: dict[str, Any]) -> None:
     """cuDNN's float32 mask is wrong, with its error, by itself and as torch picks; everything else is right."""
-    groups = kernel_facts.troubles(answer)
+    groups = trials(answer).troubles
 
-    assert {(g[0]["backend"], g[0]["form"]) for g in groups} == {
+    assert {(group[0].backend, group[0].form) for group in groups} == {
         ("sdpa-cudnn", "fp32-mask"),
         ("sdpa-default", "fp32-mask"),
     }
-    assert all("off by 1" in kernel_facts.worst(group) for group in groups)
+    assert all("off by 1" in kernel_words.worst(group) for group in groups)
     assert {c["outcome"] for c in answer["cells"] if c["form"] != "fp32-mask"} == {"right"}
 
 
@@ -285,7 +291,7 @@ def test_what_differs_in_the_form_alone_is_told_once(answer: dict[str, Any]) -> 
         for more in ({"form": "dense"}, {"form": "causal"}, {"form": "varlen", "direction": "forward"})
     ]
     answer["cells"] = refused
-    lines = [one.words for one in kernels_table.troubles(answer)]
+    lines = [one.words for one in kernels_table.troubles(trials(answer))]
 
     assert lines == [
         "bf16 q, k and v, without a mask or causal, head dim 128, in training: RuntimeError: 64 and 128 alone",
@@ -326,14 +332,14 @@ def test_nothing_of_what_was_asked_for_is_here(tmp_path: Path, backend: str, wor
     asked = kernels.Asked(mode="quick", seed=1, backends=(backend,))
     answer = kernels.run(target, asked, timeout=60.0, folder=tmp_path, environment=dict(os.environ), devices=("cpu",))
 
-    assert answer["ran"] is False
-    assert words in answer["why_not"]
+    assert answer.ran is False
+    assert words in str(answer.why_not)
     assert words in " ".join(read(answer).split())
     assert isinstance(of(answer).fact("listed.cell").state, Unknown)
 
 
-@pytest.mark.parametrize("named", [None, {"name": "h100", "compute_capability": "9.0"}])
-def test_trials_that_end_before_there_is_a_plan(tmp_path: Path, named: dict[str, Any] | None) -> None:
+@pytest.mark.parametrize("named", [None, PlannedGpu(name="h100", compute_capability="9.0")])
+def test_trials_that_end_before_there_is_a_plan(tmp_path: Path, named: PlannedGpu | None) -> None:
     """How they ended and their last words are told; who named a GPU is not asked to name one."""
     ended = Completed(
         arguments=(),
@@ -378,8 +384,8 @@ def test_an_own_function_is_found_in_the_current_folder(tmp_path: Path, monkeypa
     assert wanted is not None
     answer = kernels.run(target, wanted, timeout=60.0, folder=scratch, environment=dict(os.environ), devices=("cpu",))
 
-    assert answer["ran"] is True, answer["why_not"]
-    assert {cell["outcome"] for cell in answer["cells"]} <= {"right", "not run"}
+    assert answer.ran is True, answer.why_not
+    assert {trial.outcome for trial in answer.cells} <= {"right", "not run"}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import dataclasses
 import json
 import os
 import subprocess
@@ -19,10 +20,13 @@ from attn_doctor.cookbook import measured, shelf
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import examine_target
+from attn_doctor.model import kernel_words
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
+from attn_doctor.model.kernels import XidEvent, Xids
 from attn_doctor.probe import kernel_facts, kernels, xid_child, xids
 from attn_doctor.probe.xids import XidWatch
+from attn_doctor.wire import kernels_v1
 
 #: A kernel that wrote out of bounds on an H200 (driver 580.159.04, 2026-11-21), as it was recorded.
 ILLEGAL: dict[str, Any] = json.loads(Path(__file__).with_name("h200-illegal-access.json").read_text())
@@ -105,7 +109,7 @@ def test_a_gpu_that_is_lost_ends_the_listening_and_not_what_was_heard(tmp_path: 
     answer = heard(tmp_path, (0, 79), NVMLError("GPU is lost"))
 
     assert (answer["outcome"], answer["message"], numbers(answer)) == ("could not", "GPU is lost", [[79], []])
-    assert xids.of_gpu(answer, "gpu0", "0")["why_not"] == "GPU is lost"
+    assert xids.of_gpu(answer, "gpu0", "0").why_not == "GPU is lost"
 
 
 @pytest.mark.process
@@ -157,9 +161,9 @@ def test_a_listener_outlives_nobody(tmp_path: Path) -> None:
 )
 def test_whose_event(at: float, ended: float, before: float, found: list[int]) -> None:
     """An event belongs to the trial that ran, for a moment after it as well, and to one alone."""
-    one = {"seen": [{"number": 31, "at": at}]}
+    one = Xids(why_not=None, seen=(XidEvent(number=31, at=at),))
 
-    assert xids.during(one, 100.0, ended, before=before) == found
+    assert xids.during(one, 100.0, ended, before=before) == tuple(found)
 
 
 # --------------------------------------------------------------------------------------------------------------
@@ -167,8 +171,13 @@ def test_whose_event(at: float, ended: float, before: float, found: list[int]) -
 
 def known(answer: dict[str, Any], *seen: int, why_not: str | None = None) -> FactSet:
     answer["gpus"][0]["xids"] = {"why_not": why_not, "seen": [{"number": one, "at": 1.0} for one in seen]}
-    answer["xid_meanings"] = xids.meanings(answer, measured.xids())
-    return FactSet((*kernel_facts.facts(answer), *xids.facts(answer)))
+    return explained(answer)
+
+
+def explained(answer: dict[str, Any]) -> FactSet:
+    trials = kernels_v1.from_json(answer)
+    trials = dataclasses.replace(trials, xid_meanings=xids.meanings(trials, measured.xids()))
+    return FactSet((*kernel_facts.facts(trials), *xids.facts(trials)))
 
 
 def found(seen: FactSet) -> dict[str, Severity]:
@@ -214,8 +223,7 @@ def test_nobody_could_listen(answer: dict[str, Any]) -> None:
 
 def test_beside_the_trial_that_crashed(answer: dict[str, Any]) -> None:
     """A real illegal access: the finding about the crash holds the Xid that the GPU told meanwhile, and its meaning."""
-    answer["xid_meanings"] = xids.meanings(answer, measured.xids())
-    seen = FactSet((*kernel_facts.facts(answer), *xids.facts(answer)))
+    seen = explained(answer)
     crashed = [one for one in judge(seen, shelf.bundled()).findings if one.id == "kernel-crashes"]
 
     assert any("meanwhile the GPU told Xid 31 (GPU memory page fault)" in one.what for one in crashed)
@@ -227,7 +235,8 @@ def test_state_in_three_answers(answer: dict[str, Any]) -> None:
     gpu = answer["gpus"][0]
     told = []
     for one in ({"why_not": None, "seen": []}, {"why_not": "denied", "seen": []}, gpu["xids"]):
-        told.append(xids.of_state({**gpu, "xids": one}, answer))
+        trials = kernels_v1.from_json({**answer, "gpus": [{**gpu, "xids": one}]})
+        told.append(kernel_words.xids_of_gpu(trials.gpus[0], trials))
 
     assert told == ["no Xid", "Xids not known (denied)", "Xid 31"]
 
@@ -259,13 +268,13 @@ def test_each_trial_has_its_own(tmp_path: Path) -> None:
         {"xids": {"outcome": "listens", "message": "", "gpus": [told]}},
     )
 
-    assert [(one["form"], one.get("xids")) for one in answer["cells"]] == [
-        ("causal", [31, 45]),
+    assert [(one.form, one.xids) for one in answer.cells] == [
+        ("causal", (31, 45)),
         ("dense", None),
         ("gqa", None),
     ]
-    assert all("at" not in one for one in answer["cells"])
-    assert [one["number"] for one in answer["gpus"][0]["xids"]["seen"]] == [31, 45, 43]
+    assert all("at" not in one for one in kernels_v1.to_json(answer)["cells"])
+    assert answer.gpus[0].heard.numbers == (31, 45, 43)
 
 
 @pytest.mark.process
@@ -276,4 +285,4 @@ def test_a_run_listens(tmp_path: Path) -> None:
     asked = kernels.Asked(mode="quick", seed=1, backends=("sdpa-math",), dtypes=("float32",), budget=5.0)
     answer = kernels.run(target, asked, timeout=60.0, folder=tmp_path, environment=dict(os.environ), devices=("cpu",))
 
-    assert answer["gpus"][0]["xids"]["why_not"] not in (None, "nobody listened")
+    assert answer.gpus[0].heard.why_not not in (None, "nobody listened")

@@ -16,7 +16,7 @@ from attn_doctor.diagnose.compare import compare
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report import compare_text, kernels_table, markdown, prometheus, status, summary
-from attn_doctor.wire import chunks, report_v1
+from attn_doctor.wire import chunks, kernels_v1, report_v1
 from tests.diagnose.test_compare import _report as plain_report
 from tests.diagnose.test_derived import facts
 
@@ -32,7 +32,9 @@ def answer() -> dict[str, Any]:
 
 
 def report(answer: dict[str, Any] | None, *findings: Finding) -> Report:
-    return dataclasses.replace(plain_report(findings=findings), kernels=answer)
+    return dataclasses.replace(
+        plain_report(findings=findings), kernels=None if answer is None else kernels_v1.from_json(answer)
+    )
 
 
 def pasted(answer: dict[str, Any], *, verbose: bool = False, masked: bool = True) -> str:
@@ -67,7 +69,10 @@ class TestMarkdown:
     def test_the_table_says_what_the_terminal_says(self, answer: dict[str, Any]) -> None:
         """A head, a line of dashes, and each square as it is on a terminal."""
         head, dashes, *rows = table_of(pasted(answer))
-        squares = {name: [square.words for square in row] for name, row in kernels_table.rows(answer, "0")}
+        squares = {
+            name: [square.words for square in row]
+            for name, row in kernels_table.rows(kernels_v1.from_json(answer), "0")
+        }
 
         assert head == ["GPU 0", *kernels_table.HEADS.values()]
         assert set(dashes) == {"---"}
@@ -177,7 +182,7 @@ def test_a_line_counts_each_outcome(answer: dict[str, Any]) -> None:
     """Right ones and wrong ones are told apart, and what found no memory is not run."""
     answer["cells"] = [{**answer["cells"][0], "outcome": one} for one in ("right", "right", "wrong", "no memory")]
 
-    assert kernels_table.brief(answer) == "kernels (full): 2 right, 1 wrong; 1 not run"
+    assert kernels_table.brief(kernels_v1.from_json(answer)) == "kernels (full): 2 right, 1 wrong; 1 not run"
 
 
 def test_metrics(answer: dict[str, Any]) -> None:
@@ -201,7 +206,7 @@ def test_streams_carry_all_of_it(answer: dict[str, Any]) -> None:
     (joined,) = chunks.join(chunks.frames("n1", line))
 
     assert json.loads(joined.text or "")["kernels"] == answer
-    assert report_v1.loads(line, about="r").kernels == answer
+    assert report_v1.loads(line, about="r").kernels == kernels_v1.from_json(answer)
 
 
 @pytest.mark.parametrize("key", ["ran", "mode", "cells", "gpus", "not_reached"])

@@ -20,6 +20,7 @@ DOCTOR = f"""
 import json, os, sys
 from pathlib import Path
 from attn_doctor.probe import kernels
+from attn_doctor.wire import kernels_v1
 
 
 def run(target, asked, **more):
@@ -31,7 +32,7 @@ def run(target, asked, **more):
             cell.update(outcome="wrong", troubles=["error"], chosen="cudnn")
         if os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1" and cell.get("chosen") == "cudnn":
             cell.update(outcome="right", troubles=[], errors={{}}, chosen="efficient")
-    return answer
+    return kernels_v1.from_json(answer)
 
 
 kernels.run = run
