@@ -8,13 +8,14 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from attn_doctor.inside.kernels import registry
-from attn_doctor.inside.libraries import LIBRARIES
+from attn_doctor.inside.libraries import LIBRARIES, Library, flash_attn_3
 from attn_doctor.model import libraries as described
 
 PACKAGE = Path(__file__).resolve().parent.parent / "attn_doctor"
@@ -40,10 +41,10 @@ EXCEPTIONS = {
 }
 
 
-def names() -> set[str]:
+def names(of: Iterable[Library] = LIBRARIES) -> set[str]:
     """What they are published, imported, asked for and tried as; what is torch's own has no name of its own."""
     found: set[str] = set()
-    for library in LIBRARIES:
+    for library in of:
         if library.distributions:
             found |= {*library.distributions, *library.also_called, *library.extensions, *library.kernels_in}
             found |= {library.module, library.top_level, library.imports, library.key}
@@ -67,9 +68,18 @@ def spelled(source: str, wanted: re.Pattern[str]) -> list[str]:
     ]
 
 
-def pattern() -> re.Pattern[str]:
-    longest_first = sorted(names(), key=len, reverse=True)
+def pattern(of: Iterable[str] = frozenset(names())) -> re.Pattern[str]:
+    longest_first = sorted(filter(None, of), key=len, reverse=True) or ["(?!)"]
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
+
+
+def _home(library: Library) -> str:
+    """The file of a library, without its ending."""
+    return next(
+        file.stem
+        for file in HOME.glob("*.py")
+        if f'\nLIBRARY = Library(\n    name="{library.name}",\n' in file.read_text()
+    )
 
 
 def test_a_name_stands_in_its_own_file_alone() -> None:
@@ -83,6 +93,22 @@ def test_a_name_stands_in_its_own_file_alone() -> None:
 
     assert {file: strings for file, strings in found.items() if file not in EXCEPTIONS} == {}
     assert set(EXCEPTIONS) <= set(found), "an exception that nobody needs"
+
+
+def test_a_library_spells_no_other() -> None:
+    """Nor does the file of one library spell another's name, or what they share spell any."""
+    others = {}
+    for file in sorted(HOME.glob("*.py")):
+        own = [one for one in LIBRARIES if file.stem == _home(one) or file.stem.startswith(_home(one) + "_")]
+        allowed = names(own[-1:]) | {backend.apart_from for one in own[-1:] for backend in one.backends}
+        wanted = pattern(names() - allowed)
+        mine = re.compile(pattern(allowed).pattern + r"(?:\\?\.\w+)*")
+        found = [text for text in spelled(file.read_text(), wanted) if wanted.search(mine.sub("", text))]
+        if found:
+            others[file.name] = found
+
+    # People call it flash_attn 3, and so do the words of its stand-in.
+    assert others == {"flash_attn_3.py": [flash_attn_3.LIBRARY.words]}
 
 
 def test_the_law_sees_a_name() -> None:

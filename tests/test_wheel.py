@@ -30,4 +30,5 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     scripts = {str(file.relative_to(ROOT)) for file in (ROOT / "attn_doctor").rglob("*.py")}
     hooks = {str(file.relative_to(ROOT)) for file in (ROOT / "attn_doctor" / "fleet" / "hooks").glob("*.*")}
     assert recipes | scripts | hooks | {"attn_doctor/wire/report_v1.schema.json"} <= names
+    assert {"attn_doctor/model/libraries.json", "attn_doctor/_bundled_recipes/shelf.json"} <= names
     assert not [name for name in names if name.startswith("tests")]

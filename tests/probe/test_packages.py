@@ -172,6 +172,18 @@ def test_stubs_without_metadata_are_imported_too(tmp_path: Path) -> None:
     assert take_inventory([tmp_path]).imports() == ("flash_attn", "flash_attn_2_cuda")
 
 
+def test_sources_on_the_path_are_imported_by_what_tells(tmp_path: Path) -> None:
+    """A library without metadata is imported as an installed one is; what lies in another's namespace is not."""
+    for folder in ("fla", "xformers", "transformer_engine", "flash_attn/cute"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "flash_attn" / "__init__.py").touch()
+
+    found = take_inventory([tmp_path]).imports()
+
+    assert set(found) == {"flash_attn", "fla.ops", "xformers.ops", "transformer_engine.pytorch"}
+
+
 def test_flash_attn_4_alone(tmp_path: Path) -> None:
     """It lies in flash-attn 2's namespace, which is then no flash-attn 2 to be imported."""
     install(tmp_path, "flash-attn-4", "4.0.0b36")
