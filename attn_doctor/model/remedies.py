@@ -8,8 +8,9 @@ fix/treatments/, a file for each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
+from functools import cache
 from typing import ClassVar, TypeAlias, get_args
 
 from attn_doctor.model.install_request import InstallRequest
@@ -154,9 +155,13 @@ KINDS: Mapping[str, type[Action]] = {one.kind: one for one in get_args(Action)}
 
 #: A value of a table of TOML or JSON that an action is made of.
 Setting: TypeAlias = str | bool | tuple[str, ...]
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "str": str, "str | None": str, "bool": bool, "tuple[str, ...]": tuple,
-}  # fmt: skip
+_TYPES: Mapping[str, type] = {"str": str, "str | None": str, "bool": bool, "tuple[str, ...]": tuple}
+
+
+@cache
+def _settings(kind: str) -> Mapping[str, type]:
+    """The names of a kind's settings, and the type of each."""
+    return {one.name: _TYPES[str(one.type)] for one in fields(KINDS[kind])}
 
 
 def action_from(kind: str, settings: Mapping[str, object], *, strict: bool = True) -> Action:
@@ -166,23 +171,22 @@ def action_from(kind: str, settings: Mapping[str, object], *, strict: bool = Tru
     """
     if kind not in KINDS:
         raise ValueError(f"no kind of action: {kind!r}")
-    known = {one.name: one for one in fields(KINDS[kind])}
-    if strict and not known.keys() >= settings.keys():
-        raise TypeError(f"{kind} has no {', '.join(sorted(settings.keys() - known.keys()))}")
-    taken = {name: _setting(known[name], value) for name, value in settings.items() if name in known}
+    known = _settings(kind)
+    taken: dict[str, Setting] = {}
+    for name, value in settings.items():
+        if name in known:
+            taken[name] = _setting(name, known[name], value)
+        elif strict:
+            raise TypeError(f"{kind} has no {name}")
     return KINDS[kind](**taken)  # type: ignore[arg-type]
 
 
-def _setting(of: Field[object], value: object) -> Setting:
+def _setting(name: str, of: type, value: object) -> Setting:
     """Raises TypeError."""
     found = tuple(value) if isinstance(value, list) else value
-    if not isinstance(found, _TYPES[str(of.type)]) or (isinstance(found, tuple) and not all(map(_is_text, found))):
-        raise TypeError(f"{of.name} is {str(value)[:40]!r}")
+    if not isinstance(found, of) or (isinstance(found, tuple) and not all(isinstance(one, str) for one in found)):
+        raise TypeError(f"{name} is {str(value)[:40]!r}")
     return found  # type: ignore[return-value]
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def settings_of(action: Action) -> dict[str, Setting]:
