@@ -28,7 +28,7 @@ EXCEPTIONS = {
     "cookbook/schema_actions.py": _TABLE,
     "cookbook/torch_releases.py": _TABLE,
     "cookbook/wheels.py": _TABLE,
-    "diagnose/words.py": _KEY,
+    "fix/treatments/set_config.py": _KEY,
     "fix/actions/config_keys.py": _KEY,
     "model/vocabulary.py": "sentences for people that say what a fact is",
     "probe/config_files.py": _KEY,
