@@ -1,17 +1,33 @@
 """attn-doctor: examines the attention stack of a training node.
 
-Public are the command line, `watch`, the report format `attn-doctor/report/v1`, the recipe format and the exit
-statuses. The other Python modules are not: they may change in any release.
+Public are the command line, what `__all__` names, the report format `attn-doctor/report/v1`, the recipe format and the
+exit statuses. The other Python modules are not: they may change in any release.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attn_doctor.version import __version__
+
 if TYPE_CHECKING:
+    from attn_doctor.api import Examination, check, explain, trace
+    from attn_doctor.errors import AttnDoctorError, BadInput, TargetUnusable
     from attn_doctor.watching import Watching
 
-__version__ = "0.1.0"
+__all__ = [
+    "AttnDoctorError",
+    "BadInput",
+    "Examination",
+    "TargetUnusable",
+    "__version__",
+    "check",
+    "explain",
+    "trace",
+    "watch",
+]
+
+_API = frozenset({"Examination", "check", "explain", "trace"})
 
 
 def watch(*, enabled: bool = True, all_ranks: bool = False) -> Watching:
@@ -23,3 +39,16 @@ def watch(*, enabled: bool = True, all_ranks: bool = False) -> Watching:
     from attn_doctor.watching import Watching
 
     return Watching(enabled=enabled, all_ranks=all_ranks)
+
+
+def __getattr__(name: str) -> object:
+    # Loaded when it is used: a training program that imports this package pays for nothing else.
+    if name in _API:
+        from attn_doctor import api
+
+        return getattr(api, name)
+    if name in __all__:
+        from attn_doctor import errors
+
+        return getattr(errors, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,7 @@ import pytest
 
 from attn_doctor import __version__
 from attn_doctor.cookbook import schema_actions, shelf
-from attn_doctor.report.exit_status import Status
+from attn_doctor.model.exit_status import Status
 from docs.recipe_pages import pages
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import time
-from collections.abc import Iterator
-from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attn_doctor import __version__
 from attn_doctor.cli import started
 from attn_doctor.cli.delivery import CheckFormat, Delivery
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.node_side import examined_once
 from attn_doctor.cli.options import Assume, FailOn, Json, Only, Recipes, Skip, Strict, Timeout
-from attn_doctor.cli.shared import as_if, each, examined, identify, names, progress
-from attn_doctor.cookbook import accepted, shelf
-from attn_doctor.cookbook.gpus import named_gpu
-from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.diagnose.accept import accept, raise_gated, without_effect
-from attn_doctor.diagnose.assume import assume
-from attn_doctor.diagnose.judge import judge
+from attn_doctor.cli.shared import each, names, progress, tell_aside
 from attn_doctor.errors import BadInput
-from attn_doctor.machine import faults
-from attn_doctor.machine.scratch import scratch
-from attn_doctor.machine.target import TargetQuestion
-from attn_doctor.model.facts import FactSet, Origin
+from attn_doctor.model.exit_status import ExitStyle
 from attn_doctor.model.findings import Severity
-from attn_doctor.model.report import Report, nothing_to_examine
-from attn_doctor.probe.examine import NodeQuestions, Wanted, examine
+from attn_doctor.model.report import Report
 from attn_doctor.probe.known_kernels import FLOAT8, Mode
-from attn_doctor.report import exit_status
-from attn_doctor.report.exit_status import ExitStyle
+from attn_doctor.workflows.check import CheckRequest
+from attn_doctor.workflows.check import check as examine_and_judge
+from attn_doctor.workflows.subject import pick_recipes, refuse_unreadable
 
 
 @guarded
@@ -184,93 +168,55 @@ def check(
 
     tried = None
     if kernels or backend or dtype or kernels_budget or seed is not None:
-        from attn_doctor.cli import kernels_command
+        from attn_doctor.workflows import kernels as kernel_trials
 
-        tried = kernels_command.asked(kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick)
+        tried = kernel_trials.asked(kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick)
     if explain_sdpa is not None:
         from attn_doctor.cli import sdpa_command
+        from attn_doctor.workflows.sdpa import SdpaRequest
 
         sdpa_command.accepts(context)
         return sdpa_command.run(
-            explain_sdpa,
-            python=python,
-            gpu=None if gpu is None else named_gpu(gpu),
+            SdpaRequest(call=explain_sdpa, python=python, as_module=started.as_module, gpu=gpu, timeout=timeout),
             as_json=delivery.form is CheckFormat.JSON,
             output=None if output is None else Path(output),
-            timeout=timeout,
         )
-
-    def picked() -> tuple[Recipe, ...]:
-        chosen = shelf.Selection(only=names(only, "--only"), skip=names(skip, "--skip")).pick(
-            shelf.shelf(each(recipes))
-        )
-        assume(FactSet(), each(assumption))
-        return chosen
 
     if command:
         from attn_doctor.cli import run_command
 
         run_command.accepts(context, command, json_ or format_ not in (None, CheckFormat.TEXT), output, prometheus)
-        return run_command.run(command, picked(), python=python, gpu=gpu, assumptions=each(assumption), verbose=verbose)
+        judged_by = pick_recipes(names(only, "--only"), names(skip, "--skip"), each(recipes))
+        refuse_unreadable(each(assumption))
+        return run_command.run(
+            command,
+            judged_by,
+            python=python,
+            gpu=gpu,
+            assumptions=each(assumption),
+            verbose=verbose,
+        )
 
     def look() -> Report:
-        began = time.monotonic()
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(scratch())
-            # Processes that only look are started first: what the person gave is read while they work.
-            question, asked = stack.enter_context(_early(python, folder, isolated=quick))
-            judged_by = picked()
-            named = named_gpu(gpu) if gpu is not None else None
-            acceptances, errors_here = accepted.policy(accept_file) if accept_file else ((), ())
-            say = stack.enter_context(progress())
-            target = question.answer(timeout)
-            wanted = Wanted(
-                quick=quick,
-                samples=samples,
-                timeout=timeout,
-                configs=each(config),
-                virtual_gpu=None if named is None else asdict(named),
-            )
-            facts = examine(target, wanted, folder=folder, say=say, asked=asked)
-            kernels_answer = None
-            if tried is not None:
-                # After everything else: what runs beside a kernel would be in its times.
-                kernels_answer, facts = kernels_command.run(
-                    tried, facts, target, gpu=named, timeout=timeout, folder=folder, say=say
-                )
-        identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
-        facts = as_if(facts, named, each(assumption))
-        judged = raise_gated(judge(facts, judged_by), errors_here)
-        today = datetime.now(timezone.utc).date()
-        diagnosis = accept(judged, acceptances, today=today)
-        if acceptances:
-            known = frozenset(name for one in shelf.shelf(each(recipes)) for name in (one.id, *one.aliases))
-            for words in without_effect(diagnosis, acceptances, today=today, known=known):
-                print(f"attn-doctor: --accept {accept_file}: {words}", file=sys.stderr)  # noqa: T201
-        return Report(
-            command="check",
-            doctor_version=__version__,
-            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            examined=examined(target),
+        request = CheckRequest(
+            python=python,
+            as_module=started.as_module,
             quick=quick,
-            assumed=tuple(str(fact.name) for fact in facts.values() if fact.origin is Origin.ASSUMED),
-            limited_to=names(only, "--only"),
-            left_out=names(skip, "--skip"),
-            diagnosis=diagnosis,
-            exit_status=int(
-                exit_status.of(
-                    diagnosis,
-                    fail_on=fail_on,
-                    strict=strict,
-                    own_faults=bool(faults.met()),
-                    nothing=nothing_to_examine(facts, target.dead),
-                )
-            ),
-            facts=facts,
-            identity=identity,
-            kernels=kernels_answer,
-            own_faults=faults.met(),
+            samples=samples,
+            timeout=timeout,
+            configs=each(config),
+            gpu=gpu,
+            assumptions=each(assumption),
+            only=names(only, "--only"),
+            skip=names(skip, "--skip"),
+            recipes=each(recipes),
+            accept=accept_file,
+            fail_on=fail_on,
+            strict=strict,
+            kernels=tried,
         )
+        with progress() as say:
+            return examine_and_judge(request, say=say, warn=tell_aside)
 
     if wait is not None and expect is None:
         raise BadInput("whose reports?", about=f"--wait {wait:g}", hint="Name the nodes with --expect.")
@@ -281,16 +227,3 @@ def check(
         gate = gates.gate(expect, wait or 60.0, delivery)
     delivery.prepare()
     return examined_once(look, delivery, python=python, quick=quick, timeout=timeout, gate=gate)
-
-
-@contextlib.contextmanager
-def _early(python: str | None, folder: Path, *, isolated: bool) -> Iterator[tuple[TargetQuestion, NodeQuestions]]:
-    question = TargetQuestion(python, as_module=started.as_module, folder=folder, isolated=isolated)
-    try:
-        asked = NodeQuestions(folder=folder)
-        try:
-            yield question, asked
-        finally:
-            asked.end()
-    finally:
-        question.end()

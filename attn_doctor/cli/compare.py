@@ -11,8 +11,8 @@ import typer
 from attn_doctor.cli.guard import guarded
 from attn_doctor.diagnose import compare as comparing
 from attn_doctor.machine.harmless import json_text
+from attn_doctor.model.exit_status import Status
 from attn_doctor.report import compare_text
-from attn_doctor.report.exit_status import Status
 from attn_doctor.wire import report_v1
 
 

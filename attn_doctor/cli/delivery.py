@@ -14,17 +14,18 @@ from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
 
-from attn_doctor import __version__
 from attn_doctor.cli import guard
-from attn_doctor.cli.shared import Format, write_report
+from attn_doctor.cli.shared import write_report
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.machine import faults, files
 from attn_doctor.model import fingerprint
+from attn_doctor.model.exit_status import ExitStyle, Status, styled
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Severity
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
 from attn_doctor.model.report import Examined, Failure, Report
-from attn_doctor.report.exit_status import ExitStyle, Status, styled
+from attn_doctor.report.render import Format
+from attn_doctor.version import __version__
 from attn_doctor.wire import chunks, report_v1
 
 

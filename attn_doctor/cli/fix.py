@@ -22,12 +22,12 @@ from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.fix import installers
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
+from attn_doctor.model import exit_status
+from attn_doctor.model.exit_status import Status
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.planning.choose import Policy
 from attn_doctor.probe.known_kernels import Mode
-from attn_doctor.report import exit_status
-from attn_doctor.report.exit_status import Status
 from attn_doctor.report.phrases import as_root
 
 #: How often somebody else may change the environment between the plan and the lock.

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attn_doctor import __version__
 from attn_doctor.cli import fix_run
 from attn_doctor.cli.fix_request import Request
 from attn_doctor.cli.fix_session import Session
@@ -24,6 +23,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.plans import Plan
 from attn_doctor.planning.plan import plan
+from attn_doctor.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

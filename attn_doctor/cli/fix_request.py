@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from attn_doctor.cli import kernels_command
 from attn_doctor.cli.shared import each, names
 from attn_doctor.cookbook import shelf
 from attn_doctor.cookbook.gpus import NamedGpu
@@ -25,6 +24,7 @@ from attn_doctor.planning.choose import Policy
 from attn_doctor.probe.kernels import Asked
 from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.wire import plan_v1
+from attn_doctor.workflows import kernels as kernel_trials
 
 
 class WhichInstaller(str, Enum):
@@ -127,7 +127,7 @@ def writable(save_plan: Path | None) -> Path | None:
 
 def kernels_asked(mode: Mode | None, backend: list[str] | None, *, quick: bool, trace: str | None) -> Asked | None:
     """The --kernels. Raises BadInput, also for what --quick and --trace contradict."""
-    asked = kernels_command.asked(mode, each(backend), (), None, None, quick=quick)
+    asked = kernel_trials.asked(mode, each(backend), (), None, None, quick=quick)
     if asked is not None and trace is not None:
         raise BadInput(
             "a traced run or the kernels, not both", about="--trace --kernels", hint="Leave out one of them."

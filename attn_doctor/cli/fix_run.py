@@ -14,10 +14,10 @@ from attn_doctor.fix.apply import Installing, Stale, check_files
 from attn_doctor.fix.journal import Run
 from attn_doctor.fix.resume import interrupted, resumed_steps
 from attn_doctor.fix.verify import changed_grounds
+from attn_doctor.model.exit_status import Status
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.plans import Install, Plan, Reversal
-from attn_doctor.report.exit_status import Status
 from attn_doctor.wire import plan_v1
 
 

@@ -10,9 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.cli import kernels_command
 from attn_doctor.cli.fix_request import Request, WhichInstaller
-from attn_doctor.cli.shared import as_if
 from attn_doctor.cookbook import accepted
 from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.cookbook.recipe import Recipe
@@ -42,6 +40,8 @@ from attn_doctor.probe.examine import Wanted, examine
 from attn_doctor.probe.kernels import Asked
 from attn_doctor.probe.trace_facts import facts_of
 from attn_doctor.probe.tracing import check_input, run_trace
+from attn_doctor.workflows import kernels as kernel_trials
+from attn_doctor.workflows.subject import as_if
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Session:
             say=say,
         )
         if self.kernels is not None:
-            _, facts = kernels_command.run(
+            _, facts = kernel_trials.run(
                 self.kernels, facts, self.target, gpu=self.gpu, timeout=self.timeout, folder=folder, say=say
             )
         return as_if(facts, self.gpu, self.assumptions)

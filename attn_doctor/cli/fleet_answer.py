@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from attn_doctor import __version__
 from attn_doctor.cli import guard
 from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
@@ -26,6 +25,7 @@ from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.machine.files import check_output, read_input, replace_file
 from attn_doctor.model.fleet import FleetVerdict, NodeReport, Unreadable
+from attn_doctor.version import __version__
 
 #: Bytes of a file of node names: a million nodes, which is the most of them, fit.
 _MOST_NAMES = 64 << 20

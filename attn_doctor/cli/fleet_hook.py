@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 import typer.main
 
-from attn_doctor import __version__
 from attn_doctor.cli.check_args import entered, readable
 from attn_doctor.cli.fix import fix as fix_command
 from attn_doctor.cli.fleet_run import active, doctor_words
@@ -22,6 +21,7 @@ from attn_doctor.errors import BadInput
 from attn_doctor.fleet.hooks import FILES, TAKES, Hook, Places, written
 from attn_doctor.fleet.onward import Deep
 from attn_doctor.machine.files import replace_file
+from attn_doctor.version import __version__
 
 
 @guarded

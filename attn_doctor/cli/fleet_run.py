@@ -40,7 +40,7 @@ from attn_doctor.fleet.reading import Heard, stream
 from attn_doctor.machine.candidates import candidates, environment_of
 from attn_doctor.machine.files import absolute
 from attn_doctor.machine.streaming import Ending, streamed
-from attn_doctor.report.exit_status import Status
+from attn_doctor.model.exit_status import Status
 
 #: Options of `check` that decide what arrives here.
 _OURS = frozenset({"--format", "--json", "--output", "--exit-style", "--exit-zero"})

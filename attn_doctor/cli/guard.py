@@ -16,8 +16,8 @@ from typing import NoReturn, ParamSpec
 from attn_doctor.cli import door, started
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.machine import faults
+from attn_doctor.model.exit_status import ExitStyle, Status, styled
 from attn_doctor.model.report import OwnFault
-from attn_doctor.report.exit_status import ExitStyle, Status, styled
 
 P = ParamSpec("P")
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from attn_doctor import __version__
 from attn_doctor.cli import guard, started
 from attn_doctor.machine import harmless
-from attn_doctor.report.exit_status import ExitStyle, Status, styled
+from attn_doctor.model.exit_status import ExitStyle, Status, styled
+from attn_doctor.version import __version__
 
 #: In the order of the help. `name: module, function`, or None for a group of commands called `app`.
 COMMANDS: dict[str, tuple[str, str | None]] = {

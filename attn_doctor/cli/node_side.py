@@ -15,11 +15,11 @@ from attn_doctor.cli.delivery import Delivery, failed_report
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.machine import once
 from attn_doctor.machine.candidates import candidates
+from attn_doctor.model.exit_status import Status, styled
 from attn_doctor.model.fingerprint import Importance, importance
 from attn_doctor.model.report import Report
 from attn_doctor.probe.identity import node_name
 from attn_doctor.probe.node import relevant
-from attn_doctor.report.exit_status import Status, styled
 from attn_doctor.wire import report_v1
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from attn_doctor.cli.shared import Format
 from attn_doctor.model.findings import Severity
+from attn_doctor.report.render import Format
 
 Assume = Annotated[
     list[str] | None,

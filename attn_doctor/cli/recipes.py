@@ -10,16 +10,16 @@ from typing import Annotated
 
 import typer
 
-from attn_doctor import __version__
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cookbook import shelf, skeleton
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.cookbook.stale import stale
 from attn_doctor.diagnose.cases import run_cases
 from attn_doctor.errors import BadInput
+from attn_doctor.model.exit_status import Status
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.report import recipes_json
-from attn_doctor.report.exit_status import Status
+from attn_doctor.version import __version__
 
 app = typer.Typer(help="What the doctor knows.", no_args_is_help=True, rich_markup_mode=None)
 

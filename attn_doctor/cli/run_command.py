@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
 from attn_doctor.cli import started
-from attn_doctor.cli.explain import NOBODY, as_if_partly, explained
-from attn_doctor.cli.shared import examined, refuse_beside
+from attn_doctor.cli.shared import refuse_beside
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.machine import passthrough
@@ -22,7 +21,9 @@ from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.report import Examined
 from attn_doctor.probe.examine import Wanted, examine
-from attn_doctor.probe.logs import Log
+from attn_doctor.probe.logs import Held
+from attn_doctor.workflows.explain import as_if_partly, explained
+from attn_doctor.workflows.subject import NOBODY, examined, silent
 
 #: What is kept of the command's output: the end of a run tells why it ended.
 _KEPT = 16 << 20
@@ -46,7 +47,8 @@ def run(
     if passed.status == 0:
         return 0
     base, whose = _here(python or _interpreter(command[0]))
-    log = _Kept(" ".join(command), passed.tail)
+    typed = " ".join(command)
+    log = Held(f"the output of `{typed if len(typed) < 60 else typed[:57] + '…'}`", passed.tail)
     report = explained([log], recipes, as_if_partly(base, gpu, assumptions), whose)
     from attn_doctor.report import explain_text
 
@@ -78,17 +80,6 @@ def accepts(
     refuse_beside(context, f"the command {command[0]!r}", takes=(*_TAKES, *_FORMS), hint=hint)
 
 
-class _Kept(Log):
-    def __init__(self, command: str, tail: bytes) -> None:
-        super().__init__(
-            f"the output of `{command}`" if len(command) < 60 else f"the output of `{command[:57]}…`", None
-        )
-        self._tail = tail
-
-    def chunks(self) -> Iterator[str]:
-        yield self._tail.decode(errors="replace")
-
-
 def _interpreter(program: str) -> str | None:
     """The interpreter that the command starts with, if it is one."""
     found = shutil.which(program)
@@ -100,8 +91,6 @@ def _here(python: str | None) -> tuple[FactSet, Examined]:
     try:
         with scratch() as folder:
             target = examine_target(python, as_module=started.as_module, folder=folder, timeout=20.0, isolated=True)
-            return examine(target, Wanted(quick=True, timeout=20.0), folder=folder, say=lambda _: None), examined(
-                target
-            )
+            return examine(target, Wanted(quick=True, timeout=20.0), folder=folder, say=silent), examined(target)
     except AttnDoctorError:
         return FactSet(), NOBODY

@@ -20,7 +20,7 @@ from attn_doctor.fix.allowed import project_of
 from attn_doctor.machine.own_name import typed
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
-from attn_doctor.report.exit_status import Status
+from attn_doctor.model.exit_status import Status
 
 
 @guarded

@@ -88,6 +88,18 @@ class Log:
                 yield rest
 
 
+class Held(Log):
+    """Text that is at hand, and in no file."""
+
+    def __init__(self, name: str, text: bytes) -> None:
+        super().__init__(name, None)
+        self._held = text
+
+    def chunks(self) -> Iterator[str]:
+        """All of it."""
+        yield self._held.decode(errors="replace")
+
+
 def _decoder(first: bytes) -> codecs.IncrementalDecoder:
     # PowerShell's `>` writes UTF-16; everything else that is not UTF-8 still shows its ASCII.
     utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

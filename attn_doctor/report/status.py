@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
 from attn_doctor.report import kernels_table, phrases
-from attn_doctor.report.exit_status import Status
 from attn_doctor.report.summary import LARGEST, plain, shortened
 
 SCHEMA = "attn-doctor/status/v1"

@@ -10,9 +10,9 @@ from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.accept import accept, without_effect
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.errors import BadInput
+from attn_doctor.model import exit_status
 from attn_doctor.model.facts import Absent, FactSet, Known, Origin
 from attn_doctor.model.findings import Acceptance, Diagnosis, Finding, Severity
-from attn_doctor.report import exit_status
 from tests.diagnose.test_derived import facts
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from attn_doctor.cli import kernels_command
 from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
@@ -29,6 +28,7 @@ from attn_doctor.probe.known_kernels import Mode
 from attn_doctor.report import kernels_table, kernels_text
 from attn_doctor.report.console import ReportConsole
 from attn_doctor.wire import kernels_v1, report_v1
+from attn_doctor.workflows import kernels as kernel_trials
 from tests.nodes.test_nodes import recorded
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("h200-kernels.json").read_text())
@@ -380,7 +380,7 @@ def test_an_own_function_is_found_in_the_current_folder(tmp_path: Path, monkeypa
     (own / "numpy.py").write_text("raise SystemExit('hidden')")
     monkeypatch.chdir(own)
     target = examine_target(None, as_module=True, folder=scratch, timeout=60.0)
-    wanted = kernels_command.asked(Mode.QUICK, (asked,), ("fp32",), 5.0, 1, quick=False)
+    wanted = kernel_trials.asked(Mode.QUICK, (asked,), ("fp32",), 5.0, 1, quick=False)
     assert wanted is not None
     answer = kernels.run(target, wanted, timeout=60.0, folder=scratch, environment=dict(os.environ), devices=("cpu",))
 
@@ -396,4 +396,4 @@ def test_what_names_no_function_is_wrong_usage(tmp_path: Path, monkeypatch, aske
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(BadInput):
-        kernels_command.asked(Mode.QUICK, (asked,), (), None, None, quick=False)
+        kernel_trials.asked(Mode.QUICK, (asked,), (), None, None, quick=False)

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
 from attn_doctor.report import status
-from attn_doctor.report.exit_status import Status
 from tests import strategies
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attn_doctor.model.exit_status import ExitStyle, Status, styled
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report import prometheus, summary
-from attn_doctor.report.exit_status import ExitStyle, Status, styled
 from tests import strategies
 
 

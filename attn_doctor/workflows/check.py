@@ -1,0 +1,145 @@
+"""Examines one environment and this node, and judges what was found."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attn_doctor.cookbook import accepted, shelf
+from attn_doctor.cookbook.gpus import named_gpu
+from attn_doctor.diagnose.accept import accept, raise_gated, without_effect
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.machine import faults
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.machine.target import TargetQuestion
+from attn_doctor.model import exit_status
+from attn_doctor.model.findings import Severity
+from attn_doctor.model.report import Report, nothing_to_examine
+from attn_doctor.probe.examine import NodeQuestions, Wanted, examine
+from attn_doctor.version import __version__
+from attn_doctor.workflows.subject import (
+    Say,
+    as_if,
+    assumed_names,
+    examined,
+    identify,
+    pick_recipes,
+    refuse_unreadable,
+    silent,
+)
+
+if TYPE_CHECKING:
+    from attn_doctor.probe.kernels import Asked  # which few checks need
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """What is examined, how closely, and by what it is judged."""
+
+    python: str | None = None
+    """Interpreter or environment folder; None: the active one, as machine/candidates.py finds it."""
+    as_module: bool = False
+    """Without `python`: the interpreter that this code runs in."""
+    quick: bool = False
+    """Look at files only: nothing is imported or run."""
+    samples: bool = True
+    timeout: float = 60.0
+    """Seconds for each import and each sample."""
+    configs: tuple[Path, ...] = ()
+    gpu: str | None = None
+    """Judge as if this GPU were in the node: a name of recipes/gpus.toml, or sm_XY."""
+    assumptions: tuple[str, ...] = ()
+    """FACT=VALUE each."""
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    recipes: tuple[Path, ...] = ()
+    """Folders of recipes beside the bundled ones."""
+    accept: Path | None = None
+    """A policy of known findings and of warnings that gate."""
+    fail_on: Severity = Severity.ERROR
+    strict: bool = False
+    kernels: Asked | None = None
+    """Which attention kernels are run; None: none."""
+
+
+def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Report:
+    """Examines and judges. `say` is told of progress, `warn` of an --accept without effect.
+
+    Raises BadInput for what the request names wrongly, TargetUnusable where the interpreter does not answer.
+    """
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(scratch())
+        # Processes that only look are started first: what the person gave is read while they work.
+        question, asked = stack.enter_context(_started_early(request, folder))
+        recipes = pick_recipes(request.only, request.skip, request.recipes)
+        refuse_unreadable(request.assumptions)
+        gpu = named_gpu(request.gpu) if request.gpu is not None else None
+        acceptances, errors_here = accepted.policy(request.accept) if request.accept else ((), ())
+        target = question.answer(request.timeout)
+        wanted = Wanted(
+            quick=request.quick,
+            samples=request.samples,
+            timeout=request.timeout,
+            configs=request.configs,
+            virtual_gpu=None if gpu is None else asdict(gpu),
+        )
+        facts = examine(target, wanted, folder=folder, say=say, asked=asked)
+        kernels_answer = None
+        if request.kernels is not None:
+            from attn_doctor.workflows import kernels
+
+            # After everything else: what runs beside a kernel would be in its times.
+            kernels_answer, facts = kernels.run(
+                request.kernels, facts, target, gpu=gpu, timeout=request.timeout, folder=folder, say=say
+            )
+    identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
+    facts = as_if(facts, gpu, request.assumptions)
+    judged = raise_gated(judge(facts, recipes), errors_here)
+    today = datetime.now(timezone.utc).date()
+    diagnosis = accept(judged, acceptances, today=today)
+    if acceptances:
+        known = frozenset(name for one in shelf.shelf(request.recipes) for name in (one.id, *one.aliases))
+        for words in without_effect(diagnosis, acceptances, today=today, known=known):
+            warn(f"--accept {request.accept}: {words}")
+    status = exit_status.of(
+        diagnosis,
+        fail_on=request.fail_on,
+        strict=request.strict,
+        own_faults=bool(faults.met()),
+        nothing=nothing_to_examine(facts, target.dead),
+    )
+    return Report(
+        command="check",
+        doctor_version=__version__,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        examined=examined(target),
+        quick=request.quick,
+        assumed=assumed_names(facts),
+        limited_to=request.only,
+        left_out=request.skip,
+        diagnosis=diagnosis,
+        exit_status=int(status),
+        facts=facts,
+        identity=identity,
+        kernels=kernels_answer,
+        own_faults=faults.met(),
+    )
+
+
+@contextlib.contextmanager
+def _started_early(request: CheckRequest, folder: Path) -> Iterator[tuple[TargetQuestion, NodeQuestions]]:
+    question = TargetQuestion(request.python, as_module=request.as_module, folder=folder, isolated=request.quick)
+    try:
+        asked = NodeQuestions(folder=folder)
+        try:
+            yield question, asked
+        finally:
+            asked.end()
+    finally:
+        question.end()

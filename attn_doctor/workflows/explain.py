@@ -1,0 +1,177 @@
+"""Looks through logs: what an error is, why it happens, how sure that is, and what cures it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from attn_doctor.cookbook.gpus import named_gpu
+from attn_doctor.cookbook.recipe import Recipe
+from attn_doctor.diagnose.assume import assume, assume_gpu
+from attn_doctor.diagnose.log.explain import Refuted
+from attn_doctor.diagnose.log.explain import explain as explain_scanned
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanned, Scanner
+from attn_doctor.errors import BadInput
+from attn_doctor.machine import faults
+from attn_doctor.machine.files import read_input
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.machine.target import examine_target
+from attn_doctor.model import exit_status
+from attn_doctor.model.facts import FactSet, Origin
+from attn_doctor.model.findings import Severity
+from attn_doctor.model.report import Examined, LogRead, Report
+from attn_doctor.probe import logs
+from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.version import __version__
+from attn_doctor.wire import report_v1
+from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, pick_recipes, silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainRequest:
+    """Which logs, of which machine, and by what they are judged."""
+
+    logs: tuple[str, ...] = ()
+    """Files, folders of them, or - for standard input; with none of them, `texts` alone."""
+    texts: tuple[str, ...] = ()
+    """Words of errors that lie in no file."""
+    here: bool = False
+    """The logs are of this node: its facts count, from files alone."""
+    python: str | None = None
+    """The logs are of this interpreter or environment on this node."""
+    as_module: bool = False
+    """With `here` and without `python`: the interpreter that this code runs in."""
+    facts_file: Path | None = None
+    """A report whose facts count."""
+    gpu: str | None = None
+    assumptions: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    recipes: tuple[Path, ...] = ()
+    fail_on: Severity = Severity.ERROR
+    strict: bool = False
+
+
+def explain(request: ExplainRequest, *, say: Say = silent) -> Report:
+    """Looks through the logs and judges what is in them. `say` is told of progress.
+
+    Raises BadInput for what the request names wrongly, TargetUnusable where the interpreter does not answer.
+    """
+    recipes = pick_recipes(request.only, request.skip, request.recipes)
+    base, whose = _base(request, say)
+    base = as_if_partly(base, request.gpu, request.assumptions)
+    found: list[logs.Log] = [logs.Held("the text", text.encode(errors="surrogateescape")) for text in request.texts]
+    if request.logs or not request.texts:
+        found = [*found, *logs.find(request.logs)]
+    return explained(found, recipes, base, whose, fail_on=request.fail_on, strict=request.strict, say=say)
+
+
+def explained(
+    found: Iterable[logs.Log],
+    recipes: tuple[Recipe, ...],
+    base: FactSet,
+    whose: Examined,
+    *,
+    fail_on: Severity = Severity.ERROR,
+    strict: bool = False,
+    say: Say = silent,
+) -> Report:
+    """Looks through the logs and makes the report."""
+    found = tuple(found)
+    scanner = Scanner(Patterns(recipes))
+    scanned, read = [], []
+    for log in found:
+        say(f"reading {log.name}")
+        one = scanner.scan(log.name, log.chunks())
+        scanned.append(one)
+        line, text = one.last_failure or (None, "")
+        read.append(
+            LogRead(
+                name=log.name,
+                lines=one.lines,
+                failures=one.failures,
+                unknown_line=line,
+                unknown=text,
+                note="; ".join(filter(None, (log.note, _endless(one)))),
+            )
+        )
+    told = explain_scanned(scanned, base)
+    refuted = {one.log: one for one in reversed(told.refuted)}
+    read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
+    status = exit_status.of(told.diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))
+    if status == exit_status.Status.HEALTHY and any(log.broken for log in found):
+        status = exit_status.Status.COULD_NOT_EXAMINE
+    return Report(
+        command="explain",
+        doctor_version=__version__,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        examined=whose,
+        quick=True,
+        assumed=assumed_names(told.facts),
+        diagnosis=told.diagnosis,
+        exit_status=int(status),
+        facts=told.facts,
+        logs=tuple(read),
+        own_faults=faults.met(),
+        looked_for=tuple(recipe.id for recipe in recipes if recipe.logs),
+    )
+
+
+def _endless(one: Scanned) -> str:
+    if one.cut_line is None:
+        return ""
+    size = f"{one.cut_length / 1e6:.1f} million" if one.cut_length >= 1e6 else f"{one.cut_length:,}"
+    return (
+        f"line {one.cut_line} has about {size} characters and was looked at in pieces: only a message at its "
+        "beginning, at its end or after a carriage return is seen in it"
+    )
+
+
+def _with_refuted(log: LogRead, refuted: Refuted) -> LogRead:
+    """The log with its first message that is known and cannot be what it says."""
+    note = (
+        f"line {refuted.line} has the words of {' and '.join(refuted.recipes)}, "
+        "and what is known of the machine speaks against that"
+    )
+    return replace(
+        log,
+        note=f"{log.note}; {note}" if log.note else note,
+        unknown_line=log.unknown_line or refuted.line,
+        unknown=log.unknown or refuted.quoted,
+    )
+
+
+def as_if_partly(base: FactSet, gpu: str | None, assumptions: tuple[str, ...]) -> FactSet:
+    """The facts with what a person assumes. Unlike in `check`, what they leave out is not known rather than absent:
+    a torch that is named says nothing of a triton that is not."""
+    facts = assume(base if gpu is None else assume_gpu(base, named_gpu(gpu)), assumptions)
+    return FactSet(fact for fact in facts.values() if fact.name.kind != "listed" or fact.origin is not Origin.ASSUMED)
+
+
+def _base(request: ExplainRequest, say: Say) -> tuple[FactSet, Examined]:
+    here, facts_file = request.here or request.python is not None, request.facts_file
+    if here and facts_file is not None:
+        raise BadInput(
+            "the log is of this node or of the report's",
+            about=f"--here and --facts {facts_file}",
+            hint="Leave one of them out.",
+        )
+    if facts_file is not None:
+        try:
+            text = read_input(facts_file, most=report_v1.LARGEST).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(
+                f"the report cannot be read: {getattr(error, 'strerror', None) or error}",
+                about=f"--facts {facts_file}",
+                hint="Give a file written by `attn-doctor check --json`.",
+            ) from None
+        report = report_v1.loads(text, about=f"--facts {facts_file}")
+        return report.facts, report.examined
+    if not here:
+        return FactSet(), NOBODY
+    with scratch() as folder:
+        target = examine_target(request.python, as_module=request.as_module, folder=folder, timeout=60.0, isolated=True)
+        return examine(target, Wanted(quick=True), folder=folder, say=say), examined(target)

@@ -1,0 +1,193 @@
+"""Runs a model once and finds which op, at which line, changed the dtype of q, k or v on its way to the kernel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.cookbook.gpus import named_gpu
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.diagnose.traced import met
+from attn_doctor.errors import BadInput
+from attn_doctor.machine import faults
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.machine.target import examine_target
+from attn_doctor.model import exit_status
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Severity
+from attn_doctor.model.libraries import libraries
+from attn_doctor.model.report import Report
+from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.probe.trace_facts import facts_of
+from attn_doctor.probe.tracing import check_input, run_trace
+from attn_doctor.version import __version__
+from attn_doctor.workflows.subject import Say, as_if, assumed_names, examined, pick_recipes, silent
+
+_HINT = (
+    "Name `pkg.module:factory` or `file.py:factory`, a model's config with --hf, or a program after `--`: "
+    "attn-doctor trace -- train.py --steps 1"
+)
+#: Kernels that a config's attention asks for, where they are not installed.
+_STAND_INS = {one.attn_implementation: one.key for one in libraries() if one.newest and one.attn_implementation}
+_USUAL = next(iter(_STAND_INS.values()))
+_RULES = frozenset({"cpu", "fake", "gpu", "auto"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRequest:
+    """What is run, where, and by what it is judged."""
+
+    what: tuple[str, ...] = ()
+    """`pkg.module:factory`, `file.py:factory`, or a program and its arguments."""
+    hf: Path | None = None
+    """A Hugging Face model's config, in the place of `what`."""
+    arguments: tuple[str, ...] = ()
+    """For the factory: VALUE or NAME=VALUE each."""
+    python: str | None = None
+    as_module: bool = False
+    """Without `python`: the interpreter that this code runs in."""
+    dtype: str | None = None
+    """Cast the model to it."""
+    autocast: str | None = None
+    """Run inside torch.autocast of this dtype."""
+    attn: str | None = None
+    """attn_implementation, with `hf`."""
+    backward: bool = False
+    calls: int | None = None
+    """Stop after this many attention calls."""
+    gpu: str | None = None
+    rules: str = "auto"
+    kernels: bool = False
+    """Compile the Triton kernels that it launches."""
+    trust_remote_code: bool = False
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    recipes: tuple[Path, ...] = ()
+    fail_on: Severity = Severity.ERROR
+    timeout: float = 300.0
+    """Seconds for the whole traced run."""
+
+
+def trace(request: TraceRequest, *, say: Say = silent) -> Report:
+    """Runs it and judges what the run met. `say` is told of progress.
+
+    Raises BadInput for what the request names wrongly, TargetUnusable where the interpreter does not answer.
+    """
+    what, python = _program(list(request.what), request.python)
+    asked = _request(what, request.hf, request.arguments)
+    recipes = pick_recipes(request.only, request.skip, request.recipes)
+    gpu = named_gpu(request.gpu) if request.gpu is not None else None
+    if request.rules not in _RULES:
+        raise BadInput(
+            f"there are no rules {request.rules!r}", about=f"--rules {request.rules}", hint="auto, gpu, cpu or fake."
+        )
+    asked |= {
+        "dtype": _dtype(request.dtype, "--dtype"),
+        "autocast": _dtype(request.autocast, "--autocast"),
+        "attn": request.attn,
+        "stand_ins": list(dict.fromkeys((_USUAL, _STAND_INS.get(request.attn or "", _USUAL)))),
+        "backward": request.backward,
+        "calls": request.calls,
+        "gpu": None if gpu is None else {k: v for k, v in asdict(gpu).items() if v is not None},
+        "trust_remote_code": request.trust_remote_code,
+        "compile_kernels": request.kernels,
+        "cwd": str(Path.cwd()),
+        "sys_path": [str(Path.cwd())],
+    }
+    about = f"trace {' '.join(what)}{f' --hf {request.hf}' if request.hf else ''}"
+    with scratch() as folder:
+        target = examine_target(python, as_module=request.as_module, folder=folder, timeout=60.0)
+        facts = examine(target, Wanted(quick=True), folder=folder, say=say)
+        asked["rules"] = _rules(request.rules, facts, assumed=gpu is not None)
+        traced = run_trace(target, asked, timeout=request.timeout, folder=folder, say=say)
+    check_input(traced.trace, about)
+    facts = derive(FactSet([*as_if(facts, gpu, ()).values(), *facts_of(traced.trace)]))
+    # What lies in the environment is check's; here only what the traced run has met is judged.
+    diagnosis = met(judge(facts, recipes), recipes)
+    status = exit_status.of(diagnosis, fail_on=request.fail_on, strict=False, own_faults=bool(faults.met()))
+    ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
+    if (ended_early or not traced.trace.seen) and status == exit_status.Status.HEALTHY:
+        status = exit_status.Status.COULD_NOT_EXAMINE
+    return Report(
+        command="trace",
+        doctor_version=__version__,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        examined=examined(target),
+        quick=False,
+        assumed=assumed_names(facts),
+        diagnosis=diagnosis,
+        exit_status=int(status),
+        facts=facts,
+        trace=traced.trace,
+        trace_answer=traced.answer,
+        own_faults=faults.met(),
+    )
+
+
+#: Programs that start the one that was meant: a trace sees its own process only.
+_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "uv", "poetry", "conda"})
+
+
+def _rules(asked: str, facts: FactSet, *, assumed: bool) -> str:
+    """A GPU that is there is asked itself, unless another one was named."""
+    here = facts.value("listed.gpu")
+    real = isinstance(here, int) and here > 0 and facts.value("torch.cuda") is not None
+    return "gpu" if asked == "auto" and real and not assumed else asked
+
+
+def _program(what: list[str], python: str | None) -> tuple[list[str], str | None]:
+    """A command as it is typed, `python -u train.py ARGS`, as the program and its arguments, and the interpreter."""
+    started_by = Path(what[0]).name if len(what) > 1 else ""
+    if started_by in _LAUNCHERS:
+        raise BadInput(
+            "a launcher starts processes of its own, which a trace does not follow",
+            about=f"trace -- {' '.join(what)}",
+            hint="Name the program itself, without its launcher: attn-doctor trace -- train.py --steps 1",
+        )
+    if not re.fullmatch(r"python[\d.]*", started_by):
+        return what, python
+    rest = what[1:]
+    while rest and re.fullmatch(r"-[uBOsEIP]+", rest[0]):
+        rest = rest[1:]
+    if not rest or rest[0].startswith("-"):
+        raise BadInput("a trace runs the file of a program", about=f"trace -- {' '.join(what)}", hint=_HINT)
+    # A bare `python` is the active environment's, which is examined without being named.
+    return rest, python or (what[0] if "/" in what[0] else None)
+
+
+def _request(what: list[str], hf: Path | None, arguments: tuple[str, ...]) -> dict[str, Any]:
+    if hf is not None:
+        if what:
+            raise BadInput("a config and something else to run", about=f"--hf {hf} {' '.join(what)}", hint=_HINT)
+        if not hf.exists():
+            raise BadInput("there is no such config", about=f"--hf {hf}", hint=_HINT)
+        return {"kind": "hf", "target": str(hf.resolve()), "args": [], "kwargs": {}}
+    if not what:
+        raise BadInput("nothing to trace was named", about="attn-doctor trace", hint=_HINT)
+    if ":" in what[0]:
+        if len(what) > 1:
+            raise BadInput("more than one thing to trace", about=" ".join(what), hint="Hand it values with --arg.")
+        named = [one.partition("=") for one in arguments if one.partition("=")[0].isidentifier() and "=" in one]
+        return {
+            "kind": "factory",
+            "target": what[0],
+            "args": [one for one in arguments if not ("=" in one and one.partition("=")[0].isidentifier())],
+            "kwargs": {name: value for name, _, value in named},
+        }
+    if not Path(what[0]).is_file():
+        raise BadInput("there is no such program, and it is no factory", about=f"trace {what[0]}", hint=_HINT)
+    return {"kind": "script", "target": str(Path(what[0]).resolve()), "args": what[1:], "kwargs": {}}
+
+
+def _dtype(text: str | None, flag: str) -> str | None:
+    names_ = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
+    if text is None:
+        return None
+    full = names_.get(text.lower(), text.lower())
+    if full not in ("float16", "bfloat16", "float32"):
+        raise BadInput(f"{text!r} is no dtype for this", about=f"{flag} {text}", hint="float16, bfloat16 or float32.")
+    return full
