@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from attn_doctor.cli import started
+from attn_doctor.cli.declare import Argument, Option
 from attn_doctor.cli.delivery import CheckFormat, Delivery
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.node_side import examined_once
@@ -25,29 +24,28 @@ from attn_doctor.workflows.subject import pick_recipes, refuse_unreadable
 
 @guarded
 def check(
-    context: typer.Context,
     command: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[-- COMMAND ARGS]",
             help="Run this command instead, and explain it when it fails. Its exit status is passed on.",
         ),
     ] = None,
     python: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="PATH",
             help="Interpreter or environment folder to examine (venv, conda, uv). Default: the active one, else the "
             "nearest .venv here or above, else python on PATH.",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Look at files only: nothing is imported or run.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Look at files only: nothing is imported or run.")] = False,
     samples: Annotated[
-        bool, typer.Option("--samples/--no-samples", help="Run tiny samples of the installed libraries.")
+        bool, Option("--samples/--no-samples", help="Run tiny samples of the installed libraries.")
     ] = True,
     kernels: Annotated[
         Mode | None,
-        typer.Option(
+        Option(
             "--kernels",
             help="Run every attention kernel on every GPU and hold it against float64 there; without a GPU and with "
             "--gpu, say what would run and compile it.",
@@ -55,21 +53,21 @@ def check(
     ] = None,
     backend: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="With --kernels: this kernel only, or your own as module:function or FILE.py:function. Repeatable.",
         ),
     ] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="bf16|fp16|fp32|fp8",
             help=f"With --kernels: this dtype only; fp8: {', '.join(FLOAT8)}. Repeatable.",
         ),
     ] = None,
     kernels_budget: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=1.0,
             max=86400.0,
             metavar="SECONDS",
@@ -78,24 +76,24 @@ def check(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=2**31 - 1, metavar="NUMBER", help="With --kernels: seed of a run to repeat."),
+        Option(min=0, max=2**31 - 1, metavar="NUMBER", help="With --kernels: seed of a run to repeat."),
     ] = None,
     explain_sdpa: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="CALL",
             help="Say which backend SDPA picks, and why not the others: 'q=2x32x4096x128:bf16 causal train'.",
         ),
     ] = None,
     config: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             metavar="FILE", help="A configuration to examine as well: LLaMA-Factory, axolotl, DeepSpeed… Repeatable."
         ),
     ] = None,
     gpu: Annotated[
         str | None,
-        typer.Option(metavar="NAME|sm_XY", help="Judge as if this GPU were in the node: h100, a100, rtx4090, sm_90…"),
+        Option(metavar="NAME|sm_XY", help="Judge as if this GPU were in the node: h100, a100, rtx4090, sm_90…"),
     ] = None,
     assumption: Assume = None,
     only: Only = None,
@@ -103,7 +101,7 @@ def check(
     recipes: Recipes = None,
     accept_file: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--accept",
             metavar="FILE",
             help="A policy: known findings ([[accept]]) no longer gate, named warnings ([[gate]]) are errors.",
@@ -114,12 +112,12 @@ def check(
     timeout: Timeout = 60.0,
     format_: Annotated[
         CheckFormat | None,
-        typer.Option("--format", help="How the report is written; text, unless --output names a folder."),
+        Option("--format", help="How the report is written; text, unless --output names a folder."),
     ] = None,
     json_: Json = False,
     output: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE|DIR",
             help="Write the report there instead of to standard output; into a folder (DIR/ makes it) as "
             "<node>.<environment>.json.",
@@ -127,28 +125,28 @@ def check(
     ] = None,
     expect: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NODESET|@FILE|slurm",
             help="With --output DIR: wait for the reports of these nodes, and end as `fleet merge` does.",
         ),
     ] = None,
     wait: Annotated[
         float | None,
-        typer.Option(min=1.0, max=86400.0, metavar="SECONDS", help="With --expect: wait so long for them; 60."),
+        Option(min=1.0, max=86400.0, metavar="SECONDS", help="With --expect: wait so long for them; 60."),
     ] = None,
     prometheus: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Metrics as well, for node_exporter's textfile collector.")
+        Path | None, Option(metavar="FILE", help="Metrics as well, for node_exporter's textfile collector.")
     ] = None,
     exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="Exit with 0 whatever is found: the report is the verdict.")
+        bool, Option("--exit-zero", help="Exit with 0 whatever is found: the report is the verdict.")
     ] = False,
     exit_style: Annotated[
-        ExitStyle, typer.Option(help="Whose exit statuses: ours, Nagios', node-problem-detector's.")
+        ExitStyle, Option(help="Whose exit statuses: ours, Nagios', node-problem-detector's.")
     ] = ExitStyle.DEFAULT,
     show_names: Annotated[
-        bool, typer.Option("--show-names", help="Leave user and host names in the markdown report.")
+        bool, Option("--show-names", help="Leave user and host names in the markdown report.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every fact and all evidence.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Show every fact and all evidence.")] = False,
 ) -> int:
     """Examine one environment and this node, and say what is wrong, where, why, and what cures it.
 
@@ -175,7 +173,7 @@ def check(
         from attn_doctor.cli import sdpa_command
         from attn_doctor.workflows.sdpa import SdpaRequest
 
-        sdpa_command.accepts(context)
+        sdpa_command.accepts(format_)
         return sdpa_command.run(
             SdpaRequest(call=explain_sdpa, python=python, as_module=started.as_module, gpu=gpu, timeout=timeout),
             as_json=delivery.form is CheckFormat.JSON,
@@ -185,7 +183,7 @@ def check(
     if command:
         from attn_doctor.cli import run_command
 
-        run_command.accepts(context, command, json_ or format_ not in (None, CheckFormat.TEXT), output, prometheus)
+        run_command.accepts(command, json_ or format_ not in (None, CheckFormat.TEXT), output, prometheus)
         judged_by = pick_recipes(names(only, "--only"), names(skip, "--skip"), each(recipes))
         refuse_unreadable(each(assumption))
         return run_command.run(

@@ -13,6 +13,7 @@ import typer.main
 
 from attn_doctor.cli import door
 from attn_doctor.cli.check import check
+from attn_doctor.cli.with_typer import declared
 from attn_doctor.errors import BadInput
 
 
@@ -27,7 +28,7 @@ def readable(args: Sequence[str], *, flag: str = "--") -> tuple[str, ...]:
     if asked_help is not None:
         raise BadInput("a help text is no report", about=about, hint=hint)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("check")(check)
+    app.command("check")(declared(check))
     try:
         read = typer.main.get_command(app).make_context("check", list(args))
     except Exception as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 def python(text: str) -> str:
     """An interpreter or environment: a path, or `python3.12` on PATH where no such file lies here."""
     if _PYTHON.fullmatch(text) and not os.path.lexists(expanded(Path(text))):
-        found = shutil.which(text)
+        from shutil import which  # not for every start
+
+        found = which(text)
         if found is not None:
             return str(absolute(Path(found)))
     return str(absolute(Path(text)))

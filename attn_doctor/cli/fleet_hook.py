@@ -16,6 +16,7 @@ from attn_doctor.cli.fix import fix as fix_command
 from attn_doctor.cli.fleet_run import active, doctor_words
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import each, names
+from attn_doctor.cli.with_typer import declared
 from attn_doctor.cookbook import shelf
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.hooks import FILES, TAKES, Hook, Places, written
@@ -156,7 +157,7 @@ def _known(fixes: tuple[str, ...], more: tuple[str, ...]) -> None:
 def _of_fix(words: tuple[str, ...]) -> tuple[str, ...]:
     """Arguments of `fix` with their paths absolute; what it cannot read is left to it."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("fix")(fix_command)
+    app.command("fix")(declared(fix_command))
     command = typer.main.get_command(app)
     try:
         read = command.make_context("fix", list(words), resilient_parsing=True)

@@ -8,7 +8,6 @@ import functools
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, ParamSpec
@@ -159,6 +158,8 @@ def tell_faults(own: list[OwnFault]) -> None:
 
 def our_bug() -> int:
     """Writes the log of the exception under way and says where it is."""
+    import traceback
+
     where = faults.write_log()
     print(  # noqa: T201
         "attn-doctor: this is a bug of attn-doctor, not of your environment\n"

@@ -2,76 +2,48 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, NamedTuple
 
-import typer
-
-from attn_doctor.cli import guard, started
+from attn_doctor.cli import started
 from attn_doctor.machine import harmless
-from attn_doctor.model.exit_status import ExitStyle, Status, styled
-from attn_doctor.version import __version__
 
-#: In the order of the help. `name: module, function`, or None for a group of commands called `app`.
-COMMANDS: dict[str, tuple[str, str | None]] = {
-    "check": ("check", "check"),
-    "status": ("status", "status"),
-    "compare": ("compare", "compare"),
-    "explain": ("explain", "explain"),
-    "trace": ("trace", "trace"),
-    "fix": ("fix", "fix"),
-    "undo": ("undo", "undo"),
-    "fleet": ("fleet", None),
-    "recipes": ("recipes", None),
-    "schema": ("schema", "schema"),
+if TYPE_CHECKING:
+    from attn_doctor.model.exit_status import ExitStyle
+
+ABOUT = "Examines the attention stack of a node: what is wrong, where, why, and what cures it."
+VERSION_HELP = "Print the version and exit."
+
+
+class Command(NamedTuple):
+    """Where a command is, and what the help of all commands says of it."""
+
+    module: str
+    function: str | None
+    """None for a group of commands, called `app`."""
+    summary: str
+
+
+#: In the order of the help.
+COMMANDS: dict[str, Command] = {
+    "check": Command("check", "check", "Examine an environment and this node: what is wrong, and its cure."),
+    "status": Command("status", "status", "Say what the last report of this node comes to."),
+    "compare": Command("compare", "compare", "Say in what two reports differ, critical facts first."),
+    "explain": Command("explain", "explain", "Explain the errors in logs: what, why, how sure, and the cure."),
+    "trace": Command("trace", "trace", "Run a model once: which op, at which line, changed a dtype."),
+    "fix": Command("fix", "fix", "Cure what `check` finds, and prove it; everything can be undone."),
+    "undo": Command("undo", "undo", "Put back every byte that a run of `fix` changed."),
+    "fleet": Command("fleet", None, "Many nodes, one answer: fit or not, and which nodes differ."),
+    "recipes": Command("recipes", None, "What the doctor knows."),
+    "schema": Command("schema", "schema", "Print the JSON Schema of `check --json` (attn-doctor/report/v1)."),
 }
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"attn-doctor {__version__}")
-        raise typer.Exit
-
-
-def _everything(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    pass
-
-
-def build(arguments: list[str]) -> typer.Typer:
-    """The command line for these arguments.
-
-    Only the module of the command that is wanted is imported: all of them cost as much as a whole `check --quick`.
-    """
-    app = typer.Typer(
-        name="attn-doctor",
-        help="Examines the attention stack of a node: what is wrong, where, why, and what cures it.",
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback()(_everything)
-    wanted = next((word for word in arguments if not word.startswith("-")), None)
-    for name, (module, function) in COMMANDS.items():
-        if wanted in COMMANDS and name != wanted:
-            continue
-        loaded = importlib.import_module(f"attn_doctor.cli.{module}")
-        if function is None:
-            app.add_typer(loaded.app, name=name)
-        else:
-            app.command(name)(getattr(loaded, function))
-    return app
 
 
 def _style(arguments: list[str]) -> ExitStyle:
     """The --exit-style of arguments that could not be parsed."""
+    from attn_doctor.model.exit_status import ExitStyle
+
     words = " ".join(arguments).replace("--exit-style=", "--exit-style ").split()
     for flag, value in itertools.pairwise(words):
         if flag == "--exit-style" and value in {style.value for style in ExitStyle}:
@@ -88,17 +60,32 @@ def main(*, as_module: bool = False) -> int:
 
 def _main() -> int:
     try:
-        build(sys.argv[1:])()
+        from attn_doctor.cli import front
+
+        run = front.read(sys.argv[1:])
+        if run is None:
+            from attn_doctor.cli import with_typer
+
+            run = with_typer.build(sys.argv[1:])
+        run()
         sys.stdout.flush()
     except SystemExit as ended:
+        from attn_doctor.model.exit_status import Status, styled
+
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         # Refused by the parser, which knows no styles: Nagios would take 2 for critical.
         refused = status == Status.USAGE and not started.in_command
         return styled(status, _style(sys.argv[1:])) if refused else status
     except BrokenPipeError:
+        from attn_doctor.cli import guard
+
         guard.close_stdout()
     except OSError as error:
+        from attn_doctor.cli import guard
+
         return guard.refused(error)
     except Exception:  # before a command's own guard stood: while it was loaded
+        from attn_doctor.cli import guard
+
         return guard.our_bug()
     return 0

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
 from attn_doctor.cli import started
 from attn_doctor.cli.shared import refuse_beside
 from attn_doctor.cookbook.recipe import Recipe
@@ -63,9 +61,7 @@ _TAKES = ("command", "python", "gpu", "assumption", "only", "skip", "recipes", "
 _FORMS = ("format_", "json_", "output", "prometheus")
 
 
-def accepts(
-    context: typer.Context, command: Sequence[str], formed: bool, output: str | None, prometheus: Path | None
-) -> None:
+def accepts(command: Sequence[str], formed: bool, output: str | None, prometheus: Path | None) -> None:
     """Raises BadInput for what asks for a report in another form or place: what explains a command goes to its user."""
     given = {"--format": formed, "--output": output is not None, "--prometheus": prometheus is not None}
     asked = [flag for flag, is_given in given.items() if is_given]
@@ -77,7 +73,7 @@ def accepts(
         )
     hint = "Leave it out: nothing is examined unless the command fails, and its exit status is passed on."
     # A word too many arrives here as well: named, so that its owner sees what was taken for a command.
-    refuse_beside(context, f"the command {command[0]!r}", takes=(*_TAKES, *_FORMS), hint=hint)
+    refuse_beside(f"the command {command[0]!r}", takes=(*_TAKES, *_FORMS), hint=hint)
 
 
 def _interpreter(program: str) -> str | None:

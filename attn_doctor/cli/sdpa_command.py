@@ -6,8 +6,7 @@ import io
 import sys
 from pathlib import Path
 
-import typer
-
+from attn_doctor.cli.delivery import CheckFormat
 from attn_doctor.cli.shared import refuse_beside
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import check_output, replace_file
@@ -19,12 +18,11 @@ from attn_doctor.workflows.sdpa import SdpaRequest, explain_sdpa
 _TAKES = ("explain_sdpa", "python", "gpu", "timeout", "format_", "json_", "output")
 
 
-def accepts(context: typer.Context) -> None:
+def accepts(form: CheckFormat | None) -> None:
     """Raises BadInput for what this would pass over: there is no report, and nothing that gates."""
     hint = "Leave it out: one call is explained, as text or with --json, and nothing else is examined."
-    refuse_beside(context, "--explain-sdpa", takes=_TAKES, hint=hint)
-    form = context.params.get("format_")
-    if form is not None and form.value not in ("text", "json"):
+    refuse_beside("--explain-sdpa", takes=_TAKES, hint=hint)
+    if form not in (None, CheckFormat.TEXT, CheckFormat.JSON):
         raise BadInput("a call is explained as text or as JSON", about=f"--format {form.value}", hint=hint)
 
 

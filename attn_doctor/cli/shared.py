@@ -9,9 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-import typer
-
-from attn_doctor.cli import guard
+from attn_doctor.cli import guard, started
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import replace_file
 from attn_doctor.model.report import Report
@@ -25,14 +23,9 @@ def each(values: list[T] | None) -> tuple[T, ...]:
     return tuple(values or ())
 
 
-def refuse_beside(context: typer.Context, what: str, *, takes: Collection[str], hint: str) -> None:
+def refuse_beside(what: str, *, takes: Collection[str], hint: str) -> None:
     """Raises BadInput for options that a person gave and `what` would pass over. `takes`: names of parameters."""
-    flags = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name not in takes
-        and getattr(context.get_parameter_source(parameter.name or ""), "name", "") == "COMMANDLINE"
-    ]
+    flags = [flag for name, flag in started.given.items() if name not in takes]
     if flags:
         raise BadInput(f"{what} has no use for it", about=" ".join(flags), hint=hint)
 

@@ -9,8 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from attn_doctor.cli.declare import Option
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
@@ -32,7 +31,7 @@ _MOST = 1000
 def status(
     from_: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--from",
             readable=False,  # what cannot be read is not known: 3, and no wrong usage
             metavar="FILE|DIR",
@@ -40,11 +39,11 @@ def status(
         ),
     ] = None,
     max_age: Annotated[
-        str, typer.Option(metavar="SPAN", help="What is older is not known to be healthy: 90s, 30m, 6h, 7d.")
+        str, Option(metavar="SPAN", help="What is older is not known to be healthy: 90s, 30m, 6h, 7d.")
     ] = "24h",
-    json_: Annotated[bool, typer.Option("--json", help="As one JSON object of at most 4 KiB.")] = False,
+    json_: Annotated[bool, Option("--json", help="As one JSON object of at most 4 KiB.")] = False,
     exit_style: Annotated[
-        ExitStyle, typer.Option(help="Whose exit statuses: ours, Nagios', node-problem-detector's.")
+        ExitStyle, Option(help="Whose exit statuses: ours, Nagios', node-problem-detector's.")
     ] = ExitStyle.DEFAULT,
 ) -> int:
     """Say what the last report of this node comes to; examines nothing and imports nothing heavy.

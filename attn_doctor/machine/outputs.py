@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,7 +58,7 @@ class Place:
 
         Raises OSError.
         """
-        part = f".{self.name[:200]}.{secrets.token_hex(6)}.part"
+        part = f".{self.name[:200]}.{os.urandom(6).hex()}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(part, flags, 0o600, dir_fd=self.folder)
         try:

@@ -7,7 +7,6 @@ it was looked at and is not there, which is a value like any other; `Unknown` me
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -111,6 +110,8 @@ def of(traits: Mapping[str, Trait]) -> Fingerprint:
 
 
 def _hash(traits: Mapping[str, Trait]) -> str:
+    from hashlib import sha256  # loads OpenSSL, which `status` does without
+
     # Absent facts are left out, so that a doctor that knows one package more hashes a node without it as before;
     # reasons are left out, since they tell numbers and places that differ from node to node.
     counted = [
@@ -118,7 +119,7 @@ def _hash(traits: Mapping[str, Trait]) -> str:
         for name, trait in sorted(traits.items())
         if trait is not None
     ]
-    return hashlib.sha256(json.dumps(counted, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
+    return sha256(json.dumps(counted, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

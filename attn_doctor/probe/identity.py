@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
-import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attn_doctor.machine.target import Target
 from attn_doctor.model.identity import EnvironmentName, NodeName
+
+if TYPE_CHECKING:
+    from attn_doctor.machine.target import Target  # starts processes, which `status` does not
 
 
 def node_name(environment: Mapping[str, str]) -> NodeName:
     """Slurm's name of the node; Kubernetes' (the pod names it NODE_NAME by the downward API); the host name."""
-    hostname = socket.gethostname()
+    hostname = os.uname().nodename
     for variable in ("SLURMD_NODENAME", "NODE_NAME"):
         name = environment.get(variable, "").strip()
         if name:
@@ -28,6 +30,8 @@ def environment_name(target: Target, environment: Mapping[str, str], node: NodeN
     image = _image(environment)
     minor = ".".join(target.version.split(".")[:2])
     known_by = "\0".join((without_node(prefix, node), minor, image or ""))
+    import hashlib  # OpenSSL: not for `status`
+
     digest = hashlib.sha256(known_by.encode(errors="surrogateescape")).hexdigest()
     return EnvironmentName(id=digest[:10], prefix=prefix, image=image)
 

@@ -11,7 +11,7 @@ from attn_doctor.machine import faults
 from attn_doctor.model.facts import Origin
 from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases
+from attn_doctor.report import phrases, short
 from attn_doctor.report.console import ReportConsole
 from attn_doctor.report.text import Writer, unwritten
 
@@ -97,7 +97,7 @@ def _verdict(report: Report) -> list[str]:
                 f"{len(places)} messages, {len(findings)} possible causes; of one message the most probable first."
             )
         else:
-            lines.append(phrases.counted(report) + ".")
+            lines.append(short.counted(report) + ".")
     else:
         lines.append(
             "nothing known about this here. That is no clean bill: only attention-stack troubles are looked for."

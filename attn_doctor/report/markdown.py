@@ -16,7 +16,7 @@ from attn_doctor.machine.harmless import harmless, one_line
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases
+from attn_doctor.report import phrases, short
 
 #: Lines that are meant as HTML.
 _OURS = ("<details><summary>Facts</summary>", "</details>")
@@ -25,7 +25,7 @@ _ACTS = re.compile(r"<(?=[a-zA-Z/!?])|\*|_(?=_)|(?<=_)_|(?<=\])\(")
 
 def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> None:
     """Writes the whole report."""
-    lines = [f"**{phrases.counted(report)}**", "", f"- {one_line(phrases.examined(report))}"]
+    lines = [f"**{short.counted(report)}**", "", f"- {one_line(phrases.examined(report))}"]
     if report.examined.python:
         lines += faults.lines("head", partial(_head, report.facts))
     lines.append("")

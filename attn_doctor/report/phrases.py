@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from attn_doctor.diagnose.words import shown
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Unknown
-from attn_doctor.model.findings import Finding, OpenQuestion, Severity
+from attn_doctor.model.findings import Finding, OpenQuestion
 from attn_doctor.model.kinds import KINDS, kind_of
 from attn_doctor.model.libraries import distributions
 from attn_doctor.model.report import Report
+from attn_doctor.report import short
 
 if TYPE_CHECKING:
     from attn_doctor.model.trace import Trace
@@ -186,38 +187,9 @@ def sure(finding: Finding) -> str:
     return words + ("; this recipe is a preview" if finding.status == "preview" else "")
 
 
-def counted(report: Report) -> str:
-    """`1 error, 2 warnings`."""
-    gating = [finding for finding in report.diagnosis.findings if finding.accepted is None]
-    words = []
-    for severity in Severity:
-        number = sum(finding.severity is severity for finding in gating)
-        if number:
-            word = "note" if severity is Severity.INFO else severity.value
-            words.append(f"{number} {word}{'s' if number > 1 else ''}")
-    accepted = len(report.diagnosis.findings) - len(gating)
-    if accepted:
-        words.append(f"{accepted} accepted")
-    return ", ".join(words) or "nothing wrong found"
-
-
-def in_short(report: Report) -> str:
-    """`counted` and what was found, in part of a line; that there is no torch comes first: little else was asked."""
-    ids = [finding.id for finding in report.diagnosis.findings if finding.accepted is None]
-    said = counted(report) + (f": {', '.join(ids)}" if ids else "")
-    if report.nothing_to_examine:
-        return f"nothing to examine here; {said}" if ids else "nothing to examine here"
-    return f"no torch there; {said}" if without_torch(report) else said
-
-
-def without_torch(report: Report) -> bool:
-    """Nothing of attention was examined: there is no torch that it could run in."""
-    return report.command == "check" and isinstance(report.facts.fact("torch.version").state, Absent)
-
-
 def verdict(report: Report) -> tuple[str, ...]:
     """The last lines: what it all comes to, and what it does not cover."""
-    lines = [_of_trace(report.trace) if report.trace and not report.diagnosis.findings else counted(report) + "."]
+    lines = [_of_trace(report.trace) if report.trace and not report.diagnosis.findings else short.counted(report) + "."]
     questions = len(report.diagnosis.open_questions)
     if questions:
         lines.append(
@@ -233,7 +205,7 @@ def verdict(report: Report) -> tuple[str, ...]:
             f"Nothing to examine here: {report.nothing_to_examine}. "
             "Activate the environment that you mean, or name it with --python.",
         )
-    elif without_torch(report):
+    elif short.without_torch(report):
         lines.append(
             "No torch in this environment: nothing above says that attention would run in it. If another one was "
             "meant, activate it or name it with --python."

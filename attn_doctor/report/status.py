@@ -10,7 +10,7 @@ from typing import Any
 
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
-from attn_doctor.report import kernels_table, phrases
+from attn_doctor.report import short
 from attn_doctor.report.summary import LARGEST, plain, shortened
 
 SCHEMA = "attn-doctor/status/v1"
@@ -46,8 +46,16 @@ def weigh(report: Report, *, file: str, now: datetime, max_age: timedelta, boot_
         created=report.created,
         environment=report.identity.environment.id if report.identity else "",
         findings=ids,
-        kernels=kernels_table.brief(report.kernels) if report.kernels is not None else "",
+        kernels=_kernels(report),
     )
+
+
+def _kernels(report: Report) -> str:
+    if report.kernels is None:
+        return ""
+    from attn_doctor.report import kernels_table
+
+    return kernels_table.brief(report.kernels)
 
 
 def unreadable(file: str, why: str) -> Standing:
@@ -75,7 +83,7 @@ def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | N
     then = report.identity.volatile.get("boot_id") if report.identity else None
     if boot_id and then and then != boot_id:
         return unknown, "the node was restarted since the report"
-    said = phrases.in_short(report)
+    said = short.in_short(report)
     if report.nothing_to_examine and report.exit_status != Status.FOUND:
         return unknown, said
     if report.limits and report.exit_status == Status.HEALTHY:

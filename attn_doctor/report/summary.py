@@ -13,7 +13,7 @@ from attn_doctor.machine import faults
 from attn_doctor.machine.harmless import one_line
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases
+from attn_doctor.report import short
 
 LARGEST = 4096
 FIRST_LINE = 80
@@ -25,7 +25,7 @@ def headline(report: Report) -> str:
     if report.failure is not None:
         said = f"could not examine: {report.failure.what}"
     else:
-        said = phrases.in_short(report)
+        said = short.in_short(report)
         if report.exit_status == 3 and report.diagnosis.open_questions:
             said = f"{len(report.diagnosis.open_questions)} questions open; {said}"
     return shortened(f"attn-doctor {shortened(node, 40)}: {said}", FIRST_LINE)

@@ -15,7 +15,7 @@ from attn_doctor.machine.own_name import as_typed
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases
+from attn_doctor.report import phrases, short
 from attn_doctor.report.console import ReportConsole
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     for name, section in sections:
         faults.survive(f'section "{name}" of the report', section, partial(unwritten, console))
     for line in phrases.verdict(report):
-        console.print(Text(one_line(line), style="bold" if line.startswith(phrases.counted(report)) else ""))
+        console.print(Text(one_line(line), style="bold" if line.startswith(short.counted(report)) else ""))
 
 
 def unwritten(console: Console, reason: str) -> None:

@@ -1,0 +1,97 @@
+"""The command line as typer reads it: declarations become typer's own, and every command line can be read."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from attn_doctor.cli import started
+from attn_doctor.cli.declare import Argument, Option
+from attn_doctor.cli.main import ABOUT, COMMANDS, VERSION_HELP
+from attn_doctor.version import __version__
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"attn-doctor {__version__}")
+        raise typer.Exit
+
+
+def _everything(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help=VERSION_HELP)] = False,
+) -> None:
+    pass
+
+
+def build(arguments: list[str]) -> typer.Typer:
+    """The command line for these arguments.
+
+    Only the module of the command that is wanted is imported: all of them cost as much as a whole `check --quick`.
+    """
+    app = typer.Typer(
+        name="attn-doctor",
+        help=ABOUT,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_everything)
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    for name, command in COMMANDS.items():
+        if wanted in COMMANDS and name != wanted:
+            continue
+        loaded = importlib.import_module(f"attn_doctor.cli.{command.module}")
+        if command.function is None:
+            app.add_typer(loaded.app, name=name, short_help=command.summary)
+        else:
+            app.command(name, short_help=command.summary)(declared(getattr(loaded, command.function)))
+    return app
+
+
+def declared(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with typer's declarations in the place of ours; what was given is noted before it runs."""
+    signature = inspect.signature(command, eval_str=True)
+    parameters = [one.replace(annotation=_of_typer(one.annotation)) for one in signature.parameters.values()]
+
+    def run(**values: Any) -> Any:
+        context = values.pop("context")
+        started.given = _given(context)
+        return command(**values)
+
+    asked = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {one.name: one.annotation for one in (*parameters, asked)}
+    keyword = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    run.__signature__ = signature.replace(parameters=[*keyword, asked])  # type: ignore[attr-defined]
+    return run
+
+
+def _of_typer(annotation: Any) -> Any:
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    kind, note = get_args(annotation)
+    return Annotated[kind, _note(note)]
+
+
+def _note(note: Any) -> Any:
+    if isinstance(note, Option):
+        return typer.Option(
+            *note.flags, help=note.help, metavar=note.metavar, min=note.min, max=note.max, readable=note.readable
+        )
+    if isinstance(note, Argument):
+        return typer.Argument(help=note.help, metavar=note.metavar)
+    return note
+
+
+def _given(context: typer.Context) -> dict[str, str]:
+    return {
+        str(parameter.name): parameter.opts[0]
+        for parameter in context.command.params
+        if getattr(context.get_parameter_source(parameter.name or ""), "name", "") == "COMMANDLINE"
+    }
