@@ -29,10 +29,10 @@ class NotReleasable(Exception):
 
 
 def version() -> str:
-    """The version that attn_doctor/__init__.py spells."""
-    spelled = re.search(r'__version__ = "([^"]+)"', (ROOT / "attn_doctor" / "__init__.py").read_text())
+    """The version that attn_doctor/version.py spells."""
+    spelled = re.search(r'__version__ = "([^"]+)"', (ROOT / "attn_doctor" / "version.py").read_text())
     if spelled is None:
-        raise NotReleasable("attn_doctor/__init__.py spells no __version__")
+        raise NotReleasable("attn_doctor/version.py spells no __version__")
     return spelled[1]
 
 
