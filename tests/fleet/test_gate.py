@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,9 @@ def test_a_report_of_an_earlier_run_does_not_count(
     other.write_bytes(line(report("n2", created="2026-01-01T05:00:00+00:00")))
 
     old = doctor(*asked, other.parent, env={"SLURMD_NODENAME": "n1"})
-    other.write_bytes(line(report("n2", created=datetime.now(timezone.utc).isoformat())))
+    # Made while the other one starts, which takes seconds on a busy machine.
+    meanwhile = datetime.now(timezone.utc) + timedelta(seconds=30)
+    other.write_bytes(line(report("n2", created=meanwhile.isoformat())))
     new = doctor(*asked, other.parent, env={"SLURMD_NODENAME": "n1"})
 
     assert old.status == 3
