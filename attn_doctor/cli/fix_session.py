@@ -30,6 +30,7 @@ from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.wheel_file import WheelFile, unofficial
 from attn_doctor.machine.own_name import typed
 from attn_doctor.machine.target import Target
+from attn_doctor.model.dtypes import dtype_named
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
 from attn_doctor.model.install_request import InstallRequest
@@ -244,10 +245,7 @@ def _wheel(path: Path, target: Target) -> WheelFile:
 
 def _trace_request(what: str, autocast: str | None, gpu: NamedGpu | None) -> dict[str, Any]:
     """For the tracer, as `attn-doctor trace` asks it."""
-    half = {"fp16": "float16", "half": "float16", "bf16": "bfloat16"}
-    dtype = half.get((autocast or "").lower(), autocast)
-    if dtype not in (None, "float16", "bfloat16"):
-        raise BadInput(f"{autocast!r} is no dtype for autocast", about=f"--autocast {autocast}", hint="fp16 or bf16.")
+    dtype = dtype_named(autocast, "--autocast")
     if ":" not in what:
         raise BadInput("that is no factory", about=f"--trace {what}", hint="Write file.py:factory.")
     return {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attn_doctor.errors import BadInput
+
 #: By what a person may write, torch's own name.
 SPELLED = {
     "bf16": "bfloat16",
@@ -21,3 +23,14 @@ SPELLED = {
 #: Of a dtype in which kernels are tried: the word in a table.
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
 HALVES = ("bfloat16", "float16")
+
+
+def dtype_named(text: str | None, option: str) -> str | None:
+    """torch's name of the floating-point dtype that a person wrote, in which a model is traced.
+
+    option: where it was written. Raises BadInput for another.
+    """
+    found = SPELLED.get(text.lower()) if text is not None else None
+    if text is not None and found not in ("float16", "bfloat16", "float32"):
+        raise BadInput(f"{text!r} is no dtype for this", about=f"{option} {text}", hint="float16, bfloat16 or float32.")
+    return found

@@ -17,6 +17,7 @@ from attn_doctor.machine import faults
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model import exit_status
+from attn_doctor.model.dtypes import dtype_named
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.libraries import libraries
@@ -86,8 +87,8 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
             f"there are no rules {request.rules!r}", about=f"--rules {request.rules}", hint="auto, gpu, cpu or fake."
         )
     asked |= {
-        "dtype": _dtype(request.dtype, "--dtype"),
-        "autocast": _dtype(request.autocast, "--autocast"),
+        "dtype": dtype_named(request.dtype, "--dtype"),
+        "autocast": dtype_named(request.autocast, "--autocast"),
         "attn": request.attn,
         "stand_ins": list(dict.fromkeys((_USUAL, _STAND_INS.get(request.attn or "", _USUAL)))),
         "backward": request.backward,
@@ -181,13 +182,3 @@ def _request(what: list[str], hf: Path | None, arguments: tuple[str, ...]) -> di
     if not Path(what[0]).is_file():
         raise BadInput("there is no such program, and it is no factory", about=f"trace {what[0]}", hint=_HINT)
     return {"kind": "script", "target": str(Path(what[0]).resolve()), "args": what[1:], "kwargs": {}}
-
-
-def _dtype(text: str | None, flag: str) -> str | None:
-    names_ = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
-    if text is None:
-        return None
-    full = names_.get(text.lower(), text.lower())
-    if full not in ("float16", "bfloat16", "float32"):
-        raise BadInput(f"{text!r} is no dtype for this", about=f"{flag} {text}", hint="float16, bfloat16 or float32.")
-    return full

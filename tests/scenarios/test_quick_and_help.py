@@ -18,7 +18,9 @@ import os, sys
 HEAVY = {"typer", "torch", "triton", "flash_attn", "x_transformers", "pydantic", "click", "rich", "hatchling"}
 HEAVY |= {
     "attn_doctor." + one
-    for one in ("cookbook.schema", "workflows.kernels", "probe.configs", "probe.inside_answers", "model.trace")
+    for one in (
+        "cookbook.schema", "workflows.kernels", "probe.configs", "probe.inside_answers", "model.trace", "model.kernels"
+    )
 }
 
 def who():
@@ -47,7 +49,9 @@ LIGHT = {"doctor rich", "doctor typer", "typer rich", "typer pydantic"}
 #: What the front reads without typer.
 PLAIN = {("--help",), ("--version",)}
 #: What a full check needs, and the help of all commands.
-FULL = {f"doctor attn_doctor.{one}" for one in ("workflows.kernels", "probe.inside_answers", "model.trace")}
+FULL = {
+    f"doctor attn_doctor.{one}" for one in ("workflows.kernels", "probe.inside_answers", "model.trace", "model.kernels")
+}
 
 
 class Watched:
