@@ -16,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 from attn_doctor.cookbook.checked import is_newer, newest_checked
 from attn_doctor.cookbook.torch_releases import (
     OLDEST_DRIVER,
+    Build,
     NoBuild,
     backend_for,
     build_for,
@@ -181,7 +182,12 @@ def _partners(facts: FactSet, own: str, package: str) -> Iterator[Fact]:
     release = partner_for(package, str(got[0]))
     state: State = Known(release) if release else Absent("no release of it is known to be made for this torch")
     yield _derived(f"{own}.release_for_torch", state, "torch.version")
-    backend = backend_for(package, installed=facts.text("package.torch.version"), cuda=facts.text("torch.cuda"))
+    installed, cuda = facts.text("package.torch.version"), facts.text("torch.cuda")
+    build = _gpu_build(facts)
+    if isinstance(build, Build) and _lacks_code(facts) and str(got[0]).partition("+")[0] == build.torch:
+        # This torch has to come from another index itself, and what goes with it from the same.
+        installed, cuda = f"{build.torch}+{build.name}", build.cuda
+    backend = backend_for(package, installed=installed, cuda=cuda)
     why = "no build of torch's own index is needed"
     yield _derived(f"{own}.backend_for_torch", Known(backend) if backend else Absent(why), "torch.cuda")
 
@@ -198,28 +204,39 @@ def _of_torch(facts: FactSet) -> Iterator[Fact]:
     folder = flash_attn_3_build(str(got[0])) if isinstance(got, tuple) else None
     state = Known(folder) if folder else Absent("none is known for this CUDA") if isinstance(got, tuple) else got
     yield _derived("torch.flash_attn_3_build", state, "torch.cuda")
+    build = _gpu_build(facts)
+    sources = ("gpu.*.compute_capability", "driver.version")
+    yield _derived("torch.gpu_release", Known(build.torch) if isinstance(build, Build) else build, *sources)
+    yield _derived("torch.gpu_backend", Known(build.name) if isinstance(build, Build) else build, *sources)
+    state = Known(True) if _lacks_code(facts) else Absent("it is not known to lack any")
+    yield _derived("torch.lacks_gpu_code", state, "gpu.*.compute_capability", "torch.arch_list")
+
+
+def _gpu_build(facts: FactSet) -> Build | Absent | Unknown:
+    """The published CUDA build that this node's driver and GPUs run, or why none is named."""
     gpus = [facts.text(f"gpu.{index}.compute_capability") for index in facts.subjects("gpu")]
     driver = facts.fact("driver.version").state
     if not gpus or not all(gpus):
-        state = Unknown("no GPU is known here; --gpu names one", asked=False)
-    elif isinstance(driver, Unknown):
-        state = driver
-    else:
-        try:
-            build = build_for(
-                torch=facts.text("torch.version"),
-                driver=str(driver.value) if isinstance(driver, Known) else None,
-                gpus=[one for one in gpus if one],
-                machine=facts.text("node.machine") or "x86_64",
-            )
-        except NoBuild as error:
-            state = Absent(str(error))
-        else:
-            yield _derived("torch.gpu_release", Known(build.torch), "gpu.*.compute_capability", "driver.version")
-            yield _derived("torch.gpu_backend", Known(build.name), "gpu.*.compute_capability", "driver.version")
-            return
-    yield _derived("torch.gpu_release", state, "gpu.*.compute_capability", "driver.version")
-    yield _derived("torch.gpu_backend", state, "gpu.*.compute_capability", "driver.version")
+        return Unknown("no GPU is known here; --gpu names one", asked=False)
+    if isinstance(driver, Unknown):
+        return driver
+    try:
+        return build_for(
+            torch=facts.text("torch.version"),
+            driver=str(driver.value) if isinstance(driver, Known) else None,
+            gpus=[one for one in gpus if one],
+            machine=facts.text("node.machine") or "x86_64",
+        )
+    except NoBuild as error:
+        return Absent(str(error))
+
+
+def _lacks_code(facts: FactSet) -> bool:
+    """Whether the installed torch has no code for a GPU of the node."""
+    code = facts.value("torch.arch_list")
+    return isinstance(code, tuple) and any(
+        not any(runs(one, gpu) for one in _texts(code)) for gpu in _capabilities(facts)
+    )
 
 
 def _accepts(requirement: Value, version: Value) -> State:

@@ -345,6 +345,7 @@ def _folded(found: list[Finding]) -> list[Finding]:
     return [
         replace(
             group[0],
+            what=_what_of_all(group),
             subjects=tuple(dict.fromkeys(subject for one in group for subject in one.subjects)),
             locations=tuple(dict.fromkeys(location for one in group for location in one.locations)),
             evidence=tuple(dict.fromkeys(fact for one in group for fact in one.evidence)),
@@ -352,6 +353,16 @@ def _folded(found: list[Finding]) -> list[Finding]:
         )
         for group in groups.values()
     ]
+
+
+def _what_of_all(group: list[Finding]) -> str:
+    """What all of them say; where they differ, whose each is stands before it."""
+    whose: dict[str, list[str]] = {}
+    for one in group:
+        whose.setdefault(one.what, []).extend(one.subjects)
+    if len(whose) == 1:
+        return group[0].what
+    return " ".join(f"{', '.join(dict.fromkeys(subjects))}: {what}" for what, subjects in whose.items())
 
 
 def _ranked(found: list[Finding]) -> tuple[Finding, ...]:

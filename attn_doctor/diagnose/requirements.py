@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, State, Unknown
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
+from attn_doctor.model.install_request import is_bound_to_torch
 from attn_doctor.model.libraries import published
 from attn_doctor.probe.requirements import met, spelled
 
@@ -15,6 +16,7 @@ JUDGED_APART = frozenset(
 )
 _LISTED = FactName.parse("listed.requirement")
 _IN_STACK = FactName.parse("environment.unmet_in_stack")
+_TO_INSTALL = FactName.parse("environment.unmet_to_install")
 
 
 def derived(facts: FactSet) -> Iterator[Fact]:
@@ -35,6 +37,9 @@ def derived(facts: FactSet) -> Iterator[Fact]:
     if isinstance(listing, Unknown):
         doubt = listing
     yield _fact(_IN_STACK, doubt if doubt is not None and not unmet else Known(unmet), "requirement.*.met")
+    subjects = [subject for subject, state in states.items() if state == Known(False)]
+    to_install = doubt if doubt is not None and not unmet else _to_install(facts, subjects)
+    yield _fact(_TO_INSTALL, to_install, "requirement.*.met")
 
 
 def unmet_in_stack(facts: FactSet) -> dict[str, str]:
@@ -54,6 +59,44 @@ def _by_package(facts: FactSet, subjects: list[str]) -> Iterator[str]:
             asked.setdefault(subject.partition(".")[0], []).append(_asked(facts, subject))
     for package, wanted in asked.items():
         yield f"{package} asks for {', '.join(wanted)}"
+
+
+def _to_install(facts: FactSet, unmet: list[str]) -> State:
+    """What an installer is asked for so that all of them are met while torch stays, in the order of the asking.
+
+    The asking package in the release that is there brings whatever it asks for, the rest of its requirements as well.
+    What torch lacks is named itself: asking for torch would move it.
+    """
+    subjects = [subject for subject in unmet if not _is_judged_apart(facts, subject)]
+    wrong = {subject.partition(".")[2] for subject in subjects if _version(facts, subject) is not None}
+    moved = sorted(on for on in wrong if is_bound_to_torch(on))
+    # Made for another torch, which its own finding says: what it lacks is named, and not its release.
+    unfit = {subject.partition(".")[0] for subject in unmet if _is_judged_apart(facts, subject)}
+    if not subjects:
+        return Absent("every requirement of the attention stack is met")
+    if moved:
+        return Absent(
+            f"{', '.join(moved)} would have to be another release, and what is compiled against torch with it"
+        )
+    wanted: dict[str, None] = {}
+    for subject in subjects:
+        package, _, on = subject.partition(".")
+        version = None if package in unfit or package == "torch" else _own_release(facts, package)
+        if package in wrong:
+            continue  # it becomes another release itself, which asks for what it asks for
+        if version is not None:
+            wanted[f"{package}=={version}"] = None
+        else:
+            specifier = str(facts.value(f"requirement.{subject}.specifier"))
+            wanted[on if specifier == "any" else f"{on}{specifier}"] = None
+    return Known(tuple(wanted))
+
+
+def _own_release(facts: FactSet, package: str) -> str | None:
+    """The version by which an installer knows what is there; None where it bears another name, or none is told."""
+    if package not in facts.subjects("package") or facts.text(f"package.{package}.distribution") is not None:
+        return None
+    return facts.text(f"package.{package}.version")
 
 
 def _fact(name: FactName, state: State, *sources: str) -> Fact:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from functools import partial
 
 from attn_doctor.cookbook.build import TEMPLATE
@@ -13,7 +14,7 @@ from attn_doctor.fix.treatments import treatment_of
 from attn_doctor.machine.harmless import one_line
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Location, Remedy
-from attn_doctor.model.remedies import Action, Form, ProposedAction, texts_of, with_texts
+from attn_doctor.model.remedies import Action, Advise, Form, InstallPackages, ProposedAction, texts_of, with_texts
 
 _TO_FILL_IN = {
     "executable": "python", "cuda": "VERSION", "cudart_major": "MAJOR", "triton_requirement": "==VERSION",
@@ -95,10 +96,26 @@ def _bound(spelled: str, facts: FactSet, bound: Bound) -> State:
 
 
 def _proposed(written: Action, facts: FactSet, bound: Bound) -> ProposedAction:
+    written = _spread(written, facts, bound)
     treatment = treatment_of(written)
     to_read = treatment.completed(with_texts(written, partial(_to_read, facts=facts, bound=bound)), facts)
     to_type = with_texts(written, partial(_to_type, facts=facts, bound=bound))
     return ProposedAction(action=to_read, commands=treatment.commands(to_type, facts, bound))
+
+
+def _spread(written: Action, facts: FactSet, bound: Bound) -> Action:
+    """A requirement that is nothing but the name of a list stands for each in the list."""
+    if not isinstance(written, InstallPackages | Advise):
+        return written
+    each: list[str] = []
+    for text in written.requirements:
+        match = TEMPLATE.fullmatch(text)
+        state = _bound(match[1], facts, bound) if match else None
+        if isinstance(state, Known) and isinstance(state.value, tuple):
+            each += [one_line(shown(item)) for item in state.value]
+        else:
+            each.append(text)
+    return replace(written, requirements=tuple(each))
 
 
 def _to_read(text: str, form: Form, *, facts: FactSet, bound: Bound) -> str:

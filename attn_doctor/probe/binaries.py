@@ -118,7 +118,8 @@ def _note_extension(notes: Notes, module: str, file: Path, package: str, view: e
     notes.known(own + "needed_libraries", tuple(library.name for library in found.needed), how)
     notes.known_or_absent(own + "missing_libraries", tuple(one.name for one in found.missing_libraries), how)
     doubt = "; ".join(str(one) for one in found.unreadable_libraries)
-    if not doubt and found.unjudged_symbols:
+    # Without any torch its symbols are nowhere, nor CUDA's that come with it: that torch is missing others say.
+    if not doubt and found.unjudged_symbols and view.torch_lib is not None:
         doubt = f"nothing found exports {', '.join(found.unjudged_symbols[:3])}, and whose it is the files do not tell"
     for name, missing in (
         ("missing_symbols", found.missing_torch_symbols),
@@ -127,7 +128,7 @@ def _note_extension(notes: Notes, module: str, file: Path, package: str, view: e
         if doubt and not missing:
             notes.unknown(own + name, how, doubt)
         else:
-            notes.known_or_absent(own + name, missing, how, "none")
+            notes.known_or_absent(own + name, missing, how, "none" if view.torch_lib else "no torch to hold it against")
     notes.known(own + "needs_cuda_torch", found.needs_cuda_torch, how)
     abi = found.cxx11_abi
     notes.known_or_absent(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,21 @@ def test_each_gpu_is_judged_and_equal_findings_are_folded(recipe) -> None:
 
     assert len(found) == 1
     assert found[0].subjects == tuple(f"gpu {i}" for i in range(7))
+
+
+def test_what_is_folded_says_of_each_what_is_so(recipe) -> None:
+    """Two sorts of GPU in one finding: what is said of the one is not said of the other."""
+    own = recipe("old", _EACH_GPU)
+    box = facts(
+        listed__gpu=3, **{f"gpu__{i}__compute_capability": text for i, text in enumerate(("7.5", "7.0", "7.5"))}
+    )
+    told = replace(own, what="It is of {gpu.compute_capability}.")
+
+    (alike,) = judge(box, (own,)).findings
+    (finding,) = judge(box, (told,)).findings
+
+    assert alike.what == "what"
+    assert finding.what == "gpu 0, gpu 2: It is of 7.5. gpu 1: It is of 7.0."
 
 
 def test_findings_that_read_differently_stay_apart(recipe) -> None:

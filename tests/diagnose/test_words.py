@@ -84,3 +84,41 @@ def test_what_is_not_known_is_left_to_the_reader() -> None:
     (command,) = [one for one in commands("driver-too-old", {}, None) if "install" in one]
 
     assert command == "python -m pip install --force-reinstall torch==VERSION --index-url INDEX"
+
+
+def test_a_list_in_a_request_is_each_of_its_parts() -> None:
+    """What several packages lack is one command, with the torch that is there."""
+    facts: dict[str, Value] = {
+        "listed.requirement": 3,
+        "python.executable": "/e/python",
+        "package.torch.version": "2.13.0+cpu",
+        "torch.version": "2.13.0+cpu",
+        "package.trl.version": "1.9.2",
+        "requirement.trl.accelerate.specifier": ">=1.4.0",
+        "requirement.torch.sympy.specifier": ">=1.13.3",
+    }
+
+    assert commands("requirements-not-met", facts, None) == [
+        "/e/python -m pip install trl==1.9.2 'sympy>=1.13.3' torch==2.13.0+cpu"
+    ]
+
+
+def test_what_goes_with_a_torch_that_has_to_be_another_build_comes_from_its_index() -> None:
+    """CUDA 13 has no code for Volta: torch goes to cu126, and an xformers of cu130 would not go with it."""
+    facts: dict[str, Value] = {
+        "torch.version": "2.11.0+cu130",
+        "package.torch.version": "2.11.0",
+        "torch.cuda": "13.0",
+        "torch.arch_list": ("sm_75", "sm_80", "sm_90"),
+        "python.executable": "/e/python",
+        "package.xformers.version": "0.0.33.post2",
+        "package.xformers.requires_torch": "==2.9.1",
+        "gpu.0.compute_capability": "7.0",
+        "driver.version": "580.95.05",
+    }
+
+    (volta, _) = commands("xformers-torch-mismatch", facts, None)
+    (turing, _) = commands("xformers-torch-mismatch", {**facts, "gpu.0.compute_capability": "7.5"}, None)
+
+    assert volta.endswith("xformers==0.0.35 --index-url https://download.pytorch.org/whl/cu126")
+    assert turing.endswith("xformers==0.0.35 --index-url https://download.pytorch.org/whl/cu130")

@@ -131,6 +131,43 @@ def test_a_package_whose_version_nobody_knows_leaves_it_open(tmp_path: Path) -> 
     assert isinstance(seen.fact("environment.unmet_in_stack").state, Unknown)
 
 
+def _to_install(folder: Path) -> object:
+    return derive(facts(folder)).value("environment.unmet_to_install")
+
+
+def test_what_asks_brings_what_it_asks_for(tmp_path: Path) -> None:
+    """Nothing but vllm, by --no-deps: vllm is asked for again, and brings what nobody lists as well."""
+    install(tmp_path, "vllm", "0.30.0", requires=("torch==2.13.0", "einops", "cbor2"))
+
+    assert _to_install(tmp_path) == ("vllm==0.30.0",)
+
+
+def test_torch_is_not_asked_for_to_bring_what_it_lacks(tmp_path: Path) -> None:
+    """What asks by another torch's release, or is to become another release itself, names what it lacks."""
+    install(tmp_path, "torch", "2.11.0", requires=("filelock", "sympy>=1.13.3"))
+    install(tmp_path, "xformers", "0.0.33.post2", requires=("torch==2.9.1", "numpy"))
+    install(tmp_path, "transformers", "5.20.2", requires=("tokenizers>=0.23",))
+    install(tmp_path, "trl", "1.9.2", requires=("transformers<=5.17.0", "accelerate>=1.4"))
+
+    assert set(_to_install(tmp_path) or ()) == {"numpy", "filelock", "sympy>=1.13.3", "trl==1.9.2"}  # type: ignore[call-overload]
+
+
+def test_no_command_where_torch_would_have_to_move(tmp_path: Path) -> None:
+    """sglang for another torch: which of the two goes is a person's choice."""
+    install(tmp_path, "torch", "2.11.0")
+    install(tmp_path, "sglang", "0.5.23", requires=("torch==2.14.1", "einops"))
+
+    assert _to_install(tmp_path) is None
+
+
+def test_nothing_unmet_is_nothing_to_install(tmp_path: Path) -> None:
+    """An environment in which all is met."""
+    install(tmp_path, "torch", "2.11.0")
+    install(tmp_path, "trl", "1.9.2", requires=("torch>=2.6",))
+
+    assert _to_install(tmp_path) is None
+
+
 def test_the_shelf_judges_apart_what_is_left_out() -> None:
     """A pair that is left out has a recipe of its own that asks whether it fits."""
     from attn_doctor.cookbook.shelf import bundled
