@@ -57,6 +57,7 @@ def test_a_remedy_installs_what_it_speaks_of() -> None:
         texts = [each.action.advice for each in one.remedy.actions]
         said = " ".join([one.finding.title, one.finding.what, one.remedy.title, one.remedy.why_this_safety, *texts])
         said += " ".join(one.finding.subjects)
+        said += said.replace("CUDA ", "cu")  # the CUDA 12 runtime is nvidia-cuda-runtime-cu12
         for name in {name_of(word) for word in one.installs if re.match(r"[A-Za-z]", word)} - {"torch", *COMPANIONS}:
             parts = [part for part in re.split(r"[-_]", name) if len(part) > 2]
             parts = [part for part in parts if part != "cumajor"]
