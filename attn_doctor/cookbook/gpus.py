@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Mapping
@@ -70,6 +69,8 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
             )
     names = [plain_name(name) for item in table["gpu"] for name in (item["name"], *item.get("aliases", ()))]
     # Nearer than by default: an MI300X is no B300, and a GTX 1080 no RTX 5080.
+    import difflib  # for a name that is unknown
+
     close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.75)
     if re.match(r"amd|instinct|radeon|rx\d|mi\d|gfx|intel|arc|gaudi|tpu", wanted):
         hint = f"NVIDIA's are known, and no other maker's. {hint}"

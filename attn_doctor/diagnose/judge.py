@@ -11,15 +11,15 @@ from packaging.utils import canonicalize_name
 from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 from attn_doctor.diagnose.binding import Binding, Bound, bind
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
+from attn_doctor.diagnose.log.words import words_among
 from attn_doctor.diagnose.words import filled, locations, remedy
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
-from attn_doctor.model.kinds import KINDS, kind_of
+from attn_doctor.model.kinds import kind_of
 
 #: Attributes that show trouble themselves, of kinds that only imply it.
 _SHOWING = frozenset({"missing_symbols", "missing_libraries", "promotes"})
-_WORDS = frozenset(kind.words for kind in KINDS if kind.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +121,11 @@ def _stands_in(binding: Binding, facts: FactSet) -> tuple[str, str]:
 
 def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]) -> list[_Found]:
     """What others' words prove stands in the place of what only says that something failed (log/spoken.py)."""
-    # Here and not above: what reads logs asks this module for its findings, and costs time where nobody spoke.
-    if not any(fact.name.attribute in _WORDS for fact in facts.values()):
+    if next(words_among(facts), None) is None:
         return found
+    # Here and not above: what reads logs asks this module for its findings, and costs time where nobody spoke.
     from attn_doctor.diagnose.log import spoken
 
-    if not spoken.has_words(facts):
-        return found
     for one in spoken.heard(facts, recipes):
         general = [i for i, other in enumerate(found) if other.gives_way and one.subject in other.finding.subjects]
         same = next(

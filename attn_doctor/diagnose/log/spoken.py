@@ -7,7 +7,7 @@ recipes' questions about facts decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from attn_doctor.cookbook.recipe import Recipe
@@ -18,9 +18,9 @@ from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
+from attn_doctor.diagnose.log.words import words_among
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Finding, Location
-from attn_doctor.model.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +39,12 @@ class Heard:
         return f"{name.kind} {name.subject}" if name.subject else name.kind
 
 
-def has_words(facts: FactSet) -> bool:
-    """Whether there is anything to read; the log patterns are compiled for that alone."""
-    return next(_words(facts), None) is not None
-
-
 def heard(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Heard, ...]:
     """What the words among the facts prove, in the order of the facts."""
     recipes = tuple(recipes)
     scanner = Scanner(Patterns(recipes))
     found = []
-    for fact, text in _words(facts):
+    for fact, text in words_among(facts):
         scanned = scanner.scan(str(fact.name), [text + "\n"])
         weighed = [one for match in scanned.matches if (one := weigh(match, facts, scanned.name)) is not None]
         weighed = [one for one in weighed if one.proven and not (one.match.recipe.without_gpu and _no_gpu(facts))]
@@ -58,14 +53,6 @@ def heard(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Heard, ...]:
             first.setdefault(one.match.recipe.id, one)
         found += [_heard(one, fact, facts) for one in first.values()]
     return tuple(found)
-
-
-def _words(facts: FactSet) -> Iterator[tuple[Fact, str]]:
-    """Facts that hold the words of a compiler, an interpreter or a library."""
-    for fact in facts.values():
-        words = kind_of(fact.name.kind).words
-        if words and fact.name.attribute == words and isinstance(fact.state, Known):
-            yield fact, str(fact.state.value)
 
 
 def _no_gpu(facts: FactSet) -> bool:
