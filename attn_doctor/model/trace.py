@@ -56,6 +56,13 @@ class Arrived:
     """It has had this dtype since its projection: no single call is to blame."""
     promotion: int | None
     path: tuple[Step, ...]
+    born: tuple[str, ...] = ()
+    """Where the dtype of a blamed operand comes from, in words."""
+
+    @property
+    def began(self) -> Step | None:
+        """The call that made it, in the dtype it still has; None where it is not blamed, was promoted or is given."""
+        return self.path[0] if self.blamed and self.all_along and self.path else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -275,6 +275,7 @@ TERMS: tuple[Term, ...] = (
         ("attention.*.head_dim", _I, "head dimension"),
         ("attention.*.autocast", _T, "dtype that autocast casts to around the call"),
         ("attention.*.all_along", _B, "the blamed operands had their dtype since their projection"),
+        ("attention.*.began_place", _T, "file:line of the call that made the first of them, where none promoted it"),
         ("attention.*.broken", _TS, "what the kernel demands and the call does not meet, each after `not met: `"),
         ("attention.*.error", _T, "what the kernel says to it"),
         ("attention.*.stand_in", _T, "what stood in for the kernel"),

@@ -91,6 +91,8 @@ def _note_call(notes: Notes, number: int, call: AttentionCall, how: str) -> None
     notes.known(own + "library", call.library, how)
     notes.known(own + "verdict", call.verdict, how)
     notes.known_or_absent(own + "place", str(call.place) if call.place else None, how)
+    began = [one.began.place for one in blamed if one.began is not None and one.began.place is not None]
+    notes.known_or_absent(own + "began_place", str(began[0]) if began else None, how)
     for role in ("q", "k", "v", "mask"):
         notes.known_or_absent(f"{own}{role}_dtype", dtypes.get(role), how)
     notes.known_or_absent(own + "head_dim", call.head_dim, how)

@@ -148,6 +148,7 @@ def _arrived(role: str, written: Json) -> Arrived:
         blamed=written["blamed"],
         all_along=written["all_along"],
         promotion=written["promotion"],
+        born=tuple(dict.fromkeys(_birth(one) for one in written["born"])),
         path=tuple(
             Step(
                 place=_place(step),

@@ -80,7 +80,7 @@ class Call:
     """Of distributions."""
     backward: bool = False
     options: Dict[str, Any] = dataclasses.field(default_factory=dict)
-    """window, softcap, dropout, scales, causal, grouped; starts: the dtypes of cu_seqlens; name: the function's."""
+    """autocast: the dtype it casts to around the call; window, softcap, dropout, scales, causal, grouped; starts: the dtypes of cu_seqlens; name: the function's."""
 
     def release(self, distribution: str) -> Tuple[int, ...]:
         """(2, 8, 3); of a distribution that is not known: later than all."""
@@ -138,6 +138,17 @@ def equal_dtypes(
 ) -> Clause:
     blamed = odd(operands, autocast)
     return Clause("q, k and v have the same dtype", not blamed, effect, message, blamed, error)
+
+
+def mended_by_autocast(operands: Dict[str, Any], autocast: Optional[str], message: str = "") -> Optional[List[Clause]]:
+    """The clauses of a function that stands on autocast's list, which casts q, k and v; None where it casts none."""
+    kinds = [operands[role].kind for role in "qkv"]
+    if autocast is None or not all(kind in (*HALVES, "float32") for kind in kinds):
+        return None
+    found = [equal_dtypes(operands, autocast, REPAIRED, message)]
+    if found[0].kept and kinds[0] != autocast:
+        found.append(Clause("q, k and v have autocast's dtype", False, REPAIRED, "", ("q", "k", "v")))
+    return found
 
 
 def of_q(call: Call) -> List[Clause]:

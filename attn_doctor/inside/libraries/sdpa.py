@@ -13,7 +13,7 @@ from ..virtual_gpu import gpus, sdpa_backends, sdpa_choice
 from ..virtual_gpu.sdpa_rules import Asked, Tensor
 from ..virtual_gpu.sdpa_rules import Call as TorchCall
 from ..virtual_gpu.triton_driver import version_of
-from .contract import HALVES, RAISES, REPAIRED, SILENT, Call, Clause, equal_dtypes, no_such_mask, release_of
+from .contract import HALVES, RAISES, SILENT, Call, Clause, equal_dtypes, mended_by_autocast, no_such_mask, release_of
 from .library import Backend, Library
 
 _C10 = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool"}
@@ -40,17 +40,15 @@ def clauses(call: Call, autocast: Optional[str], choice: Any) -> List[Clause]:
     `choice` is which backend torch would take (sdpa_choice.Choice), None where that is not known.
     """
     q, k, v = call.kinds
-    repaired = autocast is not None and all(kind in (*HALVES, "float32") for kind in (q, k, v))
     message = (
         "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
         "value.dtype: {} instead.".format(*(_C10.get(kind, kind) for kind in (q, k, v)))
     )
-    found = [equal_dtypes(call.operands, autocast, REPAIRED if repaired else RAISES, message)]
-    if repaired and found[0].kept and q != autocast:
-        found.append(Clause("q, k and v have autocast's dtype", False, REPAIRED, "", ("q", "k", "v")))
+    mended = mended_by_autocast(call.operands, autocast, message)
+    found = mended or [equal_dtypes(call.operands, autocast, RAISES, message)]
     mask = call.operands.get("mask")
     if mask is not None and mask.kind != "bool":
-        found.extend(_mask(mask.kind, q, repaired, call.versions["torch"], choice))
+        found.extend(_mask(mask.kind, q, mended is not None, call.versions["torch"], choice))
     if choice is not None:
         found.extend(_backend(choice))
     return found

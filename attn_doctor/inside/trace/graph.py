@@ -19,6 +19,8 @@ PROJECTED = 2
 """Comes out of a product with a weight, or descends from such: a hidden state, not a constant."""
 ON_GPU = 4
 """Was asked to be on a GPU that is not there (see redirect.py)."""
+NARROWED = 8
+"""A hidden state that was in half precision at some time since its projection: if it is wide now, a call widened it."""
 
 
 class Leaf:

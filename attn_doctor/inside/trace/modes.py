@@ -11,6 +11,7 @@ import sys
 from typing import Any, FrozenSet
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -101,12 +102,21 @@ class Functions(TorchFunctionMode):
 
 
 class _Ops(TorchDispatchMode):
+    supports_higher_order_operators = True
+    """FlexAttention, torch.cond and their like come here too: without this torch refuses them under any mode."""
+
     def __init__(self, recorder: Any) -> None:
         super().__init__()
         self.recorder = recorder
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rec = self.recorder
+        if isinstance(func, HigherOrderOperator):
+            # No op with a schema: what it is made of comes here by itself, and what it answers has new tensors.
+            out = func(*args, **kwargs) if kwargs else func(*args)
+            if not rec.paused:
+                rec.record(func, args, kwargs, out, frames.caller(1))
+            return out
         places = rec.places if rec.places.active else None
         if places is not None:
             places.check(func, args, kwargs)

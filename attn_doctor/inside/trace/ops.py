@@ -64,6 +64,9 @@ _PRODUCTS = frozenset(
 )
 """Ops that turn an input into a projection of it, when one operand is a weight."""
 
+_JOINS = frozenset("aten::" + name for name in ["cat", "stack", "where"])
+"""Ops that lay tensors side by side: each is data, and one wide tensor widens all."""
+
 _CASTS = frozenset(
     [
         "to",
@@ -103,12 +106,13 @@ _BORROWS_ONLY_DTYPE = frozenset(
 class Kind:
     """What an op does to the graph, looked up once an op."""
 
-    __slots__ = ("in_place", "like", "name", "product", "view")
+    __slots__ = ("in_place", "join", "like", "name", "product", "view")
 
     def __init__(self, op: Any) -> None:
         schema = getattr(op, "_schema", None)
         self.name = str(getattr(schema, "name", op))
         self.product = self.name in _PRODUCTS
+        self.join = self.name in _JOINS
         self.in_place = bool(getattr(schema, "is_mutable", False))
         self.like = self.name in _BORROWS_ONLY_DTYPE
         alias = schema.arguments[0].alias_info if schema is not None and schema.arguments else None

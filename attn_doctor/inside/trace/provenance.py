@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from . import autocast_policy, frames, ops
-from .graph import PARAMETER, PROJECTED, Call, Node
+from .graph import NARROWED, PARAMETER, PROJECTED, Call, Node
 
 _MAX_STEPS = 80
 
@@ -50,12 +50,21 @@ class Unit:
         return ops.op_name(self.node.event.op)
 
     def data_input(self) -> Optional[Node]:
-        """The operand that carries the data: a hidden state before a constant, a big one before a small."""
+        """The operand that carries the data: a hidden state before a constant, a big one before a small.
+
+        Where hidden states are laid side by side and one that was widened before widens all, it is that one."""
+        inputs = [node for node in self.inputs if self._widens(node)] if self._joins() else []
         best: Optional[Node] = None
-        for node in self.inputs:
+        for node in inputs or self.inputs:
             if best is None or _rank(node) > _rank(best):
                 best = node
         return best
+
+    def _joins(self) -> bool:
+        return any(ops.kind_of(op).join for op in self.ops)
+
+    def _widens(self, node: Node) -> bool:
+        return node.real == self.node.real and bool(node.flags & NARROWED)
 
     def is_projection(self) -> bool:
         return any(ops.kind_of(op).product for op in self.ops) and any(node.flags & PARAMETER for node in self.inputs)

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 import torch
 
 from . import backward_pass, frames, modes, ops
-from .graph import PARAMETER, PROJECTED, Call, Event, Leaf, Node, Nodes
+from .graph import NARROWED, PARAMETER, PROJECTED, Call, Event, Leaf, Node, Nodes
 from .places import NoPlaces
 
 Heal = Tuple[str, int, str, str]
@@ -235,6 +235,10 @@ def cast_floats(out: Any, dtype: torch.dtype) -> Any:
     return out
 
 
+def _was_half(node: Node) -> bool:
+    return bool(node.flags & NARROWED) or (bool(node.flags & PROJECTED) and node.real in ops.HALVES)
+
+
 def _flags(kind: ops.Kind, inputs: List[Node]) -> int:
     if not inputs or kind.like:
         return 0
@@ -245,7 +249,9 @@ def _flags(kind: ops.Kind, inputs: List[Node]) -> int:
         if node.flags & PARAMETER or (kind.product and node.leaf is not None and node.leaf.kind != "input"):
             parameters += 1
     if flags & PROJECTED:
-        return PROJECTED
+        if kind.product and parameters:
+            return PROJECTED  # a projection of its own begins here
+        return PROJECTED | NARROWED if any(_was_half(node) for node in inputs) else PROJECTED
     if parameters == len(inputs):
         # An embedding has one float operand, its table; a hidden state begins there.
         return PROJECTED if kind.product and len(inputs) == 1 else PARAMETER

@@ -11,7 +11,6 @@ from tests.inside.trace.conftest import MODELS, Tracer, operand
         ("plain", "scaled_dot_product_attention", "clean"),
         ("multi_head", "scaled_dot_product_attention", "clean"),
         ("xformers_attention", "memory_efficient_attention", "raises"),
-        ("flex", "flex_attention", "raises"),
         ("custom_op", "attn_doctor_tests.attention.default", "silently mixed"),
         ("cast_by_hand", "_Kernel.apply", "silently mixed"),
         ("asserting", "kernel", "raises"),

@@ -22,7 +22,7 @@ from ...libraries import LIBRARIES, flash_attn_2, of_module, version_of
 from ...libraries.contract import Call
 from ...libraries.library import Answered
 from .. import frames, ops
-from ..operands import undeclared
+from ..operands import kind_of, undeclared
 from .attention import Attention
 from .roles import Signature
 
@@ -109,7 +109,8 @@ def contract_for(module: str, name: str, attention: Attention, given: Dict[str, 
     def asked(operands: Any, autocast: Any) -> Any:
         if not {"q", "k", "v"} <= set(operands):
             return []
-        return asks(Call(operands, conditions.capability, versions, conditions.backward, options))
+        around = dict(options, autocast=kind_of(autocast))
+        return asks(Call(operands, conditions.capability, versions, conditions.backward, around))
 
     return asked
 
