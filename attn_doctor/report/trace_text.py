@@ -80,24 +80,22 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
 
 def _beginnings(call: AttentionCall, console: Console) -> None:
     """Where operands began that no call promoted: an allocation, a table, an input."""
-    shown: dict[tuple[object, ...], list[Arrived]] = {}
+    shown: dict[tuple[Place | None, tuple[str, ...]], list[Arrived]] = {}
     for one in call.operands:
         if one.blamed and one.all_along:
             place = one.began.place if one.began else None
-            shown.setdefault((place, one.born, one.dtype), []).append(one)
-    for (place, _, dtype), operands in shown.items():
+            shown.setdefault((place, one.born), []).append(one)
+    for (place, born), operands in shown.items():
         first = operands[0]
-        if isinstance(place, Place):
+        if place is not None:
             _whole(console, Text.assemble("  ", (_at(place), "bold"), f"   {place.source}"))
         roles = ", ".join(one.role for one in operands)
         made = f"{first.began.call} made {roles}" if first.began else f"{roles} came"
-        console.print(
-            Text.assemble(f"      {made} ", (short(str(dtype)), "bold red"), ": it was that from its beginning")
-        )
-        for born in (
-            first.born if place is None else [words for words in first.born if not words.endswith(f" at {place}")]
-        ):
-            console.print(Text(f"      from {born}", style="dim"))
+        dtype = (short(first.dtype), "bold red")
+        console.print(Text.assemble(f"      {made} ", dtype, ": it was that from its beginning"))
+        for words in born:
+            if place is None or not words.endswith(f" at {place}"):
+                console.print(Text(f"      from {words}", style="dim"))
 
 
 def _failure(failure: Failure | None, console: Console) -> None:

@@ -80,7 +80,8 @@ class Call:
     """Of distributions."""
     backward: bool = False
     options: Dict[str, Any] = dataclasses.field(default_factory=dict)
-    """autocast: the dtype it casts to around the call; window, softcap, dropout, scales, causal, grouped; starts: the dtypes of cu_seqlens; name: the function's."""
+    """autocast: the dtype it casts to around the call; name: the function's; starts: the dtypes of cu_seqlens; and
+    window, softcap, dropout, scales, causal, grouped."""
 
     def release(self, distribution: str) -> Tuple[int, ...]:
         """(2, 8, 3); of a distribution that is not known: later than all."""
