@@ -84,3 +84,24 @@ def flexible(cast=False, half=False, widen="q k"):
     if half:
         model.qkv.half()
     return model, (torch.randn(2, 16, 32, dtype=torch.float16 if half else None),)
+
+
+class Cached(nn.Module):
+    """Generates with a cache that it allocates in float32, whatever it computes in."""
+
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width).half()
+
+    def forward(self, x):
+        from flash_attn import flash_attn_func
+
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)
+        cache = torch.zeros(2, *k.shape)  # allocates the cache
+        cache[0], cache[1] = k, v
+        return flash_attn_func(q, *cache.unbind(0))
+
+
+def cached():
+    return Cached(), (torch.randn(2, 8, 32).half(),)
