@@ -109,7 +109,7 @@ def test_a_wheel_that_is_another_one_by_now(doctor: Doctor, patient: Environment
 @pytest.mark.parametrize(
     ("assumed", "words"),
     [
-        (("torch.version=2.8.0+cu128", "torch.cuda=12.8"), "releases/download/v2.8.3.post1/flash_attn-2.8.3.post1%2Bcu12torch2.8"),
+        (("torch.version=2.8.0+cu128", "torch.cuda=12.8"), "/v2.8.3.post1/flash_attn-2.8.3.post1%2Bcu12torch2.8"),
         (("torch.version=2.11.0+cu130", "torch.cuda=13.0"), "for torch 2.4 to 2.8, not 2.11"),
     ],
 )
