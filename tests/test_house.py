@@ -98,7 +98,7 @@ def test_every_exit_status_is_documented() -> None:
 
 def test_the_version_is_in_the_changelog() -> None:
     """Each release says what it changed."""
-    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_ci_runs_the_readmes_test_command() -> None:
