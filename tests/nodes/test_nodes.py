@@ -32,7 +32,7 @@ def ids(diagnosis: Diagnosis, severity: Severity | None = None) -> set[str]:
 
 @pytest.mark.parametrize("file", sorted(path.name for path in NODES.glob("*.json")))
 def test_nothing_stays_open_on_a_node_that_answered(file: str) -> None:
-    """A node whose every probe answered leaves no question open, but those about facts that are newer than its report."""
+    """A node whose every probe answered leaves no question open, but those about facts newer than its report."""
     facts = recorded(file)
     known = {str(fact.name) for fact in facts.values()}
     asked = [one for one in judged(facts).open_questions if {str(fact.name) for fact in one.undecided} & known]
