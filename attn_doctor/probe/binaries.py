@@ -18,7 +18,8 @@ from attn_doctor.probe.packages import Distribution, Inventory
 _NOT_EXTENSIONS = re.compile(r"torch$|nvidia-|pytorch-triton|triton$")
 _GPU_LIBRARIES = ("libtorch_cuda.so", "libtorch_hip.so")
 _LINKS_TORCH = re.compile(r"lib(torch|c10)[\w.]*$")
-_OTHER_TAG = re.compile(r"\.(cpython-\d+|cp\d+)[\w-]*\.so$")
+#: `_C.cpython-311-x86_64-linux-gnu.so`, `_C.cp311-linux_x86_64.so`; a `t` is of a free-threaded Python.
+_TAG = re.compile(r"\.(?:cpython-|cp)(\d+[td]*)\b[\w-]*\.so$")
 #: More libraries than any attention stack has, each costs a millisecond or two.
 _MOST_FILES = 400
 
@@ -45,14 +46,14 @@ def probe(inventory: Inventory, target: Target, environment: Mapping[str, str]) 
         if torch_lib is not None:
             _note_torch(notes, torch_lib)
         count = 0
-        suffixes = tuple(target.told.get("extension_suffixes") or (".so",))
+        tag = _own_tag(target)
         version = next((dist.version for dist in inventory.distributions if dist.name == "torch"), None)
         others = for_other_torches(
             [file for file, _, _ in _files(inventory)],
             version,
             gpu=torch_lib is not None and any((torch_lib / name).exists() for name in _GPU_LIBRARIES),
         )
-        for module, file, package in _extensions(inventory, suffixes):
+        for module, file, package in _extensions(inventory, tag):
             if file in others:
                 continue
             if isinstance(file, tuple):
@@ -150,7 +151,16 @@ def _note_extension(notes: Notes, module: str, file: Path, package: str, view: e
     return True
 
 
-def _extensions(inventory: Inventory, suffixes: tuple[str, ...]) -> Iterator[tuple[str, Path | tuple[str, ...], str]]:
+def _own_tag(target: Target) -> str:
+    """`311`, `313t`: the Python that compiled modules name which this one imports.
+
+    Its suffixes end with a bare `.so`, which every file has: only those that name a Python tell files apart.
+    """
+    named = (_TAG.search(f"module{suffix}") for suffix in target.told.get("extension_suffixes") or ())
+    return next((one[1] for one in named if one), "".join(target.version.split(".")[:2]))
+
+
+def _extensions(inventory: Inventory, own_tag: str) -> Iterator[tuple[str, Path | tuple[str, ...], str]]:
     """(module, file or the builds for other Pythons, distribution)"""
     seen: set[Path] = set()
     fitting: set[str] = set()
@@ -160,7 +170,8 @@ def _extensions(inventory: Inventory, suffixes: tuple[str, ...]) -> Iterator[tup
             continue
         seen.add(file)
         module = _module(file, folder)
-        if _OTHER_TAG.search(file.name) and not file.name.endswith(suffixes):
+        tag = _TAG.search(file.name)
+        if tag and tag[1] != own_tag:
             foreign.setdefault(module, []).append(file.name)
             continue
         fitting.add(module)
