@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from attn_doctor.cli.main import COMMANDS  # noqa: E402
+from attn_doctor.cli.commands import COMMANDS  # noqa: E402
 from attn_doctor.cookbook import schema_actions, shelf  # noqa: E402
 from docs.recipe_pages import pages  # noqa: E402
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from attn_doctor.cli import front, started, with_typer
 from attn_doctor.cli.check import check
+from attn_doctor.cli.commands import COMMANDS
 from attn_doctor.cli.declare import Argument
-from attn_doctor.cli.main import COMMANDS
 from attn_doctor.cli.status import status
 from tests.conftest import Doctor
 

@@ -19,8 +19,8 @@ from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
 from attn_doctor.cli import started
+from attn_doctor.cli.commands import ABOUT, COMMANDS, VERSION_HELP
 from attn_doctor.cli.declare import Option
-from attn_doctor.cli.main import ABOUT, COMMANDS, VERSION_HELP
 from attn_doctor.version import __version__
 
 #: Commands that are asked for by hooks and in loops.

@@ -4,40 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from attn_doctor.cli import started
 from attn_doctor.machine import harmless
 
 if TYPE_CHECKING:
     from attn_doctor.model.exit_status import ExitStyle
-
-ABOUT = "Examines the attention stack of a node: what is wrong, where, why, and what cures it."
-VERSION_HELP = "Print the version and exit."
-
-
-class Command(NamedTuple):
-    """Where a command is, and what the help of all commands says of it."""
-
-    module: str
-    function: str | None
-    """None for a group of commands, called `app`."""
-    summary: str
-
-
-#: In the order of the help.
-COMMANDS: dict[str, Command] = {
-    "check": Command("check", "check", "Examine an environment and this node: what is wrong, and its cure."),
-    "status": Command("status", "status", "Say what the last report of this node comes to."),
-    "compare": Command("compare", "compare", "Say in what two reports differ, critical facts first."),
-    "explain": Command("explain", "explain", "Explain the errors in logs: what, why, how sure, and the cure."),
-    "trace": Command("trace", "trace", "Run a model once: which op, at which line, changed a dtype."),
-    "fix": Command("fix", "fix", "Cure what `check` finds, and prove it; everything can be undone."),
-    "undo": Command("undo", "undo", "Put back every byte that a run of `fix` changed."),
-    "fleet": Command("fleet", None, "Many nodes, one answer: fit or not, and which nodes differ."),
-    "recipes": Command("recipes", None, "What the doctor knows."),
-    "schema": Command("schema", "schema", "Print the JSON Schema of `check --json` (attn-doctor/report/v1)."),
-}
 
 
 def _style(arguments: list[str]) -> ExitStyle:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from attn_doctor.cli import started
+from attn_doctor.cli.commands import ABOUT, COMMANDS, VERSION_HELP
 from attn_doctor.cli.declare import Argument, Option
-from attn_doctor.cli.main import ABOUT, COMMANDS, VERSION_HELP
 from attn_doctor.version import __version__
 
 

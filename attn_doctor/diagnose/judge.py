@@ -6,20 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from packaging.utils import canonicalize_name
-
-from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe, RecipeRemedy
-from attn_doctor.diagnose.binding import Binding, Bound, bind
-from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
+from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe
+from attn_doctor.diagnose.binding import Binding, bind
+from attn_doctor.diagnose.conditions import answer_all
+from attn_doctor.diagnose.finding import asked, covers, finding_of, with_symptoms
 from attn_doctor.diagnose.log.words import words_among
-from attn_doctor.diagnose.words import filled, locations, remedy
+from attn_doctor.diagnose.words import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
-from attn_doctor.model.kinds import kind_of
-
-#: Attributes that show trouble themselves, of kinds that only imply it.
-_SHOWING = frozenset({"missing_symbols", "missing_libraries", "promotes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,78 +184,16 @@ def _each(condition: Condition) -> bool:
     return any(question.fact.each for question in questions)
 
 
+def _chosen(fact: Fact) -> bool:
+    return isinstance(fact.state, Unknown) and not fact.state.asked
+
+
 def _judge_one(recipe: Recipe, facts: FactSet, binding: Binding) -> _Judgement:
     verdict = answer_all(recipe.when, facts, binding.bound)
     undecided: tuple[Fact, ...] = ()
     if verdict is Verdict.OPEN:
         undecided = asked(recipe.when, facts, binding.bound, Verdict.OPEN)
     return _Judgement(recipe=recipe, binding=binding, verdict=verdict, undecided=undecided)
-
-
-def asked(conditions: Iterable[Condition], facts: FactSet, bound: Bound, verdict: Verdict) -> tuple[Fact, ...]:
-    """The facts whose questions were answered so."""
-    return tuple(
-        dict.fromkeys(
-            fact_of(question, facts, bound)
-            for condition in conditions
-            for question in (condition.questions if isinstance(condition, AnyOf) else (condition,))
-            if answer(question, facts, bound) is verdict
-        )
-    )
-
-
-def _chosen(fact: Fact) -> bool:
-    return isinstance(fact.state, Unknown) and not fact.state.asked
-
-
-def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
-    """The finding of a recipe that holds for what is bound."""
-    bound = binding.bound
-    reached = bool(recipe.reached) and answer_all(recipe.reached, facts, bound) is Verdict.HOLDS
-    severity = recipe.severity_when_reached if reached and recipe.severity_when_reached else recipe.severity
-    evidence = asked(recipe.when, facts, bound, Verdict.HOLDS)
-    met = asked(recipe.reached, facts, bound, Verdict.HOLDS) if reached else ()
-    evidence = tuple(dict.fromkeys((*evidence, *met)))
-    return Finding(
-        id=recipe.id,
-        severity=severity,
-        title=filled(recipe.title, facts, bound),
-        what=filled(recipe.what, facts, bound),
-        why=filled(recipe.why, facts, bound),
-        certainty="seen" if any(map(_was_seen, met)) or _shown(evidence) else "inferred",
-        library=recipe.library,
-        subjects=(binding.named,) if binding.kind else (),
-        aliases=recipe.aliases,
-        locations=locations(recipe.where, facts, bound),
-        evidence=evidence,
-        remedies=tuple(
-            remedy(written, facts, bound) for written in recipe.remedies if offered(written, facts, binding)
-        ),
-        references=tuple(url for _, url in recipe.references),
-        known_problems=filled(recipe.known_problems, facts, bound),
-        status=recipe.status,
-        rank=recipe.rank,
-        origin=f"{recipe.origin} sha256:{recipe.sha256}",
-    )
-
-
-def offered(written: RecipeRemedy, facts: FactSet, binding: Binding) -> bool:
-    """Whether its conditions do not fail for the members that the finding is about."""
-    return any(
-        answer_all(written.when, facts, bound) is not Verdict.FAILS for bound in binding.choices(written.when, facts)
-    )
-
-
-def _shown(evidence: tuple[Fact, ...]) -> bool:
-    return any(
-        (kind_of(fact.name.kind).shows_trouble or fact.name.attribute in _SHOWING) and _was_seen(fact)
-        for fact in evidence
-    )
-
-
-def _was_seen(fact: Fact) -> bool:
-    """What somebody assumes was seen by nobody, nor what follows from it."""
-    return not fact.rests_on_assumption
 
 
 def _explained(found: list[_Found]) -> list[Finding]:
@@ -291,17 +224,6 @@ def _with_symptoms(number: int, found: list[_Found], above: dict[int, int]) -> F
     return with_symptoms(finding, symptoms)
 
 
-def with_symptoms(finding: Finding, symptoms: tuple[Finding, ...]) -> Finding:
-    """The cause with what it does: where that was seen it was seen itself, and it is as bad."""
-    every = (finding, *symptoms)
-    return replace(
-        finding,
-        symptoms=symptoms,
-        certainty="seen" if any(one.certainty == "seen" for one in every) else finding.certainty,
-        severity=min((one.severity for one in every), key=lambda one: one.rank),
-    )
-
-
 def _explains(cause: _Found, symptom: _Found) -> bool:
     if symptom.finding.id == cause.finding.id:
         return False
@@ -317,22 +239,6 @@ def _explains(cause: _Found, symptom: _Found) -> bool:
         if lies and explained == symptom.finding.id:
             return True
     return False
-
-
-def covers(entry: str, id_: str, binding: Binding) -> bool:
-    """Whether an entry of `explains` speaks of a finding of this recipe on what is bound.
-
-    `import-fails` is each of them; after a colon stands whose: its own subject, `x-transformers-*` for every subject
-    that begins so, or a distribution or its import name, for whatever is a part of it.
-    """
-    explained, _, whose = entry.partition(":")
-    if explained != id_:
-        return False
-    own = binding.subject
-    if not whose or own == whose or (whose.endswith("*") and own.startswith(whose[:-1])):
-        return True
-    packages = (*binding.of("package"), *([own.partition(".")[0]] if binding.kind == "import" else []))
-    return canonicalize_name(whose) in map(canonicalize_name, packages)
 
 
 def _folded(found: list[Finding]) -> list[Finding]:

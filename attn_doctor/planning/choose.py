@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.conditions import answer_all
-from attn_doctor.diagnose.judge import asked
+from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.words import asked_in_texts
 from attn_doctor.fix.plan_builder import Chosen, remaining, subjects
 from attn_doctor.fix.treatments import NotForThisNode, treatment_of

@@ -7,7 +7,7 @@ import pytest
 from attn_doctor.cookbook.shelf import bundled
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.derived import derive
-from attn_doctor.diagnose.judge import finding_of
+from attn_doctor.diagnose.finding import finding_of
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Value
 
 

@@ -23,6 +23,7 @@ from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.findings import Diagnosis, Finding, Safety, Severity
 from attn_doctor.model.plans import Cured, FileEdit, Install, PackageChange, Plan, Reversal, Step
+from attn_doctor.model.remedies import EditSource
 from attn_doctor.wire import plan_v1
 
 _CONFIGS = {
@@ -41,8 +42,14 @@ def backward(x, h=None):
         h = states(x, in_fp32=False)  # states(x, in_fp32=False)
     return gradients(h, in_fp32=True)
 """
-_PATCH = keyword.Patch(
-    packages=("fused>=1,<2",), file="fused/ops.py", function="backward", call="states", keyword="in_fp32", value="True"
+_PATCH = EditSource(
+    edit="set-keyword",
+    packages=("fused>=1,<2",),
+    file="fused/ops.py",
+    function="backward",
+    call="states",
+    keyword="in_fp32",
+    value="True",
 )
 _OLD = {
     "kernels/__init__.py": b"version = 1\n",

@@ -194,7 +194,8 @@ class TestADriverInTrouble:
         )
 
         assert run.report["findings"][0]["id"] == "gpu-driver-not-responding"
-        assert "did not answer within 3 s" in run.report["facts"]["driver.answers"]["how"]
+        waited = 2 if quick else 3  # --quick gives nvidia-smi two seconds, whatever else may take longer
+        assert f"did not answer within {waited} s" in run.report["facts"]["driver.answers"]["how"]
         assert str(run.fact("listed.gpu")).startswith("(unknown) ")
         assert run.status == 1
         assert time.monotonic() - started < SHORT * 5

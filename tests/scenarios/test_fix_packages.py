@@ -240,7 +240,11 @@ present = true
 id = "anew"
 title = "Install it again"
 safety = "safe"
-actions = [{ kind = "install-packages", requirements = ["x-transformers==1.30.1"], force_reinstall = true }]
+[[remedy.actions]]
+kind = "install-packages"
+requirements = ["x-transformers==1.30.1"]
+no_deps = true
+force_reinstall = true
 [[case]]
 facts = { "package.x-transformers.version" = "1.30.1" }
 expect = "finds"
@@ -250,7 +254,7 @@ expect = "clears"
 
 
 def test_one_anew_is_not_all_anew(doctor: Doctor, environment: object, tmp_path: Path, installer: str) -> None:
-    """force_reinstall is about the named release: torch, which it needs, stays where it is."""
+    """force_reinstall is about the named release alone: torch, which it needs, stays where it is."""
     patient = environment()  # type: ignore[operator]
     house = tmp_path / "house"
     house.mkdir()

@@ -10,7 +10,7 @@ from functools import partial
 from attn_doctor.cookbook.build import TEMPLATE
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.binding import Binding
-from attn_doctor.diagnose.judge import covers, finding_of, with_symptoms
+from attn_doctor.diagnose.finding import covers, finding_of, with_symptoms
 from attn_doctor.diagnose.log.facts import of_match
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns

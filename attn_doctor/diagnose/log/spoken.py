@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.binding import Binding, bind
-from attn_doctor.diagnose.judge import finding_of
+from attn_doctor.diagnose.finding import finding_of
 from attn_doctor.diagnose.log.explain import chosen, title_of
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.places import place_in

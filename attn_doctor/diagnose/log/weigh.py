@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
-from attn_doctor.diagnose.judge import asked
+from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.unit import UnitKind
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin

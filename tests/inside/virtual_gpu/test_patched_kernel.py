@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.cookbook import shelf
-from attn_doctor.fix.actions.keyword import patch, planned
+from attn_doctor.fix.actions.keyword import planned
 from attn_doctor.fix.edits import spliced
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 
@@ -76,7 +76,7 @@ def test_the_kernel_compiles_once_it_is_patched(triton_beside, packages, tmp_pat
             for name, value in known.items()
         ]
     )
-    for edit in planned(patch(dict(action[1])), facts, finding=recipe.id, prefix=str(prefix), project=""):
+    for edit in planned(action, facts, finding=recipe.id, prefix=str(prefix), project=""):
         file = Path(edit.file)
         file.write_bytes(spliced(file.read_bytes() if file.exists() else b"", edit.splices))
     after = beside.run(tmp_path, script, timeout=550)
