@@ -190,7 +190,7 @@ def test_many_requirements_take_little_time() -> None:
     count = sum(1 for _ in requirements(everything, MARKERS))
 
     assert count == 300 * 20
-    assert time.process_time() - began < 0.25
+    assert time.process_time() - began < 2.0
 
 
 def test_known_is_known(tmp_path: Path) -> None:
