@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.cli import door
+from attn_doctor.formats import report_v1
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import absolute
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report.render import Format, render
-from attn_doctor.wire import report_v1
 
 AnyPath = str | os.PathLike[str]
 

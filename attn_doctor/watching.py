@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
 
-_INSIDE = "_attn_doctor_inside"
+_PATIENT = "_attn_doctor_patient"
 
 
 class Watching:
@@ -46,7 +46,7 @@ class Watching:
         if self._on:
             try:
                 _load_inside()
-                from _attn_doctor_inside.trace.watch import Watch
+                from _attn_doctor_patient.trace.run.watch import Watch
 
                 self._watch = Watch(self._tell).start()
                 self.trouble = self._watch.trouble
@@ -66,12 +66,12 @@ class Watching:
     def _tell(self, answer: Mapping[str, Any]) -> None:
         self.results.append(answer)
         # Only now: a program in which nothing is broken never loads a terminal library.
+        from attn_doctor.formats import trace_v1
         from attn_doctor.report import trace_text
         from attn_doctor.report.console import ReportConsole
-        from attn_doctor.wire import trace_1
 
         console = ReportConsole(sys.stderr)
-        trace_text.write(trace_1.read(answer), console, verbose=False)
+        trace_text.write(trace_v1.read(answer), console, verbose=False)
 
 
 def _rank() -> int:
@@ -84,17 +84,17 @@ def _rank() -> int:
 
 
 def _load_inside() -> None:
-    """The scripts of inside/ under the private name that they have everywhere: their folders are called `trace`…"""
-    if _INSIDE in sys.modules:
+    """The scripts of patient/ under the private name that they have everywhere: their folders are called `trace`…"""
+    if _PATIENT in sys.modules:
         return
-    folder = Path(__file__).resolve().parent / "inside"
+    folder = Path(__file__).resolve().parent / "patient"
     spec = importlib.util.spec_from_file_location(
-        _INSIDE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+        _PATIENT, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
     assert spec is not None
     assert spec.loader is not None
     package = importlib.util.module_from_spec(spec)
-    sys.modules[_INSIDE] = package
+    sys.modules[_PATIENT] = package
     spec.loader.exec_module(package)
 
 

@@ -140,7 +140,7 @@ def one(job: tuple[str, Any, argparse.Namespace]) -> dict[str, Any]:
     model_type, configs, options = job
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
-    from attn_doctor.inside.trace import run
+    from attn_doctor.patient.trace.run import run
 
     names = options.rules.split(",")
     found: dict[str, Any] = {"type": model_type, "runs": {}, "unbuilt": None, "seconds": 0.0}

@@ -39,11 +39,11 @@ LIMIT = 60.0
 #: The very code that `check` runs in its child, started as bootstrap.py starts it, without the child.
 SAMPLE = """
 import importlib.util, sys, torch
-folder = {inside!r}
-spec = importlib.util.spec_from_file_location("_inside", folder + "/__init__.py", submodule_search_locations=[folder])
-sys.modules["_inside"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["_inside"])
-from _inside.samples import sdpa_block
+folder = {patient!r}
+spec = importlib.util.spec_from_file_location("_patient", folder + "/__init__.py", submodule_search_locations=[folder])
+sys.modules["_patient"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["_patient"])
+from _patient.samples import sdpa_block
 ran = []
 sdpa_block.run(None, None, lambda told: ran.append(told.get("cell", {{}}).get("outcome")))
 assert ran.count("ran") == 4, ran
@@ -168,7 +168,7 @@ def _doctor(*arguments: str) -> list[str]:
 
 def _speed(patient: Path, rival: Path, rounds: int) -> dict[str, Any]:
     python = str(patient / "bin" / "python")
-    sample = SAMPLE.format(inside=str(CHECKOUT / "attn_doctor" / "inside"))
+    sample = SAMPLE.format(patient=str(CHECKOUT / "attn_doctor" / "patient"))
     subjects = [
         Subject("python -c pass", [python, "-c", "pass"]),
         Subject("check --quick", _doctor("check", "--quick", "--python", python), good=(0, 1)),

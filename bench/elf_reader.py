@@ -1,4 +1,4 @@
-"""Measures the ELF reader of attn_doctor.probe.elf against pyelftools, on the torch of this interpreter, in one run.
+"""Measures the ELF reader of probe/binaries/ against pyelftools, on the torch of this interpreter, in one run.
 
     python bench/elf_reader.py [EXTENSION.so ...]
 
@@ -45,8 +45,8 @@ def import_cost(statement: str) -> float:
 
 def ours(library: Path, names: list[str]) -> set[str]:
     """The names that the library exports, by attn_doctor's look-up."""
-    from attn_doctor.probe.elf.reader import ElfFile
-    from attn_doctor.probe.elf.symbols import Symbols, gnu_hash
+    from attn_doctor.probe.binaries.reader import ElfFile
+    from attn_doctor.probe.binaries.symbols import Symbols, gnu_hash
 
     with ElfFile(str(library)) as elf:
         symbols = Symbols(elf)
@@ -64,8 +64,8 @@ def theirs(library: Path, names: list[str]) -> set[str]:
 
 def our_versions(library: Path) -> set[str]:
     """The symbol versions that the library needs."""
-    from attn_doctor.probe.elf.reader import ElfFile
-    from attn_doctor.probe.elf.symbols import Symbols
+    from attn_doctor.probe.binaries.reader import ElfFile
+    from attn_doctor.probe.binaries.symbols import Symbols
 
     with ElfFile(str(library)) as elf:
         return {wanted.version for wanted in Symbols(elf).wanted_versions()}
@@ -82,8 +82,8 @@ def their_versions(library: Path) -> set[str]:
 
 def our_wanted(library: Path) -> list[str]:
     """Names of the undefined, not weak symbols."""
-    from attn_doctor.probe.elf.reader import ElfFile
-    from attn_doctor.probe.elf.symbols import Symbols
+    from attn_doctor.probe.binaries.reader import ElfFile
+    from attn_doctor.probe.binaries.symbols import Symbols
 
     with ElfFile(str(library)) as elf:
         return [wanted.name.decode() for wanted in Symbols(elf).wanted()]
@@ -104,12 +104,12 @@ def their_wanted(library: Path) -> list[str]:
 
 def our_whole_examination(extension: Path, torch_lib: Path) -> object:
     """What `check --quick` does for one extension, with a fresh view of the interpreter."""
-    from attn_doctor.probe.elf import LoaderView, examine, gpu_code
+    from attn_doctor.probe.binaries import LoaderView, examine_extension, gpu_code
 
     with LoaderView(
         torch_lib=torch_lib, interpreter=Path(sys.executable), site_packages=(torch_lib.parent.parent,)
     ) as view:
-        return examine(extension, view), gpu_code(extension)
+        return examine_extension(extension, view), gpu_code(extension)
 
 
 def main(arguments: list[str]) -> int:
@@ -125,7 +125,7 @@ def main(arguments: list[str]) -> int:
     rows = [
         (
             "import",
-            import_cost("import attn_doctor.probe.elf"),
+            import_cost("import attn_doctor.probe.binaries"),
             import_cost("from elftools.elf.elffile import ELFFile"),
         )
     ]

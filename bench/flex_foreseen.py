@@ -19,28 +19,28 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-INSIDE = ROOT / "attn_doctor" / "inside"
+PATIENT = ROOT / "attn_doctor" / "patient"
 
 _ATTENDS = "triton_tem_fused_flex_attention"
 """How torch names the kernels that it makes of its flex templates."""
 
 
-def load_inside():
-    """attn_doctor/inside under its private name, as the patient's interpreter loads it."""
+def load_patient_code():
+    """attn_doctor/patient under its private name, as the patient's interpreter loads it."""
     spec = importlib.util.spec_from_file_location(
-        "_attn_doctor_inside", INSIDE / "__init__.py", submodule_search_locations=[str(INSIDE)]
+        "_attn_doctor_patient", PATIENT / "__init__.py", submodule_search_locations=[str(PATIENT)]
     )
     module = importlib.util.module_from_spec(spec)
-    sys.modules["_attn_doctor_inside"] = module
+    sys.modules["_attn_doctor_patient"] = module
     spec.loader.exec_module(module)
 
 
-def inside(name):
-    return importlib.import_module("_attn_doctor_inside." + name)
+def ours(name):
+    return importlib.import_module("_attn_doctor_patient." + name)
 
 
 def calls(torch, capability):
-    cells, plan = inside("kernels.cells"), inside("kernels.plan")
+    cells, plan = ours("kernels.cells"), ours("kernels.plan")
     place = cells.Place(
         capability=capability, gpu_name="", torch_version=str(torch.__version__), versions={}, cudnn=None
     )
@@ -50,8 +50,12 @@ def calls(torch, capability):
 def foreseen(gpu):
     import torch
 
-    load_inside()
-    gpus, inductor, flex = inside("virtual_gpu.gpus"), inside("virtual_gpu.inductor"), inside("kernels.flex_kernels")
+    load_patient_code()
+    gpus, inductor, flex = (
+        ours("simulate.cuda.simulated_gpu"),
+        ours("simulate.triton.inductor"),
+        ours("kernels.flex_kernels"),
+    )
     one = gpus.Gpu(**{**gpu, "capability": tuple(gpu["capability"])})
     found = {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -77,8 +81,8 @@ def real():
     import torch
     from torch._inductor import async_compile
 
-    load_inside()
-    problems, flex, registry = inside("kernels.problems"), inside("libraries.flex"), inside("kernels.registry")
+    load_patient_code()
+    problems, flex, registry = ours("kernels.problems"), ours("libraries.flex"), ours("kernels.registry")
     seen = []
     original = async_compile.AsyncCompile.triton
 
@@ -94,7 +98,7 @@ def real():
         torch._dynamo.reset()
         seen.clear()
         try:
-            problem = problems.make(cell, "cuda:0", 1, problems.SMALL)
+            problem = problems.make_problem(cell, "cuda:0", 1, problems.SMALL)
             out = flex.prepare(problem, registry.backend("flex"))()
             out.backward(problem.out_gradient)
             torch.cuda.synchronize()

@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-INSIDE = ROOT / "attn_doctor" / "inside"
+PATIENT = ROOT / "attn_doctor" / "patient"
 
 PLANTED = """
 import os, signal, time
@@ -58,19 +58,19 @@ def crashes(q, k, v, **given):
 """
 
 
-def load_inside():
-    """attn_doctor/inside under its private name, as the patient's interpreter loads it."""
+def load_patient_code():
+    """attn_doctor/patient under its private name, as the patient's interpreter loads it."""
     spec = importlib.util.spec_from_file_location(
-        "_attn_doctor_inside", INSIDE / "__init__.py", submodule_search_locations=[str(INSIDE)]
+        "_attn_doctor_patient", PATIENT / "__init__.py", submodule_search_locations=[str(PATIENT)]
     )
     module = importlib.util.module_from_spec(spec)
-    sys.modules["_attn_doctor_inside"] = module
+    sys.modules["_attn_doctor_patient"] = module
     spec.loader.exec_module(module)
 
 
 def calls():
     """Calls of scaled_dot_product_attention over every axis that its backends look at."""
-    rules = importlib.import_module("_attn_doctor_inside.virtual_gpu.sdpa_rules")
+    rules = importlib.import_module("_attn_doctor_patient.simulate.sdpa.rules")
     lengths = ((512, 512), (1, 512), (512, 1), (384, 512), (333, 333))
     masks = (None, "bool", "same", "float32")
     for dtype, dim, (queries, keys), kv_heads, mask, causal, train, dropout in itertools.product(
@@ -109,10 +109,10 @@ def calls():
 def agreement():
     import torch
 
-    load_inside()
-    explain = importlib.import_module("_attn_doctor_inside.kernels.explain")
-    choice = importlib.import_module("_attn_doctor_inside.virtual_gpu.sdpa_choice")
-    gpus = importlib.import_module("_attn_doctor_inside.virtual_gpu.gpus")
+    load_patient_code()
+    explain = importlib.import_module("_attn_doctor_patient.kernels.explain_sdpa")
+    choice = importlib.import_module("_attn_doctor_patient.simulate.sdpa.choice")
+    gpus = importlib.import_module("_attn_doctor_patient.simulate.cuda.simulated_gpu")
     gpu = gpus.Gpu(name=torch.cuda.get_device_name(), capability=torch.cuda.get_device_capability(), shared_memory=0)
     version, cudnn = str(torch.__version__), torch.backends.cudnn.version()
     asked = {"choice": [0, 0], "refusal": [0, 0], "words": [0, 0]}
@@ -246,7 +246,7 @@ def planted():
     from attn_doctor.machine.scratch import scratch
     from attn_doctor.machine.target import examine_target
     from attn_doctor.model import kernel_words
-    from attn_doctor.probe import kernels
+    from attn_doctor.probe.kernels import trials as kernels
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "planted_kernels.py").write_text(PLANTED)

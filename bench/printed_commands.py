@@ -23,14 +23,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from attn_doctor.cookbook.recipe import Case, Recipe
-from attn_doctor.cookbook.shelf import bundled
 from attn_doctor.diagnose.cases import case_facts
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
-from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.model.findings import Finding, Remedy
+from attn_doctor.recipes.recipe import Case, Recipe
+from attn_doctor.recipes.shelf import bundled
 
 #: Assumed in every case beside what the case says.
 PYTHON = "/env/bin/python"

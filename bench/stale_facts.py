@@ -26,9 +26,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from attn_doctor.cookbook import checked
-from attn_doctor.cookbook.recipe import Affected, AnyOf, Condition, Recipe
-from attn_doctor.cookbook.shelf import bundled, bundled_folder
+from attn_doctor.recipes.data import checked
+from attn_doctor.recipes.recipe import Affected, AnyOf, Condition, Recipe
+from attn_doctor.recipes.shelf import bundled, bundled_folder
 
 if sys.version_info >= (3, 11):
     import tomllib

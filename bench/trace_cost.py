@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "attn_doctor", "inside")
+ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "attn_doctor", "patient")
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -35,14 +35,14 @@ LLAMA = {
 }
 
 
-def inside(name):
-    if "_attn_doctor_inside" not in sys.modules:
+def ours(name):
+    if "_attn_doctor_patient" not in sys.modules:
         spec = importlib.util.spec_from_file_location(
-            "_attn_doctor_inside", os.path.join(ROOT, "__init__.py"), submodule_search_locations=[ROOT]
+            "_attn_doctor_patient", os.path.join(ROOT, "__init__.py"), submodule_search_locations=[ROOT]
         )
-        sys.modules["_attn_doctor_inside"] = module = importlib.util.module_from_spec(spec)
+        sys.modules["_attn_doctor_patient"] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    return importlib.import_module("_attn_doctor_inside." + name)
+    return importlib.import_module("_attn_doctor_patient." + name)
 
 
 def network(blocks, width, heads):
@@ -70,9 +70,9 @@ def network(blocks, width, heads):
 def ratio(model, x, rounds):
     import torch
 
-    session = inside("trace.session")
-    rules = inside("trace.rules")
-    conditions = inside("trace.boundaries.attention").Conditions()
+    session = ours("trace.run.session")
+    rules = ours("trace.rules")
+    conditions = ours("trace.meet.attention").Conditions()
     plain, traced = [], []
     with session.Session(rules.Rules(rules.ON_CPU), conditions) as opened, torch.no_grad():
         model(x)
@@ -90,7 +90,7 @@ def ratio(model, x, rounds):
 
 
 def llama():
-    run = inside("trace.run")
+    run = ours("trace.run.run")
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "config.json"), "w") as file:
             json.dump(LLAMA, file)

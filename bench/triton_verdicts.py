@@ -26,16 +26,16 @@ import triton
 import triton.language as tl
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-INSIDE = os.path.join(os.path.dirname(HERE), "attn_doctor", "inside")
+PATIENT = os.path.join(os.path.dirname(HERE), "attn_doctor", "patient")
 
 
-def load_inside():
-    """attn_doctor/inside under its private name, as the patient's interpreter loads it."""
+def load_patient_code():
+    """attn_doctor/patient under its private name, as the patient's interpreter loads it."""
     spec = importlib.util.spec_from_file_location(
-        "_attn_doctor_inside", os.path.join(INSIDE, "__init__.py"), submodule_search_locations=[INSIDE]
+        "_attn_doctor_patient", os.path.join(PATIENT, "__init__.py"), submodule_search_locations=[PATIENT]
     )
     module = importlib.util.module_from_spec(spec)
-    sys.modules["_attn_doctor_inside"] = module
+    sys.modules["_attn_doctor_patient"] = module
     spec.loader.exec_module(module)
 
 
@@ -208,11 +208,19 @@ if FP8 is not None:
 
 def predict(gpus, timeout):
     """{GPU name: {case: verdict}} for GPUs as from_request takes them."""
-    load_inside()
-    from _attn_doctor_inside.virtual_gpu import gpus as gpu_values
-    from _attn_doctor_inside.virtual_gpu import triton_compile, triton_driver, triton_record
+    load_patient_code()
+    from _attn_doctor_patient.simulate.cuda import simulated_gpu
+    from _attn_doctor_patient.simulate.triton import (
+        compile as triton_compile,
+    )
+    from _attn_doctor_patient.simulate.triton import (
+        driver as triton_driver,
+    )
+    from _attn_doctor_patient.simulate.triton import (
+        record as triton_record,
+    )
 
-    named = [gpu_values.from_request(gpu) for gpu in gpus]
+    named = [simulated_gpu.from_request(gpu) for gpu in gpus]
     scratch = tempfile.mkdtemp(prefix="triton-verdicts-")
     launches = []
     try:

@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from attn_doctor.cli.commands import COMMANDS  # noqa: E402
-from attn_doctor.cookbook import schema_actions, shelf  # noqa: E402
+from attn_doctor.recipes import shelf  # noqa: E402
+from attn_doctor.recipes.schema import actions as schema_actions  # noqa: E402
 from docs.recipe_pages import pages  # noqa: E402
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from attn_doctor.cookbook.recipe import (
+from attn_doctor.fix.treatments import treatment_of
+from attn_doctor.recipes.recipe import (
     Affected,
     AnyOf,
     AtLeast,
@@ -18,8 +19,7 @@ from attn_doctor.cookbook.recipe import (
     Recipe,
     RecipeRemedy,
 )
-from attn_doctor.cookbook.shelf import bundled
-from attn_doctor.fix.treatments import treatment_of
+from attn_doctor.recipes.shelf import bundled
 
 _SAFETY = {
     "safe": "safe: `attn-doctor fix` does it",

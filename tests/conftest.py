@@ -204,7 +204,7 @@ def make_environment(folder: Path, *, torch: bool = False, empty: bool = False) 
 
 
 #: Folders whose tests start no process and import no torch, unless a test is marked otherwise (`_NOT_UNIT`).
-_UNIT_FOLDERS = ("cookbook", "diagnose", "fleet", "fix", "machine", "model", "probe", "report", "wire")
+_UNIT_FOLDERS = ("recipes", "diagnose", "fleet", "fix", "machine", "model", "probe", "report", "formats")
 _NOT_UNIT = ("process", "long", "registry", "triton", "heavy", "gpu", "slurm", "ssh", "other_torch")
 _STARTING_FIXTURES = ("doctor", "environment")
 
@@ -221,8 +221,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         place = item.path.relative_to(CHECKOUT / "tests").parts
         starts = any(name in _STARTING_FIXTURES for name in getattr(item, "fixturenames", ()))
         marked = any(item.get_closest_marker(name) for name in _NOT_UNIT)
-        # Nearly all tests of probe/elf/ compile what they read.
-        pure = place[0] in _UNIT_FOLDERS and place[:2] != ("probe", "elf")
+        # Nearly all tests of probe/binaries/ compile what they read.
+        pure = place[0] in _UNIT_FOLDERS and place[:2] != ("probe", "binaries")
         if pure and not starts and not marked:
             item.add_marker("unit")
 

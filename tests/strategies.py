@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from attn_doctor.cookbook.recipe import Affected, AnyOf, AtLeast, Below, Matches, OneOf, Present
 from attn_doctor.model import fingerprint
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Unknown
 from attn_doctor.model.findings import (
@@ -20,6 +19,7 @@ from attn_doctor.model.findings import (
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
 from attn_doctor.model.remedies import KINDS, ProposedAction
 from attn_doctor.model.report import Examined, Failure, LogRead, Report
+from attn_doctor.recipes.recipe import Affected, AnyOf, AtLeast, Below, Matches, OneOf, Present
 
 VERSIONS = (
     "2.5.1",
@@ -166,7 +166,7 @@ identities = st.builds(
         partition=st.one_of(st.none(), _words),
         environment=_words,
     ),
-    fingerprint=traits.map(fingerprint.of),
+    fingerprint=traits.map(fingerprint.fingerprint_of),
     volatile=st.dictionaries(_words, st.one_of(_words, st.none(), st.lists(_words, max_size=2)), max_size=2),
 )
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from attn_doctor import __version__
-from attn_doctor.cookbook import schema_actions, shelf
 from attn_doctor.model.exit_status import Status
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.schema import actions as schema_actions
 from docs.recipe_pages import pages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +43,7 @@ def test_tools_are_content(arguments: tuple[str, ...]) -> None:
 
 
 def test_layers() -> None:
-    """Data goes one way; torch stays inside, the terminal at the top, pydantic in the cookbook."""
+    """Data goes one way; torch stays inside, the terminal at the top, pydantic in recipes."""
     found = subprocess.run(
         [str(Path(sys.executable).with_name("lint-imports"))], capture_output=True, text=True, cwd=ROOT
     )

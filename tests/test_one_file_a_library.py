@@ -14,29 +14,29 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.inside.kernels import registry
-from attn_doctor.inside.libraries import LIBRARIES, Library, flash_attn_3
 from attn_doctor.model import libraries as described
+from attn_doctor.patient.kernels import registry
+from attn_doctor.patient.libraries import LIBRARIES, Library, flash_attn_3
 
 PACKAGE = Path(__file__).resolve().parent.parent / "attn_doctor"
-HOME = PACKAGE / "inside" / "libraries"
+HOME = PACKAGE / "patient" / "libraries"
 
 #: File -> why it spells a name all the same. A key of a configuration that is called as a library is that framework's.
 _KEY = "a key or a value of a framework's configuration"
 _TABLE = "the name by which a table of the shelf is asked for"
 EXCEPTIONS = {
-    "cookbook/schema_actions.py": _TABLE,
-    "cookbook/torch_releases.py": _TABLE,
-    "cookbook/wheels.py": _TABLE,
+    "recipes/schema/actions.py": _TABLE,
+    "recipes/data/torch_releases.py": _TABLE,
+    "recipes/data/wheels.py": _TABLE,
     "fix/treatments/set_config.py": _KEY,
-    "fix/actions/config_keys.py": _KEY,
+    "fix/edits/config_keys.py": _KEY,
     "model/vocabulary.py": "sentences for people that say what a fact is",
-    "probe/config_files.py": _KEY,
-    "probe/config_kinds.py": _KEY,
-    "probe/config_llamafactory.py": _KEY,
-    "probe/config_sources.py": _KEY,
-    "probe/configs.py": _KEY,
-    "probe/patches.py": "one fault of one release, looked for in that library's source",
+    "probe/configs/files.py": _KEY,
+    "probe/configs/frameworks.py": _KEY,
+    "probe/configs/llamafactory.py": _KEY,
+    "probe/configs/sources.py": _KEY,
+    "probe/configs/configs.py": _KEY,
+    "probe/packages/patches.py": "one fault of one release, looked for in that library's source",
     "report/prometheus.py": "labels of a metric, which queries elsewhere name",
 }
 
@@ -179,5 +179,5 @@ def test_every_kernel_has_its_call() -> None:
         assert backend.contract is not None, backend.name
         if backend.calls is not None:
             source = (HOME / f"{backend.calls}.py").read_text()
-            wanted = ["prepare"] + ["chosen"] * backend.chooses + ["make", "reference"] * backend.linear
+            wanted = ["prepare"] + ["chosen"] * backend.chooses + ["make_problem", "reference"] * backend.linear
             assert all(f"\ndef {name}(" in source for name in wanted), backend.name

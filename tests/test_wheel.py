@@ -1,4 +1,4 @@
-"""What is installed is whole: recipes, scripts of inside/ and the schema are in the wheel."""
+"""What is installed is whole: recipes, scripts of patient/ and the schema are in the wheel."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     }
     scripts = {str(file.relative_to(ROOT)) for file in (ROOT / "attn_doctor").rglob("*.py")}
     hooks = {str(file.relative_to(ROOT)) for file in (ROOT / "attn_doctor" / "fleet" / "hooks").glob("*.*")}
-    assert recipes | scripts | hooks | {"attn_doctor/wire/report_v1.schema.json"} <= names
+    assert recipes | scripts | hooks | {"attn_doctor/formats/report_v1.schema.json"} <= names
     assert {"attn_doctor/model/libraries.json", "attn_doctor/_bundled_recipes/shelf.json"} <= names
     assert not [name for name in names if name.startswith("tests")]

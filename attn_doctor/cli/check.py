@@ -16,7 +16,7 @@ from attn_doctor.errors import BadInput
 from attn_doctor.model.exit_status import ExitStyle
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
-from attn_doctor.probe.known_kernels import FLOAT8, Mode
+from attn_doctor.probe.kernels.known_kernels import FLOAT8, Mode
 from attn_doctor.workflows.check import CheckRequest
 from attn_doctor.workflows.check import check as examine_and_judge
 from attn_doctor.workflows.subject import pick_recipes, refuse_unreadable
@@ -171,7 +171,7 @@ def check(
         tried = kernel_trials.asked(kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick)
     if explain_sdpa is not None:
         from attn_doctor.cli import sdpa_command
-        from attn_doctor.workflows.sdpa import SdpaRequest
+        from attn_doctor.workflows.explain_sdpa import SdpaRequest
 
         sdpa_command.accepts(format_)
         return sdpa_command.run(

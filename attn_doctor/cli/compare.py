@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from attn_doctor.cli.guard import guarded
-from attn_doctor.diagnose import compare as comparing
-from attn_doctor.machine.harmless import json_text
+from attn_doctor.diagnose import report_diff
+from attn_doctor.formats import report_v1
+from attn_doctor.machine.printable import json_text
 from attn_doctor.model.exit_status import Status
 from attn_doctor.report import compare_text
-from attn_doctor.wire import report_v1
 
 
 @guarded
@@ -29,7 +29,7 @@ def compare(
     """
     before = report_v1.read(old)
     after = report_v1.read(new)
-    found = comparing.compare(before, after, about=(str(old), str(new)))
+    found = report_diff.compare(before, after, about=(str(old), str(new)))
     if json_:
         sys.stdout.write(json_text(compare_text.to_json(found, before, after), indent=2) + "\n")
     else:

@@ -17,6 +17,7 @@ from pathlib import Path
 from attn_doctor.cli import guard
 from attn_doctor.cli.shared import write_report
 from attn_doctor.errors import AttnDoctorError
+from attn_doctor.formats import chunks, report_v1
 from attn_doctor.machine import faults, files
 from attn_doctor.model import fingerprint
 from attn_doctor.model.exit_status import ExitStyle, Status, styled
@@ -26,7 +27,6 @@ from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeNa
 from attn_doctor.model.report import Examined, Failure, Report
 from attn_doctor.report.render import Format
 from attn_doctor.version import __version__
-from attn_doctor.wire import chunks, report_v1
 
 
 class CheckFormat(str, Enum):
@@ -179,7 +179,7 @@ def failed_report(error: Exception, node: NodeName, *, environment: str, asked: 
             node=node,
             environment=EnvironmentName(id=environment, prefix=str(_folder_of(Path(asked)))),
             cohort=Cohort(gpu=(), compute_capability=(), gpu_count=None, partition=None, environment=environment),
-            fingerprint=fingerprint.of({}),
+            fingerprint=fingerprint.fingerprint_of({}),
         ),
         failure=failure,
     )

@@ -18,8 +18,7 @@ from attn_doctor.cli.fix_session import open_session
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import Assume, LockWait, Recipes, Skip, Timeout
 from attn_doctor.cli.shared import each, progress
-from attn_doctor.cookbook.gpus import named_gpu
-from attn_doctor.fix import installers
+from attn_doctor.fix.packages import installers
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model import exit_status
@@ -27,7 +26,8 @@ from attn_doctor.model.exit_status import Status
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.planning.choose import Policy
-from attn_doctor.probe.known_kernels import Mode
+from attn_doctor.probe.kernels.known_kernels import Mode
+from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.report.phrases import as_root
 
 #: How often somebody else may change the environment between the plan and the lock.
@@ -202,7 +202,7 @@ def _once(request: Request) -> int:
         print(f"Nothing to examine here: {nothing}.")  # noqa: T201
     if request.shows_only:
         fix_ask.keep(request, made.plan, made.before)
-        return exit_status.of(made.before, fail_on=Severity.ERROR, strict=False, nothing=nothing)
+        return exit_status.status_of(made.before, fail_on=Severity.ERROR, strict=False, nothing=nothing)
     if not made.plan.steps:
         return fix_run.left_status(made.plan) or (Status.COULD_NOT_EXAMINE if nothing else Status.HEALTHY)
     if not fix_ask.agreed(request, made.plan, target):

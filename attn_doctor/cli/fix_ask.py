@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 
 from attn_doctor.cli.fix_request import Request
-from attn_doctor.fix.in_use import InUse, using
-from attn_doctor.fix.wheel_file import WheelFile
+from attn_doctor.fix.packages.in_use import InUse, using
+from attn_doctor.fix.packages.wheel_file import WheelFile
+from attn_doctor.formats import plan_v1
 from attn_doctor.machine.files import replace_file
 from attn_doctor.machine.target import Target
 from attn_doctor.model.findings import Diagnosis, Safety, Severity
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.version import __version__
-from attn_doctor.wire import plan_v1
 
 _UNSAFE = "--unsafe-fixes lets unsafe steps be taken; --dry-run shows the plan alone."
 

@@ -14,9 +14,9 @@ from attn_doctor.cli.fix_request import Request
 from attn_doctor.cli.fix_session import Session
 from attn_doctor.cli.undo import known_homes
 from attn_doctor.diagnose.traced import met
-from attn_doctor.fix import journal
 from attn_doctor.fix.allowed import check_plan, project_of
-from attn_doctor.fix.apply import Stale
+from attn_doctor.fix.journal import journal
+from attn_doctor.fix.journal.run_steps import Stale
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet

@@ -11,19 +11,19 @@ from enum import Enum
 from pathlib import Path
 
 from attn_doctor.cli.shared import each, names
-from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.gpus import NamedGpu
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import installers
+from attn_doctor.fix.packages import installers
+from attn_doctor.formats import plan_v1
 from attn_doctor.machine.files import check_output, read_input
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.plans import Plan
 from attn_doctor.planning.choose import Policy
-from attn_doctor.probe.kernels import Asked
-from attn_doctor.probe.known_kernels import Mode
-from attn_doctor.wire import plan_v1
+from attn_doctor.probe.kernels.known_kernels import Mode
+from attn_doctor.probe.kernels.trials import TrialRequest
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.gpu_table import NamedGpu
+from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.workflows import kernels as kernel_trials
 
 
@@ -47,7 +47,7 @@ class Request:
     assumptions: tuple[str, ...]
     save_plan: Path | None
     gpu: NamedGpu | None
-    kernels: Asked | None
+    kernels: TrialRequest | None
     """Which attention kernels are run, before and after."""
     saved: Plan | None
     """The plan that is carried out instead of a new one."""
@@ -125,7 +125,9 @@ def writable(save_plan: Path | None) -> Path | None:
     return save_plan
 
 
-def kernels_asked(mode: Mode | None, backend: list[str] | None, *, quick: bool, trace: str | None) -> Asked | None:
+def kernels_asked(
+    mode: Mode | None, backend: list[str] | None, *, quick: bool, trace: str | None
+) -> TrialRequest | None:
     """The --kernels. Raises BadInput, also for what --quick and --trace contradict."""
     asked = kernel_trials.asked(mode, each(backend), (), None, None, quick=quick)
     if asked is not None and trace is not None:

@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from attn_doctor.cli.fix_session import Session, again, installer_of
-from attn_doctor.fix import carry_out as carrying
-from attn_doctor.fix import journal, typed
-from attn_doctor.fix.actions import packages
-from attn_doctor.fix.apply import Installing, Stale, check_files
-from attn_doctor.fix.journal import Run
-from attn_doctor.fix.resume import interrupted, resumed_steps
-from attn_doctor.fix.verify import changed_grounds
+from attn_doctor.fix.journal import journal, run_commands
+from attn_doctor.fix.journal import run_plan as carrying
+from attn_doctor.fix.journal.journal import Run
+from attn_doctor.fix.journal.resume import interrupted, resumed_steps
+from attn_doctor.fix.journal.run_steps import Installing, Stale, check_files
+from attn_doctor.fix.journal.verify import changed_grounds
+from attn_doctor.fix.packages import run_installer
+from attn_doctor.formats import plan_v1
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.plans import Install, Plan, Reversal
-from attn_doctor.wire import plan_v1
 
 
 class Overtaken(Stale):
@@ -84,7 +84,7 @@ def resume(session: Session, say: Callable[[str], None], *, wait: float) -> int:
 
 def _installing(session: Session, facts: FactSet) -> Installing:
     def install(change: Install, run: Run, number: int) -> None:
-        packages.apply(
+        run_installer.apply(
             change,
             run,
             number,
@@ -124,7 +124,7 @@ def _no_other_run(homes: tuple[Path, ...]) -> None:
             raise Stale(
                 "an earlier run was cut off",
                 about=str(run.folder),
-                hint=f"`{typed.resume(run)}` finishes it, `{typed.undo(run)}` puts everything back.",
+                hint=f"`{run_commands.resume(run)}` finishes it, `{run_commands.undo(run)}` puts everything back.",
             )
 
 
@@ -149,7 +149,7 @@ def _told(outcome: carrying.Outcome, plan: Plan) -> int:
         return Status.FIX_UNDONE
     for finding in dict.fromkeys(cured.finding for step in plan.steps for cured in step.cures):
         print(f"Cured, seen by examining again: {finding}")  # noqa: T201
-    print(f"Run {outcome.run.id}; `{typed.undo(outcome.run)}` puts everything back.")  # noqa: T201
+    print(f"Run {outcome.run.id}; `{run_commands.undo(outcome.run)}` puts everything back.")  # noqa: T201
     if any(step.reversal is not Reversal.EXACT for step in plan.steps):
         print("There are no copies (--no-stash): undo has to install the old releases again.")  # noqa: T201
     return left_status(plan)

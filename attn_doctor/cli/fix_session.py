@@ -11,24 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.cli.fix_request import Request, WhichInstaller
-from attn_doctor.cookbook import accepted
-from attn_doctor.cookbook.gpus import NamedGpu
-from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.cookbook.torch_releases import index_of
 from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.assume import made_for_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import builds, find_installer, installers, wheel_file
-from attn_doctor.fix.actions import packages
-from attn_doctor.fix.actions.environment import activated
-from attn_doctor.fix.apply import Stale
-from attn_doctor.fix.install_commands import other_names
+from attn_doctor.fix.edits.environment import activated
+from attn_doctor.fix.journal.run_steps import Stale
+from attn_doctor.fix.packages import build_jobs, find_installer, installers, run_installer, wheel_file
+from attn_doctor.fix.packages.install_commands import other_names
+from attn_doctor.fix.packages.wheel_file import WheelFile, unofficial
 from attn_doctor.fix.plan_builder import Resolve
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.fix.wheel_file import WheelFile, unofficial
-from attn_doctor.machine.own_name import typed
+from attn_doctor.machine.own_command import typed
 from attn_doctor.machine.target import Target
 from attn_doctor.model.dtypes import dtype_named
 from attn_doctor.model.facts import FactSet
@@ -36,11 +31,15 @@ from attn_doctor.model.findings import Acceptance, Diagnosis
 from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Install
 from attn_doctor.planning import planned_set, preview_install
-from attn_doctor.probe.config_sources import followed_files
-from attn_doctor.probe.examine import Wanted, examine
-from attn_doctor.probe.kernels import Asked
-from attn_doctor.probe.trace_facts import facts_of
-from attn_doctor.probe.tracing import check_input, run_trace
+from attn_doctor.probe.configs.sources import followed_files
+from attn_doctor.probe.examine import ExaminationRequest, examine
+from attn_doctor.probe.kernels.trials import TrialRequest
+from attn_doctor.probe.trace.trace_facts import facts_of
+from attn_doctor.probe.trace.tracing import check_input, run_trace
+from attn_doctor.recipes.data import accepted
+from attn_doctor.recipes.data.gpu_table import NamedGpu
+from attn_doctor.recipes.data.torch_releases import index_of
+from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.workflows import kernels as kernel_trials
 from attn_doctor.workflows.subject import as_if
 
@@ -66,7 +65,7 @@ class Session:
     """Files that a person named."""
     traced: Mapping[str, Any] | None = None
     """What the tracer is asked to run; None where the environment itself is examined."""
-    kernels: Asked | None = None
+    kernels: TrialRequest | None = None
     """Which attention kernels are run, before and after with the same numbers."""
 
     def look(self, name: str, say: Callable[[str], None]) -> FactSet:
@@ -81,11 +80,11 @@ class Session:
             return self._trace(folder, self.traced, say, must_finish=name.startswith("after"))
         facts = examine(
             self.target,
-            Wanted(
+            ExaminationRequest(
                 quick=self.quick,
                 timeout=self.timeout,
                 configs=self.configs,
-                virtual_gpu=None if self.gpu is None else asdict(self.gpu),
+                simulated_gpu=None if self.gpu is None else asdict(self.gpu),
             ),
             folder=folder,
             say=say,
@@ -99,7 +98,7 @@ class Session:
     def _trace(
         self, folder: Path, request: Mapping[str, Any], say: Callable[[str], None], *, must_finish: bool
     ) -> FactSet:
-        facts = examine(self.target, Wanted(quick=True, configs=self.configs), folder=folder, say=say)
+        facts = examine(self.target, ExaminationRequest(quick=True, configs=self.configs), folder=folder, say=say)
         traced = run_trace(self.target, request, timeout=max(self.timeout, 300.0), folder=folder, say=say)
         check_input(traced.trace, f"--trace {request['target']}")
         if must_finish and traced.trace.outcome != "finished":
@@ -115,7 +114,9 @@ class Session:
 
     def find(self) -> installers.Installer:
         """The installer; raises Refused."""
-        return find_installer.find(self.installer.value, self.target, self.sources, _made(self.folder / "installer"))
+        return find_installer.installer_for(
+            self.installer.value, self.target, self.sources, _made(self.folder / "installer")
+        )
 
     def resolve(self, facts: FactSet, before: Diagnosis) -> Resolve:
         """Asks the installer, and judges what it would put in by the same recipes before anything is installed."""
@@ -126,12 +127,12 @@ class Session:
                     f"the library is installed here as the distribution {', '.join(renamed)}, and two distributions "
                     "must not own the same files: take that one out first"
                 )
-            found = packages.resolve(
+            found = run_installer.resolve(
                 request,
                 lambda: self._for(request),
                 stash=self.stash,
                 wheels={one.package: one for one in self.wheels},
-                build_environment=builds.environment(facts),
+                build_environment=build_jobs.environment(facts),
                 judge=self.judge_fetched(facts, before),
             )
             planned_set.check(found, facts, before, lambda these: self.judged(derive(these)))
@@ -158,7 +159,7 @@ class Session:
             return replace(found, sources=replace(found.sources, torch_backend=request.torch_backend))
         return found
 
-    def judge_fetched(self, facts: FactSet, before: Diagnosis) -> packages.Judge:
+    def judge_fetched(self, facts: FactSet, before: Diagnosis) -> run_installer.Judge:
         """Judges fetched files by the same recipes, as if they were installed."""
 
         def judge_(change: Install, fetched: Path) -> None:
@@ -169,7 +170,7 @@ class Session:
 
     def reinstall(self, old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
         """Fetches old releases, so that they can be installed again. Raises Refused."""
-        installer = find_installer.find(kind, self.target, self.sources, _made(self.folder / "installer"))
+        installer = find_installer.installer_for(kind, self.target, self.sources, _made(self.folder / "installer"))
         installer.fetch(old, into, no_cache=False)
         return lambda: installer.install(old, into, reinstall=True)
 
@@ -202,7 +203,7 @@ def open_session(request: Request, target: Target, folder: Path) -> Session:
 def installer_of(session: Session, change: Install) -> installers.Installer:
     """The installer that a plan was made with; raises Stale where it is gone."""
     try:
-        found = find_installer.find(
+        found = find_installer.installer_for(
             change.installer, session.target, session.sources, _made(session.folder / "installer")
         )
     except Refused as error:

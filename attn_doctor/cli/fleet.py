@@ -27,7 +27,7 @@ from attn_doctor.cli.guard import guarded
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet import golden as goldens
 from attn_doctor.fleet.gather import Gathered
-from attn_doctor.fleet.reading import Heard, check_sources, read
+from attn_doctor.fleet.reading import Messages, check_sources, read
 from attn_doctor.machine.files import check_output, replace_file
 
 app = typer.Typer(
@@ -89,7 +89,7 @@ def merge(
             about=f"--wait {wait:g}",
             hint="Name folders of reports, and the nodes with --expect.",
         )
-    heard = Heard()
+    heard = Messages()
     if not wait:
         gathered = Gathered()
         gathered.add_all(read(sources, heard))
@@ -113,9 +113,9 @@ def golden(
     check_sources(sources)
     if output is not None:
         check_output(output)
-    heard, gathered = Heard(), Gathered()
+    heard, gathered = Messages(), Gathered()
     gathered.add_all(read(sources, heard))
-    made = goldens.make(
+    made = goldens.make_golden(
         gathered,
         cohort_by=cohorts_of(cohort_by, None),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),

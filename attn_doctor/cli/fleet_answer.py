@@ -17,10 +17,10 @@ from attn_doctor.cli import guard
 from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet import golden as goldens
-from attn_doctor.fleet import lists, slurm
+from attn_doctor.fleet import node_lists, slurm
 from attn_doctor.fleet.gather import Gathered, moment
 from attn_doctor.fleet.nodeset import fold, unfold
-from attn_doctor.fleet.reading import Heard, watch
+from attn_doctor.fleet.reading import Messages, watch
 from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.machine.files import check_output, read_input, replace_file
@@ -131,12 +131,12 @@ class Answer:
         if output is not None:
             check_output(output)
         if write_lists is not None:
-            lists.check(write_lists)
+            node_lists.check(write_lists)
 
     def judged(
         self,
         gathered: Gathered,
-        heard: Heard,
+        heard: Messages,
         expected: tuple[str, ...] | None,
         deep: tuple[str, ...] = (),
         *,
@@ -162,7 +162,7 @@ class Answer:
     def awaited(
         self,
         folders: Sequence[Path],
-        heard: Heard,
+        heard: Messages,
         expected: tuple[str, ...] | None,
         wait: float,
         *,
@@ -192,7 +192,7 @@ class Answer:
     def write(self, verdict: FleetVerdict, *, partial: bool = False) -> int:
         """Writes it; gives the exit status. Lists that others act on are not made of a partial answer."""
         if self.lists is not None and not partial:
-            lists.write(verdict, self.lists)
+            node_lists.write(verdict, self.lists)
         text = io.StringIO()
         self._render(verdict, sys.stdout if self.form is FleetFormat.TEXT and self.output is None else text)
         if self.output is not None:
@@ -209,7 +209,7 @@ class Answer:
         # Each writer is imported only when it is wanted.
         out: io.StringIO = stream  # type: ignore[assignment]
         if self.form is FleetFormat.JSON:
-            from attn_doctor.wire import fleet_v1
+            from attn_doctor.formats import fleet_v1
 
             out.write(fleet_v1.dumps(verdict, doctor_version=__version__))
         elif self.form is FleetFormat.HTML:

@@ -17,11 +17,11 @@ from attn_doctor.cli.fleet_run import active, doctor_words
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import each, names
 from attn_doctor.cli.with_typer import declared
-from attn_doctor.cookbook import shelf
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.hooks import FILES, TAKES, Hook, Places, written
-from attn_doctor.fleet.onward import Deep
+from attn_doctor.fleet.sampling import Deep
 from attn_doctor.machine.files import replace_file
+from attn_doctor.recipes import shelf
 from attn_doctor.version import __version__
 
 

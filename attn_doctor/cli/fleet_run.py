@@ -35,8 +35,8 @@ from attn_doctor.fleet import on_ray, slurm
 from attn_doctor.fleet.gather import Gathered
 from attn_doctor.fleet.launch import Engine, Launch, shown
 from attn_doctor.fleet.nodeset import unfold
-from attn_doctor.fleet.onward import Deep, deep_nodes
-from attn_doctor.fleet.reading import Heard, stream
+from attn_doctor.fleet.reading import Messages, stream
+from attn_doctor.fleet.sampling import Deep, representatives
 from attn_doctor.machine.candidates import candidates, environment_of
 from attn_doctor.machine.files import absolute
 from attn_doctor.machine.streaming import Ending, streamed
@@ -147,7 +147,7 @@ def run(
     if dry_run:
         print(shown((launch if deep is Deep.ALL else quick).command()))  # noqa: T201
         return Status.HEALTHY
-    heard, gathered = Heard(), Gathered()
+    heard, gathered = Messages(), Gathered()
     heard.engine += [f"{node}: {said}" for node, said in troubles.items() if said]
     if not launch.nodes:
         return answer.write(answer.judged(gathered, heard, every, gpus_asked=gpus))
@@ -157,7 +157,7 @@ def run(
         _start(launch if deep is Deep.ALL else quick, gathered, heard, ending)
         verdict = answer.judged(gathered, heard, every, gpus_asked=gpus)
         if deep is Deep.AUTO and not _is_quick(launch.check_args):
-            chosen = tuple(node for node in deep_nodes(gathered, verdict) if node in launch.nodes)
+            chosen = tuple(node for node in representatives(gathered, verdict) if node in launch.nodes)
             if chosen and ending.signal is None:
                 _start(replace(launch, nodes=chosen), gathered, heard, ending)
             verdict = answer.judged(gathered, heard, every, chosen, gpus_asked=gpus)
@@ -170,7 +170,7 @@ def run(
     return Status.INTERRUPTED if ending.signal == signal.SIGINT else Status.TERMINATED
 
 
-def _start(launch: Launch, gathered: Gathered, heard: Heard, ending: Ending) -> None:
+def _start(launch: Launch, gathered: Gathered, heard: Messages, ending: Ending) -> None:
     command = launch.command()
     sys.stderr.write(f"+ {shown(command)}\n")
     sys.stderr.flush()

@@ -13,7 +13,7 @@ from pathlib import Path
 from attn_doctor.cli.delivery import Delivery
 from attn_doctor.cli.fleet_answer import Answer, FleetFormat, expected
 from attn_doctor.errors import BadInput
-from attn_doctor.fleet.reading import Heard
+from attn_doctor.fleet.reading import Messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,9 @@ class Gate:
 
     def status(self) -> int:
         """Waits, prints the verdict on all nodes, and gives its exit status."""
-        return self.answer.write(self.answer.awaited([self.folder], Heard(), self.nodes, self.wait, since=self.since))
+        return self.answer.write(
+            self.answer.awaited([self.folder], Messages(), self.nodes, self.wait, since=self.since)
+        )
 
 
 def gate(expect: str, wait: float, delivery: Delivery) -> Gate:

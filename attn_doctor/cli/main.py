@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from attn_doctor.cli import started
-from attn_doctor.machine import harmless
+from attn_doctor.machine import printable
 
 if TYPE_CHECKING:
     from attn_doctor.model.exit_status import ExitStyle
@@ -27,7 +27,7 @@ def _style(arguments: list[str]) -> ExitStyle:
 def main(*, as_module: bool = False) -> int:
     """Runs the command line; gives the exit status."""
     started.as_module = as_module
-    with harmless.guarded_streams():
+    with printable.guarded_streams():
         return _main()
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from attn_doctor.cli import guard, started
 from attn_doctor.cli.delivery import Delivery, failed_report
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.machine import once
+from attn_doctor.formats import report_v1
+from attn_doctor.machine import once_a_node
 from attn_doctor.machine.candidates import candidates
 from attn_doctor.model.exit_status import Status, styled
 from attn_doctor.model.fingerprint import Importance, importance
 from attn_doctor.model.report import Report
-from attn_doctor.probe.identity import node_name
-from attn_doctor.probe.node import relevant
-from attn_doctor.wire import report_v1
+from attn_doctor.probe.host.node import relevant
+from attn_doctor.probe.host.node_names import node_name
 
 if TYPE_CHECKING:
     from attn_doctor.cli.gate import Gate  # loads the fleet side, which few checks need
@@ -48,7 +48,7 @@ def examined_once(
     """
     raised: list[Exception] = []
 
-    def mine() -> once.Answer:
+    def mine() -> once_a_node.Answer:
         asked = _asked(python)
         # The interpreter that is asked for is known even where it does not answer.
         failure = f"failed-{hashlib.sha256(asked.encode(errors='surrogateescape')).hexdigest()[:8]}"
@@ -63,21 +63,21 @@ def examined_once(
                     delivery.deliver(told)
                     # A site may have srun end the whole step when one task ends with another status (KillOnBadExit).
                     status = 0 if delivery.exit_zero and delivery.told_in_full else status
-            return once.Answer(status=styled(status, delivery.style))
+            return once_a_node.Answer(status=styled(status, delivery.style))
         try:
             delivery.deliver(report, outdates=failure)
         except AttnDoctorError as error:
             raised.append(error)
-            return once.Answer(status=styled(error.exit_status, delivery.style))
+            return once_a_node.Answer(status=styled(error.exit_status, delivery.style))
         status = delivery.ends_with(report) if gate is None else styled(gate.status(), delivery.style)
-        return once.Answer(status=status, report=None if ranked else report_v1.line(report))
+        return once_a_node.Answer(status=status, report=None if ranked else report_v1.line(report))
 
-    ranked = once.rank(os.environ)
+    ranked = once_a_node.rank(os.environ)
     if ranked is None and delivery.folder is None:
         answer = mine()
     else:
         wait = max(_LONGEST, 10 * timeout) + (0.0 if gate is None else gate.wait)
-        answer, own = once.once(_question(alone=ranked is None), mine, rank=ranked, wait=wait)
+        answer, own = once_a_node.once(_question(alone=ranked is None), mine, rank=ranked, wait=wait)
         if not own and ranked is None:
             if answer.report is None:  # it failed there: here as well, and then in words
                 answer = mine()

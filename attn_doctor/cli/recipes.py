@@ -11,13 +11,14 @@ from typing import Annotated
 import typer
 
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cookbook import shelf, skeleton
-from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.cookbook.stale import stale
 from attn_doctor.diagnose.cases import run_cases
 from attn_doctor.errors import BadInput
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.vocabulary import TERMS
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.recipes.schema import skeleton
+from attn_doctor.recipes.stale import stale
 from attn_doctor.report import recipes_json
 from attn_doctor.version import __version__
 

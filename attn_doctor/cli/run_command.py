@@ -10,7 +10,6 @@ from pathlib import Path
 
 from attn_doctor.cli import started
 from attn_doctor.cli.shared import refuse_beside
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.machine import passthrough
 from attn_doctor.machine.files import absolute
@@ -18,8 +17,9 @@ from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.report import Examined
-from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.logs import Held
+from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.workflows.explain import as_if_partly, explained
 from attn_doctor.workflows.subject import NOBODY, examined, silent
 
@@ -87,6 +87,8 @@ def _here(python: str | None) -> tuple[FactSet, Examined]:
     try:
         with scratch() as folder:
             target = examine_target(python, as_module=started.as_module, folder=folder, timeout=20.0, isolated=True)
-            return examine(target, Wanted(quick=True, timeout=20.0), folder=folder, say=silent), examined(target)
+            return examine(target, ExaminationRequest(quick=True, timeout=20.0), folder=folder, say=silent), examined(
+                target
+            )
     except AttnDoctorError:
         return FactSet(), NOBODY

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from attn_doctor.cli.guard import guarded
+from attn_doctor.formats import report_v1
 from attn_doctor.model.exit_status import Status
-from attn_doctor.wire import report_v1
 
 
 @guarded

@@ -10,9 +10,9 @@ from attn_doctor.cli.delivery import CheckFormat
 from attn_doctor.cli.shared import refuse_beside
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import check_output, replace_file
-from attn_doctor.machine.harmless import json_text
+from attn_doctor.machine.printable import json_text
 from attn_doctor.model.exit_status import Status
-from attn_doctor.workflows.sdpa import SdpaRequest, explain_sdpa
+from attn_doctor.workflows.explain_sdpa import SdpaRequest, explain_sdpa
 
 #: Parameters of `check` that say something here.
 _TAKES = ("explain_sdpa", "python", "gpu", "timeout", "format_", "json_", "output")

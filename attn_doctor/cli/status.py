@@ -13,13 +13,13 @@ from attn_doctor.cli.declare import Option
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
-from attn_doctor.machine.harmless import json_text
+from attn_doctor.formats import report_v1
+from attn_doctor.machine.printable import json_text
 from attn_doctor.model.exit_status import ExitStyle, styled
 from attn_doctor.model.identity import safe_name
-from attn_doctor.probe.identity import boot_id, node_name
+from attn_doctor.probe.host.node_names import boot_id, node_name
 from attn_doctor.report import status as standing
 from attn_doctor.report.summary import plain
-from attn_doctor.wire import report_v1
 
 #: Where reports lie unless somebody says otherwise: `check --output /var/lib/attn-doctor/` puts them there.
 USUAL = "/var/lib/attn-doctor"

@@ -14,10 +14,11 @@ from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import LockWait
 from attn_doctor.cli.shared import each
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import find_installer, installers, journal
-from attn_doctor.fix import undo as undoing
 from attn_doctor.fix.allowed import project_of
-from attn_doctor.machine.own_name import typed
+from attn_doctor.fix.journal import journal
+from attn_doctor.fix.journal import undo as undoing
+from attn_doctor.fix.packages import find_installer, installers
+from attn_doctor.machine.own_command import typed
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.exit_status import Status
@@ -91,7 +92,7 @@ def _reinstalling(target: Target, sources: installers.Sources, private: Path) ->
 
     def ready(old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
         print(f"The run had no copies (--no-stash): installing {' '.join(old)} again.")  # noqa: T201
-        installer = find_installer.find(kind, target, sources, private)
+        installer = find_installer.installer_for(kind, target, sources, private)
         installer.fetch(old, into, no_cache=False)
         return lambda: installer.install(old, into, reinstall=True)
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from attn_doctor.cookbook.recipe import AnyOf, Condition
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.kinds import KINDS, kind_of
+from attn_doctor.recipes.recipe import AnyOf, Condition
 
 #: One member of each plural kind that is spoken of: `{"extension": "xformers._C", "package": "xformers"}`.
 Bound: TypeAlias = Mapping[str, str]

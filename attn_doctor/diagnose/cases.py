@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attn_doctor.cookbook.recipe import Case, Recipe
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
-from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
 from attn_doctor.model.kinds import PLURAL
 from attn_doctor.model.vocabulary import TERMS
+from attn_doctor.recipes.recipe import Case, Recipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

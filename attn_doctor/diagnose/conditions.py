@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from packaging.version import InvalidVersion, Version
 
-from attn_doctor.cookbook.recipe import Affected, AnyOf, AtLeast, Below, Condition, Matches, OneOf, Present, Question
 from attn_doctor.diagnose.binding import NOBODY, Bound
 from attn_doctor.model.facts import Absent, Fact, FactSet, Scalar, Unknown
 from attn_doctor.model.findings import Verdict
 from attn_doctor.model.vocabulary import ValueType, term_of
+from attn_doctor.recipes.recipe import Affected, AnyOf, AtLeast, Below, Condition, Matches, OneOf, Present, Question
 
 
 def fact_of(question: Question, facts: FactSet, bound: Bound) -> Fact:

@@ -13,8 +13,16 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from attn_doctor.cookbook.checked import is_newer, newest_checked
-from attn_doctor.cookbook.torch_releases import (
+from attn_doctor.diagnose import requirements
+from attn_doctor.diagnose.assume import supposed
+from attn_doctor.diagnose.conditions import capability
+from attn_doctor.diagnose.gpu_targets import lacking, runs
+from attn_doctor.diagnose.missing_modules import requirement_for
+from attn_doctor.machine import faults
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
+from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
+from attn_doctor.recipes.data.checked import is_newer, newest_checked
+from attn_doctor.recipes.data.torch_releases import (
     OLDEST_DRIVER,
     Build,
     NoBuild,
@@ -24,14 +32,6 @@ from attn_doctor.cookbook.torch_releases import (
     partner_for,
     partners,
 )
-from attn_doctor.diagnose import requirements
-from attn_doctor.diagnose.assume import supposed
-from attn_doctor.diagnose.conditions import capability
-from attn_doctor.diagnose.gpu_targets import lacking, runs
-from attn_doctor.diagnose.missing_modules import requirement_for
-from attn_doctor.machine import faults
-from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
-from attn_doctor.probe.known_packages import BY_NAME, distribution_of
 
 
 def derive(facts: FactSet) -> FactSet:

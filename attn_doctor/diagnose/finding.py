@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from packaging.utils import canonicalize_name
 
-from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 from attn_doctor.diagnose.binding import Binding, Bound
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
-from attn_doctor.diagnose.words import filled, locations, remedy
+from attn_doctor.diagnose.placeholders import filled, locations, remedy
 from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.model.findings import Finding, Verdict
 from attn_doctor.model.kinds import kind_of
+from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 
 #: Attributes that show trouble themselves, of kinds that only imply it.
 _SHOWING = frozenset({"missing_symbols", "missing_libraries", "promotes"})

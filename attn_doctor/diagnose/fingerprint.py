@@ -63,7 +63,7 @@ class Places:
         return text
 
 
-def of(facts: FactSet, *, packages: Iterable[str], places: Places) -> Fingerprint:
+def fingerprint_from(facts: FactSet, *, packages: Iterable[str], places: Places) -> Fingerprint:
     """The fingerprint of these facts. `packages` are the distributions to name even when they are absent."""
     states: dict[str, State] = {name: facts.fact(fact).state for name, fact in _PLAIN.items()}
     for package in {*packages, *facts.subjects("package")}:
@@ -86,7 +86,7 @@ def of(facts: FactSet, *, packages: Iterable[str], places: Places) -> Fingerprin
         state = facts.fact(f"env.{variable}").state
         if not isinstance(state, Absent):  # unset ones are as many as there are names
             states[f"env.{variable}"] = state
-    return fingerprint.of({name: _trait(name, state, places) for name, state in states.items()})
+    return fingerprint.fingerprint_of({name: _trait(name, state, places) for name, state in states.items()})
 
 
 def cohort_of(facts: FactSet, *, partition: str | None, environment: str) -> Cohort:

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from attn_doctor.cookbook.recipe import AnyOf, Condition, Recipe
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked, covers, finding_of, with_symptoms
-from attn_doctor.diagnose.log.words import words_among
-from attn_doctor.diagnose.words import filled
+from attn_doctor.diagnose.log.word_facts import words_among
+from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
+from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +119,9 @@ def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]
     if next(words_among(facts), None) is None:
         return found
     # Here and not above: what reads logs asks this module for its findings, and costs time where nobody spoke.
-    from attn_doctor.diagnose.log import spoken
+    from attn_doctor.diagnose.log import messages_here
 
-    for one in spoken.heard(facts, recipes):
+    for one in messages_here.messages(facts, recipes):
         general = [i for i, other in enumerate(found) if other.gives_way and one.subject in other.finding.subjects]
         same = next(
             (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
 from attn_doctor.model.install_request import is_bound_to_torch
 from attn_doctor.model.libraries import published
-from attn_doctor.probe.requirements import met, spelled
+from attn_doctor.probe.packages.requirements import met, spelled
 
 #: What has a finding of its own, which knows more than metadata.
 JUDGED_APART = frozenset(

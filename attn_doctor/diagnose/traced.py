@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.kinds import kind_of
+from attn_doctor.recipes.recipe import Recipe
 
 
 def met(diagnosis: Diagnosis, recipes: Iterable[Recipe]) -> Diagnosis:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.plans import Install, Plan
-from attn_doctor.probe.patches import NOTE
+from attn_doctor.probe.packages.patches import NOTE
 
 #: What marks the root of somebody's project.
 _ROOT_MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")

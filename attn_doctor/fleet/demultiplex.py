@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from attn_doctor.fleet.extract import LARGEST, report_of
+from attn_doctor.formats import chunks
 from attn_doctor.model.fleet import NodeReport, Unreadable
-from attn_doctor.wire import chunks
 
 Arrival = NodeReport | Unreadable
 Sender = int | str | None

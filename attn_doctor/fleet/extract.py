@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from attn_doctor.fleet.nodeset import NAME
+from attn_doctor.formats.report_v1 import SCHEMA
 from attn_doctor.machine import faults
 from attn_doctor.model.fleet import MachineMarks, NodeFinding, NodeReport, Outcome, Unreadable
-from attn_doctor.wire.report_v1 import SCHEMA
 
 #: A report is some tens of KB; what is a thousand times that is none, and must not fill the memory.
 LARGEST = 16 << 20
@@ -152,7 +152,7 @@ def _supposed(written: Mapping[str, Any]) -> str:
 def _kernels(written: Mapping[str, Any]) -> str:
     if "kernels" not in written:
         return ""
-    from attn_doctor.wire import kernels_v1  # records that few reports need
+    from attn_doctor.formats import kernels_v1  # records that few reports need
 
     return {None: "", True: "ran", False: "none ran"}[kernels_v1.ran(written["kernels"])]
 

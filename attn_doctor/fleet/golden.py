@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
-from attn_doctor.fleet.compare import Expectation, majority
+from attn_doctor.fleet.cohort_diff import Expectation, majority
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
 from attn_doctor.machine.files import read_input
-from attn_doctor.machine.harmless import json_text
+from attn_doctor.machine.printable import json_text
 
 SCHEMA = "attn-doctor/golden/v1"
 _MOST_BYTES = 64 << 20
@@ -30,7 +30,7 @@ class Golden:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class NewGolden:
     """A new one, as JSON text, and what could not be put in it."""
 
     text: str
@@ -39,7 +39,7 @@ class Made:
     """Facts without a majority: they are no expectation."""
 
 
-def make(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str) -> Made:
+def make_golden(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str) -> NewGolden:
     """A golden file of these reports. Of a cohort with deep and quick reports the deep ones are taken."""
     groups: dict[CohortKey, dict[bool, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for _, record in gathered.every():
@@ -55,7 +55,7 @@ def make(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str) -> Mad
         undecided.update(left)
         cohorts.append({"cohort": dict(key), "quick": quick, "nodes": len(by_depth[quick]), "facts": facts})
     written = {"schema": SCHEMA, "created": created, "cohort_by": list(cohort_by), "cohorts": cohorts}
-    return Made(
+    return NewGolden(
         text=json_text(written, indent=2) + "\n",
         cohorts=len(cohorts),
         undecided=tuple(sorted(undecided)),

@@ -13,7 +13,7 @@ from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.fleet.nodeset import NAME
 from attn_doctor.machine.streaming import output_of
 
-_SCRIPT = Path(__file__).parent.parent / "inside" / "ray_nodes.py"
+_SCRIPT = Path(__file__).parent.parent / "patient" / "ray_nodes.py"
 _SOON = 90.0
 
 

@@ -21,7 +21,7 @@ _ENDINGS = (".json", ".ndjson", ".jsonl")
 
 
 @dataclass(slots=True)
-class Heard:
+class Messages:
     """What else came with the reports."""
 
     engine: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ def check_sources(sources: Sequence[str]) -> None:
             )
 
 
-def read(sources: Sequence[str], heard: Heard) -> Iterator[Arrival]:
+def read(sources: Sequence[str], heard: Messages) -> Iterator[Arrival]:
     """Every report of every source.
 
     Raises BadInput for a source that cannot be read at all; one file of a folder that cannot is Unreadable.
@@ -69,7 +69,7 @@ def files_in(folder: Path) -> list[Path]:
     return [Path(name) for name in sorted(names)]
 
 
-def watch(folders: Sequence[Path], heard: Heard, *, seconds: float) -> Iterator[Arrival | None]:
+def watch(folders: Sequence[Path], heard: Messages, *, seconds: float) -> Iterator[Arrival | None]:
     """Reports of folders as they come, for so long; None after each look. A file that changes is read again."""
     until = time.monotonic() + seconds
     seen: dict[Path, tuple[int, int]] = {}
@@ -89,14 +89,14 @@ def watch(folders: Sequence[Path], heard: Heard, *, seconds: float) -> Iterator[
         time.sleep(min(1.0, left))
 
 
-def _file(file: Path, heard: Heard) -> Iterator[Arrival]:
+def _file(file: Path, heard: Messages) -> Iterator[Arrival]:
     try:
         yield from _contents(file, heard)
     except OSError as error:
         yield Unreadable(source=str(file), reason=f"cannot be read: {error.strerror}", node=_named_by(file))
 
 
-def _contents(file: Path, heard: Heard) -> Iterator[Arrival]:
+def _contents(file: Path, heard: Messages) -> Iterator[Arrival]:
     # O_NONBLOCK: a named pipe that nobody writes to must not hold everything up.
     handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if file.suffix in _ENDINGS else 0))
     with os.fdopen(handle, "rb") as opened:
@@ -120,7 +120,7 @@ def _contents(file: Path, heard: Heard) -> Iterator[Arrival]:
         yield from stream(opened, str(file), heard)
 
 
-def stream(lines: IO[bytes] | Iterable[bytes], source: str, heard: Heard) -> Iterator[Arrival]:
+def stream(lines: IO[bytes] | Iterable[bytes], source: str, heard: Messages) -> Iterator[Arrival]:
     """Reports out of lines."""
     demultiplexer = Demultiplexer(source)
     for line, whole in _lines(lines):

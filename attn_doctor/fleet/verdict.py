@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from attn_doctor.fleet.because import because
-from attn_doctor.fleet.compare import Expectation, compare
+from attn_doctor.fleet.cohort_diff import Expectation, compare
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record, moment
+from attn_doctor.fleet.launcher_messages import because
 from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
 
 #: GPU count is no part of it: a node that lost one is to be found odd, not to be alone.

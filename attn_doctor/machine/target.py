@@ -14,7 +14,7 @@ from attn_doctor.machine.candidates import Candidates, candidates, holds_torch, 
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.scratch import absolute_search_paths, check_room, patient_environment
 
-INSIDE = Path(__file__).resolve().parent.parent / "inside"
+PATIENT = Path(__file__).resolve().parent.parent / "patient"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Target:
     environment_kind: str
     """venv, conda, uv or system"""
     told: Mapping[str, Any]
-    """Everything it told about itself; see inside/interpreter.py."""
+    """Everything it told about itself; see patient/interpreter.py."""
     named: bool = False
     """By the person: whoever is to act on the same one later has to name it again."""
     dead: str = ""
@@ -56,18 +56,18 @@ class Target:
         """Its sys.path, existing folders only."""
         return tuple(Path(entry) for entry in self.told["sys_path"] if entry and Path(entry).is_dir())
 
-    def start_inside(
+    def start_in_patient(
         self, task: str, request: Mapping[str, Any], *, folder: Path, environment: Mapping[str, str] | None = None
     ) -> tuple[Running, Path]:
-        """Starts a script of inside/ in this interpreter; gives the process and the folder of its answers."""
-        return _start_inside(self.python, task, request, folder=folder, environment=environment)
+        """Starts a script of patient/ in this interpreter; gives the process and the folder of its answers."""
+        return _start_in_patient(self.python, task, request, folder=folder, environment=environment)
 
 
 class TargetQuestion:
     """Chooses the interpreter and asks it about itself; `answer` once. Meanwhile other things can be read.
 
     `isolated`: the interpreter alone is started. No code of its environment runs: what would run at its start is read
-    as data (inside/startup.py). Raises BadInput for a named one that is not there, TargetUnusable for one that does
+    as data (patient/startup.py). Raises BadInput for a named one that is not there, TargetUnusable for one that does
     not start.
     """
 
@@ -79,7 +79,7 @@ class TargetQuestion:
         if isolated:
             request["pythonpath"] = environment.pop("PYTHONPATH", "")
             environment.pop("PYTHONINSPECT", None)
-        self._running, self._answers = _start_inside(
+        self._running, self._answers = _start_in_patient(
             self._found.first.python,
             "interpreter",
             request,
@@ -155,7 +155,7 @@ def _told(found: Candidates, completed: Completed, answers: Path) -> dict[str, A
 
 
 def read_answer(file: Path) -> dict[str, Any] | None:
-    """What a script of inside/ wrote; None where it wrote nothing, or no object."""
+    """What a script of patient/ wrote; None where it wrote nothing, or no object."""
     try:
         value = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -163,7 +163,7 @@ def read_answer(file: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _start_inside(
+def _start_in_patient(
     python: Path,
     task: str,
     request: Mapping[str, Any],
@@ -178,7 +178,7 @@ def _start_inside(
     asked = folder / f"{task}-request.json"
     asked.write_text(json.dumps({"task": task, **request}))
     running = Running(
-        [str(python), "-B", *options, str(INSIDE / "bootstrap.py"), str(asked), str(answers)],
+        [str(python), "-B", *options, str(PATIENT / "bootstrap.py"), str(asked), str(answers)],
         folder=folder,
         name=task,
         start_in=start_in,

@@ -29,7 +29,9 @@ class ExitStyle(str, Enum):
     NPD = "npd"
 
 
-def of(diagnosis: Diagnosis, *, fail_on: Severity, strict: bool, own_faults: bool = False, nothing: str = "") -> Status:
+def status_of(
+    diagnosis: Diagnosis, *, fail_on: Severity, strict: bool, own_faults: bool = False, nothing: str = ""
+) -> Status:
     """What findings and open questions come to; accepted findings do not gate.
 
     `own_faults`: a part of attn-doctor failed, and what it would have told is not known. `nothing` says why there was

@@ -1,6 +1,6 @@
 """What tells one node's attention stack from another's: flat facts, how much each matters, and their hash.
 
-Pure: what the facts are made of is in diagnose/fingerprint.py, their JSON form in wire/report_v1.py. Null means that
+Pure: what the facts are made of is in diagnose/fingerprint.py, their JSON form in formats/report_v1.py. Null means that
 it was looked at and is not there, which is a value like any other; `Unknown` means that it could not be looked at.
 """
 
@@ -93,7 +93,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """The facts of one node and environment that equal ones share, hashed. Made by `of`."""
+    """The facts of one node and environment that equal ones share, hashed. Made by `fingerprint_of`."""
 
     sha256: str
     critical: str
@@ -102,7 +102,7 @@ class Fingerprint:
     """By name, sorted. A name that is not there is absent, as null is."""
 
 
-def of(traits: Mapping[str, Trait]) -> Fingerprint:
+def fingerprint_of(traits: Mapping[str, Trait]) -> Fingerprint:
     """The fingerprint of these facts, in whatever order they come; ignored ones are left out."""
     kept = {name: traits[name] for name in sorted(traits) if importance(name) is not Importance.IGNORED}
     critical = {name: trait for name, trait in kept.items() if importance(name) is Importance.CRITICAL}

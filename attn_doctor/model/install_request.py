@@ -1,5 +1,5 @@
 """What a remedy asks of an installer, and what it must leave as it is: one truth for commands that are printed for a
-person (fix/install_commands.py) and for plans that are carried out (fix/actions/packages.py)."""
+person (fix/packages/install_commands.py) and for plans that are carried out (fix/packages/run_installer.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Trials of attention kernels (`check --kernels`): what was tried on which GPU, and what came of it.
 
-Every field has the name that it has in the format kernels/1 (wire/kernels_v1.py).
+Every field has the name that it has in the format kernels/1 (formats/kernels_v1.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The attention libraries as data: what the doctor's side knows of each, from its file in inside/libraries/.
+"""The attention libraries as data: what the doctor's side knows of each, from its file in patient/libraries/.
 
 Those files run in the patient's interpreter and are never imported here: the literals of their `LIBRARY` are read. The
-wheel brings them as one JSON file (cookbook/compiled.py), a checkout reads the files themselves. Imports nothing of
+wheel brings them as one JSON file (recipes/compiled.py), a checkout reads the files themselves. Imports nothing of
 ours: the build loads this file by its path.
 """
 
@@ -21,7 +21,7 @@ _RECORD = "\nLIBRARY = Library("
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel that can be tried (`Backend` in inside/libraries/library.py, whose words hold here)."""
+    """One kernel that can be tried (`Backend` in patient/libraries/library.py, whose words hold here)."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Library:
-    """One library (`Library` in inside/libraries/library.py, whose words hold here)."""
+    """One library (`Library` in patient/libraries/library.py, whose words hold here)."""
 
     name: str
     order: int
@@ -66,7 +66,7 @@ def libraries() -> tuple[Library, ...]:
     """Every library, in the order of lists."""
     here = Path(__file__).parent
     compiled = here / COMPILED
-    rows = json.loads(compiled.read_bytes()) if compiled.is_file() else read(here.parent / "inside" / "libraries")
+    rows = json.loads(compiled.read_bytes()) if compiled.is_file() else read(here.parent / "patient" / "libraries")
     return tuple(_library(row) for row in rows)
 
 

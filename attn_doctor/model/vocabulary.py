@@ -53,7 +53,7 @@ _T, _TS, _V, _C, _I, _N, _B = (
 
 TERMS: tuple[Term, ...] = (
     *_terms(
-        "probe/node.py",
+        "probe/host/node.py",
         ("node.hostname", _T, "the node's name: SLURMD_NODENAME inside a Slurm job, else the host name"),
         ("node.os", _T, "operating system, as /etc/os-release names it"),
         ("node.kernel", _T, "kernel release"),
@@ -67,13 +67,13 @@ TERMS: tuple[Term, ...] = (
         ("env.*", _T, "an environment variable that matters to attention kernels; absent when unset"),
     ),
     *_terms(
-        "probe/nvcc.py",
+        "probe/host/nvcc.py",
         ("cuda.home", _T, "CUDA toolkit folder: CUDA_HOME, CUDA_PATH, nvcc's parent or /usr/local/cuda"),
         ("cuda.nvcc", _V, "version of the nvcc that would be used to build extensions"),
         ("cuda.nvcc_path", _T, "that nvcc"),
     ),
     *_terms(
-        "probe/gpus.py",
+        "probe/host/gpus.py",
         ("driver.version", _V, "NVIDIA driver"),
         ("driver.cuda", _V, "newest CUDA that the driver speaks"),
         ("driver.answers", _B, "the driver's management library or nvidia-smi answered in time"),
@@ -86,7 +86,7 @@ TERMS: tuple[Term, ...] = (
         ("gpu.*.shared_memory_bytes", _I, "shared memory that one block may opt in to", "bytes"),
     ),
     *_terms(
-        "probe/interpreter.py",
+        "probe/live/interpreter.py",
         ("python.version", _V, "version of the interpreter examined"),
         ("python.executable", _T, "the interpreter examined"),
         ("python.prefix", _T, "its environment's folder"),
@@ -104,7 +104,7 @@ TERMS: tuple[Term, ...] = (
         ("libc.version", _V, "glibc of the node"),
     ),
     *_terms(
-        "probe/packages.py",
+        "probe/packages/packages.py",
         ("package.*.version", _V, "version, from the distribution's metadata"),
         ("package.*.distribution", _T, "the distribution's own name, where it is not the library's (a fork, a vendor)"),
         ("package.*.path", _T, "folder that holds it"),
@@ -118,14 +118,14 @@ TERMS: tuple[Term, ...] = (
         ("torch.triton_requirement", _T, "the triton that this torch's metadata asks for"),
     ),
     *_terms(
-        "probe/requirements.py",
+        "probe/packages/requirements.py",
         ("requirement.*.specifier", _T, "what the first asks for of the second (vllm.torch: ==2.14.0), or any"),
         ("requirement.*.installed", _V, "the version of it that is there"),
         ("environment.unmet_elsewhere", _TS, "requirements outside the attention stack that are not met, in words"),
         ("environment.unmet_elsewhere_count", _I, "how many these are"),
     ),
     *_terms(
-        "probe/patches.py",
+        "probe/packages/patches.py",
         ("patch.*.path", _T, "the file"),
         ("patch.*.package", _T, "distribution it belongs to"),
         ("patch.*.version", _V, "version of that distribution"),
@@ -138,7 +138,7 @@ TERMS: tuple[Term, ...] = (
         ("source.transposed_tile", _T, "file:line where its kernels use a transposed tile outside of tl.dot"),
     ),
     *_terms(
-        "probe/torch_files.py",
+        "probe/packages/torch_files.py",
         ("torch.version", _V, "torch's own version, read from torch/version.py"),
         ("torch.cuda", _V, "CUDA that torch was built for; absent in a CPU or ROCm build"),
         ("torch.hip", _V, "ROCm that torch was built for"),
@@ -146,7 +146,7 @@ TERMS: tuple[Term, ...] = (
         ("torch.path", _T, "the torch package's folder"),
     ),
     *_terms(
-        "probe/binaries.py",
+        "probe/binaries/extensions.py",
         ("libstdcxx.version", _V, "newest GLIBCXX that the libstdc++ offers which the interpreter would load"),
         ("libstdcxx.path", _T, "that libstdc++"),
         ("torch.cxx11_abi", _B, "torch was built with the new std::string (cxx11 ABI)"),
@@ -168,17 +168,17 @@ TERMS: tuple[Term, ...] = (
         ("extension.*.other_python", _TS, "builds of it for other Pythons that lie where this one's should"),
     ),
     *_terms(
-        "probe/libraries.py",
+        "probe/binaries/cuda_libraries.py",
         ("library.*.path", _T, "the file that the loader would take"),
         ("library.*.identity", _T, "its build id and size, or a SHA-256 where it has no build id"),
     ),
     *_terms(
-        "probe/torch_libraries.py",
+        "probe/binaries/torch_libraries.py",
         ("torch.cudnn", _V, "cuDNN that torch loads; by its wheel's metadata, or as torch itself says once imported"),
         ("torch.missing_libraries", _TS, "libraries that `import torch` needs and the loader would not find"),
     ),
     *_terms(
-        "probe/inside_answers.py",
+        "probe/live/imports_and_torch.py",
         ("import.*.outcome", _T, "imported, failed, crashed or hung"),
         ("import.*.version", _V, "__version__"),
         ("import.*.path", _T, "__file__"),
@@ -204,7 +204,7 @@ TERMS: tuple[Term, ...] = (
         ("sample.*.seconds", _N, "how long it took", "s"),
     ),
     *_terms(
-        "probe/library_samples.py",
+        "probe/live/library_samples.py",
         ("sample.*.library", _T, "import name of the library whose sample it is; absent for the plain attention block"),
         ("sample.*.verdict", _T, "gravest of its attention calls, in the words of trace.verdict"),
         ("sample.*.where", _T, "file:line at which it ended early"),
@@ -217,7 +217,7 @@ TERMS: tuple[Term, ...] = (
         ("triton.bf16_becomes_i16", _B, "it is refused as Triton 2.1 to 2.3 refuse it: bf16 handled as i16"),
     ),
     *_terms(
-        "probe/configs.py",
+        "probe/configs/configs.py",
         ("config.*.framework", _T, "whose: llamafactory, axolotl, accelerate, deepspeed, transformers"),
         ("config.*.model", _T, "the model it names"),
         ("config.*.stage", _T, "training stage"),
@@ -239,7 +239,7 @@ TERMS: tuple[Term, ...] = (
         ("config.*.packs", _B, "samples are packed, which needs an attention that keeps them apart"),
     ),
     *_terms(
-        "probe/trace_facts.py",
+        "probe/trace/trace_facts.py",
         ("trace.verdict", _T, "gravest of all attention calls: raises, silently mixed, promoted then repaired, clean"),
         ("trace.rules", _T, "whose dtype rules held in the traced run"),
         ("trace.error_kind", _T, "what ended the traced run early"),
@@ -294,7 +294,7 @@ TERMS: tuple[Term, ...] = (
         ("kernel.*.limit_bytes", _I, "shared memory a block of that GPU can have", "bytes"),
     ),
     *_terms(
-        "probe/compiled_kernels.py",
+        "probe/trace/compiled_kernels.py",
         ("compiled.*.outcome", _T, "refuses, exceeds shared memory, aborted, hung"),
         ("compiled.*.title", _T, "the kernel, in words"),
         ("compiled.*.gpu", _T, "GPU it was compiled for"),
@@ -304,7 +304,7 @@ TERMS: tuple[Term, ...] = (
         ("compiled.*.mended_by", _T, "arguments with which it was seen to compile"),
     ),
     *_terms(
-        "probe/kernels.py",
+        "probe/kernels/trials.py",
         ("cell.*.outcome", _T, "wrong, not finite, refused, crashed, hung"),
         ("cell.*.backend", _T, "the kernel, by its name in --backend"),
         ("cell.*.title", _T, "the kernel, in words"),
@@ -331,7 +331,7 @@ TERMS: tuple[Term, ...] = (
         ("speed.*.busy", _T, "what else used the GPU when it was measured"),
     ),
     *_terms(
-        "probe/kernel_shares.py",
+        "probe/kernels/kernel_shares.py",
         ("share.*.of_lowest_elsewhere", _N, "its share of a matrix product by the lowest seen elsewhere", "%"),
         ("share.*.of_matmul", _N, "what it reached of a matrix product on the same GPU", "%"),
         ("share.*.title", _T, "the kernel, in words"),
@@ -343,7 +343,7 @@ TERMS: tuple[Term, ...] = (
         ("share.*.busy", _T, "what else used the GPU when it was measured"),
     ),
     *_terms(
-        "probe/xids.py",
+        "probe/host/xids.py",
         ("xid.*.gpu", _T, "index of the GPU, as torch counts"),
         ("xid.*.number", _I, "the number"),
         ("xid.*.times", _I, "how often it was told"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
-from attn_doctor.diagnose.words import asked_in_texts
+from attn_doctor.diagnose.placeholders import asked_in_texts
 from attn_doctor.fix.plan_builder import Chosen, remaining, subjects
 from attn_doctor.fix.treatments import NotForThisNode, treatment_of
 from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Severity, Verdict
 from attn_doctor.model.plans import Remaining
 from attn_doctor.model.remedies import InstallWheel
+from attn_doctor.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

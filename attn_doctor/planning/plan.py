@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.fix.allowed import project_of
 from attn_doctor.fix.plan_builder import Chosen, PlanBuilder, Resolve
 from attn_doctor.fix.treatments import Treatment, treatment_of
@@ -15,6 +14,7 @@ from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.plans import Ground, Plan
 from attn_doctor.model.remedies import Action
 from attn_doctor.planning.choose import Policy, choose
+from attn_doctor.recipes.recipe import Recipe
 
 
 def plan(

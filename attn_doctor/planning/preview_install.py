@@ -15,7 +15,8 @@ from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet
 from attn_doctor.model.plans import Install
 from attn_doctor.planning.planned_set import planned
-from attn_doctor.probe import binaries, packages, torch_files
+from attn_doctor.probe.binaries import extensions
+from attn_doctor.probe.packages import packages, torch_files
 
 _HOW = "fetched, not installed yet"
 
@@ -37,7 +38,7 @@ def facts_of(install: Install, fetched: Path, target: Target, facts: FactSet, *,
     seen = [
         *packages.probe(inventory, told),
         *torch_files.probe(inventory.modules),
-        *binaries.probe(inventory, there, dict(os.environ)),
+        *extensions.probe(inventory, there, dict(os.environ)),
     ]
     names = {one.name for one in install.changes}
     # What lies there now gives way: it is no second copy.

@@ -1,4 +1,4 @@
-"""The doctor's side of looking: starts scripts of inside/, reads drivers, metadata, binaries, configs -> facts.
+"""The doctor's side of looking: starts scripts of patient/, reads drivers, metadata, binaries, configs -> facts.
 
 Reads, never writes.
 """

@@ -16,21 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attn_doctor.machine import faults
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactSet
-from attn_doctor.probe import (
-    binaries,
-    interpreter,
-    node,
-    nvcc,
-    packages,
-    patches,
-    torch_files,
-    unasked,
-)
-from attn_doctor.probe.gpus import GpuQuery
+from attn_doctor.probe import not_examined
+from attn_doctor.probe.binaries import extensions
+from attn_doctor.probe.host import node, nvcc
+from attn_doctor.probe.host.gpus import GpuQuery
+from attn_doctor.probe.live import interpreter
+from attn_doctor.probe.packages import packages, patches, torch_files
 from attn_doctor.probe.probes import Probe, run
 
 if TYPE_CHECKING:
-    from attn_doctor.probe.inside_answers import Examination  # --quick has no use for it
+    from attn_doctor.probe.live.imports_and_torch import Examination  # --quick has no use for it
 
 T = TypeVar("T")
 
@@ -39,7 +34,7 @@ _DRIVER_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ExaminationRequest:
     """What to look at."""
 
     quick: bool = False
@@ -47,7 +42,7 @@ class Wanted:
     timeout: float = 60.0
     """Seconds for each child."""
     configs: tuple[Path, ...] = ()
-    virtual_gpu: Mapping[str, Any] | None = None
+    simulated_gpu: Mapping[str, Any] | None = None
     samples: bool = True
     """The samples of the installed libraries as well."""
 
@@ -92,7 +87,7 @@ def _started(asked: T | _NotStarted) -> T:
 
 def examine(
     target: Target,
-    wanted: Wanted,
+    wanted: ExaminationRequest,
     *,
     folder: Path,
     say: Callable[[str], None] = lambda _: None,
@@ -106,84 +101,88 @@ def examine(
         if asked is None:
             asked = NodeQuestions(folder=folder)
         stack.callback(asked.end)
-        configured = run(Probe("configurations", lambda: _configured(wanted.configs), ("configs",)))
+        configured = run(Probe("configurations", lambda: _configured(wanted.configs), ("configs/configs",)))
         say("reading metadata")
         taken = faults.survive('probe "packages"', lambda: packages.take_inventory(target.search_path), _NotStarted)
-        inside = None
+        begun = None
         if not wanted.quick:
-            inside = faults.survive(
-                'probe "inside"', lambda: _begin_inside(target, wanted, _started(taken), folder), _NotStarted
+            begun = faults.survive(
+                'probe "imports"', lambda: _begin_imports(target, wanted, _started(taken), folder), _NotStarted
             )
-            if not isinstance(inside, _NotStarted):
-                stack.callback(inside.end)
+            if not isinstance(begun, _NotStarted):
+                stack.callback(begun.end)
         facts: list[Fact] = []
         for probe in _probes(target, wanted, asked, taken, say):
             facts += run(probe)
         facts += configured
         facts += _asked_of_the_node(FactSet(facts), asked, wanted)
-        facts += unasked.not_traced()
+        facts += not_examined.not_traced()
         if wanted.quick:
-            facts += unasked.not_run("not asked for (--quick)")
+            facts += not_examined.not_run("not asked for (--quick)")
         else:
             no_gpu = FactSet(facts).value("listed.gpu") == 0
-            facts += run(_inside(inside, say, no_gpu=no_gpu))
+            facts += run(_imports(begun, say, no_gpu=no_gpu))
     return FactSet(facts)
 
 
 def _probes(
     target: Target,
-    wanted: Wanted,
+    wanted: ExaminationRequest,
     asked: NodeQuestions,
     taken: packages.Inventory | _NotStarted,
     say: Callable[[str], None],
 ) -> Iterator[Probe]:
     """What reads files and asks nobody, in order."""
     environment = asked.environment
-    yield Probe("node", lambda: node.probe(environment), ("node",))
-    yield Probe("interpreter", lambda: interpreter.probe(target), ("interpreter",))
-    yield Probe("packages", lambda: packages.probe(_started(taken), target.told), ("packages", "requirements"))
-    yield Probe("patches", lambda: patches.probe(_started(taken)), ("patches",))
-    yield Probe("torch's files", lambda: torch_files.probe(_started(taken).modules), ("torch_files",))
+    yield Probe("node", lambda: node.probe(environment), ("host/node",))
+    yield Probe("interpreter", lambda: interpreter.probe(target), ("live/interpreter",))
+    yield Probe(
+        "packages", lambda: packages.probe(_started(taken), target.told), ("packages/packages", "packages/requirements")
+    )
+    yield Probe("patches", lambda: patches.probe(_started(taken)), ("packages/patches",))
+    yield Probe("torch's files", lambda: torch_files.probe(_started(taken).modules), ("packages/torch_files",))
     say("reading binaries")
     yield Probe(
         "binaries",
-        lambda: binaries.probe(_started(taken), target, environment),
-        ("binaries", "libraries", "torch_libraries"),
+        lambda: extensions.probe(_started(taken), target, environment),
+        ("binaries/extensions", "binaries/cuda_libraries", "binaries/torch_libraries"),
     )
 
 
-def _asked_of_the_node(facts: FactSet, asked: NodeQuestions, wanted: Wanted) -> Iterator[Fact]:
+def _asked_of_the_node(facts: FactSet, asked: NodeQuestions, wanted: ExaminationRequest) -> Iterator[Fact]:
     hint = facts.text("node.gpu_hint")
     patience = min(wanted.timeout, _DRIVER_TIMEOUT)
-    yield from run(Probe("gpus", lambda: asked.gpus.facts(patience, hint=hint, quick=wanted.quick), ("gpus",)))
-    yield from run(Probe("nvcc", lambda: asked.toolkit.facts(min(wanted.timeout, 10.0)), ("nvcc",)))
+    yield from run(Probe("gpus", lambda: asked.gpus.facts(patience, hint=hint, quick=wanted.quick), ("host/gpus",)))
+    yield from run(Probe("nvcc", lambda: asked.toolkit.facts(min(wanted.timeout, 10.0)), ("host/nvcc",)))
 
 
-def _begin_inside(target: Target, wanted: Wanted, inventory: packages.Inventory, folder: Path) -> Examination:
-    from attn_doctor.probe import inside_answers
+def _begin_imports(
+    target: Target, wanted: ExaminationRequest, inventory: packages.Inventory, folder: Path
+) -> Examination:
+    from attn_doctor.probe.live import imports_and_torch
 
-    return inside_answers.Examination(
+    return imports_and_torch.Examination(
         target,
         modules=inventory.imports(),
         torch="torch" in inventory.modules or inventory.of("torch") is not None,
         timeout=wanted.timeout,
-        virtual_gpu=wanted.virtual_gpu,
+        simulated_gpu=wanted.simulated_gpu,
         folder=folder,
         samples=wanted.samples,
     )
 
 
-def _inside(begun: Examination | _NotStarted | None, say: Callable[[str], None], *, no_gpu: bool) -> Probe:
+def _imports(begun: Examination | _NotStarted | None, say: Callable[[str], None], *, no_gpu: bool) -> Probe:
     def look() -> tuple[Fact, ...]:
         assert begun is not None
         return _started(begun).facts(say, no_gpu=no_gpu)
 
-    return Probe("inside", look, ("inside_answers", "library_samples"), more=unasked.FAILED_CALL)
+    return Probe("imports", look, ("live/imports_and_torch", "live/library_samples"), more=not_examined.FAILED_CALL)
 
 
 def _configured(files: tuple[Path, ...]) -> tuple[Fact, ...]:
     if not files:
-        return unasked.no_configurations()
-    from attn_doctor.probe import configs
+        return not_examined.no_configurations()
+    from attn_doctor.probe.configs import configs
 
     return configs.probe(files)

@@ -152,7 +152,7 @@ def _broken() -> tuple[type[BaseException], ...]:
     return tuple(found)
 
 
-def find(named: Iterable[str]) -> list[Log]:
+def find_logs(named: Iterable[str]) -> list[Log]:
     """The logs that a person named, those of a folder in natural order of their names.
 
     Raises BadInput for what is not there, cannot be read, or is no file.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact
-from attn_doctor.probe.noting import Notes
+from attn_doctor.probe.fact_notes import FactNotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Probe:
     look: Callable[[], Iterable[Fact]]
     """Raises BadInput for what a person named and that cannot be read."""
     files: tuple[str, ...]
-    """Files of probe/ whose terms of the vocabulary it answers for (`Term.probe`)."""
+    """Files of probe/, without their ending, whose terms of the vocabulary it answers for (`Term.probe`)."""
     more: tuple[str, ...] = ()
     """Facts that it finds as well, though they are another file's."""
 
@@ -36,7 +36,7 @@ def not_looked(probe: Probe, reason: str) -> tuple[Fact, ...]:
 
     homes = {f"probe/{file}.py" for file in probe.files}
     names = [term.name for term in TERMS if term.probe in homes]
-    notes = Notes()
+    notes = FactNotes()
     for name in (*names, *probe.more):
         kind, star, _ = name.partition(".*")
         # What cannot be listed settles no member: each of them is unknown for the reason that the listing is.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, Any
 
-from attn_doctor.diagnose.compare import Comparison
+from attn_doctor.diagnose.report_diff import Comparison
 from attn_doctor.model.facts import Unknown
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.fingerprint import Change, Trait

@@ -8,7 +8,7 @@ from typing import IO, NoReturn, cast
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from attn_doctor.machine.harmless import Ours, harmless
+from attn_doctor.machine.printable import Ours, harmless
 
 #: Off a terminal there is no width to keep to, and 80 columns tear tables apart.
 _PLAIN_WIDTH = 110

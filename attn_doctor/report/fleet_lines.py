@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from attn_doctor.machine.harmless import harmless
+from attn_doctor.machine.printable import harmless
 from attn_doctor.model.fingerprint import Importance
 from attn_doctor.model.fleet import Cohort, Difference, FleetVerdict, OddGroup, State
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import IO
 
-from attn_doctor.machine.harmless import harmless
+from attn_doctor.machine.printable import harmless
 from attn_doctor.model.fleet import FleetVerdict, State
 
 

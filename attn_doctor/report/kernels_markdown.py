@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attn_doctor.machine.harmless import one_line
+from attn_doctor.machine.printable import one_line
 from attn_doctor.model.kernels import KernelTrials
 from attn_doctor.report import kernels_table as table
 

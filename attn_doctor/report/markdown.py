@@ -12,7 +12,7 @@ from typing import IO
 
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import expanded
-from attn_doctor.machine.harmless import harmless, one_line
+from attn_doctor.machine.printable import harmless, one_line
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from attn_doctor.diagnose.words import shown
+from attn_doctor.diagnose.placeholders import shown
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, Unknown
 from attn_doctor.model.findings import Finding, OpenQuestion
 from attn_doctor.model.kinds import KINDS, kind_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from attn_doctor.machine.own_name import as_typed
+from attn_doctor.machine.own_command import as_typed
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.plans import FileEdit, Install, Plan, Remaining, Step
 from attn_doctor.report import phrases

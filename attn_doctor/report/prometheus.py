@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from attn_doctor.machine.harmless import harmless
+from attn_doctor.machine.printable import harmless
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 

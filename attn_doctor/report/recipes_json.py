@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.machine.harmless import json_text
+from attn_doctor.machine.printable import json_text
+from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.version import __version__
 
 SCHEMA = "attn-doctor/recipes/v1"

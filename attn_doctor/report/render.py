@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import IO
 
+from attn_doctor.formats import report_v1
 from attn_doctor.model.report import Report
-from attn_doctor.wire import report_v1
 
 
 class Format(str, Enum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from attn_doctor.machine import faults
-from attn_doctor.machine.harmless import one_line
+from attn_doctor.machine.printable import one_line
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report import short

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.machine import faults
-from attn_doctor.machine.harmless import one_line
-from attn_doctor.machine.own_name import as_typed
+from attn_doctor.machine.own_command import as_typed
+from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report

@@ -10,8 +10,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attn_doctor.cookbook import accepted, shelf
-from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.accept import accept, raise_gated, without_effect
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.machine import faults
@@ -20,7 +18,10 @@ from attn_doctor.machine.target import TargetQuestion
 from attn_doctor.model import exit_status
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report, nothing_to_examine
-from attn_doctor.probe.examine import NodeQuestions, Wanted, examine
+from attn_doctor.probe.examine import ExaminationRequest, NodeQuestions, examine
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data import accepted
+from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import (
     Say,
@@ -34,7 +35,7 @@ from attn_doctor.workflows.subject import (
 )
 
 if TYPE_CHECKING:
-    from attn_doctor.probe.kernels import Asked  # which few checks need
+    from attn_doctor.probe.kernels.trials import TrialRequest  # which few checks need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class CheckRequest:
     """A policy of known findings and of warnings that gate."""
     fail_on: Severity = Severity.ERROR
     strict: bool = False
-    kernels: Asked | None = None
+    kernels: TrialRequest | None = None
     """Which attention kernels are run; None: none."""
 
 
@@ -82,12 +83,12 @@ def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Re
         gpu = named_gpu(request.gpu) if request.gpu is not None else None
         acceptances, errors_here = accepted.policy(request.accept) if request.accept else ((), ())
         target = question.answer(request.timeout)
-        wanted = Wanted(
+        wanted = ExaminationRequest(
             quick=request.quick,
             samples=request.samples,
             timeout=request.timeout,
             configs=request.configs,
-            virtual_gpu=None if gpu is None else asdict(gpu),
+            simulated_gpu=None if gpu is None else asdict(gpu),
         )
         facts = examine(target, wanted, folder=folder, say=say, asked=asked)
         kernels_answer = None
@@ -107,7 +108,7 @@ def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Re
         known = frozenset(name for one in shelf.shelf(request.recipes) for name in (one.id, *one.aliases))
         for words in without_effect(diagnosis, acceptances, today=today, known=known):
             warn(f"--accept {request.accept}: {words}")
-    status = exit_status.of(
+    status = exit_status.status_of(
         diagnosis,
         fail_on=request.fail_on,
         strict=request.strict,

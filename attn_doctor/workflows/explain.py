@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from attn_doctor.cookbook.gpus import named_gpu
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.assume import assume, assume_gpu
-from attn_doctor.diagnose.log.explain import Refuted
-from attn_doctor.diagnose.log.explain import explain as explain_scanned
+from attn_doctor.diagnose.log.causes import Refuted
+from attn_doctor.diagnose.log.causes import explain as explain_scanned
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.errors import BadInput
+from attn_doctor.formats import report_v1
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import read_input
 from attn_doctor.machine.scratch import scratch
@@ -24,9 +23,10 @@ from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Examined, LogRead, Report
 from attn_doctor.probe import logs
-from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.probe.examine import ExaminationRequest, examine
+from attn_doctor.recipes.data.gpu_table import named_gpu
+from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.version import __version__
-from attn_doctor.wire import report_v1
 from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, pick_recipes, silent
 
 
@@ -65,7 +65,7 @@ def explain(request: ExplainRequest, *, say: Say = silent) -> Report:
     base = as_if_partly(base, request.gpu, request.assumptions)
     found: list[logs.Log] = [logs.Held("the text", text.encode(errors="surrogateescape")) for text in request.texts]
     if request.logs or not request.texts:
-        found = [*found, *logs.find(request.logs)]
+        found = [*found, *logs.find_logs(request.logs)]
     return explained(found, recipes, base, whose, fail_on=request.fail_on, strict=request.strict, say=say)
 
 
@@ -101,7 +101,7 @@ def explained(
     told = explain_scanned(scanned, base)
     refuted = {one.log: one for one in reversed(told.refuted)}
     read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
-    status = exit_status.of(told.diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))
+    status = exit_status.status_of(told.diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))
     if status == exit_status.Status.HEALTHY and any(log.broken for log in found):
         status = exit_status.Status.COULD_NOT_EXAMINE
     return Report(
@@ -174,4 +174,4 @@ def _base(request: ExplainRequest, say: Say) -> tuple[FactSet, Examined]:
         return FactSet(), NOBODY
     with scratch() as folder:
         target = examine_target(request.python, as_module=request.as_module, folder=folder, timeout=60.0, isolated=True)
-        return examine(target, Wanted(quick=True), folder=folder, say=say), examined(target)
+        return examine(target, ExaminationRequest(quick=True), folder=folder, say=say), examined(target)

@@ -9,17 +9,20 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from attn_doctor.cookbook.gpus import NamedGpu
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import expanded
 from attn_doctor.machine.target import Target
 from attn_doctor.model.dtypes import SHORT, SPELLED
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.kernels import KernelTrials, PlannedGpu
-from attn_doctor.probe import compiled_kernels, kernel_facts, kernel_shares, kernels, xids
-from attn_doctor.probe.known_kernels import BACKENDS, Mode
+from attn_doctor.probe.host import xids
+from attn_doctor.probe.kernels import kernel_facts, kernel_shares
+from attn_doctor.probe.kernels import trials as kernels
+from attn_doctor.probe.kernels.known_kernels import BACKENDS, Mode
 from attn_doctor.probe.probes import Probe
 from attn_doctor.probe.probes import run as run_probe
+from attn_doctor.probe.trace import compiled_kernels
+from attn_doctor.recipes.data.gpu_table import NamedGpu
 
 
 def asked(
@@ -30,7 +33,7 @@ def asked(
     seed: int | None,
     *,
     quick: bool,
-) -> kernels.Asked | None:
+) -> kernels.TrialRequest | None:
     """What was asked for, or None.
 
     Raises BadInput for names that are unknown and for options that contradict each other.
@@ -50,7 +53,7 @@ def asked(
             hint="Leave out one of them; `--kernels quick` is the short form of the trials.",
         )
     named = [own for text in backends for own in _backends(text)]
-    return kernels.Asked(
+    return kernels.TrialRequest(
         mode=mode.value,
         seed=seed if seed is not None else secrets.randbelow(10**6),
         budget=budget,
@@ -61,7 +64,7 @@ def asked(
 
 
 def run(
-    wanted: kernels.Asked,
+    wanted: kernels.TrialRequest,
     facts: FactSet,
     target: Target,
     *,
@@ -71,7 +74,7 @@ def run(
     say: Callable[[str], None],
 ) -> tuple[KernelTrials, FactSet]:
     """The trials, and the facts with theirs among them."""
-    from attn_doctor.cookbook import measured  # pydantic, for nobody else
+    from attn_doctor.recipes.data import measured  # pydantic, for nobody else
 
     if gpu is not None:
         wanted = replace(wanted, gpu=PlannedGpu(**asdict(gpu)))

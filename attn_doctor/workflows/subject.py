@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.gpus import NamedGpu
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose import fingerprint
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.machine import faults
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet, Origin
-from attn_doctor.model.fingerprint import of as fingerprint_of
+from attn_doctor.model.fingerprint import fingerprint_of
 from attn_doctor.model.identity import Cohort, Identity
 from attn_doctor.model.report import Examined
-from attn_doctor.probe.identity import boot_id, environment_name, node_name
-from attn_doctor.probe.known_packages import BY_NAME
+from attn_doctor.probe.host.node_names import boot_id, environment_name, node_name
+from attn_doctor.probe.packages.known_packages import BY_NAME
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.gpu_table import NamedGpu
+from attn_doctor.recipes.recipe import Recipe
 
 #: Told what is being done, in a few words, as it begins.
 Say = Callable[[str], None]
@@ -91,7 +91,7 @@ def identify(target: Target, facts: FactSet, environment: Mapping[str, str], *, 
         cohort=faults.survive("naming of the cohort", lambda: cohort(facts), lambda _reason: cohort(FactSet())),
         fingerprint=faults.survive(
             "taking of the fingerprint",
-            lambda: fingerprint.of(facts, packages=BY_NAME, places=places),
+            lambda: fingerprint.fingerprint_from(facts, packages=BY_NAME, places=places),
             lambda _reason: fingerprint_of({}),
         ),
         volatile={

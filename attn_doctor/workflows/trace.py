@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.traced import met
@@ -22,9 +21,10 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.libraries import libraries
 from attn_doctor.model.report import Report
-from attn_doctor.probe.examine import Wanted, examine
-from attn_doctor.probe.trace_facts import facts_of
-from attn_doctor.probe.tracing import check_input, run_trace
+from attn_doctor.probe.examine import ExaminationRequest, examine
+from attn_doctor.probe.trace.trace_facts import facts_of
+from attn_doctor.probe.trace.tracing import check_input, run_trace
+from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import Say, as_if, assumed_names, examined, pick_recipes, silent
 
@@ -102,14 +102,14 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
     about = f"trace {' '.join(what)}{f' --hf {request.hf}' if request.hf else ''}"
     with scratch() as folder:
         target = examine_target(python, as_module=request.as_module, folder=folder, timeout=60.0)
-        facts = examine(target, Wanted(quick=True), folder=folder, say=say)
+        facts = examine(target, ExaminationRequest(quick=True), folder=folder, say=say)
         asked["rules"] = _rules(request.rules, facts, assumed=gpu is not None)
         traced = run_trace(target, asked, timeout=request.timeout, folder=folder, say=say)
     check_input(traced.trace, about)
     facts = derive(FactSet([*as_if(facts, gpu, ()).values(), *facts_of(traced.trace)]))
     # What lies in the environment is check's; here only what the traced run has met is judged.
     diagnosis = met(judge(facts, recipes), recipes)
-    status = exit_status.of(diagnosis, fail_on=request.fail_on, strict=False, own_faults=bool(faults.met()))
+    status = exit_status.status_of(diagnosis, fail_on=request.fail_on, strict=False, own_faults=bool(faults.met()))
     ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
     if (ended_early or not traced.trace.seen) and status == exit_status.Status.HEALTHY:
         status = exit_status.Status.COULD_NOT_EXAMINE

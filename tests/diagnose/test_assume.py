@@ -6,13 +6,13 @@ from datetime import date
 
 import pytest
 
-from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.accept import accept, without_effect
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.errors import BadInput
 from attn_doctor.model import exit_status
 from attn_doctor.model.facts import Absent, FactSet, Known, Origin
 from attn_doctor.model.findings import Acceptance, Diagnosis, Finding, Severity
+from attn_doctor.recipes.data.gpu_table import named_gpu
 from tests.diagnose.test_derived import facts
 
 
@@ -115,7 +115,7 @@ def test_accepted_findings_are_shown_and_do_not_gate(acceptance: dict[str, str],
     diagnosis = accept(Diagnosis(findings=(finding,)), [known], today=TODAY)
 
     assert (diagnosis.findings[0].accepted == known) is accepted
-    status = exit_status.of(diagnosis, fail_on=Severity.ERROR, strict=False)
+    status = exit_status.status_of(diagnosis, fail_on=Severity.ERROR, strict=False)
     assert status == (exit_status.Status.HEALTHY if accepted else exit_status.Status.FOUND)
 
 

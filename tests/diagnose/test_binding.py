@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.cookbook.shelf import bundled
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
-from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding
 from attn_doctor.planning.choose import Policy, Remaining, choose
+from attn_doctor.recipes.shelf import bundled
 from tests.diagnose.log.making import made
 from tests.diagnose.test_derived import facts
 
@@ -166,8 +166,8 @@ ImportError: /env/lib/python3.11/site-packages/selective_scan_cuda.so: undefined
 
 def test_an_assumed_gpu_was_seen_by_nobody() -> None:
     """`--gpu h100` on a CPU torch: an error as sure as the assumption, and what follows from it hangs under it."""
-    from attn_doctor.cookbook.gpus import named_gpu
     from attn_doctor.diagnose.assume import assume_gpu
+    from attn_doctor.recipes.data.gpu_table import named_gpu
 
     known = _box(
         torch__version="2.13.0+cpu",

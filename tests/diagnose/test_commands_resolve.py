@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.cookbook.shelf import bundled
 from attn_doctor.diagnose.cases import case_facts
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import Fact, FactName, Known, Value
+from attn_doctor.recipes.shelf import bundled
 
 pytestmark = pytest.mark.registry
 

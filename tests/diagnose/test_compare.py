@@ -9,7 +9,7 @@ import json
 import pytest
 from hypothesis import given
 
-from attn_doctor.diagnose.compare import compare
+from attn_doctor.diagnose.report_diff import compare
 from attn_doctor.errors import BadInput
 from attn_doctor.model import fingerprint
 from attn_doctor.model.facts import FactSet, Unknown
@@ -41,7 +41,7 @@ def _report(
             node=NodeName(name="n1", hostname="n1", named_by="hostname"),
             environment=EnvironmentName(id="e", prefix="/opt/venv"),
             cohort=Cohort(gpu=(), compute_capability=(), gpu_count=8, partition=None, environment="e"),
-            fingerprint=fingerprint.of(written),
+            fingerprint=fingerprint.fingerprint_of(written),
         ),
     )
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.cookbook.recipe import Affected, AtLeast, Below, Matches, OneOf, Present
 from attn_doctor.diagnose.conditions import answer, answer_all
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Verdict
+from attn_doctor.recipes.recipe import Affected, AtLeast, Below, Matches, OneOf, Present
 from tests import strategies
 
 TRITON = FactName.parse("package.triton.version")

@@ -45,8 +45,8 @@ def test_independent_of_prefix_home_node_and_user(prefix: str, home: str, node: 
     assume(node != user and not {node, user} & {*prefix.split("/"), *home.split("/")} and not prefix.startswith(home))
     usual = ("/opt/venv", "/home/somebody", "n17", "somebody")
 
-    one = fingerprint.of(_facts(*usual), packages=("torch", "triton"), places=_places(*usual))
-    other = fingerprint.of(
+    one = fingerprint.fingerprint_from(_facts(*usual), packages=("torch", "triton"), places=_places(*usual))
+    other = fingerprint.fingerprint_from(
         _facts(prefix, home, node, user), packages=("torch", "triton"), places=_places(prefix, home, node, user)
     )
 
@@ -68,7 +68,7 @@ def test_a_prefix_below_home() -> None:
 
 def test_three_answers() -> None:
     """Absent is null, what could not be looked at says why, and neither is left out."""
-    told = fingerprint.of(
+    told = fingerprint.fingerprint_from(
         FactSet(
             [
                 Fact(name=FactName.parse("listed.package"), state=Known(0), how=""),

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import Unknown
 from attn_doctor.model.findings import Severity
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.recipe import Recipe
 from tests.diagnose.test_derived import facts
 
 _HEAD = """

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from attn_doctor.cookbook.torch_releases import partner_for
 from attn_doctor.model.install_request import COMPANIONS, name_of
+from attn_doctor.recipes.data.torch_releases import partner_for
 from bench.printed_commands import PLACEHOLDERS, Printed, printed
 
 ALL = tuple(printed())

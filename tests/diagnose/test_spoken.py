@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
-from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.traced import met
 from attn_doctor.model.facts import Absent
 from attn_doctor.model.findings import Diagnosis, Severity
+from attn_doctor.recipes import shelf
 from tests.diagnose.test_derived import facts
 
 RECIPES = shelf.bundled()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.cookbook.shelf import bundled
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.finding import finding_of
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Value
+from attn_doctor.recipes.shelf import bundled
 
 
 def commands(recipe: str, facts: dict[str, Value], config: str | None) -> list[str]:

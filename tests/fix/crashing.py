@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.fix import apply, carry_out, journal, kept, undo
-from attn_doctor.fix.actions import config, environment, keyword, packages
-from attn_doctor.fix.resume import interrupted, resumed_steps
+from attn_doctor.fix.edits import config, environment, keyword
+from attn_doctor.fix.journal import backups, journal, run_plan, run_steps, undo
+from attn_doctor.fix.journal.resume import interrupted, resumed_steps
+from attn_doctor.fix.packages import run_installer
+from attn_doctor.formats import plan_v1
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.findings import Diagnosis, Finding, Safety, Severity
 from attn_doctor.model.plans import Cured, FileEdit, Install, PackageChange, Plan, Reversal, Step
 from attn_doctor.model.remedies import EditSource
-from attn_doctor.wire import plan_v1
 
 _CONFIGS = {
     "a.yaml": b"stage: sft\r\nflash_attn: 'fa2'  # x\r\nx: 1",
@@ -208,10 +209,10 @@ class Scene:
             grounds=(),
         )
 
-    def run(self, plan: Plan, *, cures: bool = True, fails: bool = False) -> carry_out.Outcome:
+    def run(self, plan: Plan, *, cures: bool = True, fails: bool = False) -> run_plan.Outcome:
         """The whole run; `cures` says what examining again finds."""
         with journal.held((self.prefix, self.project)):
-            return carry_out.carry_out(
+            return run_plan.carry_out(
                 plan,
                 plan_v1.dumps(plan),
                 home=self.prefix,
@@ -221,10 +222,10 @@ class Scene:
                 reinstall=self.reinstall,
             )
 
-    def install(self, *, fails: bool = False) -> apply.Installing:
+    def install(self, *, fails: bool = False) -> run_steps.Installing:
         """What carries out an Install step."""
         installer: Any = FakeInstaller(target=self.target, fails=fails)
-        return lambda change, run, number: packages.apply(change, run, number, installer=installer)
+        return lambda change, run, number: run_installer.apply(change, run, number, installer=installer)
 
     def resume(self) -> None:
         """As `fix --resume` does it."""
@@ -234,7 +235,7 @@ class Scene:
                 return
             plan, done = resumed_steps(run, reinstall=self.reinstall)
             if plan is not None:
-                carry_out.go_on(
+                run_plan.go_on(
                     plan, run, before=_ILL, install=self.install(), examine=lambda: Diagnosis(), done=done,
                     reinstall=self.reinstall,
                 )  # fmt: skip
@@ -302,7 +303,7 @@ def in_child(work: Callable[[], object], *, kill_at: int | None) -> tuple[bool, 
 
         os.fsync = synced
         journal.boundary = counted
-        for module in (kept, undo, apply, packages):
+        for module in (backups, undo, run_steps, run_installer):
             module.boundary = counted  # type: ignore[attr-defined]
         status = 1
         try:

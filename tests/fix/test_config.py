@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from attn_doctor.fix.actions.config import planned
-from attn_doctor.fix.edits import spliced
+from attn_doctor.fix.edits.config import planned
+from attn_doctor.fix.edits.splices import spliced
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.probe.shell_words import commands
+from attn_doctor.probe.configs.shell_words import commands
 
 AUTO = {"flash_attn": "auto"}
 DISABLED = {"flash_attn": "disabled"}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from attn_doctor.fix.actions.config import planned
-from attn_doctor.fix.edits import spliced
+from attn_doctor.fix.edits.config import planned
+from attn_doctor.fix.edits.splices import spliced
 from attn_doctor.fix.refusal import Refused
 
 SDPA = {"attn_implementation": "sdpa"}

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attn_doctor.fix import apply, journal, kept, undo
-from attn_doctor.fix.apply import Stale
-from attn_doctor.fix.carry_out import NotCured
-from attn_doctor.fix.journal import JournalUnusable
-from attn_doctor.fix.undo import ChangedSince, UndoFailed
+from attn_doctor.fix.journal import backups, journal, run_steps, undo
+from attn_doctor.fix.journal.journal import JournalUnusable
+from attn_doctor.fix.journal.run_plan import NotCured
+from attn_doctor.fix.journal.run_steps import Stale
+from attn_doctor.fix.journal.undo import ChangedSince, UndoFailed
 from attn_doctor.machine import atomic
 from attn_doctor.machine.lock import Held
 from tests.fix.crashing import Scene, in_child
@@ -131,7 +131,7 @@ def test_interrupted_anywhere(
             if passed == at:
                 raise ending
 
-        for module in (journal, kept, apply):
+        for module in (journal, backups, run_steps):
             monkeypatch.setattr(module, "boundary", stop)
         plan = scene.plan()
         with pytest.raises((KeyboardInterrupt, SystemExit, RuntimeError)):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.fix.actions import environment
-from attn_doctor.fix.edits import spliced
+from attn_doctor.fix.edits import environment
+from attn_doctor.fix.edits.splices import spliced
 from attn_doctor.fix.refusal import Refused
 
 pytestmark = pytest.mark.process

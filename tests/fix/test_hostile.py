@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.fix import installed, installers, releases
-from attn_doctor.fix.actions import config, packages
 from attn_doctor.fix.allowed import check_file, check_plan, project_of
-from attn_doctor.fix.apply import Stale
-from attn_doctor.fix.edits import digest
-from attn_doctor.fix.journal import JournalUnusable, begin, held
+from attn_doctor.fix.edits import config
+from attn_doctor.fix.edits.splices import digest
+from attn_doctor.fix.journal.journal import JournalUnusable, begin, held
+from attn_doctor.fix.journal.run_steps import Stale
+from attn_doctor.fix.packages import installed, installers, releases, run_installer
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.install_request import InstallRequest
@@ -168,7 +168,7 @@ def test_requirements_are_names_and_versions(text: str) -> None:
         raise AssertionError("the installer was asked")
 
     with pytest.raises(Refused):
-        packages.resolve(wish, never, stash=True)
+        run_installer.resolve(wish, never, stash=True)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_metadata_that_is_no_version_is_no_constraint(tmp_path: Path, header: st
 
 def test_no_credentials_in_a_plan() -> None:
     """The user's index may carry a password; a plan is a file that gets around."""
-    assert packages._without_secrets("https://me:secret@index.example/simple") == "https://index.example/simple"
+    assert run_installer._without_secrets("https://me:secret@index.example/simple") == "https://index.example/simple"
     release = releases.release("x", "1.0", "https://me:secret@index.example/x-1.0-py3-none-any.whl?token=1", {})
     assert release.source == "x-1.0-py3-none-any.whl"
 
@@ -308,7 +308,7 @@ def _refuse(change: Install, fetched: Path) -> None:
     ids=["another file on the index", "does not fit", "another file under the name"],
 )
 def test_what_was_fetched_is_looked_at_before_anything_changes(
-    scene: Scene, tmp_path: Path, more: dict[str, str], judge: packages.Judge | None, named: bool, words: str
+    scene: Scene, tmp_path: Path, more: dict[str, str], judge: run_installer.Judge | None, named: bool, words: str
 ) -> None:
     """Other bytes than the plan was shown for, or files that do not fit: the installer is not even started."""
     mine = tmp_path / WHEEL
@@ -323,7 +323,7 @@ def test_what_was_fetched_is_looked_at_before_anything_changes(
     with held((scene.prefix,)):
         run = begin(scene.prefix, "{}", "")
         with pytest.raises(AttnDoctorError) as told:
-            packages.apply(change, run, 0, installer=installer, judge=judge)
+            run_installer.apply(change, run, 0, installer=installer, judge=judge)
 
     assert words in f"{told.value.what} {told.value.about}"
     assert not installer.installed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.fix.in_use import using
+from attn_doctor.fix.packages.in_use import using
 from attn_doctor.machine.target import examine_target
 from tests.conftest import Environment
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.fix import builds, find_installer, installed, installers
-from attn_doctor.fix.actions import packages
+from attn_doctor.fix.packages import build_jobs, find_installer, installed, installers, run_installer
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
@@ -38,7 +37,9 @@ def target(tmp_path: Path) -> Target:
 def found(target: Target, asked: str = "pip", **told: object) -> installers.Installer:
     folder = Path(str(target.told["prefix"])).parent / "private"
     folder.mkdir(exist_ok=True)
-    return find_installer.find(asked, replace(target, told={**target.told, **told}), installers.Sources(), folder)
+    return find_installer.installer_for(
+        asked, replace(target, told={**target.told, **told}), installers.Sources(), folder
+    )
 
 
 def plant(target: Target, name: str, version: str) -> None:
@@ -80,7 +81,7 @@ class TestFound:
         monkeypatch.setattr(find_installer.shutil, "which", lambda _: None)  # type: ignore[attr-defined]
         sources = installers.Sources(torch_backend="cu128")
         with pytest.raises(Refused, match="--index-url"):
-            find_installer.find("auto", target, sources, Path())
+            find_installer.installer_for("auto", target, sources, Path())
 
     def test_where_a_person_says_where_from(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A recipe's torch_backend gives way to any index that a person configured."""
@@ -177,7 +178,7 @@ class TestConda:
         release = installers.Release(name="torch", version="2.13.0", source="torch-2.13.0-x.whl", sha256="")
         monkeypatch.setattr(installers.Installer, "preview", lambda *_, **__: (release,))
         wish = InstallRequest(requirements=("torch",), no_deps=False, no_cache=False, reinstall=False)
-        plan = packages.resolve(wish, lambda: found(target), stash=True)
+        plan = run_installer.resolve(wish, lambda: found(target), stash=True)
 
         assert "conda installed torch 2.12.0; conda will not know that it was replaced" in plan.warnings
 
@@ -195,7 +196,7 @@ class TestWishes:
             return (installers.Release(name="torch", version="2.13.0", source="", sha256=""),)
 
         monkeypatch.setattr(installers.Installer, "preview", preview)
-        return asked, packages.resolve(wish, lambda: found(target), stash=True)
+        return asked, run_installer.resolve(wish, lambda: found(target), stash=True)
 
     def test_its_companions_follow_torch(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
         """torchvision is released for one torch: what is installed of it moves along."""
@@ -213,7 +214,7 @@ class TestWishes:
         """Nothing resolves it beforehand."""
         wish = InstallRequest(requirements=(), no_deps=True, no_cache=True, reinstall=True, builds=(text,))
         with pytest.raises(Refused):
-            packages.resolve(wish, lambda: found(target), stash=True)
+            run_installer.resolve(wish, lambda: found(target), stash=True)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +235,6 @@ def test_as_many_compilers_as_the_memory_holds(
         (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
         (tmp_path / "sys/fs/cgroup/memory.max").write_text(f"{limit * 2**30}\n")
 
-    assert builds.environment(facts, root=tmp_path) == {"MAX_JOBS": jobs, "NVCC_THREADS": "2"}
+    assert build_jobs.environment(facts, root=tmp_path) == {"MAX_JOBS": jobs, "NVCC_THREADS": "2"}
     monkeypatch.setenv("MAX_JOBS", "7")
-    assert builds.environment(facts, root=tmp_path)["MAX_JOBS"] == "7"
+    assert build_jobs.environment(facts, root=tmp_path)["MAX_JOBS"] == "7"

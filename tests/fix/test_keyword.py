@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.fix.actions.keyword import planned
-from attn_doctor.fix.edits import spliced
+from attn_doctor.fix.edits.keyword import planned
+from attn_doctor.fix.edits.splices import spliced
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.plans import FileEdit
 from attn_doctor.model.remedies import EditSource
-from attn_doctor.probe import patches
-from attn_doctor.probe.keyword_calls import NotThere, keyword
-from attn_doctor.probe.packages import take_inventory
+from attn_doctor.probe.packages import patches
+from attn_doctor.probe.packages.keyword_calls import NotThere, keyword
+from attn_doctor.probe.packages.packages import take_inventory
 
 #: In the shape of flash-linear-attention's gated slot attention: three calls, of which one is to change.
 SOURCE = '''"""chunk_fwd_h(states_in_fp32=False)"""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.fix.actions import mask
-from attn_doctor.fix.actions.source import Call
-from attn_doctor.fix.edits import spliced
+from attn_doctor.fix.edits import mask
+from attn_doctor.fix.edits.source import Call
+from attn_doctor.fix.edits.splices import spliced
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactSet
 from tests.diagnose.test_derived import facts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.fix.actions.operand import Meeting, meeting, splices, warnings
-from attn_doctor.fix.actions.source import check
-from attn_doctor.fix.edits import spliced
+from attn_doctor.fix.edits.operand import Meeting, meeting, splices, warnings
+from attn_doctor.fix.edits.source import check
+from attn_doctor.fix.edits.splices import spliced
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 

@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.gpus import named_gpu
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
+from attn_doctor.fix.journal.verify import changed_grounds, troubles
 from attn_doctor.fix.plan_builder import Resolve
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.fix.verify import changed_grounds, troubles
+from attn_doctor.formats import plan_v1
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Safety, Severity
 from attn_doctor.model.install_request import InstallRequest
@@ -38,8 +36,10 @@ from attn_doctor.model.plans import (
 from attn_doctor.planning import plan as planning
 from attn_doctor.planning import planned_set
 from attn_doctor.planning.choose import Policy
-from attn_doctor.probe import configs
-from attn_doctor.wire import plan_v1
+from attn_doctor.probe.configs import configs
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.gpu_table import named_gpu
+from attn_doctor.recipes.recipe import Recipe
 
 HEAD = "stage: sft\nfinetuning_type: lora\n"
 X = "package.x-transformers.version"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.fix.actions.source import Call, check, splices
-from attn_doctor.fix.edits import spliced
+from attn_doctor.fix.edits.source import Call, check, splices
+from attn_doctor.fix.edits.splices import spliced
 from attn_doctor.fix.refusal import Refused
 
 MIXED = (("q", "float32"), ("k", "float32"), ("v", "float16"))

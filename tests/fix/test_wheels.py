@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.cookbook.wheels import Node, NoWheel, fitting, node_of
 from attn_doctor.diagnose.derived import derive
-from attn_doctor.fix import wheel_file
+from attn_doctor.fix.packages import wheel_file
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Unknown
 from attn_doctor.model.plans import Install, PackageChange
 from attn_doctor.planning import planned_set, preview_install
+from attn_doctor.recipes.data.wheels import Node, NoWheel, fitting, node_of
 from tests.fix import wheel_house
 from tests.fix.wheel_house import TAG
 

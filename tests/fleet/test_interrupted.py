@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.wire import chunks
+from attn_doctor.formats import chunks
 from tests.conftest import CHECKOUT, clean_environment, command
 from tests.fleet.reports import report
 from tests.scenarios.processes import gone, written

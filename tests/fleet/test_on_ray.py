@@ -15,7 +15,7 @@ import pytest
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet import on_ray
 from attn_doctor.fleet.launch import Engine, Launch
-from attn_doctor.inside import ray_nodes
+from attn_doctor.patient import ray_nodes
 from tests.conftest import Doctor
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.extract import LARGEST, report_of
-from attn_doctor.fleet.reading import Heard, check_sources, read, stream
+from attn_doctor.fleet.reading import Messages, check_sources, read, stream
+from attn_doctor.formats import chunks
 from attn_doctor.model.fleet import NodeReport, Unreadable
-from attn_doctor.wire import chunks
 from tests.fleet.reports import MANY, line, report
 
 NODES = [f"n{number}" for number in range(1, 6)]
@@ -67,7 +67,7 @@ FORMS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
 
 def nodes_in(text: bytes) -> tuple[list[str], list[Unreadable]]:
     """(nodes of whole reports, the rest)"""
-    arrivals = list(stream(text.splitlines(keepends=True), "a pipe", Heard()))
+    arrivals = list(stream(text.splitlines(keepends=True), "a pipe", Messages()))
     return (
         sorted(one.node for one in arrivals if isinstance(one, NodeReport)),
         [one for one in arrivals if isinstance(one, Unreadable)],
@@ -78,7 +78,7 @@ def nodes_in(text: bytes) -> tuple[list[str], list[Unreadable]]:
 def test_every_form_is_known_by_itself(form: str) -> None:
     """The same reports come out of each, to the last character."""
     reports = [report(node, **MANY) for node in NODES]
-    arrivals = list(stream(FORMS[form](reports).splitlines(keepends=True), "a pipe", Heard()))
+    arrivals = list(stream(FORMS[form](reports).splitlines(keepends=True), "a pipe", Messages()))
     whole = sorted((one for one in arrivals if isinstance(one, NodeReport)), key=lambda one: one.node)
 
     assert len(arrivals) == len(NODES)
@@ -187,7 +187,7 @@ def test_a_line_without_end_takes_no_memory(tmp_path: Path) -> None:
         out.truncate(LARGEST * 4)
         out.seek(LARGEST * 4)
         out.write(b"\n" + line(report("n2")))
-    arrivals = list(read([str(file)], Heard()))
+    arrivals = list(read([str(file)], Messages()))
 
     assert [type(one).__name__ for one in arrivals] == ["Unreadable", "NodeReport"]
 
@@ -201,7 +201,7 @@ def test_a_folder(tmp_path: Path) -> None:
     (tmp_path / "n4.9f2c.json").write_bytes(line(report("n4"))[:300])
     (tmp_path / "n5.json").mkdir()
     os.mkfifo(tmp_path / "n6.json")
-    arrivals = list(read([str(tmp_path)], Heard()))
+    arrivals = list(read([str(tmp_path)], Messages()))
 
     assert sorted(one.node for one in arrivals if isinstance(one, NodeReport)) == NODES[:3]
     assert len([one for one in arrivals if isinstance(one, Unreadable)]) == 3

@@ -16,12 +16,12 @@ from attn_doctor.fleet import golden
 from attn_doctor.fleet.extract import report_of
 from attn_doctor.fleet.gather import Gathered
 from attn_doctor.fleet.nodeset import fold
-from attn_doctor.fleet.onward import deep_nodes
+from attn_doctor.fleet.sampling import representatives
 from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
+from attn_doctor.formats.fleet_v1 import dumps
 from attn_doctor.model.fleet import FleetVerdict, State, Unreadable
 from attn_doctor.report.fleet_lines import sections
-from attn_doctor.wire.fleet_v1 import dumps
 from tests.fleet.reports import found, line, report
 
 NOW = datetime(2026, 11, 21, 5, 0, 30, tzinfo=timezone.utc)
@@ -287,7 +287,7 @@ class TestTwiceTheSame:
         nodes = [{**one, "quick": True} for one in fleet(8, **odd)]
         everything = gathered(nodes)
 
-        assert deep_nodes(everything, judge(everything, Question(now=NOW))) == ("n01", "n03", "n04", "n05")
+        assert representatives(everything, judge(everything, Question(now=NOW))) == ("n01", "n03", "n04", "n05")
 
 
 class TestOther:
@@ -393,7 +393,7 @@ class TestGolden:
 
     def made(self, reports: list[dict[str, Any]], tmp_path: Any) -> golden.Golden:
         file = tmp_path / "golden.json"
-        file.write_text(golden.make(gathered(reports), cohort_by=COHORT_BY, created="now").text)
+        file.write_text(golden.make_golden(gathered(reports), cohort_by=COHORT_BY, created="now").text)
         return golden.read(file)
 
     def test_all_wrong_together(self, tmp_path: Any) -> None:
@@ -431,7 +431,7 @@ class TestGolden:
     def test_no_majority_is_no_expectation(self) -> None:
         """It is left out and named."""
         odd = report("n02", **{"packages.torch": "2.12.1"})
-        made = golden.make(gathered([report("n01"), odd]), cohort_by=COHORT_BY, created="now")
+        made = golden.make_golden(gathered([report("n01"), odd]), cohort_by=COHORT_BY, created="now")
 
         assert made.undecided == ("packages.torch",)
         assert "packages.torch" not in json.loads(made.text)["cohorts"][0]["facts"]
@@ -591,7 +591,7 @@ class TestLimited:
 def test_a_golden_file_holds_lists(tmp_path: Path) -> None:
     """What `fleet golden` writes `fleet merge --golden` reads, whatever the facts are; a list that differs is drift."""
     arches = ["sm_80", "sm_90"]
-    made = golden.make(
+    made = golden.make_golden(
         gathered(report(f"n{number}", **{"torch.arch_list": arches}) for number in range(3)),
         cohort_by=COHORT_BY,
         created="",

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.machine import once
-from attn_doctor.machine.once import Answer, Rank, rank
+from attn_doctor.machine import once_a_node
+from attn_doctor.machine.once_a_node import Answer, Rank, rank
 from tests.conftest import CHECKOUT, clean_environment
 from tests.scenarios.processes import has_open, written
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.process
 RANK = """
 import os, sys, time
 from pathlib import Path
-from attn_doctor.machine import once as module
-from attn_doctor.machine.once import Answer, Rank, once
+from attn_doctor.machine import once_a_node as module
+from attn_doctor.machine.once_a_node import Answer, Rank, once
 module._HEAD_START = 60.0  # the machine that runs this may be busy
 folder, number, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 def examine():
@@ -95,7 +95,7 @@ def test_nobody_waits_for_ever(tmp_path: Path) -> None:
     try:
         pid = written(tmp_path / "hanging")
         with pytest.raises(AttnDoctorError) as caught:
-            once.once(
+            once_a_node.once(
                 "question",
                 lambda: Answer(status=0),
                 rank=Rank(launch="l", number=1),
@@ -125,7 +125,7 @@ class TestAnotherTime:
 
     @staticmethod
     def _ask(folder: Path, who: Rank | None, status: int) -> tuple[int, bool]:
-        answer, own = once.once("q", lambda: Answer(status=status), rank=who, wait=5, folder=folder)
+        answer, own = once_a_node.once("q", lambda: Answer(status=status), rank=who, wait=5, folder=folder)
         return answer.status, own
 
     def test_local_rank_0_always_looks_again(self, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ class TestAnotherTime:
 
     def test_the_others_take_an_answer_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The second time a rank asks, the answer that it has had already is old."""
-        monkeypatch.setattr(once, "_HEAD_START", 0.2)
+        monkeypatch.setattr(once_a_node, "_HEAD_START", 0.2)
         second = Rank(launch="l", number=1)
 
         assert self._ask(tmp_path, Rank(launch="l", number=0), 1) == (1, True)
@@ -161,7 +161,7 @@ class TestAnotherTime:
 
 def test_without_a_folder_each_examines(tmp_path: Path) -> None:
     """Sharing is a courtesy: where it cannot be, nothing is lost."""
-    answer, own = once.once("q", lambda: Answer(status=4), rank=None, wait=1, folder=tmp_path / "not there")
+    answer, own = once_a_node.once("q", lambda: Answer(status=4), rank=None, wait=1, folder=tmp_path / "not there")
 
     assert (answer.status, own) == (4, True)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.errors import BadInput
-from attn_doctor.fix import journal
+from attn_doctor.fix.journal import journal
 from attn_doctor.machine import files, outputs
 from tests.conftest import Doctor, Environment
 

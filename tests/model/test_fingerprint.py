@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from attn_doctor.model import fingerprint
 from attn_doctor.model.facts import Unknown
 from attn_doctor.model.fingerprint import Importance, Trait, differences, importance
-from attn_doctor.probe.known_packages import PACKAGES
+from attn_doctor.probe.packages.known_packages import PACKAGES
 from tests import strategies
 
 
@@ -22,7 +22,7 @@ def test_order_does_not_matter(traits: dict[str, Trait], chaos: random.Random) -
     shuffled = list(traits.items())
     chaos.shuffle(shuffled)
 
-    assert fingerprint.of(dict(shuffled)) == fingerprint.of(traits)
+    assert fingerprint.fingerprint_of(dict(shuffled)) == fingerprint.fingerprint_of(traits)
 
 
 @given(traits=strategies.traits)
@@ -30,15 +30,18 @@ def test_null_is_absent(traits: dict[str, Trait]) -> None:
     """A fact that is null and one that is not written hash alike: a doctor that looks at more hashes no other way."""
     written = {name: trait for name, trait in traits.items() if trait is not None}
 
-    assert fingerprint.of(written).sha256 == fingerprint.of({**traits, "packages.new": None}).sha256
+    assert (
+        fingerprint.fingerprint_of(written).sha256
+        == fingerprint.fingerprint_of({**traits, "packages.new": None}).sha256
+    )
 
 
 @given(traits=strategies.traits, reason=st.text(max_size=20))
 def test_reasons_do_not_count(traits: dict[str, Trait], reason: str) -> None:
     """Why something could not be looked at differs between nodes; that it could not is what they share."""
-    one = fingerprint.of({**traits, "driver": Unknown("NVML did not answer within 31 s")})
-    other = fingerprint.of({**traits, "driver": Unknown(reason)})
-    known = fingerprint.of({**traits, "driver": None})
+    one = fingerprint.fingerprint_of({**traits, "driver": Unknown("NVML did not answer within 31 s")})
+    other = fingerprint.fingerprint_of({**traits, "driver": Unknown(reason)})
+    known = fingerprint.fingerprint_of({**traits, "driver": None})
 
     assert one.sha256 == other.sha256
     assert one.sha256 != known.sha256
@@ -47,7 +50,7 @@ def test_reasons_do_not_count(traits: dict[str, Trait], reason: str) -> None:
 @given(old=strategies.traits, new=strategies.traits)
 def test_equal_hashes_are_equal_facts(old: dict[str, Trait], new: dict[str, Trait]) -> None:
     """Two fingerprints hash alike exactly where nothing differs; the critical hash likewise for critical facts."""
-    before, after = fingerprint.of(old), fingerprint.of(new)
+    before, after = fingerprint.fingerprint_of(old), fingerprint.fingerprint_of(new)
     changes = list(differences(before.facts, after.facts))
 
     assert (before.sha256 == after.sha256) == (not changes)
@@ -72,7 +75,7 @@ def test_what_ranks_have_of_their_own_is_left_out() -> None:
         "env.NCCL_TOPO_DUMP_FILE": "/tmp/x",
     }
 
-    assert fingerprint.of(own) == fingerprint.of({})
+    assert fingerprint.fingerprint_of(own) == fingerprint.fingerprint_of({})
 
 
 def test_importance() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import attn_doctor
-from attn_doctor.cookbook.schema import _Question
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.kinds import KINDS, PLURAL, Kind
 from attn_doctor.model.vocabulary import TERMS, ValueType, term_of
+from attn_doctor.recipes.schema.recipe_file import _Question
 from attn_doctor.report import phrases
 
 _ROOT = Path(attn_doctor.__file__).parent
@@ -106,7 +106,7 @@ def _spelled_lists(source: str) -> list[tuple[int, set[str]]]:
 
 def test_nothing_else_spells_a_list_of_kinds() -> None:
     """A kind that is added is added in one place: lists of kinds are derived from the records."""
-    files = [file for file in _ROOT.rglob("*.py") if "inside" not in file.relative_to(_ROOT).parts]
+    files = [file for file in _ROOT.rglob("*.py") if "patient" not in file.relative_to(_ROOT).parts]
     own = _ROOT / "model" / "kinds.py"
     found = {
         f"{file.relative_to(_ROOT)}:{line}": sorted(texts)

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attn_doctor
-from attn_doctor.cookbook import schema_actions, shelf
 from attn_doctor.fix import treatments
 from attn_doctor.fix.treatments import Treatment, treatment_of
 from attn_doctor.model.facts import FactSet
@@ -32,6 +31,8 @@ from attn_doctor.model.remedies import (
     settings_of,
     with_advice,
 )
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.schema import actions as schema_actions
 from tests.strategies import actions
 
 if sys.version_info >= (3, 11):
@@ -41,11 +42,11 @@ else:
 
 HOUSE = Path(attn_doctor.__file__).parent
 #: The record itself, and what a recipe may say for it.
-SPELL_KINDS = ("model/remedies.py", "cookbook/schema_actions.py")
+SPELL_KINDS = ("model/remedies.py", "recipes/schema/actions.py")
 #: The border of recipe files and that of reports.
-CONVERT = ("model/remedies.py", "cookbook/build.py", "wire/report_v1.py")
+CONVERT = ("model/remedies.py", "recipes/build.py", "formats/report_v1.py")
 #: `install-packages` is also what a plan and a journal call a change, which is another thing.
-OF_CHANGES = ("wire/plan_v1.py", "fix/undo.py", "fix/actions/packages.py")
+OF_CHANGES = ("formats/plan_v1.py", "fix/journal/undo.py", "fix/packages/run_installer.py")
 
 MAPPINGS = ("dict", "asdict", "vars", "fields")
 
@@ -78,7 +79,7 @@ def test_no_module_parses_an_action() -> None:
     """But the one converter, the border of recipes and that of reports."""
     files = {str(file.relative_to(HOUSE)): file for file in HOUSE.rglob("*.py")}
     # What runs in the patient's interpreter knows no remedies; arguments are a call's there.
-    rooms = {room: file for room, file in files.items() if not room.startswith("inside/")}
+    rooms = {room: file for room, file in files.items() if not room.startswith("patient/")}
 
     assert {*SPELL_KINDS, *CONVERT, *OF_CHANGES} <= rooms.keys()
     assert [told for room, file in rooms.items() for told in parsing(file.read_text(), room)] == []

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.formats import report_v1
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Severity
-from attn_doctor.wire import report_v1
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.gpu_table import named_gpu
 
 NODES = Path(__file__).parent
 

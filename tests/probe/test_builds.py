@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.probe.builds import for_other_torches
+from attn_doctor.probe.binaries.builds import for_other_torches
 
 ONE_EACH = [Path(f"p/lib_torch{torch}-{kind}.so") for torch in ("24", "28", "29", "210") for kind in ("cpu", "cuda")]
 FOLDERS = [

@@ -6,15 +6,15 @@ import dataclasses
 import io
 from typing import Any
 
-from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.formats import kernels_v1
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.kernels import Compilation
 from attn_doctor.model.vocabulary import term_of
-from attn_doctor.probe import compiled_kernels
+from attn_doctor.probe.trace import compiled_kernels
+from attn_doctor.recipes import shelf
 from attn_doctor.report import kernels_text
 from attn_doctor.report.console import ReportConsole
-from attn_doctor.wire import kernels_v1
 
 BACKENDS = [
     {"name": "fla-gla", "title": "fla GLA", "state": "runs"},

@@ -9,7 +9,7 @@ import pytest
 
 from attn_doctor.errors import BadInput
 from attn_doctor.model.facts import FactSet
-from attn_doctor.probe import configs
+from attn_doctor.probe.configs import configs
 
 TRAIN = "model_name_or_path: Qwen/Qwen2.5-7B\nstage: sft\nfinetuning_type: lora\n"
 FP16_ON = "fp16.enabled is true, and fp16 is false in train.yaml"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.errors import BadInput
-from attn_doctor.fix.actions import config
-from attn_doctor.fix.edits import spliced
+from attn_doctor.fix.edits import config
+from attn_doctor.fix.edits.splices import spliced
 from attn_doctor.model.facts import FactSet, Unknown
-from attn_doctor.probe import configs
-from attn_doctor.probe.config_sources import followed_files
-from attn_doctor.probe.shell_calls import files, variables
+from attn_doctor.probe.configs import configs
+from attn_doctor.probe.configs.shell_calls import files, variables
+from attn_doctor.probe.configs.sources import followed_files
 
 TRAIN_AND_PREDICT = """#!/bin/bash
 set -euo pipefail

@@ -8,7 +8,7 @@ import pytest
 
 from attn_doctor.errors import BadInput
 from attn_doctor.model.facts import FactSet
-from attn_doctor.probe import configs
+from attn_doctor.probe.configs import configs
 
 SFT = """### model
 model_name_or_path: Qwen/Qwen2.5-7B

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.probe import binaries
+from attn_doctor.probe.binaries import extensions
 
 SITE = Path("/site")
 
@@ -21,10 +21,10 @@ def told(suffixes: list[str], version: str = "3.11.7") -> Any:
 def found(monkeypatch: pytest.MonkeyPatch, tag: str, *names: str) -> dict[str, Any]:
     """Module -> its file's name, or the names of files for other Pythons."""
     files = [(SITE / "deep" / name, SITE, "deep") for name in names]
-    monkeypatch.setattr(binaries, "_files", lambda _: iter(files))
-    extensions: Any = binaries._extensions
+    monkeypatch.setattr(extensions, "_files", lambda _: iter(files))
+    modules: Any = extensions._extensions
     return {
-        module: file.name if isinstance(file, Path) else file for module, file, _ in extensions(SimpleNamespace(), tag)
+        module: file.name if isinstance(file, Path) else file for module, file, _ in modules(SimpleNamespace(), tag)
     }
 
 
@@ -60,10 +60,10 @@ def test_what_this_python_imports(monkeypatch: pytest.MonkeyPatch, name: str) ->
 )
 def test_the_tag_is_the_interpreters(suffixes: list[str], version: str, tag: str) -> None:
     """By its own suffixes, else by its version."""
-    assert binaries._own_tag(told(suffixes, version)) == tag
+    assert extensions._own_tag(told(suffixes, version)) == tag
 
 
 def test_the_tag_of_the_python_that_runs_this() -> None:
     """Its real suffixes end with a bare .so, which fits every file: that one tells nothing."""
     assert ".so" in EXTENSION_SUFFIXES
-    assert binaries._own_tag(told(list(EXTENSION_SUFFIXES), "0.0.0")) != "00"
+    assert extensions._own_tag(told(list(EXTENSION_SUFFIXES), "0.0.0")) != "00"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from attn_doctor.probe import nvml_child
+from attn_doctor.probe.host import nvml_child
 
 
 class NVMLError(Exception):

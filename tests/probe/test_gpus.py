@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.model.facts import Absent, FactSet, Known, Unknown
-from attn_doctor.probe.gpus import GpuQuery, _visible
+from attn_doctor.probe.host.gpus import GpuQuery, _visible
 
 pytestmark = pytest.mark.process
 

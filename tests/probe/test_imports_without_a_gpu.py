@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from attn_doctor.model.facts import FactSet, Known, Unknown
-from attn_doctor.probe.inside_answers import _as_on_a_gpu_node, _note_outcome
-from attn_doctor.probe.noting import Notes
+from attn_doctor.probe.fact_notes import FactNotes
+from attn_doctor.probe.live.imports_and_torch import _as_on_a_gpu_node, _note_outcome
 
 FAILED = {
     "outcome": "failed",
@@ -18,7 +18,7 @@ FAILED = {
 
 
 def noted(with_a_gpu: dict[str, Any]) -> FactSet:
-    notes = Notes()
+    notes = FactNotes()
     _note_outcome(notes, "fla", *_as_on_a_gpu_node("fla", {**FAILED, "with_a_gpu": with_a_gpu}, "import fla"))
     return FactSet(notes.facts())
 
@@ -34,7 +34,7 @@ def test_one_that_comes_to_its_end_with_a_gpu() -> None:
 
 @pytest.mark.parametrize(
     "with_a_gpu",
-    [dict(FAILED), {"outcome": "failed", "error": "TypeError: x"}, {"outcome": "hung"}, {"outcome": "not_examined"}],
+    [dict(FAILED), {"outcome": "failed", "error": "TypeError: x"}, {"outcome": "hung"}, {"outcome": "unasked"}],
 )
 def test_one_that_does_not_is_an_open_question(with_a_gpu: dict[str, Any]) -> None:
     """What the simulation could not show a node with a GPU shows; it is no failure."""

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding, Severity
-from attn_doctor.probe import kernel_facts
+from attn_doctor.probe.kernels import kernel_facts
+from attn_doctor.recipes import shelf
 from tests.nodes.test_nodes import recorded
 from tests.probe.test_kernels import cell, trials
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.cookbook import measured, shelf
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.formats import kernels_v1
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
-from attn_doctor.probe import kernel_shares
-from attn_doctor.probe.known_kernels import BACKENDS
-from attn_doctor.wire import kernels_v1
+from attn_doctor.probe.kernels import kernel_shares
+from attn_doctor.probe.kernels.known_kernels import BACKENDS
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data import measured
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("h200-shares.json").read_text())
 TORCH = "2.11.0+cu130"

@@ -12,10 +12,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
+from attn_doctor.formats import kernels_v1, report_v1
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model import kernel_words
@@ -23,11 +23,12 @@ from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.kernels import KernelTrials, PlannedGpu
 from attn_doctor.model.vocabulary import term_of, value_fault
-from attn_doctor.probe import kernel_facts, kernels
-from attn_doctor.probe.known_kernels import Mode
+from attn_doctor.probe.kernels import kernel_facts
+from attn_doctor.probe.kernels import trials as kernels
+from attn_doctor.probe.kernels.known_kernels import Mode
+from attn_doctor.recipes import shelf
 from attn_doctor.report import kernels_table, kernels_text
 from attn_doctor.report.console import ReportConsole
-from attn_doctor.wire import kernels_v1, report_v1
 from attn_doctor.workflows import kernels as kernel_trials
 from tests.nodes.test_nodes import recorded
 
@@ -329,7 +330,7 @@ def test_nothing_of_what_was_asked_for_is_here(tmp_path: Path, backend: str, wor
     """A kernel that is not installed is told as that; nothing is claimed to have run."""
     pytest.importorskip("torch")
     target = examine_target(None, as_module=True, folder=tmp_path, timeout=60.0)
-    asked = kernels.Asked(mode="quick", seed=1, backends=(backend,))
+    asked = kernels.TrialRequest(mode="quick", seed=1, backends=(backend,))
     answer = kernels.run(target, asked, timeout=60.0, folder=tmp_path, environment=dict(os.environ), devices=("cpu",))
 
     assert answer.ran is False
@@ -350,7 +351,7 @@ def test_trials_that_end_before_there_is_a_plan(tmp_path: Path, named: PlannedGp
         stdout="",
         stderr="Traceback:\nKeyError: 'x'\n",
     )
-    answer = kernels.collate(tmp_path, kernels.Asked(mode="quick", seed=1, gpu=named), ended, {})
+    answer = kernels.collate(tmp_path, kernels.TrialRequest(mode="quick", seed=1, gpu=named), ended, {})
     shown = read(answer)
 
     assert "ended with status 1 before it was known what would run (KeyError: 'x')" in " ".join(shown.split())

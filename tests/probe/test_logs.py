@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.errors import BadInput
-from attn_doctor.probe.logs import find
+from attn_doctor.probe.logs import find_logs
 
 TEXT = "step 1\nRuntimeError: es ist kaputt: ü\n" * 50
 
 
 def text(path: object) -> str:
-    return "".join("".join(log.chunks()) for log in find([str(path)]))
+    return "".join("".join(log.chunks()) for log in find_logs([str(path)]))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress], ids=["plain", "gz", "bz2", "xz"])
@@ -72,7 +72,7 @@ def test_binary_is_told(tmp_path: Path) -> None:
     """A file of NULs is read, and called what it is."""
     file = tmp_path / "train.log"
     file.write_bytes(b"\x00" * 10_000)
-    (log,) = find([str(file)])
+    (log,) = find_logs([str(file)])
     list(log.chunks())
 
     assert "binary" in log.note
@@ -83,7 +83,7 @@ def test_cut_short(tmp_path: Path, cut: int) -> None:
     """A packed file whose end is missing is read as far as it goes, and says so."""
     file = tmp_path / "train.log.gz"
     file.write_bytes(gzip.compress(os.urandom(40).hex().encode() * 50)[:cut])
-    (log,) = find([str(file)])
+    (log,) = find_logs([str(file)])
     list(log.chunks())
 
     assert "could not be read to its end" in log.note
@@ -95,7 +95,7 @@ def test_a_folder_of_ranks(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
 
-    assert [str(Path(log.name).relative_to(tmp_path)) for log in find([str(tmp_path)])] == [
+    assert [str(Path(log.name).relative_to(tmp_path)) for log in find_logs([str(tmp_path)])] == [
         "attempt_0/1/stderr.log",
         "rank_2.log",
         "rank_10.log",
@@ -110,7 +110,7 @@ def test_what_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in (tmp_path / "missing.log", tmp_path / "empty", "/dev/zero"):
         with pytest.raises(BadInput):
-            find([str(name)])
+            find_logs([str(name)])
     if os.geteuid() != 0:
         with pytest.raises(BadInput):
             text(unreadable)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.model.facts import Absent, FactSet, Known, Unknown
-from attn_doctor.probe import packages, torch_files
-from attn_doctor.probe.packages import take_inventory
+from attn_doctor.probe.packages import packages, torch_files
+from attn_doctor.probe.packages.packages import take_inventory
 
 MARKERS = {
     "python_version": "3.11", "python_full_version": "3.11.7", "platform_system": "Linux", "platform_machine": "x86_64",

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.formats import report_v1
 from attn_doctor.machine import faults
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
@@ -20,11 +20,12 @@ from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.report import Examined, OwnFault, Report
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.probe import examine as examining
-from attn_doctor.probe import node, probes, unasked
-from attn_doctor.probe.examine import Wanted, examine
+from attn_doctor.probe import not_examined, probes
+from attn_doctor.probe.examine import ExaminationRequest, examine
+from attn_doctor.probe.host import node
 from attn_doctor.probe.probes import Probe
+from attn_doctor.recipes import shelf
 from attn_doctor.report import markdown, prometheus, summary, text
-from attn_doctor.wire import report_v1
 
 pytestmark = pytest.mark.process
 
@@ -59,16 +60,16 @@ def told(target: Target, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(examining, "run", note)
-        examine(target, Wanted(), folder=tmp_path_factory.mktemp("whole"))
+        examine(target, ExaminationRequest(), folder=tmp_path_factory.mktemp("whole"))
     return found
 
 
 def test_the_list_is_whole(told: dict[str, tuple[Fact, ...]]) -> None:
     """Every probe of a full examination is broken below."""
-    assert sorted(told) == sorted((*PROBES, "inside"))
+    assert sorted(told) == sorted((*PROBES, "imports"))
 
 
-@pytest.mark.parametrize("broken", [*PROBES, "inside"])
+@pytest.mark.parametrize("broken", [*PROBES, "imports"])
 def test_its_facts_are_unknown_and_the_others_stand(
     target: Target,
     told: dict[str, tuple[Fact, ...]],
@@ -84,14 +85,14 @@ def test_its_facts_are_unknown_and_the_others_stand(
 
     monkeypatch.setattr(examining, "run", run)
     with faults.collected() as own:
-        facts = derive(examine(target, Wanted(quick=broken != "inside", samples=False), folder=tmp_path))
+        facts = derive(examine(target, ExaminationRequest(quick=broken != "imports", samples=False), folder=tmp_path))
         diagnosis = judge(facts, shelf.bundled())
 
     assert [one.part for one in own] == [f'probe "{broken}"']
-    others = {fact.name for name, found in told.items() if name not in (broken, "inside") for fact in found}
+    others = {fact.name for name, found in told.items() if name not in (broken, "imports") for fact in found}
     known_elsewhere = {fact.name for name, found in told.items() if name != broken for fact in found}
     for fact in told[broken]:
-        if fact.name not in known_elsewhere and fact.name.kind not in unasked.CALLS:
+        if fact.name not in known_elsewhere and fact.name.kind not in not_examined.CALLS:
             state = facts.fact(fact.name).state
             assert isinstance(state, Unknown), fact.name
             assert own[0].log in state.reason, fact.name
@@ -139,10 +140,10 @@ def test_every_fact_has_a_probe_that_answers_for_it() -> None:
 def test_what_cannot_even_be_begun(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """What several probes rest on fails: each of them is told as not looked at, and one log is written."""
     place = {
-        "inventory": "attn_doctor.probe.packages.take_inventory",
+        "inventory": "attn_doctor.probe.packages.packages.take_inventory",
         "driver": "attn_doctor.probe.examine.GpuQuery",
-        "compiler": "attn_doctor.probe.nvcc.start",
-        "interpreter's own child": "attn_doctor.probe.inside_answers.Examination",
+        "compiler": "attn_doctor.probe.host.nvcc.start",
+        "interpreter's own child": "attn_doctor.probe.live.imports_and_torch.Examination",
     }[what]
     name = {
         "inventory": "torch.version",
@@ -153,7 +154,7 @@ def test_what_cannot_even_be_begun(target: Target, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(place, planted)
 
     with faults.collected() as own:
-        facts = examine(target, Wanted(quick="child" not in what), folder=tmp_path)
+        facts = examine(target, ExaminationRequest(quick="child" not in what), folder=tmp_path)
 
     assert len(own) == 1
     assert isinstance(facts.fact(name).state, Unknown)

@@ -8,7 +8,7 @@ import pytest
 
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.model.facts import FactSet, Known, Unknown
-from attn_doctor.probe.requirements import Asking, met, requirements
+from attn_doctor.probe.packages.requirements import RequirementSource, met, requirements
 from tests.probe.test_packages import MARKERS, facts, install
 
 
@@ -35,14 +35,14 @@ def test_a_version_meets_what_is_asked_for(specifier: str, version: str | None, 
     assert met(specifier, version) is answer
 
 
-def _asked(*everything: Asking) -> dict[tuple[str, str], str]:
+def _asked(*everything: RequirementSource) -> dict[tuple[str, str], str]:
     found = requirements({one.name: one for one in everything}, MARKERS)
     return {(one.package, one.on): one.specifier for one in found}
 
 
 def test_markers_hold_for_the_interpreter_under_examination() -> None:
     """Another system's and another Python's requirements are none."""
-    one = Asking(
+    one = RequirementSource(
         "a",
         "1",
         (
@@ -62,8 +62,8 @@ def test_markers_hold_for_the_interpreter_under_examination() -> None:
 def test_extras_count_where_something_asks_for_them() -> None:
     """`cuda-toolkit[cublas]` asks for nvidia-cublas, and for that alone; an extra may ask for another one."""
     found = _asked(
-        Asking("torch", "2.14.1", ("cuda-toolkit[cublas]==13.0.3",)),
-        Asking(
+        RequirementSource("torch", "2.14.1", ("cuda-toolkit[cublas]==13.0.3",)),
+        RequirementSource(
             "cuda-toolkit",
             "13.0.3.0",
             (
@@ -170,8 +170,8 @@ def test_nothing_unmet_is_nothing_to_install(tmp_path: Path) -> None:
 
 def test_the_shelf_judges_apart_what_is_left_out() -> None:
     """A pair that is left out has a recipe of its own that asks whether it fits."""
-    from attn_doctor.cookbook.shelf import bundled
     from attn_doctor.diagnose.requirements import JUDGED_APART
+    from attn_doctor.recipes.shelf import bundled
 
     asked = {str(name) for recipe in bundled() for name in recipe.asks() if name.attribute == "fits_torch"}
 
@@ -185,7 +185,7 @@ def test_many_requirements_take_little_time() -> None:
     lines = tuple(f'p{i}>=1.{i}; python_version >= "3.{i}"' for i in range(10)) + tuple(
         f"q{i}>=1,<2" for i in range(10)
     )
-    everything = {f"n{i}": Asking(f"n{i}", "1.0", lines) for i in range(300)}
+    everything = {f"n{i}": RequirementSource(f"n{i}", "1.0", lines) for i in range(300)}
     began = time.process_time()
     count = sum(1 for _ in requirements(everything, MARKERS))
 

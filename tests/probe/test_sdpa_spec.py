@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_doctor.errors import BadInput
-from attn_doctor.probe import sdpa_spec
+from attn_doctor.probe.kernels import sdpa_spec
 
 
 def test_everything() -> None:

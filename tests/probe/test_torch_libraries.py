@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.cookbook.shelf import bundled
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import Absent, FactSet, Known, Unknown
-from attn_doctor.probe import torch_libraries
-from attn_doctor.probe.noting import Notes
-from attn_doctor.probe.packages import take_inventory
+from attn_doctor.probe.binaries import torch_libraries
+from attn_doctor.probe.fact_notes import FactNotes
+from attn_doctor.probe.packages.packages import take_inventory
+from attn_doctor.recipes.shelf import bundled
 from tests.diagnose.test_derived import facts
 from tests.probe.test_packages import install
 
@@ -23,7 +23,7 @@ def _noted(site: Path, libraries: list[Path], missing: tuple[str, ...] = ()) -> 
     loaded = [SimpleNamespace(elf=SimpleNamespace(path=str(one), soname=one.name)) for one in libraries]
     base = SimpleNamespace(libraries=loaded, missing=[SimpleNamespace(name=name) for name in missing], unreadable=[])
     view: Any = SimpleNamespace(torch_lib=site / "torch" / "lib", base=base)
-    notes = Notes()
+    notes = FactNotes()
     torch_libraries.note(notes, view, take_inventory([site]))
     return FactSet(notes.facts())
 

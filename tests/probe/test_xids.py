@@ -16,17 +16,20 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.cookbook import measured, shelf
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.formats import kernels_v1
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model import kernel_words
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.kernels import XidEvent, Xids
-from attn_doctor.probe import kernel_facts, kernels, xid_child, xids
-from attn_doctor.probe.xids import XidWatch
-from attn_doctor.wire import kernels_v1
+from attn_doctor.probe.host import xid_child, xids
+from attn_doctor.probe.host.xids import XidWatch
+from attn_doctor.probe.kernels import kernel_facts
+from attn_doctor.probe.kernels import trials as kernels
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data import measured
 
 #: A kernel that wrote out of bounds on an H200 (driver 580.159.04, 2026-11-21), as it was recorded.
 ILLEGAL: dict[str, Any] = json.loads(Path(__file__).with_name("h200-illegal-access.json").read_text())
@@ -129,7 +132,7 @@ def test_a_listener_outlives_nobody(tmp_path: Path) -> None:
     file, stop = tmp_path / "answer.json", tmp_path / "stop"
     program = (
         "import sys, os, time; sys.path.insert(0, os.environ['HERE']);"
-        "from tests.probe.test_xids import nvml; from attn_doctor.probe import xid_child;"
+        "from tests.probe.test_xids import nvml; from attn_doctor.probe.host import xid_child;"
         "pid = os.fork();"
         "[time.sleep(0.05) for _ in range(400) if pid and not os.path.exists(sys.argv[1])];"
         "os._exit(0) if pid else (xid_child.listen(nvml([]), *sys.argv[1:3], 600.0), open(sys.argv[3], 'w'))"
@@ -263,7 +266,7 @@ def test_each_trial_has_its_own(tmp_path: Path) -> None:
     ended = Completed(arguments=(), status=0, signal=None, timed_out=False, seconds=1.0, stdout="", stderr="")
     answer = kernels.collate(
         tmp_path,
-        kernels.Asked(mode="quick", seed=1),
+        kernels.TrialRequest(mode="quick", seed=1),
         ended,
         {"xids": {"outcome": "listens", "message": "", "gpus": [told]}},
     )
@@ -282,7 +285,7 @@ def test_a_run_listens(tmp_path: Path) -> None:
     """A real run asks NVML, and says why nothing was heard where that is so."""
     pytest.importorskip("torch")
     target = examine_target(None, as_module=True, folder=tmp_path, timeout=60.0)
-    asked = kernels.Asked(mode="quick", seed=1, backends=("sdpa-math",), dtypes=("float32",), budget=5.0)
+    asked = kernels.TrialRequest(mode="quick", seed=1, backends=("sdpa-math",), dtypes=("float32",), budget=5.0)
     answer = kernels.run(target, asked, timeout=60.0, folder=tmp_path, environment=dict(os.environ), devices=("cpu",))
 
     assert answer.gpus[0].heard.why_not not in (None, "nobody listened")

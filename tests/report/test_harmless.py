@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from rich.console import ColorSystem
 from rich.text import Text
 
-from attn_doctor.machine.harmless import harmless, json_text, one_line
+from attn_doctor.formats import report_v1
+from attn_doctor.machine.printable import harmless, json_text, one_line
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Safety, Severity
 from attn_doctor.model.remedies import Advise, ProposedAction
 from attn_doctor.model.report import Examined, LogRead, OwnFault, Report
 from attn_doctor.report import explain_text, markdown, prometheus, summary, text
 from attn_doctor.report.console import ReportConsole
-from attn_doctor.wire import report_v1
 from tests.conftest import Doctor, Environment
 
 #: All that a terminal, a browser or an editor acts on and that nobody sees.
@@ -167,7 +167,7 @@ def test_whoever_writes_to_a_stream_of_the_process(stream: str) -> None:
     """A print that nobody thought of."""
     code = f"""
 import sys
-from attn_doctor.machine.harmless import guarded_streams
+from attn_doctor.machine.printable import guarded_streams
 print("before", file=sys.{stream})
 with guarded_streams():
     print({EVIL!r}, "text", file=sys.{stream})

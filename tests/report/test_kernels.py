@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.diagnose.compare import compare
+from attn_doctor.diagnose.report_diff import compare
+from attn_doctor.formats import chunks, kernels_v1, report_v1
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report import compare_text, kernels_table, markdown, prometheus, status, summary
-from attn_doctor.wire import chunks, kernels_v1, report_v1
 from tests.diagnose.test_compare import _report as plain_report
 from tests.diagnose.test_derived import facts
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from attn_doctor.cookbook import shelf
+from attn_doctor.recipes import shelf
 from tests.conftest import Doctor
 
 

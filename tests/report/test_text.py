@@ -7,14 +7,14 @@ import io
 import pytest
 from hypothesis import given
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.gpus import named_gpu
 from attn_doctor.diagnose.assume import assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity
 from attn_doctor.model.report import Examined, Report
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.report import markdown, text
 from tests import strategies
 from tests.diagnose.test_derived import facts

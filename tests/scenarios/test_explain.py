@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from attn_doctor.wire import report_v1
+from attn_doctor.formats import report_v1
 from tests.conftest import CHECKOUT, Doctor, clean_environment, command, needs_torch
 
 AMPERE = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n"

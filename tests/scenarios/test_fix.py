@@ -154,7 +154,7 @@ class TestConfigurations:
         doctor("fix", "--quick", "--yes", "--python", patient.python, "--config", config)
         doctor("undo", "--python", patient.python, "--config", config)
         holding = (
-            "import time, pathlib, sys\nfrom attn_doctor.fix.journal import held\n"
+            "import time, pathlib, sys\nfrom attn_doctor.fix.journal.journal import held\n"
             f"with held((pathlib.Path({str(config.parent)!r}),)):\n    print('held', flush=True)\n    time.sleep(60)\n"
         )
         other = subprocess.Popen([sys.executable, "-c", holding], stdout=subprocess.PIPE, cwd=CHECKOUT)
@@ -197,7 +197,7 @@ class TestConfigurations:
     def test_ended_by_the_scheduler(self, patient: Environment, config: Path) -> None:
         """SIGTERM while it examines again: put back, 143."""
         waiting = (
-            "import sys, time\nimport attn_doctor.fix.carry_out as c\n"
+            "import sys, time\nimport attn_doctor.fix.journal.run_plan as c\n"
             "def slow(*a, **k):\n    print('changed', flush=True)\n    time.sleep(60)\n"
             "c.troubles = slow\nfrom attn_doctor.cli.main import main\nsys.exit(main(as_module=True))\n"
         )

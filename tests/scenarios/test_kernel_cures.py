@@ -20,7 +20,7 @@ DOCTOR = f"""
 import json, os, sys
 from pathlib import Path
 from attn_doctor.probe import kernels
-from attn_doctor.wire import kernels_v1
+from attn_doctor.formats import kernels_v1
 
 
 def run(target, asked, **more):

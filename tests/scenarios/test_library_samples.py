@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Doctor, Environment, Run, make_environment, needs_torch
-from tests.inside.trace.test_registry import FLA, OLD, SMALL, packages
+from tests.patient.trace.test_registry import FLA, OLD, SMALL, packages
 
 pytestmark = needs_torch
 

@@ -18,7 +18,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from attn_doctor.wire import chunks, report_v1
+from attn_doctor.formats import chunks, report_v1
 from tests.conftest import CHECKOUT, Doctor, Environment, Run, clean_environment, command, needs_torch
 from tests.report.test_summary import metrics
 from tests.scenarios.processes import has_open, written

@@ -64,7 +64,7 @@ def plant(tmp_path: Path) -> Callable[..., dict[str, str | None]]:
 
 def test_a_probe(doctor: Doctor, environment: Make, plant: Callable[..., dict[str, str | None]]) -> None:
     """The others have told; the status is as judged, and 3 where open questions count."""
-    env, changes = environment(), plant("attn_doctor.probe.node", "probe")
+    env, changes = environment(), plant("attn_doctor.probe.host.node", "probe")
     env.package("x-transformers", "1.30.1", "")
 
     run = doctor("check", "--quick", "--json", "--python", env.python, env=changes)
@@ -136,7 +136,7 @@ def _again(tmp_path: Path, module: str, function: str) -> dict[str, str | None]:
 
 @pytest.mark.parametrize(
     ("module", "function"),
-    [("attn_doctor.diagnose.log.match", "Known.match"), ("attn_doctor.diagnose.log.explain", "weigh")],
+    [("attn_doctor.diagnose.log.match", "Known.match"), ("attn_doctor.diagnose.log.causes", "weigh")],
 )
 def test_one_pattern_of_a_log(
     doctor: Doctor, plant: Callable[..., dict[str, str | None]], tmp_path: Path, module: str, function: str
@@ -162,7 +162,7 @@ def test_a_configuration(
     """Of two files one is still read."""
     for name in ("one", "two"):
         (tmp_path / f"{name}.yaml").write_text("stage: sft\nflash_attn: fa2\nfinetuning_type: lora\nbf16: true\n")
-    changes = plant("attn_doctor.probe.configs", "_note", "one.yaml")
+    changes = plant("attn_doctor.probe.configs.configs", "_note", "one.yaml")
 
     run = doctor(
         "check", "--quick", "--json", "--python", environment().python,
@@ -175,7 +175,7 @@ def test_a_configuration(
 
 def test_a_bundled_recipe(doctor: Doctor, environment: Make, plant: Callable[..., dict[str, str | None]]) -> None:
     """The shelf is read without it."""
-    changes = plant("attn_doctor.cookbook.build", "build", "'id': 'triton-missing'")
+    changes = plant("attn_doctor.recipes.build", "build", "'id': 'triton-missing'")
 
     run = doctor("check", "--quick", "--json", "--python", environment().python, env=changes)
 

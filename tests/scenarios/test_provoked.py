@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
+from attn_doctor.recipes import shelf
 from tests.conftest import clean_environment, needs_torch
 
 COMPILER = shutil.which("g++")

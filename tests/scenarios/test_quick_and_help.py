@@ -19,7 +19,8 @@ HEAVY = {"typer", "torch", "triton", "flash_attn", "x_transformers", "pydantic",
 HEAVY |= {
     "attn_doctor." + one
     for one in (
-        "cookbook.schema", "workflows.kernels", "probe.configs", "probe.inside_answers", "model.trace", "model.kernels"
+        "recipes.schema.recipe_file", "workflows.kernels", "probe.configs", "probe.live.imports_and_torch",
+        "model.trace", "model.kernels",
     )
 }
 
@@ -144,7 +145,7 @@ def test_the_checker_of_recipes_is_imported_by_who_needs_it(watched: Watched) ->
     run = watched("recipes", "test", "torch-cpu-build")
 
     assert run.status == 0
-    assert "attn_doctor.cookbook.schema" in {one.split()[1] for one in watched.imported}
+    assert "attn_doctor.recipes.schema.recipe_file" in {one.split()[1] for one in watched.imported}
 
 
 def test_help_names_every_option_and_status(doctor: Doctor) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from attn_doctor.wire import report_v1
+from attn_doctor.formats import report_v1
 
 torch = pytest.importorskip("torch")
 

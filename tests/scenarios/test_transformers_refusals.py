@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Severity
+from attn_doctor.recipes import shelf
 from tests.conftest import clean_environment, needs_torch
 
 pytestmark = [pytest.mark.registry, pytest.mark.heavy, needs_torch]

@@ -35,7 +35,7 @@ with attn_doctor.watch({options}) as watching:
     except RuntimeError as error:
         print("raised:", str(error)[:40])
 print("told", len(watching.results), watching.trouble)
-print("rich" in sys.modules, any(name.startswith("_attn_doctor_inside") for name in sys.modules))
+print("rich" in sys.modules, any(name.startswith("_attn_doctor_patient") for name in sys.modules))
 """
 
 

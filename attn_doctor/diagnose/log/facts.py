@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attn_doctor.cookbook.gpus import GpuNames
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.unit import Line, Unit
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
 from attn_doctor.model.libraries import published
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
+from attn_doctor.recipes.data.gpu_table import GpuNames
 
 #: Texts that a large log is looked through for on account of the facts in their lines.
 TELLING = (

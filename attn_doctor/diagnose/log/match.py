@@ -9,11 +9,11 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import TypeAlias
 
-from attn_doctor.cookbook.literals import required
-from attn_doctor.cookbook.recipe import LogPattern, Recipe
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
+from attn_doctor.recipes.literals import required
+from attn_doctor.recipes.recipe import LogPattern, Recipe
 
 #: Whether a pattern is found in the lines around a unit.
 Nearby: TypeAlias = Callable[[re.Pattern[str]], bool]

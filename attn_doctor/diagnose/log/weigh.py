@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attn_doctor.cookbook.recipe import Recipe
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
@@ -13,7 +12,8 @@ from attn_doctor.diagnose.log.unit import UnitKind
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Severity, Verdict
 from attn_doctor.model.kinds import kind_of
-from attn_doctor.probe.known_packages import distribution_of
+from attn_doctor.probe.packages.known_packages import distribution_of
+from attn_doctor.recipes.recipe import Recipe
 
 _OWNERS = FactName.parse("log.owners")
 #: Through these a package is loaded; a message that names nobody else does not say whose file it is about.

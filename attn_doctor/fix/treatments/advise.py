@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attn_doctor.fix.install_commands import install_command
+from attn_doctor.fix.packages.install_commands import install_command
+from attn_doctor.fix.packages.typable_commands import typable
 from attn_doctor.fix.treatments import Treatment
-from attn_doctor.fix.typable import typable
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import Advise, install_request
 

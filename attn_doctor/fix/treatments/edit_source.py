@@ -39,7 +39,7 @@ class _EditSource(Treatment[EditSource]):
 
 def _plan_one(builder: PlanBuilder, casts: Casts, chosen: Chosen) -> None:
     """Raises Refused, OSError."""
-    from attn_doctor.fix.actions import mask, operand, source
+    from attn_doctor.fix.edits import mask, operand, source
     from attn_doctor.fix.plan_builder import subjects
 
     edits = chosen.actions(EditSource)
@@ -66,8 +66,8 @@ def _plan_one(builder: PlanBuilder, casts: Casts, chosen: Chosen) -> None:
 
 def _set_keyword(builder: PlanBuilder, chosen: Chosen, action: EditSource) -> None:
     """Raises Refused, OSError."""
-    from attn_doctor.fix.actions import keyword
     from attn_doctor.fix.allowed import check_file
+    from attn_doctor.fix.edits import keyword
     from attn_doctor.fix.plan_builder import cured
 
     edits = keyword.planned(
@@ -115,8 +115,8 @@ class Casts:
 
     def plan(self) -> None:
         """Makes the steps."""
-        from attn_doctor.fix.actions import source
-        from attn_doctor.fix.edits import file_edit, spliced
+        from attn_doctor.fix.edits import source
+        from attn_doctor.fix.edits.splices import file_edit, spliced
         from attn_doctor.fix.plan_builder import cured
 
         for file, edits in self.by.items():

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from attn_doctor.fix.install_commands import install_command, other_names
+from attn_doctor.fix.packages.install_commands import install_command, other_names
+from attn_doctor.fix.packages.typable_commands import typable
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.treatments import Treatment
-from attn_doctor.fix.typable import typable
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import InstallPackages, InstallWheel, install_request
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from attn_doctor.cookbook.wheels import NotTold, NoWheel, Wheel, fitting, node_of
+from attn_doctor.fix.packages.typable_commands import typable
 from attn_doctor.fix.treatments import NotForThisNode, Treatment
 from attn_doctor.fix.treatments.install_packages import INSTALLS_AT, plan_installation
-from attn_doctor.fix.typable import typable
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import InstallWheel
+from attn_doctor.recipes.data.wheels import NotTold, NoWheel, Wheel, fitting, node_of
 
 if TYPE_CHECKING:
     from attn_doctor.fix.plan_builder import Chosen, PlanBuilder

@@ -29,10 +29,10 @@ class _SetConfig(Treatment[SetConfig]):
         return (_line(action, facts, bound.get("config")),)
 
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
-        from attn_doctor.fix.actions import config
         from attn_doctor.fix.allowed import check_file
+        from attn_doctor.fix.edits import config
         from attn_doctor.fix.plan_builder import cured, subjects
-        from attn_doctor.probe.config_files import place_of
+        from attn_doctor.probe.configs.files import place_of
 
         wanted: dict[str, dict[int | None, dict[str, str]]] = {}
         by: dict[str, list[Chosen]] = {}
@@ -87,7 +87,7 @@ def _check_cache(path: Path) -> None:
 
 
 def _names(subject: str, file: str) -> bool:
-    from attn_doctor.probe.config_files import place_of
+    from attn_doctor.probe.configs.files import place_of
 
     return os.path.realpath(place_of(subject.partition(" ")[2])[0]) == file
 

@@ -26,7 +26,7 @@ class _SetEnvironment(Treatment[SetEnvironment]):
         return (f"export {action.name}={shlex.quote(action.value)}",)
 
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
-        from attn_doctor.fix.actions import environment
+        from attn_doctor.fix.edits import environment
         from attn_doctor.fix.plan_builder import cured
 
         wanted: dict[str, str] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.cookbook.build import build
-from attn_doctor.cookbook.recipe import Case, Recipe
 from attn_doctor.model.facts import Fact, FactSet, Known, Origin
+from attn_doctor.recipes.build import build
+from attn_doctor.recipes.recipe import Case, Recipe
 
 
 def made(id_: str, *logs: dict[str, Any], **more: Any) -> Recipe:

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from attn_doctor.cookbook.recipe import Recipe
-from attn_doctor.cookbook.shelf import bundled
 from attn_doctor.diagnose.assume import assume
-from attn_doctor.diagnose.log.explain import explain, explain_text
+from attn_doctor.diagnose.log.causes import explain, explain_text
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Severity
+from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.recipes.shelf import bundled
 from tests.diagnose.log.making import made
 
 TOO_OLD = made(

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes import shelf
 from tests.diagnose.log.making import given
 
 RECIPES = shelf.bundled()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.literals import SHORTEST, required
 from attn_doctor.diagnose.log.prefilter import Prefilter
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.literals import SHORTEST, required
 
 WORDS = st.text("abcEFx _:.'", min_size=SHORTEST, max_size=12).map(str.strip).filter(lambda text: len(text) >= SHORTEST)
 

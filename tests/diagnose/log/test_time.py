@@ -9,11 +9,11 @@ from concurrent.futures import TimeoutError as TooLong
 
 import pytest
 
-from attn_doctor.cookbook import shelf
-from attn_doctor.cookbook.literals import required
-from attn_doctor.diagnose.log.explain import explain_text
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.lines import PIECE
 from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.literals import required
 
 pytestmark = pytest.mark.process
 

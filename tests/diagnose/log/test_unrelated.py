@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from attn_doctor.cookbook import shelf
 from attn_doctor.diagnose.assume import assume
-from attn_doctor.diagnose.log.explain import explain, explain_text
+from attn_doctor.diagnose.log.causes import explain, explain_text
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Severity
+from attn_doctor.recipes import shelf
 
 FLASH_FRAME = """\
 Traceback (most recent call last):

@@ -1,0 +1,299 @@
+"""Matches of one or many logs -> diagnosis: one finding a cause, the most probable first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from attn_doctor.diagnose.binding import Binding
+from attn_doctor.diagnose.finding import covers, finding_of, with_symptoms
+from attn_doctor.diagnose.log.facts import of_match
+from attn_doctor.diagnose.log.join import join
+from attn_doctor.diagnose.log.match import Match, Patterns
+from attn_doctor.diagnose.log.places import place_in
+from attn_doctor.diagnose.log.scan import Scanned, Scanner
+from attn_doctor.diagnose.log.weigh import Weighed, weigh
+from attn_doctor.diagnose.placeholders import filled
+from attn_doctor.machine import faults
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
+from attn_doctor.model.remedies import with_advice
+from attn_doctor.recipes.build import TEMPLATE
+from attn_doctor.recipes.recipe import Recipe
+
+#: Places of one cause that are named; a thousand ranks say the same.
+_MOST_LOCATIONS = 40
+_LONGEST_QUOTE = 400
+_PYTHON = FactName.parse("python.executable")
+_ANY_PYTHON = Fact(name=_PYTHON, state=Known("python"), how="not named", origin=Origin.DERIVED)
+_RANK_IN_NAME = re.compile(r"(?:^|[/_.-])(?:rank|RANK|worker|task|proc|local_rank|r)[_=-]?(\d{1,6})(?=[/_.-]|$)")
+_TORCHRUN = re.compile(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuted:
+    """A message that recipes know, and that cannot be what they say on this machine."""
+
+    log: str
+    line: int
+    quoted: str
+    recipes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What some logs come to."""
+
+    diagnosis: Diagnosis
+    facts: FactSet
+    """What the logs were judged by: all that they agree in, and what was known before."""
+    refuted: tuple[Refuted, ...] = ()
+    """Messages of which every cause that a recipe knows was ruled out by facts, in order."""
+
+
+def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
+    """The diagnosis of logs that were looked through, judged by `base` and by what they tell themselves."""
+    weighed: list[Weighed] = []
+    refuted: list[tuple[str, Match]] = []
+    told: list[list[Fact]] = []
+    for log in logs:
+        clues = faults.survive("reading of what a log tells", partial(_clues, log), lambda _reason: [])
+        told.append(clues)
+        facts = join(base, clues)
+        for match in log.matches:
+            part = f'weighing of recipe "{match.recipe.id}"'
+            found = faults.survive(part, partial(_weighed, match, facts, log.name), lambda _reason: _NOT_WEIGHED)
+            if isinstance(found, _NotWeighed):
+                continue
+            if found is not None:
+                weighed.append(found)
+            elif not match.pattern.only_with_facts:
+                refuted.append((log.name, match))
+    kept = chosen(weighed)
+    groups: dict[str, list[Weighed]] = {}
+    for one in sorted(kept, key=lambda one: one.order):
+        groups.setdefault(one.match.recipe.id, []).append(one)
+    several = len(logs) > 1
+    symptoms = _symptoms(groups)
+    hung = {name for names in symptoms.values() for name in names}
+    groups_left = {name: group for name, group in groups.items() if name not in hung}
+    findings = tuple(
+        with_symptoms(finding, tuple(_finding(groups[name], several=several) for name in symptoms[finding.id]))
+        if finding.id in symptoms
+        else finding
+        for finding in (_finding(group, several=several) for group in groups_left.values())
+    )
+    findings = tuple(sorted(findings, key=lambda one: one.severity.rank))
+    leading = [groups_left[finding.id] for finding in findings]
+    return Explained(
+        diagnosis=Diagnosis(
+            findings=findings,
+            open_questions=tuple(
+                OpenQuestion(recipe=finding.id, title=finding.title, undecided=group[0].undecided)
+                for finding, group in zip(findings, leading, strict=True)
+                if not group[0].proven and (group[0].undecided or _has_rival(group[0], leading))
+            ),
+        ),
+        facts=join(base, _agreed(told)),
+        refuted=_refuted(refuted, weighed),
+    )
+
+
+class _NotWeighed:
+    """In the place of a match that could not be held against the facts."""
+
+
+_NOT_WEIGHED = _NotWeighed()
+
+
+def _clues(log: Scanned) -> list[Fact]:
+    return list(log.clues.facts(log.name))
+
+
+def _weighed(match: Match, facts: FactSet, log: str) -> Weighed | None:
+    own = tuple(of_match(match, log))
+    return weigh(match, join(facts, own) if own else facts, log)
+
+
+def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
+    """Recipes that explain others by their own word, to those: wherever the symptom is, the proven cause is too."""
+    found: dict[str, list[str]] = {}
+    hung: set[str] = set()
+    for cause, group in groups.items():
+        for name in groups:
+            if name == cause or name in hung or name in found or cause in hung:
+                continue
+            bound = group[0].binding.bound
+            entries = [filled(entry, group[0].facts, bound) for entry in group[0].match.recipe.explains]
+            if not all(any(covers(entry, name, one.binding) for entry in entries) for one in groups[name]):
+                continue
+            logs = {one.log for one in group if one.proven}
+            if all(one.log in logs for one in groups[name]):
+                found.setdefault(cause, []).append(name)
+                hung.add(name)
+    return found
+
+
+def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed]) -> tuple[Refuted, ...]:
+    """One for each message, unless something else explains it, or the same log proves the recipe by other words."""
+    weighed = tuple(weighed)
+    explained = {id(one.match.unit) for one in weighed}
+    proven = {(one.log, one.match.recipe.id) for one in weighed if one.proven}
+    by_place: dict[tuple[str, int], list[Match]] = {}
+    for log, match in ruled_out:
+        if id(match.unit) not in explained and (log, match.recipe.id) not in proven:
+            by_place.setdefault((log, match.line), []).append(match)
+    return tuple(
+        Refuted(
+            log=log, line=line, quoted=matches[0].quoted, recipes=tuple(dict.fromkeys(m.recipe.id for m in matches))
+        )
+        for (log, line), matches in sorted(by_place.items())
+    )
+
+
+def explain_text(text: str, recipes: Iterable[Recipe], facts: FactSet) -> Explained:
+    """The diagnosis of one short text."""
+    return explain([Scanner(Patterns(recipes)).scan("the text", [text])], facts)
+
+
+def _agreed(told: Iterable[Iterable[Fact]]) -> list[Fact]:
+    """Facts that no two logs tell differently."""
+    by_name: dict[str, list[Fact]] = {}
+    for facts in told:
+        for fact in facts:
+            by_name.setdefault(str(fact.name), []).append(fact)
+    return [facts[0] for facts in by_name.values() if all(fact.state == facts[0].state for fact in facts)]
+
+
+def chosen(weighed: list[Weighed]) -> list[Weighed]:
+    """Without what another match explains better."""
+    by_unit: dict[int, list[Weighed]] = {}
+    for one in weighed:
+        by_unit.setdefault(id(one.match.unit), []).append(one)
+    kept: list[Weighed] = []
+    for rivals in by_unit.values():
+        beaten = {id_ for one in rivals for id_ in one.match.pattern.outranks}
+        standing = [one for one in rivals if one.match.recipe.id not in beaten]
+        proven = {one.match.line for one in standing if one.proven}
+        # What is proven of a line leaves no room for what is only possible there.
+        kept += [one for one in standing if one.proven or one.match.line not in proven]
+    if any(not one.match.pattern.wrapper and one.severity is not Severity.INFO for one in kept):
+        kept = [one for one in kept if not one.match.pattern.wrapper]
+    return kept
+
+
+def _finding(group: list[Weighed], *, several: bool) -> Finding:
+    first = group[0]
+    # Commands are for the log's machine, whose interpreter nobody has named.
+    facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
+    finding = finding_of(first.match.recipe, facts, first.binding)
+    spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
+    return replace(
+        finding,
+        severity=first.severity,
+        title=title_of(first.match.recipe, facts, first.binding, finding.title),
+        what="",  # a recipe's `what` speaks of what was found in a node
+        why=_told_plainly(finding.why),
+        certainty="seen" if first.proven else "inferred",
+        subjects=tuple(dict.fromkeys(name for one in group if (name := _origin(one, several)))),
+        locations=_locations(group),
+        evidence=tuple(
+            dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
+        ),
+        known_problems=_told_plainly(finding.known_problems),
+        remedies=tuple(_plain(remedy) for remedy in finding.remedies),
+    )
+
+
+def _telling(fact: Fact) -> bool:
+    return fact.name.attribute in ("fp32_operands", "symbol", "library", "innermost_owner")
+
+
+def _origin(one: Weighed, several: bool) -> str:
+    """`rank 3`: from the line's prefix, else from the name of the file."""
+    if one.match.unit.origin:
+        return one.match.unit.origin
+    found = _TORCHRUN.search(one.log) or _RANK_IN_NAME.search(one.log)
+    if found:
+        return f"rank {found[1]}"
+    return one.log if several else ""
+
+
+def _locations(group: list[Weighed]) -> tuple[Location, ...]:
+    places: dict[tuple[str, int], Location] = {}
+    seen: set[tuple[str, str]] = set()
+    again: list[Location] = []
+    sources: dict[Location, None] = {}
+    for one in group:
+        key = (one.log, one.match.line)
+        if key in places:
+            continue
+        if (source := place_in(one.match.quoted)) is not None:
+            sources[source] = None
+        quoted = one.match.quoted
+        note = quoted if len(quoted) <= _LONGEST_QUOTE else quoted[: _LONGEST_QUOTE - 2] + " …"
+        location = Location(file=one.log, line=one.match.line, note=note)
+        who = (one.log, one.match.unit.origin)
+        if who in seen:
+            again.append(location)
+        else:
+            places[key] = location
+            seen.add(who)
+    first = list(places.values())
+    # The line of source that a compiler names stands right behind the line of the log that says so.
+    return tuple(dict.fromkeys([*first[:1], *sources, *first[1:], *again]))[:_MOST_LOCATIONS]
+
+
+def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
+    """Whether the same line may mean another trouble."""
+    return any(
+        (other.log, other.match.line) == (one.log, one.match.line) and other.match.recipe.id != one.match.recipe.id
+        for group in groups
+        for other in group[:1]
+    )
+
+
+def title_of(recipe: Recipe, facts: FactSet, binding: Binding, filled: str) -> str:
+    """The title, or what stands in for it where a log does not tell what the title is made of."""
+    names = [FactName.parse(text) for text in TEMPLATE.findall(recipe.title)]
+    bound = binding.bound
+    missing = [
+        name
+        for name in names
+        if facts.value(name.of(bound[name.kind]) if name.each and name.kind in bound else name) is None
+    ]
+    if missing and recipe.title_in_log:
+        return recipe.title_in_log
+    if any(name.attribute not in ("version", "compute_capability", "cuda", "package") for name in missing):
+        return recipe.id.replace("-", " ")
+    plain = _told_plainly(filled)
+    return plain[:1].upper() + plain[1:] if missing and plain.startswith(("the ", "this ")) else plain
+
+
+def _plain(remedy: Remedy) -> Remedy:
+    return replace(
+        remedy,
+        title=_told_plainly(remedy.title),
+        why_this_safety=_told_plainly(remedy.why_this_safety),
+        actions=tuple(replace(one, action=with_advice(one.action, _told_plainly)) for one in remedy.actions),
+    )
+
+
+_PLAIN = (
+    (r"\s*torch was built for CUDA \?\.", ""),
+    (r"(?<=this torch and )CUDA \?", "its CUDA"),
+    (r"\bfor CUDA \?", "for torch's CUDA"),
+    (r"(?<!another )\b(?:this )?torch \?", "this torch"),
+    (r"compute capability \?", "this compute capability"),
+    (r" ?\((?:[^()]{0,80}[ _])?\?\)", ""),
+    (r"(?: than)? \?(?=[ ,.;:)]|$)", ""),
+)
+
+
+def _told_plainly(text: str) -> str:
+    """A recipe's text without the places of facts that nobody knows; they read ` ?`."""
+    for pattern, words in _PLAIN:
+        text = re.sub(pattern, words, text)
+    return text.strip()

@@ -1,0 +1,89 @@
+"""What compilers, imports and traced runs said here, read by the recipes' log patterns.
+
+`explain` reads such words in a log. The same words as a fact of this examination lead to the same recipe, so that
+`check`, `trace`, `explain` and `fix` tell one cause. Only what the words prove counts here: what they merely allow, the
+recipes' questions about facts decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from attn_doctor.diagnose.binding import Binding, bind
+from attn_doctor.diagnose.finding import finding_of
+from attn_doctor.diagnose.log.causes import chosen, title_of
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.places import place_in
+from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.diagnose.log.weigh import Weighed, weigh
+from attn_doctor.diagnose.log.word_facts import words_among
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
+from attn_doctor.model.findings import Finding, Location
+from attn_doctor.recipes.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What some words prove."""
+
+    words: Fact
+    recipe: Recipe
+    binding: Binding
+    finding: Finding
+
+    @property
+    def subject(self) -> str:
+        """Whose words they are, as findings call it: `import fla`."""
+        name = self.words.name
+        return f"{name.kind} {name.subject}" if name.subject else name.kind
+
+
+def messages(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Message, ...]:
+    """What the words among the facts prove, in the order of the facts."""
+    recipes = tuple(recipes)
+    scanner = Scanner(Patterns(recipes))
+    found = []
+    for fact, text in words_among(facts):
+        scanned = scanner.scan(str(fact.name), [text + "\n"])
+        weighed = [one for match in scanned.matches if (one := weigh(match, facts, scanned.name)) is not None]
+        weighed = [one for one in weighed if one.proven and not (one.match.recipe.without_gpu and _no_gpu(facts))]
+        first: dict[str, Weighed] = {}
+        for one in sorted(chosen(weighed), key=lambda one: one.order):
+            first.setdefault(one.match.recipe.id, one)
+        found += [_heard(one, fact, facts) for one in first.values()]
+    return tuple(found)
+
+
+def _no_gpu(facts: FactSet) -> bool:
+    """No GPU is there: one that was assumed gives the programs that spoke no driver."""
+    listed = facts.fact("listed.gpu")
+    return listed.origin is Origin.ASSUMED or listed.state in (Known(0),)
+
+
+def _heard(one: Weighed, words: Fact, facts: FactSet) -> Message:
+    recipe, binding = one.match.recipe, one.binding
+    if recipe.for_each == words.name.kind:
+        binding = bind(facts, recipe.for_each, words.name.subject)
+    finding = finding_of(recipe, facts, binding)
+    place = place_in(one.match.quoted) or _own_place(words.name, facts)
+    locations = (place, *finding.locations) if place is not None else finding.locations
+    finding = replace(
+        finding,
+        severity=one.severity,
+        title=title_of(recipe, facts, binding, finding.title),
+        certainty="seen",
+        locations=tuple(dict.fromkeys(locations)),
+        evidence=tuple(dict.fromkeys((*finding.evidence, words))),
+    )
+    return Message(words=words, recipe=recipe, binding=binding, finding=finding)
+
+
+def _own_place(name: FactName, facts: FactSet) -> Location | None:
+    """Where the speaker stood: the launch of a kernel, the line that an import ended at."""
+    for attribute in ("place", "where"):
+        text = facts.text(replace(name, attribute=attribute))
+        file, _, line = (text or "").rpartition(":")
+        if file and line.isdigit():
+            return Location(file=file, line=int(line))
+    return None

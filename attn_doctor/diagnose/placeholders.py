@@ -1,0 +1,137 @@
+"""Fills the `{fact.name}` places of a recipe's texts, for people to read and to type."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from functools import partial
+
+from attn_doctor.diagnose.binding import Bound
+from attn_doctor.fix.treatments import treatment_of
+from attn_doctor.machine.printable import one_line
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Value
+from attn_doctor.model.findings import Location, Remedy
+from attn_doctor.model.remedies import Action, Advise, Form, InstallPackages, ProposedAction, texts_of, with_texts
+from attn_doctor.recipes.build import TEMPLATE
+from attn_doctor.recipes.recipe import RecipeRemedy
+
+_TO_FILL_IN = {
+    "executable": "python", "cuda": "VERSION", "cudart_major": "MAJOR", "triton_requirement": "==VERSION",
+    "release_for_torch": "VERSION", "gpu_release": "VERSION", "missing_requirement": "PACKAGE",
+    "flash_attn_3_build": "BUILD",
+}  # fmt: skip
+
+
+def shown(value: Value) -> str:
+    """A value as people read it."""
+    if isinstance(value, tuple):
+        return ", ".join(shown(item) for item in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def filled(text: str, facts: FactSet, bound: Bound) -> str:
+    """The text with each known fact in its place; one that is not known reads `?`, a package `the package`."""
+
+    def one(match: re.Match[str]) -> str:
+        state = _bound(match[1], facts, bound)
+        if isinstance(state, Known):
+            return one_line(shown(state.value))
+        return "the package" if match[1].endswith(".package") else "?"
+
+    return TEMPLATE.sub(one, text)
+
+
+def command(text: str, facts: FactSet, bound: Bound, *, quote: bool = False) -> str:
+    """A command likewise; what is not known is a word in capitals, as manuals leave it to the reader."""
+
+    def one(match: re.Match[str]) -> str:
+        state = _bound(match[1], facts, bound)
+        if isinstance(state, Known):
+            return shlex.quote(shown(state.value)) if quote else shown(state.value)
+        attribute = match[1].rpartition(".")[2]
+        return _TO_FILL_IN.get(attribute, attribute.upper())
+
+    return TEMPLATE.sub(one, text)
+
+
+def locations(where: tuple[FactName, ...], facts: FactSet, bound: Bound) -> tuple[Location, ...]:
+    """The places that the named facts point at: a path, or `path:line`."""
+    found = []
+    for name in where:
+        state = _bound(str(name), facts, bound)
+        if isinstance(state, Known) and isinstance(state.value, str):
+            match = re.fullmatch(r"(.+):(\d+)", state.value)
+            found.append(Location(file=match[1], line=int(match[2])) if match else Location(file=state.value))
+    return tuple(dict.fromkeys(found))
+
+
+def remedy(written: RecipeRemedy, facts: FactSet, bound: Bound) -> Remedy:
+    """The remedy for this node: texts filled, commands for this interpreter."""
+    return Remedy(
+        id=written.id,
+        title=filled(written.title, facts, bound),
+        safety=written.safety,
+        why_this_safety=filled(written.why_this_safety, facts, bound),
+        actions=tuple(_proposed(action, facts, bound) for action in written.actions),
+    )
+
+
+def asked_in_texts(written: RecipeRemedy, facts: FactSet, bound: Bound) -> tuple[Fact, ...]:
+    """The facts that fill the places in what a remedy does: versions to install, lines to change."""
+    texts = (text for action in written.actions for text in texts_of(action))
+    names = dict.fromkeys(match[1] for text in texts for match in TEMPLATE.finditer(text))
+    return tuple(_bound_fact(name, facts, bound) for name in names)
+
+
+def _bound_fact(spelled: str, facts: FactSet, bound: Bound) -> Fact:
+    name = FactName.parse(spelled)
+    return facts.fact(name.of(bound[name.kind]) if name.each and name.kind in bound else name)
+
+
+def _bound(spelled: str, facts: FactSet, bound: Bound) -> State:
+    return _bound_fact(spelled, facts, bound).state
+
+
+def _proposed(written: Action, facts: FactSet, bound: Bound) -> ProposedAction:
+    written = _spread(written, facts, bound)
+    treatment = treatment_of(written)
+    to_read = treatment.completed(with_texts(written, partial(_to_read, facts=facts, bound=bound)), facts)
+    to_type = with_texts(written, partial(_to_type, facts=facts, bound=bound))
+    return ProposedAction(action=to_read, commands=treatment.commands(to_type, facts, bound))
+
+
+def _spread(written: Action, facts: FactSet, bound: Bound) -> Action:
+    """A requirement that is nothing but the name of a list stands for each in the list."""
+    if not isinstance(written, InstallPackages | Advise):
+        return written
+    each: list[str] = []
+    for text in written.requirements:
+        match = TEMPLATE.fullmatch(text)
+        state = _bound(match[1], facts, bound) if match else None
+        if isinstance(state, Known) and isinstance(state.value, tuple):
+            each += [one_line(shown(item)) for item in state.value]
+        else:
+            each.append(text)
+    return replace(written, requirements=tuple(each))
+
+
+def _to_read(text: str, form: Form, *, facts: FactSet, bound: Bound) -> str:
+    return _torch_build(text, facts, bound) if form is Form.TORCH_BUILD else filled(text, facts, bound)
+
+
+def _to_type(text: str, form: Form, *, facts: FactSet, bound: Bound) -> str:
+    if form in (Form.REQUIREMENT, Form.COMMAND):
+        return command(text, facts, bound, quote=form is Form.COMMAND)
+    return _to_read(text, form, facts=facts, bound=bound)
+
+
+def _torch_build(text: str, facts: FactSet, bound: Bound) -> str:
+    """The build that is meant; nothing where none is needed, `?` where it is not known."""
+    match = TEMPLATE.fullmatch(text)
+    if match is None:
+        return text
+    state = _bound(match[1], facts, bound)
+    return "" if isinstance(state, Absent) else shown(state.value) if isinstance(state, Known) else "?"

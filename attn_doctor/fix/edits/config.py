@@ -1,0 +1,95 @@
+"""`set-config`: one key of a training configuration gets another value; every other byte stays.
+
+Whose file it is and which form it has is told as probe/configs/configs.py does; what a setting is called there, in
+config_keys.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+from attn_doctor.fix.edits import json_spans, shell_spans, yaml_spans
+from attn_doctor.fix.edits.config_keys import own_keys
+from attn_doctor.fix.edits.splices import file_edit
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.plans import FileEdit, Splice
+from attn_doctor.probe.configs.files import form_of
+from attn_doctor.recipes.schema.allowed_edits import setting_fault
+
+Spans = Callable[[str, str, str], tuple[list[tuple[int, int, str]], list[str]]]
+_BOM = b"\xef\xbb\xbf"
+
+
+def planned(
+    file: str, content: bytes, settings: dict[str, str], calls: Mapping[int | None, dict[str, str]] | None = None
+) -> FileEdit | None:
+    """The edit that gives the keys these values; None where they have them already.
+
+    `calls`: of a script, the settings for each call by the line it begins in, in the place of `settings`.
+
+    Raises Refused where a program should not do it.
+    """
+    # Marks of parsers count characters without the byte order mark; splices count bytes with it.
+    skipped = len(_BOM) if content.startswith(_BOM) else 0
+    try:
+        text = content[skipped:].decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused("the file is not UTF-8 text") from None
+    splices: list[Splice] = []
+    warnings: list[str] = []
+    for line, these in ({None: settings} if calls is None else calls).items():
+        spans, loaded = _format(file, text, line)
+        for key, value in these.items():
+            fault = setting_fault(key, value)
+            if fault:
+                raise Refused(fault)
+        pairs = loaded(text)
+        wanted = own_keys([key.removesuffix("{}") for key, _ in pairs], these)
+        mine: list[Splice] = []
+        for key, value in wanted.items():
+            found, said = spans(text, key, value)
+            warnings += said
+            for start, end, new in found:
+                if text[start:end] != new:
+                    at = skipped + len(text[:start].encode())
+                    mine.append(Splice(start=at, end=at + len(text[start:end].encode()), text=new))
+        if mine:
+            # One call's edit by itself: its lines stay where they are, and so each call can be found again.
+            _check(text, _after(content, mine, skipped), loaded, wanted)
+        splices += mine
+    if not splices:
+        return None
+    splices.sort(key=lambda splice: splice.start)
+    return file_edit(file, content, tuple(splices), warnings=tuple(warnings))
+
+
+def _after(content: bytes, splices: list[Splice], skipped: int) -> str:
+    from attn_doctor.fix.edits.splices import spliced
+
+    return spliced(content, splices)[skipped:].decode()
+
+
+def _check(before: str, after: str, loaded: Callable[[str], Any], wanted: dict[str, str]) -> None:
+    """Parsed again, only the wanted keys may differ: what the parser's marks say is not taken on trust."""
+    others = [[pair for pair in loaded(text) if pair[0] not in wanted] for text in (before, after)]
+    if others[0] != others[1]:
+        raise Refused("the edit would change more than the one key")
+    now = dict(loaded(after))
+    for key, value in wanted.items():
+        got = now.get(key)
+        words = got[1] if isinstance(got, tuple) else got
+        if words not in (value, json.dumps(value)):
+            raise Refused(f"the edit would not make {key} {value}")
+
+
+def _format(file: str, text: str, line: int | None) -> tuple[Spans, Callable[[str], Any]]:
+    form = form_of(PurePath(file).name, text)
+    if form == "json":
+        return json_spans.splices, json_spans.loaded
+    if form == "shell":
+        return partial(shell_spans.splices, line=line), partial(shell_spans.loaded, line=line)
+    return yaml_spans.splices, yaml_spans.loaded

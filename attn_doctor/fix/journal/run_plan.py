@@ -1,0 +1,105 @@
+"""A plan carried out whole: journal, changes, proof by examining again, and everything put back where that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from attn_doctor.errors import AttnDoctorError
+from attn_doctor.fix.journal import run_steps
+from attn_doctor.fix.journal.journal import Run, begin
+from attn_doctor.fix.journal.undo import Reinstall, undo
+from attn_doctor.fix.journal.verify import troubles
+from attn_doctor.model.findings import Diagnosis
+from attn_doctor.model.plans import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How it ended."""
+
+    run: Run
+    cured: bool
+    troubles: tuple[str, ...] = ()
+    after: Diagnosis | None = None
+
+
+class NotCured(AttnDoctorError):
+    """A step failed, and everything was put back."""
+
+    exit_status = 4
+
+
+def carry_out(
+    plan: Plan,
+    plan_text: str,
+    *,
+    home: Path,
+    before: Diagnosis,
+    install: run_steps.Installing,
+    examine: Callable[[], Diagnosis],
+    reinstall: Reinstall | None = None,
+) -> Outcome:
+    """Carries it out. The caller holds the locks and has checked the facts that the plan rests on.
+
+    Raises JournalUnusable before anything is changed, NotCured after everything was put back, UndoFailed.
+    """
+    run_steps.check_files(plan)
+    run = begin(home, plan_text, ", ".join(cured.finding for step in plan.steps for cured in step.cures))
+    return go_on(plan, run, before=before, install=install, examine=examine, done=frozenset(), reinstall=reinstall)
+
+
+def go_on(
+    plan: Plan,
+    run: Run,
+    *,
+    before: Diagnosis,
+    install: run_steps.Installing,
+    examine: Callable[[], Diagnosis],
+    done: frozenset[int],
+    reinstall: Reinstall | None = None,
+) -> Outcome:
+    """The rest of a run, from the first step that is not done."""
+    try:
+        run_steps.apply(plan, run, install=install, done=done)
+        after = examine()
+        found = troubles(plan, before, after)
+        if not found:
+            run.note("verified")
+            return Outcome(run=run, cured=True, after=after)
+    except BaseException as error:
+        # ^C and SIGTERM as well: whatever ends the run early, the files are put back first.
+        with _undisturbed():
+            undo(run, lenient=True, reinstall=reinstall)
+        if isinstance(error, OSError):
+            raise NotCured(
+                f"the run could not be finished: {error.strerror or error}",
+                about=str(error.filename or run.folder),
+                hint="Everything is as it was before.",
+            ) from None
+        if isinstance(error, AttnDoctorError):
+            raise NotCured(error.what, about=error.about, hint="Everything is as it was before.") from None
+        raise
+    with _undisturbed():
+        undo(run, lenient=True, reinstall=reinstall)
+    return Outcome(run=run, cured=False, troubles=found, after=after)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second ^C must not stop the putting back halfway."""
+
+    def later(number: int, frame: FrameType | None) -> None:
+        pass
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, later) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

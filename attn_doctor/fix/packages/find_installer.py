@@ -1,0 +1,70 @@
+"""Which installer works on a target: uv, its own pip, or the pip beside attn-doctor."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import sys
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.fix.packages.installed import installed
+from attn_doctor.fix.packages.installers import REPORTS, Installer, Sources
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.machine.target import Target
+
+#: The first pip with `pip --python`.
+_FOR_ANOTHER = Version("22.3")
+
+
+def installer_for(asked: str, target: Target, sources: Sources, folder: Path) -> Installer:
+    """uv where the target has it or it is on PATH, else the target's own pip, else ours, working for the target.
+
+    Raises Refused where there is none.
+    """
+    if target.externally_managed:
+        raise Refused("the environment belongs to the system's package manager (EXTERNALLY-MANAGED)")
+    own = target.python.parent / "uv"
+    found = shutil.which("uv")
+    uv = str(own) if own.is_file() else found and str(Path(found).absolute())  # it starts in another folder
+    if asked in ("auto", "uv") and uv:
+        return Installer(kind="uv", command=(uv,), target=target, sources=sources, folder=folder)
+    if sources.torch_backend:
+        raise Refused("--torch-backend is uv's: with pip name the index of that torch with --index-url")
+    if asked in ("auto", "pip") and target.told.get("has_pip"):
+        version = _pip_version(target)
+        return Installer(
+            kind="pip",
+            command=(str(target.python), "-m", "pip"),
+            target=target,
+            sources=sources,
+            folder=folder,
+            reports=version is None or version >= REPORTS,
+        )
+    ours = _our_pip()
+    if asked in ("auto", "pip") and ours is not None and ours >= _FOR_ANOTHER:
+        command = (sys.executable, "-m", "pip", "--python", str(target.python))
+        return Installer(
+            kind="pip", command=command, target=target, sources=sources, folder=folder,
+            whose=f"the pip {ours} that attn-doctor runs beside, since the environment has none",
+        )  # fmt: skip
+    if asked == "auto":
+        raise Refused("the environment has no pip, uv is not on PATH, and attn-doctor has no pip of its own (22.3)")
+    raise Refused(f"there is no {asked}")
+
+
+def _pip_version(target: Target) -> Version | None:
+    """That of the target's own pip; None where it is not told, which newer ones tell."""
+    here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
+    try:
+        return Version(here["pip"].version)
+    except (KeyError, InvalidVersion):
+        return None
+
+
+def _our_pip() -> Version | None:
+    try:
+        return Version(importlib.metadata.version("pip"))
+    except (importlib.metadata.PackageNotFoundError, InvalidVersion):
+        return None

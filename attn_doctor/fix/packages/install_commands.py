@@ -1,0 +1,76 @@
+"""The command that a person types for what `fix` would ask of the installer, with the same packages held."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.fix.packages.typable_commands import speaks_uv
+from attn_doctor.model.facts import Absent, FactName, FactSet, Known
+from attn_doctor.model.install_request import BOUND_TO_TORCH, InstallRequest, name_of
+from attn_doctor.recipes.data.torch_releases import index_of
+
+
+def install_command(request: InstallRequest, facts: FactSet, *, unknown_index: str = "INDEX") -> str:
+    """One command for this target's pip, or for uv where it has none.
+
+    A request that does not name torch leaves it alone: with --no-deps, else by torch's installed version.
+    """
+    python = facts.text("python.executable") or "python"
+    with_pip = not speaks_uv(facts)
+    uv = facts.text("python.uv") or "uv"
+    words = [python, "-m", "pip", "install"] if with_pip else [uv, "pip", "install", "--python", python]
+    requirements = [*request.with_companions(_installed(facts)), *(() if request.no_deps else _held(request, facts))]
+    if request.no_deps:
+        words.append("--no-deps")
+    if request.no_cache:
+        words.append("--no-cache-dir" if with_pip else "--no-cache")
+    if request.reinstall and with_pip:
+        words.append("--force-reinstall")
+    elif request.reinstall:
+        words += [word for name in map(name_of, request.requirements) for word in ("--reinstall-package", name)]
+    if request.builds:
+        words.append("--no-build-isolation")
+    index = []
+    if request.torch_backend and not with_pip:
+        words += ["--torch-backend", "BUILD" if request.torch_backend == "?" else request.torch_backend]
+    elif request.torch_backend:
+        known = request.torch_backend.isalnum() and request.torch_backend != "auto"
+        index = ["--index-url", index_of(request.torch_backend) if known else unknown_index]
+    return shlex.join([*words, *requirements, *request.builds, *index])
+
+
+def _installed(facts: FactSet) -> dict[str, str]:
+    """Versions of the packages that torch binds, as their metadata spells them."""
+    found = ((name, facts.text(f"package.{name}.version")) for name in BOUND_TO_TORCH)
+    return {name: version for name, version in found if version}
+
+
+def _held(request: InstallRequest, facts: FactSet) -> tuple[str, ...]:
+    """torch's pin alone: torch's own requirements hold triton and the CUDA packages, and a companion that does not fit
+    this torch as it is would make pip refuse."""
+    if request.moves_torch:
+        return ()
+    version = _installed(facts).get("torch")
+    if version is None:
+        told = facts.fact(FactName.parse("torch.version")).state
+        if isinstance(told, Absent):
+            return ()
+        version = _release(str(told.value)) if isinstance(told, Known) else "VERSION"
+    return request.held({"torch": version})
+
+
+def _release(version: str) -> str:
+    """What torch calls itself may name a build that its metadata does not: 2.13.0+cu130 of a registry's 2.13.0."""
+    try:
+        return Version(version).public
+    except InvalidVersion:
+        return version
+
+
+def other_names(requirements: Iterable[str], facts: FactSet) -> tuple[str, ...]:
+    """The distributions that hold the required libraries under names of their own."""
+    own = (facts.text(FactName("package", name_of(text), "distribution")) for text in requirements)
+    return tuple(name for name in own if name is not None)

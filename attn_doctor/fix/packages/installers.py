@@ -1,0 +1,318 @@
+"""pip and uv as this target has them: the command lines, and their answers read from files.
+
+No shell, no index of our own: what the user configured is what they use. Previews never build anything, since a
+source distribution's setup.py is a program; what a plan says is built is built before anything is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from attn_doctor.fix.packages.installed import installed
+from attn_doctor.fix.packages.releases import (
+    Release,
+    files_in_wheels,
+    from_pip_report,
+    from_pylock,
+    json_of,
+    metadata_of,
+    release,
+    unmet,
+)
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.machine.atomic import sha256_of
+from attn_doctor.machine.process import Completed, Running
+from attn_doctor.machine.target import Target
+
+#: Settings that would send an installation somewhere else than into the target, or add to it.
+_ELSEWHERE = (
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_USER",
+    "PIP_PYTHON",
+    "PIP_DRY_RUN",
+    "PIP_REPORT",
+    "PIP_REQUIREMENT",
+    "PIP_EDITABLE",
+    "UV_SYSTEM_PYTHON",
+    "UV_TARGET",
+    "UV_PREFIX",
+)
+_LAST_LINES = 12
+_LAUNCH = Path(__file__).with_name("launch.py")
+#: The first pip with `install --dry-run --report`.
+REPORTS = Version("22.2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where packages may come from besides what the user configured."""
+
+    index_url: str | None = None
+    no_index: bool = False
+    find_links: tuple[str, ...] = ()
+    torch_backend: str = ""
+    """uv's own way to the index of a torch build."""
+
+    @property
+    def named(self) -> bool:
+        """Whether a person says where packages come from: by option or by the environment."""
+        configured = (
+            "UV_INDEX_URL",
+            "UV_DEFAULT_INDEX",
+            "UV_INDEX",
+            "UV_EXTRA_INDEX_URL",
+            "UV_FIND_LINKS",
+            "UV_OFFLINE",
+        )
+        return bool(
+            self.index_url or self.no_index or self.find_links or any(os.environ.get(one) for one in configured)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installer:
+    """One of them, for one target."""
+
+    kind: str
+    command: tuple[str, ...]
+    target: Target
+    sources: Sources
+    folder: Path
+    """Private to this run."""
+    timeout: float = 1800.0
+    reports: bool = True
+    """pip 22.2 and later tell what they would do."""
+    whose: str = ""
+    """For people, where it is not the target's own."""
+
+    def preview(
+        self, requirements: tuple[str, ...], constraints: tuple[str, ...], *, no_deps: bool, reinstall: bool
+    ) -> tuple[Release, ...]:
+        """What one call of the resolver would install. Raises Refused with its last words."""
+        pinned = self.folder / "constraints.txt"
+        pinned.write_text("".join(f"{one}\n" for one in constraints))
+        if self.kind == "pip":
+            if not self.reports:
+                return self._preview_by_fetching(requirements, pinned, no_deps=no_deps)
+            if not reinstall or no_deps:
+                return self._reported(requirements, pinned, no_deps=no_deps, anew=reinstall)
+            return self._preview_anew(requirements, pinned)
+        wanted = self.folder / "requirements.in"
+        wanted.write_text("".join(f"{one}\n" for one in requirements))
+        lock = self.folder / "pylock.toml"
+        lock.unlink(missing_ok=True)  # uv prefers what an earlier answer says
+        self._run(
+            "preview",
+            [
+                "pip", "compile", "--quiet", "--no-header", "--format", "pylock.toml", "--output-file", str(lock),
+                "--python", str(self.target.python), "--only-binary", ":all:", "--constraints", str(pinned),
+                *(["--no-deps"] if no_deps else []), *self._sources(), str(wanted),
+            ],
+        )  # fmt: skip
+        return from_pylock(lock)
+
+    def _reported(
+        self, requirements: tuple[str, ...], pinned: Path, *, no_deps: bool, anew: bool = False
+    ) -> tuple[Release, ...]:
+        report = self.folder / "report.json"
+        self._run(
+            "preview",
+            [
+                "install", "--dry-run", "--quiet", "--ignore-installed" if anew else "--no-color",
+                "--report", str(report), "--only-binary", ":all:", "--constraint", str(pinned),
+                *(["--no-deps"] if no_deps else []), *self._sources(), "--", *requirements,
+            ],
+        )  # fmt: skip
+        return from_pip_report(json_of(report))
+
+    def _preview_anew(self, requirements: tuple[str, ...], pinned: Path) -> tuple[Release, ...]:
+        """With dependencies, and the named releases also where they are there already, but nothing else anew.
+
+        pip's own --force-reinstall would fetch every dependency again, torch first.
+        """
+        found = {one.name: one for one in self._reported(requirements, pinned, no_deps=False)}
+        there = tuple(one for one in requirements if canonicalize_name(Requirement(one).name) not in found)
+        if not there:
+            return tuple(found.values())
+        forced = self._reported(there, pinned, no_deps=True, anew=True)
+        exact = tuple(f"{one.name}=={one.version}" for one in forced)
+        rest = tuple(one for one in requirements if one not in there)
+        # Another build of the same release (+cpu, +cu128) may need what the installed one does not.
+        found |= {one.name: one for one in (*forced, *self._reported((*rest, *exact), pinned, no_deps=False))}
+        return tuple(sorted(found.values(), key=lambda one: one.name))
+
+    def _preview_by_fetching(
+        self, requirements: tuple[str, ...], pinned: Path, *, no_deps: bool
+    ) -> tuple[Release, ...]:
+        """For a pip without --report: the named releases themselves, when what they need is there already.
+
+        Resolving more would mean to fetch a whole torch only to see its name.
+        """
+        into = self.folder / f"previewed{len(list(self.folder.glob('previewed*')))}"
+        into.mkdir()
+        self._run(
+            "preview",
+            ["download", "--quiet", "--dest", str(into), "--no-deps", "--only-binary", ":all:",
+             "--constraint", str(pinned), *self._sources(), "--", *requirements],
+        )  # fmt: skip
+        found = []
+        brought: dict[str, str] = {}
+        needed: list[str] = []
+        for wheel in sorted(into.glob("*.whl")):
+            name, version, needs = metadata_of(wheel)
+            found.append(release(name, version, wheel.name, {"sha256": sha256_of(wheel) or ""}))
+            brought[name] = version
+            needed += needs
+        if not no_deps:
+            self._check_needs(needed, brought)
+        return tuple(sorted(found, key=lambda one: one.name))
+
+    def _check_needs(self, needed: list[str], brought: Mapping[str, str]) -> None:
+        here = installed((str(self.target.told["purelib"]), str(self.target.told["platlib"])))
+        there = {**{one.name: one.version for one in here.values()}, **brought}
+        markers = {key: str(value) for key, value in (self.target.told.get("markers") or {}).items()}
+        missing = unmet(needed, there, markers)
+        if missing:
+            raise Refused(
+                f"the environment's pip is older than {REPORTS} and cannot say beforehand what it would do about "
+                f"{', '.join(missing)}; use uv (--installer uv) or a newer pip"
+            )
+
+    def fetch(self, pins: tuple[str, ...], into: Path, *, no_cache: bool) -> tuple[str, ...]:
+        """Fetches the releases, so that installing them needs no network; gives the files they bring.
+
+        Paths are relative to site-packages, `bin/…` for scripts. Raises Refused.
+        """
+        into.mkdir(exist_ok=True)
+        if pins and self.kind == "pip":
+            self._run(
+                "fetch",
+                ["download", "--quiet", "--dest", str(into), "--no-deps", "--only-binary", ":all:",
+                 *(["--no-cache-dir"] if no_cache else []), *self._sources(), "--", *pins],
+            )  # fmt: skip
+        elif pins:
+            self._run(
+                "fetch",
+                [*self._into(into), "--only-binary", ":all:", *(["--refresh"] if no_cache else []), *self._sources(),
+                 *pins],
+            )  # fmt: skip
+        return self._brought(into)
+
+    def build(self, pins: tuple[str, ...], into: Path, *, no_cache: bool, told: Mapping[str, str]) -> tuple[str, ...]:
+        """Builds these releases from source with what the target has installed; nothing of the target changes.
+
+        Raises Refused with the build's last words.
+        """
+        into.mkdir(exist_ok=True)
+        names = [pin.partition("==")[0] for pin in pins]
+        from_source = [word for name in names for word in ("--no-binary", name)]
+        if self.kind == "pip":
+            words = ["wheel", "--quiet", "--wheel-dir", str(into), "--no-deps", "--no-build-isolation", *from_source,
+                     *(["--no-cache-dir"] if no_cache else []), *self._sources(), "--", *pins]  # fmt: skip
+        else:
+            words = [*self._into(into), "--no-build-isolation", *from_source, *self._sources(), *pins]
+            words += [word for name in names for word in ("--refresh-package", name)] if no_cache else []
+        self._run("build", words, told)
+        return self._brought(into)
+
+    def bring(self, wheels: tuple[str, ...], into: Path) -> tuple[str, ...]:
+        """Takes wheel files that a person named to the fetched ones. Raises Refused, OSError."""
+        into.mkdir(exist_ok=True)
+        if wheels and self.kind == "pip":
+            for wheel in wheels:
+                shutil.copyfile(wheel, into / Path(wheel).name)
+        elif wheels:
+            self._run("fetch", [*self._into(into), "--offline", *wheels])
+        return self._brought(into)
+
+    def install(
+        self,
+        pins: tuple[str, ...],
+        fetched: Path,
+        *,
+        reinstall: bool,
+        builds: tuple[str, ...] = (),
+        wheels: Mapping[str, str] | None = None,
+        told: Mapping[str, str] | None = None,
+    ) -> None:
+        """Installs what was fetched, built and brought; `wheels` are the named files by package.
+
+        Raises Refused with the installer's last words.
+        """
+        files = dict(wheels or {})
+        anew = [pin.partition("==")[0] for pin in (*pins, *builds)] if reinstall else []
+        anew += [*files, *(pin.partition("==")[0] for pin in builds)]
+        if self.kind == "pip":
+            # By its path, since the name of a published wheel may say more than its metadata (+cu12torch2.8…); the
+            # copy, which was looked at, and not the file itself: a build may have taken hours since.
+            self._run(
+                "install",
+                ["install", "--quiet", "--no-index", "--find-links", str(fetched), "--no-deps",
+                 "--only-binary", ":all:", *(["--force-reinstall"] if anew else []), "--", *pins, *builds,
+                 *(str(fetched / Path(file).name) for file in files.values())],
+            )  # fmt: skip
+            return
+        binary = ["--only-binary", ":all:"] if not builds else ["--no-build-isolation"]
+        self._run(
+            "install",
+            ["pip", "install", "--quiet", "--python", str(self.target.python), "--no-deps", "--offline", *binary,
+             *(word for pin in builds for word in ("--no-binary", pin.partition("==")[0])),
+             *(word for name in dict.fromkeys(anew) for word in ("--reinstall-package", name)),
+             *self._sources(), *pins, *builds, *files.values()],
+            told,
+        )  # fmt: skip
+
+    def _into(self, folder: Path) -> list[str]:
+        return ["pip", "install", "--quiet", "--python", str(self.target.python), "--target", str(folder), "--no-deps"]
+
+    def _brought(self, into: Path) -> tuple[str, ...]:
+        if self.kind == "pip":
+            return files_in_wheels(into)
+        return tuple(str(file.relative_to(into)) for file in sorted(into.rglob("*")) if not file.is_dir())
+
+    def _sources(self) -> list[str]:
+        words = ["--index-url", self.sources.index_url] if self.sources.index_url else []
+        words += ["--no-index"] if self.sources.no_index else []
+        for folder in self.sources.find_links:
+            words += ["--find-links", folder]
+        if self.kind == "uv" and self.sources.torch_backend:
+            words += ["--torch-backend", self.sources.torch_backend]
+        return words
+
+    def _run(self, name: str, arguments: list[str], told: Mapping[str, str] | None = None) -> Completed:
+        environment = {key: value for key, value in os.environ.items() if key not in _ELSEWHERE}
+        environment |= {
+            "PIP_NO_INPUT": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "NO_COLOR": "1",
+            "UV_NO_PROGRESS": "1",
+            # Published wheels are renamed after they were built; names and metadata are held against each other here.
+            "UV_SKIP_WHEEL_FILENAME_CHECK": "1",
+            **(told or {}),
+        }
+        number = len(list(self.folder.glob(f"{self.kind}-{name}*.stdout")))
+        running = Running(
+            [sys.executable, "-I", str(_LAUNCH), str(os.getpid()), *self.command, *arguments],
+            folder=self.folder,
+            name=f"{self.kind}-{name}{number}",
+            environment=environment,
+        )
+        try:
+            completed = running.wait(self.timeout)
+        finally:
+            running.end()
+        if not completed.ok:
+            words = (completed.stderr.strip() or completed.stdout.strip()).splitlines()[-_LAST_LINES:]
+            raise Refused("\n".join([f"{self.kind} {completed.ended()} at {name}:", *(f"  {line}" for line in words)]))
+        return completed

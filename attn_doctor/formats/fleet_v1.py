@@ -1,0 +1,104 @@
+"""attn-doctor/fleet/v1: one answer for all nodes, as JSON. Keys may be added later, never renamed or removed.
+
+Node sets are lists of names in full: whoever reads JSON can fold them again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attn_doctor.machine.printable import json_text
+from attn_doctor.model.fleet import Cohort, Difference, FailedBy, FleetVerdict, OddGroup, State, Value
+
+SCHEMA = "attn-doctor/fleet/v1"
+
+
+def dumps(verdict: FleetVerdict, *, doctor_version: str) -> str:
+    """The verdict as JSON text; ASCII, since names and values come from machines that may say anything."""
+    return json_text(to_json(verdict, doctor_version=doctor_version), indent=2) + "\n"
+
+
+def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
+    """The verdict as JSON values."""
+    return {
+        "schema": SCHEMA,
+        "doctor_version": doctor_version,
+        "created": verdict.created,
+        "exit_status": verdict.exit_status,
+        "expected": None if verdict.expected is None else list(verdict.expected),
+        "reports": verdict.reports,
+        "nodes": {state.value: list(verdict.nodes_in(state)) for state in State},
+        "missing_because": dict(verdict.missing_because),
+        "unreadable": [
+            {"source": one.source, "reason": one.reason, "node": one.node, "task": one.task}
+            for one in verdict.unreadable
+        ],
+        "unexpected": list(verdict.unexpected),
+        "findings": [_failed(one, gates=True) for one in verdict.failing]
+        + [_failed(one, gates=False) for one in verdict.warned],
+        "could_not_examine": [{"node": node, "reason": reason} for node, reason in verdict.unexamined],
+        "deep_examination_missing": list(verdict.not_deep),
+        "open_questions": [{"recipe": recipe, "nodes": list(nodes)} for recipe, nodes in verdict.open_questions],
+        "cohorts": [_cohort(one) for one in verdict.cohorts],
+        "several_reports": list(verdict.repeated),
+        "same_name": list(verdict.same_name),
+        "clock_skew": [{"node": node, "what": what} for node, what in verdict.skewed],
+        "old_reports": [
+            {"node": node, "created": created, "decides": verdict.age_decides} for node, created in verdict.old
+        ],
+        "without_gpu": list(verdict.without_gpu),
+        "without_torch": list(verdict.without_torch),
+        "without_fingerprint": list(verdict.without_fingerprint),
+        "doctor_versions": {version: list(nodes) for version, nodes in verdict.versions},
+        **({"kernels": {state: list(nodes) for state, nodes in verdict.kernels}} if verdict.kernels else {}),
+        "stands_for": {node: list(others) for node, others in verdict.stands_for.items()},
+    }
+
+
+def _failed(one: FailedBy, *, gates: bool) -> dict[str, Any]:
+    finding = one.finding
+    return {
+        "id": finding.id,
+        "severity": finding.severity,
+        "title": finding.title,
+        "gates": gates,
+        "nodes": list(one.nodes),
+    }
+
+
+def _cohort(cohort: Cohort) -> dict[str, Any]:
+    return {
+        "cohort": dict(cohort.key),
+        "quick": cohort.quick,
+        "nodes": list(cohort.nodes),
+        "fingerprints": cohort.fingerprints,
+        "baseline": "golden" if cohort.by_golden else "majority",
+        "golden_missing": cohort.golden_missing,
+        "critical_drift": [_odd(one) for one in cohort.drifting],
+        "benign_drift": [_odd(one) for one in cohort.benign],
+        "no_majority": [_difference(one) for one in cohort.undecided],
+        "not_compared": [_difference(one) for one in cohort.uncompared],
+        "unknown_everywhere": [{"fact": fact, "why": why} for fact, why in cohort.unknown],
+        "unproven": cohort.unproven,
+    }
+
+
+def _odd(group: OddGroup) -> dict[str, Any]:
+    return {
+        "nodes": list(group.nodes),
+        "differences": [{"fact": fact, "baseline": old, "theirs": new} for fact, old, new in group.differences],
+    }
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    return {
+        "fact": one.fact,
+        "importance": one.importance.value,
+        "baseline": one.baseline,
+        "values": [_value(value) for value in one.others],
+        "could_not_look": [_value(value) for value in one.unknown],
+    }
+
+
+def _value(value: Value) -> dict[str, Any]:
+    return {"value": value.shown, "nodes": list(value.nodes)}

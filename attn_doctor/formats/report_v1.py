@@ -1,0 +1,367 @@
+"""attn-doctor/report/v1: the frozen form of a report.
+
+Keys may be added in a later release, never renamed, removed or given another meaning; what the model calls them
+inside may change freely. `attn-doctor schema` prints its JSON Schema (report_v1.schema.json beside this file).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attn_doctor.errors import BadInput
+from attn_doctor.formats import identity_v1
+from attn_doctor.machine.printable import json_text
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
+from attn_doctor.model.findings import (
+    Acceptance,
+    Diagnosis,
+    Finding,
+    Location,
+    OpenQuestion,
+    Remedy,
+    Safety,
+    Severity,
+)
+from attn_doctor.model.remedies import KINDS, Advise, ProposedAction, action_from, settings_of
+from attn_doctor.model.report import Examined, Failure, LogRead, OwnFault, Report
+
+if TYPE_CHECKING:
+    from attn_doctor.model.kernels import KernelTrials
+
+SCHEMA = "attn-doctor/report/v1"
+#: Real ones have some 50 kB.
+LARGEST = 64 << 20
+_SCHEMA_FILE = Path(__file__).with_name("report_v1.schema.json")
+
+
+def json_schema() -> str:
+    """The JSON Schema of the format, as text."""
+    return _SCHEMA_FILE.read_text()
+
+
+def dumps(report: Report) -> str:
+    """The report as JSON text."""
+    return json_text(to_json(report), indent=2) + "\n"
+
+
+def line(report: Report) -> str:
+    """The report as JSON text in one line, with its end: for streams of many, and for folders of thousands."""
+    return json_text(to_json(report), compact=True) + "\n"
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report as JSON values."""
+    diagnosis = report.diagnosis
+    gating = [finding for finding in diagnosis.findings if finding.accepted is None]
+    return {
+        "schema": SCHEMA,
+        "doctor_version": report.doctor_version,
+        "command": report.command,
+        "created": report.created,
+        "target": {
+            "python": report.examined.python,
+            "version": report.examined.version,
+            "environment": report.examined.environment,
+            "because": report.examined.because,
+            "others": list(report.examined.others),
+            **({"dead": report.examined.dead} if report.examined.dead else {}),
+        },
+        "quick": report.quick,
+        "assumed": list(report.assumed),
+        **({"limited_to": list(report.limited_to)} if report.limited_to else {}),
+        **({"left_out": list(report.left_out)} if report.left_out else {}),
+        "summary": {
+            **{f"{severity.value}s": sum(one.severity is severity for one in gating) for severity in Severity},
+            "accepted": len(diagnosis.findings) - len(gating),
+            "open_questions": len(diagnosis.open_questions),
+            "exit_status": report.exit_status,
+            **({"nothing_to_examine": report.nothing_to_examine} if report.nothing_to_examine else {}),
+        },
+        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "open_questions": [
+            {
+                "recipe": question.recipe,
+                "title": question.title,
+                "subject": question.subject,
+                "undecided": [_named_fact(fact) for fact in question.undecided],
+            }
+            for question in diagnosis.open_questions
+        ],
+        "cleared": list(diagnosis.cleared),
+        "not_asked": list(diagnosis.not_asked),
+        "facts": {str(fact.name): _fact(fact) for fact in report.facts.values()},
+        **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
+        **({"kernels": _kernels(report.kernels)} if report.kernels is not None else {}),
+        **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
+        **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
+        **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
+        **({"own_faults": [asdict(fault) for fault in report.own_faults]} if report.own_faults else {}),
+        **({"failure": asdict(report.failure)} if report.failure is not None else {}),
+    }
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    written: dict[str, Any]
+    match fact.state:
+        case Known(value):
+            written = {"state": "known", "value": list(value) if isinstance(value, tuple) else value}
+        case Absent(reason):
+            written = {"state": "absent", "reason": reason}
+        case Unknown(reason, asked):
+            written = {"state": "unknown", "reason": reason, "asked": asked}
+    return {**written, "how": fact.how, "origin": fact.origin.value}
+
+
+def _named_fact(fact: Fact) -> dict[str, Any]:
+    return {"fact": str(fact.name), **_fact(fact)}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "aliases": list(finding.aliases),
+        "severity": finding.severity.value,
+        "title": finding.title,
+        "certainty": finding.certainty,
+        "library": finding.library,
+        "subjects": list(finding.subjects),
+        "what": finding.what,
+        "why": finding.why,
+        "known_problems": finding.known_problems,
+        "locations": [{"file": one.file, "line": one.line, "note": one.note} for one in finding.locations],
+        "evidence": [_named_fact(fact) for fact in finding.evidence],
+        "remedies": [
+            {
+                "id": remedy.id,
+                "title": remedy.title,
+                "safety": remedy.safety.value,
+                "why_this_safety": remedy.why_this_safety,
+                "actions": [
+                    {
+                        "kind": one.action.kind,
+                        "arguments": {
+                            key: list(value) if isinstance(value, tuple) else value
+                            for key, value in settings_of(one.action).items()
+                        },
+                        "commands": list(one.commands),
+                    }
+                    for one in remedy.actions
+                ],
+            }
+            for remedy in finding.remedies
+        ],
+        "symptoms": [_finding(symptom) for symptom in finding.symptoms],
+        "references": list(finding.references),
+        "status": finding.status,
+        "rank": finding.rank,
+        "origin": finding.origin,
+        "accepted": None
+        if finding.accepted is None
+        else {
+            "id": finding.accepted.id,
+            "reason": finding.accepted.reason,
+            "expires": finding.accepted.expires,
+            "subject": finding.accepted.subject,
+        },
+    }
+
+
+def read(file: Path, *, about: str = "") -> Report:
+    """The report in a file.
+
+    Raises BadInput when it cannot be read or is no report of this format.
+    """
+    about = about or str(file)
+    hint = "Give a file written by `attn-doctor check --json`."
+    try:
+        # Not open() at once: a FIFO of that name would make it wait for ever.
+        if not file.is_file():
+            there = "that is no file" if file.exists() else "there is no such file"
+            raise BadInput(there, about=about, hint=hint)
+        if file.stat().st_size > LARGEST:
+            raise BadInput(f"the file is larger than {LARGEST >> 20} MiB", about=about, hint=hint)
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"the report cannot be read: {error.strerror}", about=about, hint=hint) from None
+    except UnicodeDecodeError:
+        raise BadInput("the report is not UTF-8", about=about, hint=hint) from None
+    except ValueError as error:  # a NUL in the name
+        raise BadInput(f"the report cannot be read: {error}", about=about, hint=hint) from None
+    return loads(text, about=about)
+
+
+def loads(text: str, *, about: str) -> Report:
+    """A report from JSON text.
+
+    Raises BadInput when it is no report of this format.
+    """
+    hint = "Give a file written by `attn-doctor check --json`."
+    try:
+        written = json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"the report is not JSON: {error}", about=about, hint=hint) from None
+    except RecursionError:
+        raise BadInput("the report is not one of ours: it is nested too deeply", about=about, hint=hint) from None
+    if not isinstance(written, dict) or written.get("schema") != SCHEMA:
+        raise BadInput(f"the file is not a report of the format {SCHEMA}", about=about, hint=hint)
+    try:
+        return from_json(written)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise BadInput(f"the report is damaged: {type(error).__name__}: {error}", about=about, hint=hint) from None
+
+
+def from_json(written: dict[str, Any]) -> Report:
+    """The reverse of `to_json`; keys it does not know are left aside.
+
+    Raises KeyError, TypeError or ValueError for what is no report.
+    """
+    target = written["target"]
+    _hold(written, str, "command", "doctor_version", "created")
+    _hold(written, bool, "quick")
+    _hold(written["summary"], int, "exit_status")
+    return Report(
+        command=written["command"],
+        doctor_version=written["doctor_version"],
+        created=written["created"],
+        examined=Examined(
+            python=target["python"],
+            version=target["version"],
+            environment=target["environment"],
+            because=target["because"],
+            others=tuple(target["others"]),
+            dead=str(target.get("dead", "")),
+        ),
+        quick=written["quick"],
+        assumed=tuple(written["assumed"]),
+        limited_to=tuple(str(one) for one in written.get("limited_to", ())),
+        left_out=tuple(str(one) for one in written.get("left_out", ())),
+        diagnosis=Diagnosis(
+            findings=tuple(_read_finding(one) for one in written["findings"]),
+            open_questions=tuple(
+                OpenQuestion(
+                    recipe=one["recipe"],
+                    title=one["title"],
+                    subject=one["subject"],
+                    undecided=tuple(_read_fact(fact["fact"], fact) for fact in one["undecided"]),
+                )
+                for one in written["open_questions"]
+            ),
+            cleared=tuple(written["cleared"]),
+            not_asked=tuple(written["not_asked"]),
+        ),
+        exit_status=written["summary"]["exit_status"],
+        facts=FactSet(_read_fact(name, fact) for name, fact in written["facts"].items()),
+        trace_answer=written.get("trace"),
+        kernels=_read_kernels(written.get("kernels")),
+        logs=tuple(
+            LogRead(**{key: one[key] for key in ("name", "lines", "failures", "unknown_line", "unknown", "note")})
+            for one in written.get("logs", ())
+        ),
+        looked_for=tuple(written.get("looked_for", ())),
+        identity=identity_v1.from_json(written) if "node" in written else None,
+        own_faults=tuple(
+            OwnFault(part=str(one["part"]), error=str(one["error"]), log=str(one["log"]))
+            for one in written.get("own_faults", ())
+        ),
+        failure=Failure(**{key: written["failure"][key] for key in ("what", "about", "hint")})
+        if "failure" in written
+        else None,
+    )
+
+
+def _kernels(trials: KernelTrials) -> dict[str, Any]:
+    from attn_doctor.formats import kernels_v1  # records that few reports need
+
+    return kernels_v1.to_json(trials)
+
+
+def _read_kernels(written: Any) -> KernelTrials | None:
+    """Raises KeyError or TypeError for what is damaged."""
+    if written is None:
+        return None
+    from attn_doctor.formats import kernels_v1  # records that few reports need
+
+    return kernels_v1.from_json(written)
+
+
+def _hold(written: Any, kind: type, *names: str | int) -> None:
+    """Raises TypeError when one of these keys holds something else: a damaged file is told before it is used."""
+    for name in names:
+        if not isinstance(written[name], kind) or (kind is int and isinstance(written[name], bool)):
+            raise TypeError(f"{name} is {str(written[name])[:40]!r}")
+
+
+def _read_fact(name: str, written: dict[str, Any]) -> Fact:
+    state: State
+    match written["state"]:
+        case "known":
+            state = Known(_read_value(written["value"]))
+        case "absent":
+            state = Absent(written["reason"])
+        case "unknown":
+            state = Unknown(written["reason"], asked=written["asked"])
+        case other:
+            raise ValueError(f"no state of a fact: {other!r}")
+    return Fact(name=FactName.parse(name), state=state, how=written["how"], origin=Origin(written["origin"]))
+
+
+def _read_value(value: Any) -> Value:
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, (str, int, float, bool)):
+        return value
+    raise ValueError(f"no value of a fact: {value!r}")
+
+
+def _read_finding(written: dict[str, Any]) -> Finding:
+    accepted = written["accepted"]
+    _hold(written, str, "id", "title", "certainty", "library", "what", "why", "known_problems", "status", "origin")
+    _hold(written, list, "aliases", "subjects", "references")
+    for name in ("aliases", "subjects", "references"):
+        _hold(dict(enumerate(written[name])), str, *range(len(written[name])))
+    return Finding(
+        id=written["id"],
+        aliases=tuple(written["aliases"]),
+        severity=Severity(written["severity"]),
+        title=written["title"],
+        certainty=written["certainty"],
+        library=written["library"],
+        subjects=tuple(written["subjects"]),
+        what=written["what"],
+        why=written["why"],
+        known_problems=written["known_problems"],
+        locations=tuple(Location(file=one["file"], line=one["line"], note=one["note"]) for one in written["locations"]),
+        evidence=tuple(_read_fact(one["fact"], one) for one in written["evidence"]),
+        remedies=tuple(
+            Remedy(
+                id=one["id"],
+                title=one["title"],
+                safety=Safety(one["safety"]),
+                why_this_safety=one["why_this_safety"],
+                actions=tuple(map(_read_action, one["actions"])),
+            )
+            for one in written["remedies"]
+        ),
+        symptoms=tuple(_read_finding(one) for one in written["symptoms"]),
+        references=tuple(written["references"]),
+        status=written["status"],
+        rank=written["rank"],
+        origin=written["origin"],
+        accepted=None if accepted is None else Acceptance(**accepted),
+    )
+
+
+def _read_action(written: dict[str, Any]) -> ProposedAction:
+    """A kind of action that a later release knows is advice to this one: what it says and types is shown."""
+    _hold(written, str, "kind")
+    _hold(written, dict, "arguments")
+    kind, settings = written["kind"], written["arguments"]
+    return ProposedAction(
+        action=action_from(kind, settings, strict=False)
+        if kind in KINDS
+        else Advise(text=str(settings.get("text", ""))),
+        commands=tuple(written["commands"]),
+    )

@@ -1,0 +1,109 @@
+"""Starts one task in the patient's interpreter: `PYTHON bootstrap.py REQUEST.json ANSWERS_DIR`.
+
+REQUEST.json holds `{"task": NAME, ...}`; the task is `main(request, answers)` of the module NAME beside
+this file. Answers are files in ANSWERS_DIR, never standard output: torch and flash-attn print there. Exit
+status 2 and one line on standard error: the request, the folder or the interpreter cannot be used. Read by
+any Python since 2.7, so that an old one is told what is wrong.
+"""
+
+import os
+import sys
+
+
+def _leave_own_folder():
+    # As a script's folder this one stands first on sys.path: its trace/ and kernels/ would shadow the
+    # standard `trace` and the patient's `kernels`. -P would prevent it, but exists only from Python 3.11
+    # on. Compared resolved: Python puts the resolved path there, while __file__ keeps the symbolic links of
+    # the command line.
+    folder = os.path.dirname(os.path.abspath(__file__))
+    if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(folder):
+        del sys.path[0]
+    return folder
+
+
+class _Unusable(Exception):
+    pass
+
+
+def _end_with_parent():
+    """Has the kernel kill this process when the doctor dies: an import that hangs would otherwise wait for ever once
+    the doctor was killed (SIGKILL, out of memory) and cannot end it."""
+    try:
+        import ctypes
+        import signal
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG, linux/prctl.h
+    except (ImportError, OSError, AttributeError):
+        pass
+
+
+def _request(arguments):
+    import json
+    import tempfile
+
+    if len(arguments) != 2:
+        raise _Unusable("usage: bootstrap.py REQUEST.json ANSWERS_DIR")
+    path, answers = (os.path.abspath(argument) for argument in arguments)
+    try:
+        with open(path, "rb") as file:
+            request = json.loads(file.read().decode("utf-8"))
+    except (OSError, ValueError) as error:
+        raise _Unusable("request {}: {}".format(path, error))
+    task = request.get("task") if isinstance(request, dict) else None
+    if not isinstance(task, str) or not all(part.isidentifier() for part in task.split(".")):
+        raise _Unusable("request {} names no task".format(path))
+    try:
+        with tempfile.TemporaryFile(dir=answers):
+            pass
+    except OSError as error:
+        raise _Unusable("answers folder {}: {}".format(answers, error))
+    return request, answers
+
+
+def _load(folder, task):
+    """The task's module, from this folder under a name that no package of the patient's has."""
+    import importlib.util
+
+    name = "_attn_doctor_patient"
+    spec = importlib.util.spec_from_file_location(
+        name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[name] = package
+    spec.loader.exec_module(package)
+    wanted = name + "." + task
+    try:
+        return importlib.import_module(wanted)
+    except ModuleNotFoundError as error:
+        if wanted == error.name or wanted.startswith(str(error.name) + "."):
+            raise _Unusable("no such task: {}".format(task))
+        raise
+
+
+def main():
+    folder = _leave_own_folder()
+    if sys.version_info < (3, 9):
+        sys.stderr.write(
+            "Python {} is too old: 3.9 is the oldest that can be examined\n".format(sys.version.split()[0])
+        )
+        return 2
+    # Nothing is written but answers: no compiled files beside the patient's packages, by this process or
+    # its children.
+    sys.dont_write_bytecode = True
+    try:
+        request, answers = _request(sys.argv[1:])
+        if request["task"] != "interpreter":  # it imports nothing of the patient's, and has to answer at once
+            _end_with_parent()
+        task = _load(folder, request["task"])
+        if not hasattr(task, "main"):
+            raise _Unusable("no such task: {}".format(request["task"]))
+    except _Unusable as error:
+        sys.stderr.write(str(error) + "\n")
+        return 2
+    sys.argv = sys.argv[:1]  # packages that read arguments on import must not find ours
+    task.main(request, answers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Task `examine`: import torch once, then look at everything else from children forked of that process.
+
+Request: `modules` (import names), `timeout` (seconds for each child), `scratch` (folder), `torch` (is one
+findable), `sample` (the plain attention block), `library_samples` (True: of all modules; or their names),
+`simulated_gpu` (None, or `{"compute_capability": "9.0", "name": "H200"}`), `jobs` (children at once). Answers, each
+as soon as known: started, torch-started, torch, cuda, import-MODULE, sample, samples-LIBRARY, canary, done. An
+answer that is not there was not reached: when torch itself crashes or hangs, this process does, after
+torch-started.
+
+Outcomes of an import, distinct: `imported`, `failed` (it raised), `crashed` (a signal, or the process was
+left by sys.exit or os._exit), `hung`; and `unasked` with its reason, when no child could look.
+
+Not here: running children (forked.py), what torch says (torch_facts.py), samples (samples/), judging (the
+doctor).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import functools
+import os
+import resource
+import sys
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+from . import answers as _answers
+from . import forked, imports, torch_facts
+from .samples import schedule
+
+
+def main(request: Dict[str, Any], answers: str) -> None:
+    Examination(request, answers).run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Every answer is written. Taking torch down again would cost another 0.3 s, and is one more place to
+    # crash.
+    os._exit(0)
+
+
+class Examination:
+    """One request on its way to its answers."""
+
+    def __init__(self, request: Dict[str, Any], answers: str) -> None:
+        self.modules: List[str] = [m for m in request.get("modules", ()) if m != "torch"]
+        self.timeout = float(request.get("timeout") or 60.0)
+        self.scratch: str = request.get("scratch") or answers
+        self.wants_torch = bool(request.get("torch"))
+        self.wants_sample = bool(request.get("sample"))
+        self.simulated_gpu: Optional[Dict[str, Any]] = request.get("simulated_gpu")
+        self.jobs = max(1, int(request.get("jobs") or min(os.cpu_count() or 1, 4)))
+        self._write = functools.partial(_answers.write, answers)
+        self._torch: Any = None
+        self._outcome: Dict[str, Any] = {}
+        self._cells: List[Dict[str, Any]] = []
+        self._samples_left = 0
+        self._libraries = schedule.LibrarySamples(
+            request.get("library_samples"), self.modules, self.simulated_gpu, self.timeout, self.scratch, self._write
+        )
+
+    def run(self) -> None:
+        started = time.monotonic()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        self._write("started", {"pid": os.getpid(), "executable": sys.executable})
+        if self.wants_torch:
+            self._import_torch()
+        first = self._looks_at_torch()
+        rest = [self._import_child(module) for module in self.modules]
+        forked.run(first + rest, self.jobs, self.scratch)
+        self._write("done", {"seconds": round(time.monotonic() - started, 3)})
+
+    def _import_torch(self) -> None:
+        # is_available(), which some packages call on import, initialises CUDA unless told to ask NVML: no
+        # forked child could use CUDA after that.
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+        self._write("torch-started", {"pid": os.getpid(), "timeout": self.timeout})
+        faulthandler.enable(2)
+        faulthandler.dump_traceback_later(max(self.timeout * 0.5, self.timeout - 1.0), file=2)
+        with _one_thread():
+            outcome, error = imports.attempt("torch")
+        faulthandler.cancel_dump_traceback_later()  # its thread has ended when this returns
+        if outcome["outcome"] == "imported":
+            self._torch = sys.modules["torch"]
+            outcome["facts"] = torch_facts.facts(self._torch)
+        elif error is not None:
+            sys.meta_path.insert(0, imports.FailsAgain("torch", error))
+        self._outcome = outcome
+        self._write("torch", outcome)
+
+    def _looks_at_torch(self) -> List[forked.Child]:
+        """The children that need torch; what can be answered without a child is answered."""
+        torch = self._torch
+        if torch is None:
+            reason = "torch could not be imported" if self.wants_torch else "there is no torch"
+            self._write("cuda", {"is_available": None, "reason": reason, "device_count": None, "devices": []})
+            if self.wants_sample:
+                self._write("sample", {"cells": [], "reason": reason})
+            self._libraries.without_torch(reason)
+            return self._libraries.cuda({"devices": []})
+        if torch_facts.is_cpu_build(torch):
+            answer = torch_facts.cpu_build(torch)
+            self._write("cuda", answer)
+            return self._samples(answer)
+        return [
+            self._child("cuda", lambda tell: tell(torch_facts.cuda(torch)), self._cuda_done),
+            self._child("build", lambda tell: tell(torch_facts.build_facts(torch)), self._build_done),
+        ]
+
+    def _child(
+        self,
+        name: str,
+        work: Callable[..., Any],
+        done: Callable[[forked.Ended], Optional[List[forked.Child]]],
+    ) -> forked.Child:
+        return forked.Child(name=name, work=imports.telling_errors(work), timeout=self.timeout, done=done)
+
+    def _import_child(self, module: str) -> forked.Child:
+        def work(tell: Callable[[Any], None]) -> None:
+            tell(imports.attempt(module)[0])
+
+        def done(ended: forked.Ended) -> List[forked.Child]:
+            outcome = imports.outcome(ended)
+            if imports.only_wants_a_gpu(outcome):
+                return [self._import_with_a_gpu(module, outcome)]
+            self._write("import-" + module, outcome)
+            return self._libraries.imported(module, outcome)
+
+        return forked.Child(name=module, work=work, timeout=self.timeout, done=done)
+
+    def _import_with_a_gpu(self, module: str, first: Dict[str, Any]) -> forked.Child:
+        """The import once more where a GPU and its driver answer: how it ends there stands beside how it ended."""
+
+        def work(tell: Callable[[Any], None]) -> None:
+            from .simulate.cuda import stage
+
+            with stage.virtual_node(self.simulated_gpu, self.scratch):
+                tell(imports.attempt(module)[0])
+
+        def done(ended: forked.Ended) -> List[forked.Child]:
+            self._write("import-" + module, dict(first, with_a_gpu=imports.outcome(ended)))
+            return self._libraries.imported(module, first)
+
+        return forked.Child(name=module + " with a GPU", work=work, timeout=self.timeout, done=done)
+
+    def _build_done(self, ended: forked.Ended) -> None:
+        told = imports.outcome(ended)
+        if told["outcome"] == "told":
+            self._outcome["facts"].update(told["value"])
+        else:
+            self._outcome["facts"]["build_reason"] = imports.in_words(told)
+        self._write("torch", self._outcome)
+
+    def _cuda_done(self, ended: forked.Ended) -> List[forked.Child]:
+        told = imports.outcome(ended)
+        if told["outcome"] == "told":
+            answer = told["value"]
+        else:
+            reason = imports.in_words(told)
+            answer = {
+                "is_available": None,
+                "reason": reason,
+                "device_count": None,
+                "devices": [],
+                "ended": told,
+            }
+        self._write("cuda", answer)
+        return self._samples(answer)
+
+    def _samples(self, cuda: Dict[str, Any]) -> List[forked.Child]:
+        """Of the plain block, a child for each GPU, and one for CUDA's rules without a GPU or for one that is not
+        there; and whichever libraries need not wait for their import."""
+        libraries = self._libraries.cuda(cuda)
+        if not self.wants_sample:
+            return libraries
+        devices = [device for device in cuda["devices"] if "error" not in device]
+        places: List[Optional[Dict[str, Any]]] = list(devices)
+        if not devices or self.simulated_gpu:
+            places.append(None)
+        self._samples_left = len(places)
+        return [self._sample(place) for place in places] + libraries
+
+    def _sample(self, device: Optional[Dict[str, Any]]) -> forked.Child:
+        from .samples import sdpa_block  # needs torch, which a patient may lack
+
+        def work(tell: Callable[[Any], None]) -> None:
+            sdpa_block.run(device, self.simulated_gpu, tell)
+
+        def done(ended: forked.Ended) -> None:
+            told = [line["value"] for line in ended.told if "value" in line]
+            ending = imports.ending(ended)
+            reason = imports.in_words(ending) if ending else ""
+            self._cells += sdpa_block.cells(device, self.simulated_gpu, told, ending, reason)
+            self._samples_left -= 1
+            if self._samples_left == 0:
+                self._write("sample", {"cells": self._cells})
+
+        return self._child("sample", work, done)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """The OpenBLAS in numpy, which torch imports, starts a thread for every core unless told otherwise.
+
+    A fork copies one thread alone, and locks that the others hold stay locked.
+    """
+    name = "OPENBLAS_NUM_THREADS"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,276 @@
+"""Importing one module, and telling apart how that ended: imported, failed, crashed or hung.
+
+Not here: the child in which it happens (forked.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import signal
+import time
+import traceback
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from . import forked
+
+_LINES = 10
+#: Characters of a message on either side of what the loader says: a path and a mangled name are shorter. The patterns
+#: below look for a name from each of its characters on: over 100 KB without a blank that takes hours.
+_NEAR = 2000
+_MOST_WORDS = 20_000
+_LOADER_SAYS = ("undefined symbol: ", "cannot open shared object file", "not found (required by ")
+_UNDEFINED = re.compile(r"(?P<library>[^\s:]+\.so[^\s:]*): undefined symbol: (?P<symbol>[^\s,)]+)")
+_BARE_UNDEFINED = re.compile(r"undefined symbol: (?P<symbol>[^\s,)]+)")
+_MISSING_LIBRARY = re.compile(r"(?P<library>[^\s:]+\.so[^\s:]*): cannot open shared object file")
+_MISSING_VERSION = re.compile(
+    r"(?P<library>[^\s:]+): version [`'](?P<version>[^'\s]+)' not found \(required by (?P<by>[^)\s]+)\)"
+)
+_ONLY_WANTS_A_GPU = re.compile(
+    r"\b0 active drivers \("  # triton
+    r"|\blib(?:cuda|nvidia-ml)\.so(?:\.1)?\b[^\n]{0,40}(?:cannot open shared object file|not found|cannot found)"
+    r"|Found no NVIDIA driver|No CUDA GPUs are available|Torch not compiled with CUDA enabled"  # torch
+    r"|no CUDA-capable device is detected|CUDA driver version is insufficient|cudaErrorNoDevice|CUDA_ERROR_NO_DEVICE"
+    r"|NVML Shared Library Not Found|NVMLError_LibraryNotFound|NVML: Driver Not Loaded"  # nvidia-ml-py
+    r"|Failed to infer device type"  # vllm
+)
+"""What the driver, CUDA's runtime and libraries say where no GPU or no driver is, and of nothing else."""
+
+
+def only_wants_a_gpu(found: Dict[str, Any]) -> bool:
+    """Whether an import failed for want of a GPU or of its driver, as far as its words tell."""
+    if found["outcome"] != "failed":
+        return False
+    raised = (found.get("raised") or {}).get("error") or ""
+    words = "{}: {}\n{}".format(found.get("error_type"), found.get("error") or "", raised)
+    return _ONLY_WANTS_A_GPU.search(words[:_MOST_WORDS]) is not None
+
+
+def attempt(module: str) -> Tuple[Dict[str, Any], Optional[BaseException]]:
+    """Import `module` here: outcome imported, failed, or crashed for a SystemExit; and the error that it raised.
+
+    A crash and a hang give no return, and are seen from outside.
+    """
+    started = time.monotonic()
+    raised: Optional[BaseException] = None
+    try:
+        imported = importlib.import_module(module)
+    except BaseException as error:  # a module can raise KeyboardInterrupt, and nobody is at the keyboard
+        found, raised = _failed(error), error
+    else:
+        version = getattr(imported, "__version__", None)
+        path = getattr(imported, "__file__", None)
+        found = {
+            "outcome": "imported",
+            "version": version if isinstance(version, str) else None,
+            "path": path if isinstance(path, str) else None,
+        }
+        if path is None and hasattr(imported, "__path__"):
+            # A folder without __init__.py imports as well: what an uninstaller left behind, or one shared
+            # by two packages.
+            found["namespace"] = [str(folder) for folder in imported.__path__]
+    found["seconds"] = round(time.monotonic() - started, 3)
+    return found, raised
+
+
+class FailsAgain:
+    """For sys.meta_path: every later import of `package` raises what the first raised.
+
+    torch cannot be imported a second time in one process: what was left of the first makes it fail for a
+    reason of its own ("function '_has_torch_function' already has a docstring"), and packages that need
+    torch would be blamed for that.
+    """
+
+    def __init__(self, package: str, error: BaseException) -> None:
+        self.package, self.error = package, error
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == self.package or name.startswith(self.package + "."):
+            raise self.error
+
+
+def telling_errors(work: Callable[[Callable[[Any], None]], None]) -> Callable[[Callable[[Any], None]], None]:
+    """`work` with what it tells marked as such, and an error of its own told like that of an import."""
+
+    def wrapped(tell: Callable[[Any], None]) -> None:
+        try:
+            work(lambda value: tell({"outcome": "told", "value": value}))
+        except BaseException as error:
+            tell(_failed(error))
+
+    return wrapped
+
+
+def outcome(ended: forked.Ended) -> Dict[str, Any]:
+    """What a child told last, or how it ended without telling."""
+    told = ended.told[-1] if ended.told and isinstance(ended.told[-1], dict) and "outcome" in ended.told[-1] else None
+    found = told or _without_telling(ended)
+    if ended.stderr.strip():
+        found["stderr"] = ended.stderr
+        if found["outcome"] == "crashed":
+            # The loader ends a process by itself when a lazily bound symbol is missing: status 127, and a
+            # line on stderr.
+            found.update(_loader_facts(ended.stderr))
+    if ended.stdout.strip() and found["outcome"] not in ("imported", "told"):
+        found["stdout"] = ended.stdout
+    return found
+
+
+def ending(ended: forked.Ended) -> Optional[Dict[str, Any]]:
+    """How a child that tells several things ended; None when it came to its end."""
+    last = ended.told[-1] if ended.told else {}
+    if last.get("outcome") in ("failed", "crashed"):
+        return last
+    if ended.status == 0 and not ended.hung:
+        return None
+    found = _without_telling(ended)
+    if ended.stderr.strip():
+        found["stderr"] = ended.stderr
+    return found
+
+
+def in_words(found: Dict[str, Any]) -> str:
+    """One line for a person."""
+    kind = found["outcome"]
+    if kind == "failed":
+        return "{}: {}".format(found["error_type"], (found["error"].splitlines() or [""])[-1])
+    where = " in {}".format(found["where"]) if found.get("where") else ""
+    if kind == "hung":
+        return "hung for {:g} s{}".format(found["seconds"], where)
+    if kind == "crashed":
+        return found["how"] + where
+    return found.get("reason") or kind
+
+
+def _without_telling(ended: forked.Ended) -> Dict[str, Any]:
+    found: Dict[str, Any]
+    if ended.hung:
+        found = {"outcome": "hung"}
+    elif ended.signal is not None:
+        name = _signal_name(ended.signal)
+        found = {
+            "outcome": "crashed",
+            "signal": ended.signal,
+            "signal_name": name,
+            "how": "killed by " + name,
+        }
+    elif ended.status is not None:
+        how = "left the process with exit status {} (os._exit)".format(ended.status)
+        found = {"outcome": "crashed", "exit_status": ended.status, "how": how}
+    else:
+        found = {"outcome": "unasked"}
+    found["seconds"] = ended.seconds
+    if ended.frames and (ended.hung or ended.signal is not None):
+        # ctypes.CDLL and its kin die in the standard library: what called it is the line to look at
+        told = [frame for frame in ended.frames if not _of_standard_library(frame["file"])]
+        innermost = (told or ended.frames)[0]
+        found["where"] = "{}:{}".format(innermost["file"], innermost["line"])
+        found["frames"] = ended.frames[:_LINES]
+    if ended.trouble is not None:
+        found["reason"] = ended.trouble
+    return found
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal {}".format(number)
+
+
+def _failed(error: BaseException) -> Dict[str, Any]:
+    if isinstance(error, SystemExit):
+        found = {"outcome": "crashed", "how": "called sys.exit({!r})".format(error.code)}
+        found["exit_status"] = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
+        return dict(found, where=_where(error))
+    chain = _chain(error)
+    root = chain[-1]
+    found = {
+        "outcome": "failed",
+        "error_type": type(root).__name__,
+        "error": _last_lines(str(root)),
+        "where": _where(root),
+        "traceback": _traceback(error),
+    }
+    if root is not error:
+        found["raised"] = {"error_type": type(error).__name__, "error": _last_lines(str(error))}
+    for one in chain:
+        for key, value in _loader_facts(str(one)).items():
+            found.setdefault(key, value)
+        if isinstance(one, ModuleNotFoundError) and one.name:
+            found.setdefault("missing_module", one.name)
+    return found
+
+
+def _chain(error: BaseException) -> List[BaseException]:
+    """The error, and what it was raised from, down to the root."""
+    chain = [error]
+    while True:
+        last = chain[-1]
+        following = last.__cause__
+        if following is None and not last.__suppress_context__:
+            following = last.__context__
+            # `try: import a; except ImportError: import b`: that a is missing is no cause, only the occasion.
+            if isinstance(last, ModuleNotFoundError) and isinstance(following, ImportError):
+                following = None
+        if following is None or any(following is one for one in chain):
+            return chain
+        chain.append(following)
+
+
+def _loader_facts(text: str) -> Dict[str, Any]:
+    """What the dynamic loader complained of: symbol, library or symbol version, and who wanted it."""
+    found: Dict[str, Any] = {}
+    starts = [start for start in (text.find(words) for words in _LOADER_SAYS) if start >= 0]
+    if not starts:
+        return found
+    text = "\n".join(text[max(0, start - _NEAR) : start + _NEAR] for start in starts)
+    undefined = _UNDEFINED.search(text)
+    bare = _BARE_UNDEFINED.search(text)
+    if undefined:
+        found["undefined_symbol"], found["undefined_in"] = (
+            undefined.group("symbol"),
+            undefined.group("library"),
+        )
+    elif bare:
+        found["undefined_symbol"] = bare.group("symbol")
+    library = _MISSING_LIBRARY.search(text)
+    if library:
+        found["missing_library"] = library.group("library")
+    version = _MISSING_VERSION.search(text)
+    if version:
+        found["missing_version"], found["missing_version_of"] = (
+            version.group("version"),
+            version.group("library"),
+        )
+        found["missing_version_for"] = version.group("by")
+    return found
+
+
+def _frames(error: BaseException) -> List[traceback.FrameSummary]:
+    """The frames of the traceback outside the import system and this file, innermost last."""
+    ours = (__file__, importlib.__file__)
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f for f in frames if not f.filename.startswith("<frozen") and f.filename not in ours]
+
+
+def _where(error: BaseException) -> Optional[str]:
+    frames = _frames(error)
+    frames = [frame for frame in frames if not _of_standard_library(frame.filename)] or frames
+    return "{}:{}".format(frames[-1].filename, frames[-1].lineno) if frames else None
+
+
+def _of_standard_library(file: str) -> bool:
+    folder = os.path.dirname(os.__file__) + os.sep
+    packages = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+    return file.startswith(folder) and not any(name in file for name in packages)
+
+
+def _traceback(error: BaseException) -> str:
+    lines = traceback.format_list(_frames(error)) + traceback.format_exception_only(type(error), error)
+    return _last_lines("".join(lines))
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-_LINES:])

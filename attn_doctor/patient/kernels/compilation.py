@@ -1,0 +1,230 @@
+"""Without a GPU: the Triton kernels that a plan would run, really compiled for the GPU that was named. Nothing is run.
+
+A library's layer, or a function of the person's own (own_launches.py), goes forward and backward once under CUDA's
+rules on the CPU, where its launches are recorded and not made; then each is compiled in a child of its own
+(simulate/triton/compile.py). It runs in a child as well: one that takes its process along costs its backend, is
+named, and a fresh child goes on with the next. torch makes FlexAttention's kernels itself (flex_kernels.py).
+
+Lines of compiled.jsonl: a backend begun, a backend done with its verdicts. Not here: which kernels would run (plan.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import signal
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from .. import forked, imports
+from ..samples import catalogue
+from ..simulate.cuda import simulated_gpu
+from . import child
+from .cells import Cell
+from .registry import OWN, backend
+
+_LEAST_RECORDING = 30.0
+"""Seconds a backend may take for its recording even where its share is less: the first one imports the library."""
+_LATE = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A backend whose kernels are to be compiled."""
+
+    backend: str
+    sample: Optional[catalogue.Sample] = None
+    """The layer whose launches are recorded."""
+    cells: Tuple[Cell, ...] = ()
+    """The calls that are looked at, where there is no such layer."""
+
+
+Todo = List[Task]
+
+
+@dataclasses.dataclass
+class Work:
+    """What the children of one node share."""
+
+    gpu: Dict[str, Any]
+    deadline: float
+    """time.monotonic()"""
+    file: str
+    scratch: str
+
+
+def todo(
+    cells: Sequence[Cell],
+    wanted: Sequence[str],
+    gpu: Dict[str, Any],
+    flex_calls: Sequence[Cell],
+    left_out: Mapping[str, int],
+) -> Tuple[Todo, Optional[str]]:
+    """What makes each backend's launches, and why there is none, or None.
+
+    cells: those that would run. wanted: names of the backends that were asked for. flex_calls, left_out: as
+    plan.py has them.
+    """
+    able = [one for one in map(backend, wanted) if one.compiled_as]
+    if not able:
+        return [], "nothing that was asked for is compiled by Triton"
+    titles = ", ".join(one.title for one in able)
+    if not any(one.module is None or _there(one.module) for one in able):
+        own = all(one.calls == OWN for one in able)
+        return [], "{}: not {}".format(titles, "found" if own else "installed")
+    would = {cell.backend for cell in cells}
+    if not any(one.name in would for one in able):
+        waiting = ", ".join(one.title for one in able if left_out.get(one.name))
+        if waiting:
+            return [], "none of these would run unless it is named or in `full`: {}".format(waiting)
+        return [], "nothing that Triton compiles would run, as said above"
+    if not _there("triton"):
+        return [], "Triton is not installed"
+    try:
+        simulated_gpu.from_request(gpu)
+    except ValueError as error:
+        return [], str(error)
+    known = {one.name: one for library in catalogue.LIBRARIES for one in catalogue.samples_of(library)}
+    made: Todo = []
+    for name, dtype in dict.fromkeys((c.backend, c.dtype) for c in cells if backend(c.backend).sample):
+        made.append(Task(name, sample=known["{}-{}".format(backend(name).sample, dtype)]))
+    for name in dict.fromkeys(c.backend for c in cells if backend(c.backend).compiled_as == "call"):
+        made.append(Task(name, cells=tuple(cell for cell in cells if cell.backend == name)))
+    if "flex" in would:
+        made.append(Task("flex", cells=tuple(flex_calls)))  # the last: its process is good for nothing else after it
+    return made, None
+
+
+def _there(module: Optional[str]) -> bool:
+    try:
+        return module is not None and importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError, AttributeError):
+        return False
+
+
+def children(work: Work, left: Todo) -> List[forked.Child]:
+    """The child that compiles them all; when it dies, another for what is left."""
+
+    def done(ended: forked.Ended) -> List[forked.Child]:
+        lines = child.lines(work.file)
+        begun = [line["begun"] for line in lines if "begun" in line]
+        finished = {line["compiled"]["backend"] for line in lines if "compiled" in line}
+        if not begun or begun[-1] in finished:
+            return []
+        slow = ended.hung or ended.signal == signal.SIGALRM
+        error = "it did not end in time and was killed" if slow else imports.in_words(imports.outcome(ended))
+        calls = [line["call"] for line in lines if "call" in line and line["backend"] == begun[-1]]
+        if calls:
+            error += " (at {})".format(calls[-1])
+        child.note(work.file, {"compiled": {"backend": begun[-1], "error": error, "kernels": []}})
+        rest = left[[task.backend for task in left].index(begun[-1]) + 1 :]
+        return children(work, rest) if rest and time.monotonic() < work.deadline else []
+
+    timeout = max(1.0, work.deadline - time.monotonic()) + _LATE
+    return [forked.Child("compilation", lambda tell: _compile(work, left), timeout, done)]
+
+
+def _compile(work: Work, left: Todo) -> None:
+    from ..samples import library_run
+
+    library_run.prepare(work.scratch)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for number, task in enumerate(left):
+        seconds = work.deadline - time.monotonic()
+        if seconds <= 0:
+            return
+        waiting = len(left) - number
+        child.note(work.file, {"begun": task.backend})
+        # A layer that hangs must leave time to the others. Its default action needs no Python to run.
+        signal.setitimer(signal.ITIMER_REAL, min(seconds, max(seconds / waiting, _LEAST_RECORDING)))
+        how = backend(task.backend).compiled_as
+        if how == "inductor":
+            signal.setitimer(signal.ITIMER_REAL, 0)  # its calls have children with deadlines
+            told = _flex(task, work)
+        elif how == "call":
+            told = _own(task, work, waiting)
+        else:
+            told = _layer(task, work, waiting)
+        child.note(work.file, {"compiled": {"backend": task.backend, **told}})
+
+
+def _layer(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
+    assert task.sample is not None
+    launches, error = _recorded(task.sample, work)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return {"error": error, "kernels": _verdicts(launches, work, waiting)}
+
+
+def _own(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
+    from . import own_launches
+
+    def at(cell: Cell) -> None:
+        child.note(work.file, {"backend": task.backend, "call": cell.words})
+
+    # Half of its share is left for compiling.
+    until = time.monotonic() + (work.deadline - time.monotonic()) / waiting / 2
+    seen = own_launches.record(task.cells, work.gpu, work.scratch, until, at)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    kernels = _verdicts(seen.launches, work, waiting)
+    kernels = [{**one, "call": call} for one, call in zip(kernels, seen.calls)]
+    return {"error": seen.error, "nothing": seen.nothing, "kernels": kernels}
+
+
+def _flex(task: Task, work: Work) -> Dict[str, Any]:
+    from . import flex_kernels
+
+    return flex_kernels.look(task.cells, simulated_gpu.from_request(work.gpu), work.scratch, work.deadline)
+
+
+def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Any], Optional[str]]:
+    """The launches, and why they are not all, or None."""
+    from ..trace.run import run as tracer
+
+    seen: List[List[Any]] = []
+    keep: Callable[[Any], None] = seen.append
+    request = {
+        "kind": "factory",
+        "target": sample.target,
+        "kwargs": sample.arguments,
+        "autocast": sample.autocast,
+        "backward": sample.backward,
+        "rules": "cpu",
+        "gpu": work.gpu,
+        "scratch": work.scratch,
+        "counterfactual": False,
+        "stand_ins": ["none but those installed"],
+    }
+    answer = tracer.trace(request, on_launches=keep)
+    launches = seen[-1] if seen else []
+    if answer["outcome"] != "finished":
+        error = answer["error"] or {}
+        return launches, error.get("words") or error.get("message") or "the layer {}".format(answer["outcome"])
+    return launches, None if launches else "the layer launched no Triton kernel"
+
+
+def _verdicts(launches: List[Any], work: Work, waiting: int) -> List[Dict[str, Any]]:
+    from ..simulate.triton import compile as triton_compile
+
+    seconds = max(0.0, work.deadline - time.monotonic()) / waiting
+    found = triton_compile.compile_launches(
+        launches,
+        [simulated_gpu.from_request(work.gpu)],
+        scratch=work.scratch,
+        timeout=60.0,
+        budget=seconds,
+        configurations="enough",
+    )
+    return [
+        {
+            "kernel": one.kernel,
+            "place": one.call_site,
+            "outcome": one.outcome,
+            "message": one.message,
+            "cause": one.cause,
+            "required_bytes": one.required,
+            "limit_bytes": one.limit,
+            "configurations": len(one.configurations),
+            "left_out": one.left_out,
+        }
+        for one in found
+    ]

@@ -1,0 +1,104 @@
+"""Which Triton kernels a person's own function launches, without a GPU: it is called on CPU tensors by CUDA's rules.
+
+Each call of the plan is made once, forward and backward, with its launches recorded and not made
+(../simulate/triton/record.py), so that what the function computes from its kernels' outputs has no meaning. Where
+it raises, or wants a GPU that is really there, that call was not seen. Nothing is compiled here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import torch
+
+from ..torch_facts import telling_line
+from ..trace.meet.attention import Conditions
+from ..trace.rules import capability_of
+from ..trace.run import run as tracer
+from ..trace.run.session import Recording, Session
+from . import offers, own_function, problems
+from .cells import Cell
+from .registry import backend
+
+_LONGEST = 300
+_SET_ASIDE = "torch.compile was set aside"
+_at_import: List[str] = []
+"""That note, where importing a function's module left it: another function of it is not imported again."""
+
+
+@dataclasses.dataclass
+class Seen:
+    """What the calls launched."""
+
+    launches: List[Any] = dataclasses.field(default_factory=list)
+    """As triton_compile takes them."""
+    calls: List[str] = dataclasses.field(default_factory=list)
+    """Of each launch, the first call that made it."""
+    error: Optional[str] = None
+    """Why not every call was seen to its end."""
+    nothing: Optional[str] = None
+    """Every call was seen, and none launched a kernel: in words."""
+
+
+def record(
+    cells: Sequence[Cell], gpu: Dict[str, Any], scratch: str, deadline: float, at: Callable[[Cell], None]
+) -> Seen:
+    """Calls the function once for each cell, until `deadline` (time.monotonic()). at: told before each call."""
+    rules = tracer.pick_rules({"rules": "cpu", "gpu": gpu, "scratch": scratch})
+    conditions = Conditions(capability=capability_of(rules.gpu), backward=True, stand_ins=("none but those installed",))
+    seen = Seen()
+    raised: Dict[str, List[Cell]] = {}
+    made = 0
+    with Session(rules, conditions) as session:
+        for cell in cells:
+            if time.monotonic() > deadline:
+                break
+            at(cell)
+            before = len(session.kernels.launches)
+            error = _called(cell, session, first=cell is cells[0])
+            made += 1
+            if error is not None and not any(words in str(error) for words in offers.OWN_WORDS):
+                raised.setdefault(telling_line(error)[:_LONGEST], []).append(cell)
+            seen.calls += [cell.words] * (len(session.kernels.launches) - before)
+        seen.launches = list(session.kernels.launches)
+        set_aside = _set_aside(session) or _at_import
+    gaps = [
+        "{} of {} calls raised, and what they launch after that was not seen: {} ({})".format(
+            len(which), len(cells), words, which[0].words
+        )
+        for words, which in raised.items()
+    ]
+    if made < len(cells):
+        gaps.append("{} of {} calls were not reached in time".format(len(cells) - made, len(cells)))
+    if set_aside:
+        gaps.append("it uses torch.compile, and what that would make was not seen")
+    seen.error = "; ".join(gaps) or None
+    if not seen.launches and not gaps:
+        seen.nothing = "it launched no Triton kernel in any of {} calls".format(made)
+    return seen
+
+
+def _set_aside(session: Session) -> List[str]:
+    return [note for note in session.rules.notes if note.startswith(_SET_ASIDE)]
+
+
+def _called(cell: Cell, session: Session, first: bool) -> Optional[BaseException]:
+    """What the call raised, or None."""
+    trains = cell.direction == "train"
+    try:
+        with session.preparing(), tracer.building(session):
+            problem = problems.make_problem(cell, "cuda", 1, problems.SMALL)
+            compute = own_function.prepare(problem, backend(cell.backend))
+        if first:
+            _at_import.extend(_set_aside(session))
+    except (Exception, SystemExit) as error:
+        return error
+    recording: Recording
+    with session.recorded() as recording, contextlib.nullcontext() if trains else torch.no_grad():
+        out = compute()
+        if trains:
+            out.backward(problem.out_gradient)
+    return recording.error

@@ -1,0 +1,119 @@
+"""What would run on a GPU, what its contracts leave out, and what is left out for time. No torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from ..libraries import flex
+from ..simulate.cuda.simulated_gpu import capability
+from . import matrix, offers
+from .cells import DTYPES, FORMS, Cell, Place
+from .registry import Backend
+
+__all__ = ["Plan", "capability", "make_plan"]
+
+#: Cells of one backend that is compiled when it is called: seconds each, and most of a minute where it tunes itself.
+_MOST_COMPILED = {"quick": 1, "full": 9}
+_QUICK_HEAD_DIMS = (128, 64)
+_TELLING_HEAD_DIMS = (128, 256, 64, 192, 96)
+
+
+@dataclasses.dataclass
+class Plan:
+    """The cells in the order in which they run, and why others do not."""
+
+    cells: List[Cell]
+    not_offered: List[Tuple[Cell, str]]
+    left_out: Dict[str, int]
+    """Offered cells by backend that the mode leaves out: pairs of their values are met by others."""
+    backends: List[Dict[str, Any]]
+
+    def as_json(self) -> Dict[str, Any]:
+        return {
+            "cells": [cell.as_json() for cell in self.cells],
+            "not_offered": [{**cell.as_json(), "reason": reason} for cell, reason in self.not_offered],
+            "left_out": self.left_out,
+            "backends": self.backends,
+        }
+
+
+def make_plan(
+    backends: Sequence[Tuple[Backend, Optional[str]]],
+    place: Place,
+    mode: str,
+    dtypes: Optional[Iterable[str]],
+    *,
+    named: bool,
+) -> Plan:
+    """backends: each with why it cannot run at all, or None. named: the person asked for these and no others.
+
+    quick: pairs of values over two head dimensions, nothing that is compiled unless it is named.
+    """
+    plan = Plan(cells=[], not_offered=[], left_out={}, backends=[])
+    first: List[List[Cell]] = []
+    rest: List[List[Cell]] = []
+    for backend, missing in backends:
+        entry = {
+            "name": backend.name,
+            "title": backend.title,
+            "version": place.versions.get(backend.distribution or ""),
+            "state": missing or ("contract only (preview)" if backend.calls is None else "runs"),
+        }
+        plan.backends.append(entry)
+        if missing is not None:
+            continue
+        offered: List[Cell] = []
+        for cell in matrix.everything(backend.name, dtypes or (*DTYPES, *backend.more_dtypes)):
+            reason = backend.contract(cell, place)
+            if reason is None:
+                offered.append(cell)
+            else:
+                plan.not_offered.append((cell, reason))
+        if backend.calls is None:
+            plan.left_out[backend.name] = len(offered)
+            continue
+        timed = [cell for cell in matrix.for_share(backend) if cell in offered]
+        few = matrix.pairwise([cell for cell in offered if cell.head_dim in _QUICK_HEAD_DIMS])
+        few = [*timed, *(cell for cell in few if cell not in timed)]
+        chosen = few
+        if mode == "full":
+            chosen = [*few, *(cell for cell in matrix.thorough(offered) if cell not in set(few))]
+        if backend.linear:
+            chosen = [cell for cell in offered if (cell.dtype, cell.direction) == (offered[0].dtype, "train")]
+        elif backend.compiled:
+            # Which head dimensions and masks compile is what there is to know: all pairs are too many.
+            chosen = matrix.singles(offered)
+        if backend.compiled:
+            few = chosen = chosen[: _MOST_COMPILED[mode]] if mode == "full" or named else []
+        few, chosen = (
+            [dataclasses.replace(c, variant=v) for c in part for v in backend.variants] for part in (few, chosen)
+        )
+        first.append(few)
+        rest.append([cell for cell in chosen if cell not in set(few)])
+        plan.left_out[backend.name] = len(offered) - len({cell.axes for cell in chosen})
+    # In turn: when the time is over, each backend was met.
+    plan.cells = [*_in_turn(first), *_in_turn(rest)]
+    return plan
+
+
+def _in_turn(lists: Sequence[Sequence[Cell]]) -> List[Cell]:
+    return [cell for cells in itertools.zip_longest(*lists) for cell in cells if cell is not None]
+
+
+def flex_calls(place: Place, mode: str, dtypes: Optional[Iterable[str]]) -> List[Cell]:
+    """The calls of FlexAttention that are looked at where nothing can be run, those that tell most first.
+
+    dtype and head dimension decide how much shared memory a kernel needs: each pair is met once, each form once.
+    """
+    head_dims = _QUICK_HEAD_DIMS if mode == "quick" else _TELLING_HEAD_DIMS
+    asked = tuple(dtypes or DTYPES)
+    wanted = [dtype for dtype in ("bfloat16", "float32", "float16") if dtype in asked]
+    if not wanted:
+        return []  # fp8 alone was asked for, which it does not take
+    first, *others = [[Cell("flex", dtype, dim, "causal", "train") for dim in head_dims] for dtype in wanted]
+    forms = [dataclasses.replace(first[0], form=form) for form in FORMS if mode == "full"]
+    # One float32 call early: its kernels take the longest to compile, and are the rarer.
+    found = [*first, *(cells[0] for cells in others), *forms, *itertools.chain(*others)]
+    return [cell for cell in dict.fromkeys(found) if offers.by(flex.clauses)(cell, place) is None]

@@ -1,0 +1,258 @@
+"""torch's scaled_dot_product_attention: its contract. Autocast mends q, k and v; the backend that is taken decides on
+the mask. Which backend that is, ../simulate/sdpa/choice.py knows.
+
+Sources: pytorch aten/src/ATen/native/transformers/{attention.cpp,cuda/sdp_utils.cpp,cuda/attention.cu} (2.0 to 2.13).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ..simulate.cuda import simulated_gpu
+from ..simulate.sdpa import backends as sdpa_backends
+from ..simulate.sdpa import choice as sdpa_choice
+from ..simulate.sdpa.rules import Call as TorchCall
+from ..simulate.sdpa.rules import Situation, Tensor
+from ..simulate.triton.driver import version_of
+from .contract import HALVES, RAISES, SILENT, Call, Clause, equal_dtypes, mended_by_autocast, no_such_mask, release_of
+from .library import Backend, Library
+
+_C10 = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool"}
+_MASK = "attn_mask is bool, or has the dtype of q"
+_AFTERWARDS = "raises afterwards: "
+"""How a warning of sdpa_choice begins that speaks of an error of the backend taken."""
+BIAS = "invalid dtype for bias - should match query's dtype"
+
+_NO_FORM = {
+    "varlen": "scaled_dot_product_attention takes no packed sequences",
+    "window": "scaled_dot_product_attention has no window argument; a mask does it",
+    "softcap": "scaled_dot_product_attention has no softcap argument",
+}
+_JUDGES = {
+    "sdpa-flash": sdpa_backends.flash,
+    "sdpa-efficient": sdpa_backends.efficient,
+    "sdpa-cudnn": sdpa_backends.cudnn,
+}
+
+
+def clauses(call: Call, autocast: Optional[str], choice: Any) -> List[Clause]:
+    """torch.nn.functional.scaled_dot_product_attention stands on autocast's list, which mends q, k and v.
+
+    `choice` is which backend torch would take (sdpa_choice.Choice), None where that is not known.
+    """
+    q, k, v = call.kinds
+    message = (
+        "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
+        "value.dtype: {} instead.".format(*(_C10.get(kind, kind) for kind in (q, k, v)))
+    )
+    mended = mended_by_autocast(call.operands, autocast, message)
+    found = mended or [equal_dtypes(call.operands, autocast, RAISES, message)]
+    mask = call.operands.get("mask")
+    if mask is not None and mask.kind != "bool":
+        found.extend(_mask(mask.kind, q, mended is not None, call.versions["torch"], choice))
+    if choice is not None:
+        found.extend(_backend(choice))
+    return found
+
+
+def _mask(mask: str, q: str, repaired: bool, torch_version: str, choice: Any) -> List[Clause]:
+    if mask == q or (repaired and mask in ("float16", "bfloat16", "float32", "float64")):
+        return [Clause(_MASK, True)]
+    if mask == "float32" and release_of(torch_version) >= (2, 4):
+        # Accepted at the door; what happens next depends on the backend that is chosen.
+        if choice is None:
+            return []
+        for warning in choice.warnings:
+            if not warning.startswith(_AFTERWARDS):
+                return [Clause(_MASK, False, SILENT, warning, ("mask",))]
+            if "dtype" in warning:
+                return [Clause(_MASK, False, RAISES, warning[len(_AFTERWARDS) :], ("mask",))]
+        return [Clause(_MASK + ", or the backend taken casts it", True)]
+    text = "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+    names = _C10.get(mask, mask), _C10.get(q, q)
+    message = text + "attn_mask.dtype: {} and  query.dtype: {} instead.".format(*names)
+    return [Clause(_MASK, False, RAISES, message, ("mask",))]
+
+
+def _backend(choice: Any) -> List[Clause]:
+    """What no dtype is to blame for: switches that leave no backend, and a mask beside is_causal."""
+    found = []
+    if choice.backend is None and choice.refused:
+        found.append(Clause("a backend that takes the call is switched on", False, RAISES, choice.error or ""))
+    for warning in choice.warnings:
+        if warning.startswith(_AFTERWARDS) and "dtype" not in warning:
+            words = "not both a mask and is_causal are given"
+            found.append(Clause(words, False, RAISES, warning[len(_AFTERWARDS) :]))
+    return found
+
+
+def laid_out(out: Any, query: Any, backend: Optional[str]) -> Any:
+    """The output that the CPU computed, in the strides in which that backend leaves it on a GPU.
+
+    flash writes into what is like a query padded to a multiple of 8, efficient has the heads beside the head dimension,
+    cuDNN keeps the query's order, math leaves no gaps.
+    """
+    import torch
+
+    from .stand_in import filled
+
+    if query.dim() != 4 or out.dim() != 4 or query.shape[:3] != out.shape[:3]:
+        return out
+    batch, heads, length, dim = out.shape
+    if backend == sdpa_choice.FLASH and query.shape[-1] == dim:
+        like = torch.nn.functional.pad(query, [0, 8 - dim % 8]) if dim % 8 else query
+        room = torch.empty_like(like, dtype=out.dtype)
+    elif backend == sdpa_choice.EFFICIENT:
+        room = out.new_empty((batch, length, heads, dim)).transpose(1, 2)
+    elif backend == sdpa_choice.CUDNN:
+        order = sorted(range(4), key=lambda one: (-query.stride(one), one))
+        room = out.new_empty([out.shape[one] for one in order]).permute([order.index(one) for one in range(4)])
+    else:
+        room = torch.empty_like(out, memory_format=torch.contiguous_format)
+    room = room[..., :dim]
+    return out if room.stride() == out.stride() else filled(room, out)
+
+
+def torch_call(cell: Any, sizes: Tuple[int, int, int]) -> TorchCall:
+    """The call of scaled_dot_product_attention that a cell describes. sizes: batch, heads, length."""
+    batch, heads, length = sizes
+    trains = cell.direction == "train"
+    kv_heads = max(1, heads // 4) if cell.form == "gqa" else heads
+
+    def tensor(count: int) -> Tensor:
+        return Tensor(shape=(batch, count, length, cell.head_dim), dtype=cell.dtype, requires_grad=trains)
+
+    dtype = {"bool-mask": "bool", "half-mask": cell.dtype, "fp32-mask": "float32"}.get(cell.form)
+    return TorchCall(
+        query=tensor(heads),
+        key=tensor(kv_heads),
+        value=tensor(kv_heads),
+        mask=Tensor(shape=(1, 1, length, length), dtype=dtype) if dtype else None,
+        causal=cell.form in ("causal", "gqa"),
+        enable_gqa=cell.form == "gqa",
+        grad_mode=trains,
+    )
+
+
+def gpu_of(place: Any) -> simulated_gpu.Gpu:
+    # Shared memory decides nothing about SDPA, and a new capability need not be in the table.
+    return simulated_gpu.Gpu(name=place.gpu_name, capability=place.capability or (0, 0), shared_memory=0)
+
+
+def offered(cell: Any, place: Any) -> Optional[str]:
+    """Why a cell is not offered, by one backend or by whichever torch picks; None where it is."""
+    refused = no_such_mask(cell) or not_for_its_arguments(cell)
+    if refused is not None:
+        return refused
+    call = torch_call(cell, (2, 8, 512))
+    version = version_of(place.torch_version)
+    error = sdpa_choice.unfit(call, version)
+    if error is not None:
+        return error
+    if place.capability is None:
+        return None if cell.backend in ("sdpa-default", "sdpa-math", "sdpa-flash") else "it is a backend for GPUs"
+    if cell.form == "gqa" and version < (2, 5):
+        return "enable_gqa is new in torch 2.5"
+    if cell.backend == "sdpa-default":
+        choice = sdpa_choice.choose(call, gpu_of(place), place.torch_version, place.cudnn)
+        late = [words[len(_AFTERWARDS) :] for words in choice.warnings if words.startswith(_AFTERWARDS)]
+        return late[0] if late else None
+    if cell.backend == "sdpa-math":
+        return None
+    asked = Situation(call, gpu_of(place), version, place.cudnn or sdpa_choice.wheel_cudnn(version), [])
+    reason = _JUDGES[cell.backend](asked)
+    if reason is None and cell.backend == "sdpa-efficient" and cell.form == "fp32-mask" and cell.dtype in HALVES:
+        return BIAS
+    return reason
+
+
+def not_for_its_arguments(cell: Any) -> Optional[str]:
+    """What no function with the arguments of scaled_dot_product_attention can be asked for."""
+    if cell.form in _NO_FORM:
+        return _NO_FORM[cell.form]
+    return "scaled_dot_product_attention takes no float8" if cell.dtype.startswith("float8") else None
+
+
+_NAMES = {
+    "sdpa-flash": "FLASH_ATTENTION",
+    "sdpa-efficient": "EFFICIENT_ATTENTION",
+    "sdpa-cudnn": "CUDNN_ATTENTION",
+    "sdpa-math": "MATH",
+}
+
+
+def restricted(name: str) -> Any:
+    """A context in which torch may use the backend `name` alone; any, for "sdpa-default"."""
+    import torch
+
+    if name not in _NAMES:
+        return contextlib.nullcontext()
+    if hasattr(torch.nn, "attention") and hasattr(torch.nn.attention, "sdpa_kernel"):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        return sdpa_kernel([getattr(SDPBackend, _NAMES[name])])
+    return torch.backends.cuda.sdp_kernel(
+        enable_flash=name == "sdpa-flash",
+        enable_math=name == "sdpa-math",
+        enable_mem_efficient=name == "sdpa-efficient",
+    )
+
+
+def arguments(problem: Any) -> Dict[str, Any]:
+    given: Dict[str, Any] = {
+        "attn_mask": problem.mask,
+        "dropout_p": 0.0,
+        "is_causal": problem.causal,
+        "scale": problem.scale,
+    }
+    if problem.gqa:
+        given["enable_gqa"] = True
+    return given
+
+
+def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+    import torch.nn.functional as F
+
+    given = arguments(problem)
+
+    def compute() -> Any:
+        with restricted(backend.name):
+            return F.scaled_dot_product_attention(problem.q, problem.k, problem.v, **given)
+
+    return compute
+
+
+def chosen(problem: Any) -> Optional[str]:
+    """The backend that torch picks for this call; None where it cannot be asked."""
+    import torch
+
+    ask = getattr(torch, "_fused_sdp_choice", None)
+    if ask is None or problem.device.type != "cuda":
+        return None
+    given = arguments(problem)
+    number = ask(problem.q, problem.k, problem.v, **given)
+    return {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}.get(int(number))
+
+
+LIBRARY = Library(
+    name="sdpa",
+    order=0,
+    module="torch.nn.functional",
+    attn_implementation="sdpa",
+    refusals=(BIAS,),  # which backend torch picks, switches decide
+    backends=(
+        Backend(
+            name="sdpa-default",
+            title="SDPA, as torch picks",
+            calls="sdpa",
+            contract=offered,
+            chooses=True,
+            whole=True,
+        ),
+        Backend(name="sdpa-flash", title="SDPA flash", calls="sdpa", contract=offered, promises=("forward",)),
+        Backend(name="sdpa-efficient", title="SDPA memory-efficient", calls="sdpa", contract=offered),
+        Backend(name="sdpa-cudnn", title="SDPA cuDNN", calls="sdpa", contract=offered),
+        Backend(name="sdpa-math", title="SDPA math", calls="sdpa", contract=offered),
+    ),
+)

@@ -1,0 +1,136 @@
+"""The samples of each library: what is built, in which dtype, and whether it also goes backward. No torch here.
+
+Those of an attention library are in its file, ../libraries.
+
+A library is named by the module that is imported for it. Every sample stands for a way in which people run it:
+weights and input in half precision ("to"), or float32 weights under autocast.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List
+
+from ..libraries import LIBRARIES as ATTENTION
+from ..libraries import flash_attn_2, sdpa
+from ..libraries.library import Library
+
+CANARY = "triton"
+"""The library that has no model to run: a kernel is compiled instead (simulate/triton/canary.py)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    name: str
+    """Without dots: it is the subject of facts."""
+    factory: str
+    """module:function, below patient/."""
+    arguments: Dict[str, Any]
+    autocast: Any = None
+    """dtype of torch.autocast around it, or None."""
+    backward: bool = False
+    words: str = ""
+    """What it is, for a person."""
+    group: str = ""
+    """On a real GPU each group has a child of its own: compiling its kernels takes long."""
+    gpu: Any = None
+    """Index of the GPU it runs on, where that is not the first of the node's kinds."""
+
+    @property
+    def target(self) -> str:
+        """The factory, as it is imported here."""
+        return "{}.{}".format(__package__.rpartition(".")[0], self.factory)
+
+    def on(self, index: int) -> Sample:
+        """The same for a GPU of another kind."""
+        return dataclasses.replace(
+            self,
+            name="{}-gpu{}".format(self.name, index),
+            words="{}, on GPU {}".format(self.words, index),
+            gpu=index,
+        )
+
+
+def _x_transformers() -> List[Sample]:
+    where = "samples.x_transformers_models:"
+    return [
+        Sample("x-transformers-xpos", where + "xpos", {}, words="x-transformers, xpos, weights in bfloat16"),
+        # DeepSpeed's ZeRO and FSDP cast parameters alone: buffers stay as they were made.
+        Sample(
+            "x-transformers-rotary-fp32-buffer",
+            where + "rotary_with_float32_buffer",
+            {},
+            words="x-transformers, rotary, parameters in bfloat16 and inv_freq in float32",
+        ),
+        Sample(
+            "x-transformers-rotary-autocast",
+            where + "rotary",
+            {},
+            autocast="bfloat16",
+            words="x-transformers, rotary, under autocast to bfloat16",
+        ),
+    ]
+
+
+def _transformers(attention: str) -> List[Sample]:
+    label = "sdpa" if attention == sdpa.LIBRARY.attn_implementation else "fa2"
+    return [
+        Sample(
+            "transformers-llama-{}-{}".format(label, mode),
+            "samples.transformers_models:llama",
+            {"attention": attention, "dtype": dtype},
+            autocast=autocast,
+            backward=True,
+            words="transformers Llama of two layers, {}, {}".format(attention, mode),
+        )
+        for mode, dtype, autocast in (("bfloat16", "bfloat16", None), ("autocast", "float32", "bfloat16"))
+    ]
+
+
+def _of_attention(library: Library) -> List[Sample]:
+    return [
+        Sample(
+            "{}-{}".format(one.name, half),
+            "libraries." + one.factory,
+            one.arguments if one.autocast else dict(one.arguments, dtype=half),
+            autocast=half if one.autocast else None,
+            backward=True,
+            words=("{} to {}" if one.autocast else "{}, {}").format(one.words, half),
+            group=one.group,
+        )
+        for one in library.samples
+        for half in ("bfloat16", "float16")
+    ]
+
+
+_SAMPLED = {library.module: library for library in ATTENTION if library.samples}
+
+
+def samples_of(library: str, flash_attn: bool = False) -> List[Sample]:
+    """The samples of a library; none for one that has none. `flash_attn`: it is installed beside it."""
+    if library == "x_transformers":
+        return _x_transformers()
+    if library == "transformers":
+        found = _transformers(sdpa.LIBRARY.attn_implementation)
+        return found + (_transformers(flash_attn_2.LIBRARY.attn_implementation) if flash_attn else [])
+    return _of_attention(_SAMPLED[library]) if library in _SAMPLED else []
+
+
+_COMPILED = tuple(name for name, library in _SAMPLED.items() if any(one.group for one in library.samples))
+
+LIBRARIES = (
+    *_COMPILED,
+    "transformers",
+    "x_transformers",
+    *(name for name in _SAMPLED if name not in _COMPILED),
+    CANARY,
+)
+"""In the order in which they are started: what takes longest first."""
+
+STOOD_IN = tuple(library.module for library in ATTENTION if library.modules)
+"""Whose samples need the library itself: a stand-in would take the place of what cannot be imported, and hide that."""
+
+
+def library_of(module: str) -> str:
+    """xformers.ops is imported to see whether xformers works; flash-attn 4 shares flash-attn 2's namespace."""
+    return module if module in LIBRARIES else module.split(".")[0]

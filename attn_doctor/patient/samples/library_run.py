@@ -1,0 +1,152 @@
+"""Runs a library's samples under the dtype tracer, in a forked child that imports the library once.
+
+Each sample is told before it starts and when it has ended, so that one which takes the process with it costs
+itself alone: the parent starts another child for the rest. An alarm ends a sample that hangs.
+
+Not here: what the samples are (catalogue.py), what came of them (verdicts.py), Triton's canary.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import torch
+
+from ..torch_facts import last_line  # noqa: TID252 - in the patient this package bears another name
+from . import verdicts
+from .catalogue import Sample
+
+Tell = Callable[[Any], None]
+
+
+def run(
+    library: str,
+    samples: List[Sample],
+    device: Optional[Dict[str, Any]],
+    simulated_gpu: Optional[Dict[str, Any]],
+    timeout: float,
+    scratch: str,
+    tell: Tell,
+) -> None:
+    """For a forked child. `device` (from torch_facts) is the GPU to run on; None: CUDA's rules without one.
+
+    Tells {"started": name} and {"sample": entry} for each, and {"stopped": reason} where the rest was not tried;
+    `timeout` seconds for each, the import included.
+    """
+    prepare(scratch)
+    # An alarm, whose default action needs no Python to run: a hang inside a kernel or a lock is ended too.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    faulthandler.register(signal.SIGALRM, file=2, all_threads=False, chain=True)
+    if device is not None:
+        torch.cuda.set_device(device["index"])
+    with _first_configuration() if device is not None else contextlib.nullcontext():
+        for sample in samples:
+            tell({"started": sample.name})
+            signal.setitimer(signal.ITIMER_REAL, timeout)
+            entry = _one(sample, device, simulated_gpu)
+            lost = device is not None and _lost(entry)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            tell({"sample": entry})
+            if lost:
+                os._exit(72)  # whatever runs in this process after an error on the GPU fails for the same
+            if entry["outcome"] == "unasked" and library not in sys.modules:
+                # It cannot be imported: to try so again for each sample costs seconds and tells nothing more.
+                tell({"stopped": entry["error"]})
+                return
+
+
+def _one(sample: Sample, device: Optional[Dict[str, Any]], simulated_gpu: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+    from ..trace.run import run as tracer  # noqa: TID252
+
+    request = {
+        "kind": "factory",
+        "target": sample.target,
+        "kwargs": sample.arguments,
+        "autocast": sample.autocast,
+        "backward": sample.backward,
+        "rules": "cpu" if device is None else "gpu",
+        "gpu": simulated_gpu,
+        # A library that is not installed must not seem to be: what is would take another road.
+        "stand_ins": ["none but those installed"],
+    }
+    try:
+        answer = tracer.trace(request)
+    except Exception as error:  # the tracer's own fault, or a GPU that is not known to it
+        return verdicts.blank(sample, "unasked", "{}: {}".format(type(error).__name__, error))
+    where = "cpu" if device is None else "cuda:{}".format(device["index"])
+    return verdicts.entry(sample, answer, device is None, where)
+
+
+def _lost(entry: Dict[str, Any]) -> bool:
+    """Wait for the GPU: an error of a kernel belongs to the sample that started it."""
+    try:
+        torch.cuda.synchronize()
+    except Exception as error:
+        if entry["outcome"] == "ran":
+            entry.update(outcome="raised", error=last_line(error))
+        return True
+    return False
+
+
+def prepare(scratch: str) -> None:
+    """Nothing is downloaded, and nothing is written but in `scratch`."""
+    for name, value in {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_HOME": os.path.join(scratch, "huggingface"),
+        "TRITON_HOME": scratch,
+        "TRITON_CACHE_DIR": os.path.join(scratch, "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(scratch, "inductor"),
+        "TORCH_EXTENSIONS_DIR": os.path.join(scratch, "extensions"),
+        "TOKENIZERS_PARALLELISM": "false",
+    }.items():
+        os.environ[name] = value
+    torch.set_num_threads(1)
+
+
+@contextlib.contextmanager
+def _first_configuration() -> Iterator[None]:
+    """Autotuned kernels take the first configuration that compiles: trying them all takes minutes on a cold cache."""
+    try:
+        from triton.runtime import autotuner
+    except Exception:
+        yield
+        return
+    tuner = autotuner.Autotuner
+    original = tuner.run
+
+    def run_first(self: Any, *args: Any, **kwargs: Any) -> Any:
+        configurations = self.configs
+        trouble: Optional[Exception] = None
+        try:
+            for configuration in _pruned(self, args, kwargs):
+                self.configs = [configuration]
+                try:
+                    return original(self, *args, **kwargs)
+                except Exception as error:  # does not fit this GPU: the tuner would have passed it over as well
+                    if type(error).__name__ not in ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError"):
+                        raise
+                    trouble = error
+        finally:
+            self.configs = configurations
+        assert trouble is not None
+        raise trouble
+
+    tuner.run = run_first
+    try:
+        yield
+    finally:
+        tuner.run = original
+
+
+def _pruned(tuner: Any, args: Any, kwargs: Any) -> List[Any]:
+    """The configurations that the tuner itself would try for these arguments."""
+    if len(tuner.configs) < 2:
+        return list(tuner.configs)
+    tuner.nargs = dict(zip(tuner.arg_names, args))
+    return list(tuner.prune_configs(kwargs)) or list(tuner.configs)

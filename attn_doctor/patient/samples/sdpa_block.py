@@ -1,0 +1,200 @@
+"""Sample: an attention block with qk-norm through scaled_dot_product_attention, forward and backward.
+
+float16 and bfloat16, each plain (weights and input in that dtype) and under `torch.autocast("cuda")`
+(weights and input in float32). On a GPU for real; without one on CPU tensors under CUDA's autocast rules.
+It shows the dtypes that q, k and v had when the block handed them over, and those that reached the operator
+behind.
+
+Not here: accuracy, speed, and which backend would be chosen on a GPU that is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..simulate.autocast.rules import cuda_autocast_rules  # noqa: TID252
+
+# Relative: in the patient this package bears another name.
+from ..torch_facts import last_line  # noqa: TID252
+
+BATCH, HEADS, SEQUENCE, HEAD_DIM = 2, 4, 64, 64
+
+CELLS: Tuple[Tuple[str, str], ...] = (
+    ("float16", "plain"),
+    ("float16", "autocast"),
+    ("bfloat16", "plain"),
+    ("bfloat16", "autocast"),
+)
+"""(dtype, mode) of each forward and backward pass, in the order in which they run."""
+
+
+class Block(nn.Module):
+    """x (BATCH, SEQUENCE, HEADS * HEAD_DIM) -> same; `attend` gets (BATCH, HEADS, SEQUENCE, HEAD_DIM)."""
+
+    def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        width = HEADS * HEAD_DIM
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.attend = attend
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, sequence, width = x.shape
+        qkv = self.qkv(x).view(batch, sequence, 3, HEADS, HEAD_DIM).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)
+        q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        attended = self.attend(q, k, v)
+        return self.out(attended.transpose(1, 2).reshape(batch, sequence, width))
+
+
+class Watch(TorchDispatchMode):
+    """Sees the operator that scaled_dot_product_attention becomes beneath autocast, and its q, k, v."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handed: Optional[List[str]] = None
+        self.kernel: Optional[str] = None
+        self.dtypes: Optional[List[str]] = None
+        self._products: Optional[List[Any]] = None
+
+    def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        self.handed = _dtypes((q, k, v))
+        self._products = []
+        try:
+            return F.scaled_dot_product_attention(q, k, v)
+        finally:
+            if self.kernel is None and len(self._products) > 1:
+                # The math backend is no operator of its own: two matrix products, q with k and the weights
+                # with v.
+                (q, k), (_, v) = self._products[0], self._products[-1]
+                self.kernel, self.dtypes = "math", _dtypes((q, k, v))
+            self._products = None
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch wraps __torch_dispatch__ so that torch.compile leaves it alone, and imports torch._dynamo
+        # for it: 1.6 s here, several times the whole sample. Nothing is compiled here.
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._products is not None:
+            name = func._schema.name
+            if "attention" in name and self.kernel is None:
+                self.kernel, self.dtypes = name, _dtypes(args[:3])
+            elif name in ("aten::bmm", "aten::matmul"):
+                self._products.append(args[:2])
+        return func(*args, **(kwargs or {}))
+
+
+def run(device: Optional[Dict[str, Any]], simulated_gpu: Optional[Dict[str, Any]], tell: Callable[[Any], None]) -> None:
+    """For a forked child: every cell on `device` (from torch_facts), or on the CPU under CUDA's rules."""
+    if device is not None:
+        torch.cuda.set_device(device["index"])
+    with contextlib.ExitStack() as stack:
+        common: Dict[str, Any] = {}
+        if device is None:
+            common["rules_source"] = stack.enter_context(cuda_autocast_rules()).source
+        for dtype, mode in CELLS:
+            tell({"started": [dtype, mode]})
+            cell = _blank(device, simulated_gpu, dtype, mode)
+            cell.update(common, **_outcome(cell["device"], getattr(torch, dtype), mode))
+            tell({"cell": cell})
+
+
+def cells(
+    device: Optional[Dict[str, Any]],
+    simulated_gpu: Optional[Dict[str, Any]],
+    told: List[Dict[str, Any]],
+    ending: Optional[Dict[str, Any]],
+    reason: str,
+) -> List[Dict[str, Any]]:
+    """For the parent: every cell, those without an answer too.
+
+    `told`: what `run` told; `ending`: how the child ended unless well (outcome `crashed`, `hung`, `failed`,
+    `unasked`); `reason`: the same in words.
+    """
+    found = {(cell["dtype"], cell["mode"]): cell for cell in (line["cell"] for line in told if "cell" in line)}
+    last = [tuple(line["started"]) for line in told if "started" in line][-1:]
+    for dtype, mode in CELLS:
+        if (dtype, mode) in found:
+            continue
+        cell = _blank(device, simulated_gpu, dtype, mode)
+        kind = ending["outcome"] if ending else "unasked"
+        # A cell that the child never came to is no crash of its own: what it would have done is not known.
+        reached = (dtype, mode) in last and kind in ("crashed", "hung")
+        cell["outcome"] = kind if reached else "unasked"
+        cell["error"] = reason
+        if reached and ending and ending.get("where"):
+            cell["where"] = ending["where"]
+        found[(dtype, mode)] = cell
+    return [found[key] for key in CELLS]
+
+
+def _blank(
+    device: Optional[Dict[str, Any]], simulated_gpu: Optional[Dict[str, Any]], dtype: str, mode: str
+) -> Dict[str, Any]:
+    if device is not None:
+        rules = "ran on GPU {} ({})".format(device["index"], device.get("name"))
+        capability = device.get("compute_capability") if "gcnArchName" not in device else None
+    else:
+        rules = "CUDA rules, no GPU"
+        capability = (simulated_gpu or {}).get("compute_capability")
+    cell: Dict[str, Any] = {
+        "sample": "sdpa_block",
+        "dtype": dtype,
+        "mode": mode,
+        "device": "cpu" if device is None else "cuda:{}".format(device["index"]),
+        "rules": rules,
+        "assumed_gpu": simulated_gpu if device is None else None,
+    }
+    if dtype == "bfloat16":
+        # CUDA computes in bfloat16 from compute capability 8.0 on; below, torch does it by way of float32.
+        major = int(str(capability).partition(".")[0]) if capability else None
+        cell["bf16_emulated"] = None if major is None else major < 8
+    return cell
+
+
+def _outcome(device: str, dtype: torch.dtype, mode: str) -> Dict[str, Any]:
+    started = time.monotonic()
+    watch = Watch()
+    found: Dict[str, Any] = {"outcome": "ran", "error": None, "output_finite": None, "gradients_finite": None}
+    try:
+        found.update(_pass(watch, device, dtype, mode))
+    except Exception as error:  # noqa: BLE001
+        found.update(outcome="raised", error=last_line(error))
+    found.update(handed_dtypes=watch.handed, kernel_dtypes=watch.dtypes, kernel=watch.kernel)
+    found["seconds"] = round(time.monotonic() - started, 4)
+    return found
+
+
+def _pass(watch: Watch, device: str, dtype: torch.dtype, mode: str) -> Dict[str, Any]:
+    """One forward and backward pass; whether output and gradients are finite."""
+    torch.manual_seed(0)
+    block = Block(watch.attend).to(device)
+    x = torch.randn(BATCH, SEQUENCE, HEADS * HEAD_DIM, device=device)
+    autocast: Any = contextlib.nullcontext()
+    if mode == "plain":
+        block, x = block.to(dtype), x.to(dtype)
+    else:
+        autocast = torch.autocast("cuda", dtype=dtype)
+    with watch, autocast:
+        output = block(x)
+    output.float().square().mean().backward()
+    gradients = [parameter.grad for parameter in block.parameters()]
+    return {
+        "output_finite": bool(
+            output.isfinite().all()
+        ),  # waits for the GPU: an error of a kernel is raised here at the latest
+        "gradients_finite": all(g is not None and bool(g.isfinite().all()) for g in gradients),
+    }
+
+
+def _dtypes(tensors: Any) -> List[str]:
+    return [str(tensor.dtype).replace("torch.", "") for tensor in tensors]

@@ -1,0 +1,1 @@
+"""CUDA's autocast on CPU tensors: which dtype each op would give."""

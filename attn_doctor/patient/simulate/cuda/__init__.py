@@ -1,0 +1,1 @@
+"""torch.cuda for a GPU that is not there."""

@@ -1,0 +1,37 @@
+"""A node with a GPU, for an import that wants one: torch.cuda and Triton answer as they would there.
+
+Not here: CUDA's autocast rules and the redirecting of tensors, which only a traced run needs (trace/rules.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import tempfile
+from typing import Any, Dict, Iterator, Optional
+
+from . import simulated_gpu
+
+ASSUMED = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
+
+
+@contextlib.contextmanager
+def virtual_node(gpu: Optional[Dict[str, Any]], scratch: str) -> Iterator[None]:
+    """While it lasts the only GPU is `gpu`, or one that is assumed. What cannot be simulated is left as it is.
+
+    scratch: an existing folder for Triton's caches. torch is given a GPU only where it was imported before.
+    """
+    node = simulated_gpu.from_request(gpu or ASSUMED)
+    with contextlib.ExitStack() as stack:
+        if "torch" in sys.modules:
+            from . import torch_cuda
+
+            stack.enter_context(torch_cuda.virtual_cuda(node))
+        if importlib.util.find_spec("triton") is not None:
+            from ..triton import driver as triton_driver
+
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="attn-doctor-import-", dir=scratch))
+            with contextlib.suppress(Exception):
+                stack.enter_context(triton_driver.virtual_driver(node, folder))
+        yield

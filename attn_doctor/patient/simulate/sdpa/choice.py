@@ -1,0 +1,162 @@
+"""Which backend scaled_dot_product_attention takes on a GPU that is not there, and why not the others.
+
+A pure function of the call, the GPU and the torch version. The rules and the words are torch's own, from
+aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and sdp_utils_cpp.h as released in 2.6 and 2.9.1 and as on
+main in August 2026 (https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/transformers/cuda/sdp_utils.cpp);
+the header of 2.13 was read in its wheel. Where a release between them was not read, and the ones around it
+differ in a way that decides, the answer is not certain and says why.
+
+Dense tensors, NVIDIA, the default switches. Not here: nested tensors, ROCm, what users turned off or preferred,
+deterministic algorithms; `unfit` names the errors that are raised before any backend is asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, Optional, Tuple
+
+from ..cuda.simulated_gpu import Gpu
+from ..triton.driver import version_of
+from . import backends as sdpa_backends
+from .rules import CUDNN, EFFICIENT, FLASH, HALVES, MATH, SPELLED, Call, Situation, Tensor, Version, dotted
+
+__all__ = ["CUDNN", "EFFICIENT", "FLASH", "MATH", "Call", "Choice", "Tensor", "choose", "unfit"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What torch takes, and why it does not take the others."""
+
+    backend: Optional[str]
+    """"flash" | "efficient" | "cudnn" | "math"; None when the call raises before a backend is chosen."""
+    refused: Dict[str, str]
+    """Backend to torch's reason, for every backend that cannot take this call. What comes after the one taken may
+    be able to take it, and is then not named."""
+    certain: bool
+    doubts: Tuple[str, ...] = ()
+    """What is not verified, when not certain."""
+    error: Optional[str] = None
+    """What the call raises before a backend is chosen."""
+    warnings: Tuple[str, ...] = ()
+    """What the backend taken is known to do wrong with such a call."""
+
+
+def choose(call: Call, gpu: Gpu, torch_version: str, cudnn_version: Optional[int] = None) -> Choice:
+    """The backend that torch `torch_version` takes for `call` on `gpu`, by default switches.
+
+    cudnn_version: as torch.backends.cudnn.version() gives it (91900 for 9.19); None: that of the release's own
+    wheel where it is known. Raises ValueError for a torch older than 2.1, whose rules were not read.
+    """
+    version = version_of(torch_version)
+    if version < (2, 1):
+        raise ValueError(f"the rules of torch {torch_version} are not known here: 2.1 is the oldest")
+    error = unfit(call, version)
+    if error is not None:
+        return Choice(backend=None, refused={}, certain=True, error=error)
+    cudnn = cudnn_version if cudnn_version is not None else wheel_cudnn(version)
+    refused: Dict[str, str] = {}
+    doubts: Dict[str, List[str]] = {MATH: []}
+    for backend, judge in (
+        (CUDNN, sdpa_backends.cudnn),
+        (FLASH, sdpa_backends.flash),
+        (EFFICIENT, sdpa_backends.efficient),
+    ):
+        asked = Situation(call, gpu, version, cudnn, [])
+        reason = judge(asked)
+        doubts[backend] = asked.doubts
+        if reason is not None:
+            refused[backend] = reason
+    asked = Situation(call, gpu, version, cudnn, [])
+    order = _order(asked)
+    backend = next(name for name in order if name not in refused)
+    # Only what stands at or before the backend taken could have changed the answer, and the order only if cuDNN,
+    # the one whose place changed, can take this call.
+    matter = [doubt for name in order[: order.index(backend) + 1] for doubt in doubts[name]]
+    if CUDNN not in refused:
+        matter = asked.doubts + matter
+    unique = tuple(dict.fromkeys(matter))
+    return Choice(
+        backend=backend, refused=refused, certain=not unique, doubts=unique, warnings=_warnings(backend, call)
+    )
+
+
+def _warnings(backend: str, call: Call) -> Tuple[str, ...]:
+    """float32 masks: seen on an H200 with torch 2.11, whose dtype check lets them pass beside half q, k and v."""
+    if backend == MATH:
+        error = sdpa_backends.math(call)
+        return (f"raises afterwards: {error}",) if error is not None else ()
+    if call.mask is None or call.mask.dtype != "float32" or call.query.dtype not in HALVES:
+        return ()
+    if backend == CUDNN:
+        return ("cuDNN returns wrong values without a word for a float32 additive mask beside half q, k and v",)
+    if backend == EFFICIENT:
+        return ("raises afterwards: invalid dtype for bias - should match query's dtype",)
+    return ()
+
+
+def unfit(call: Call, version: Version) -> Optional[str]:
+    """The error that torch raises before it asks any backend, or None. The same on every GPU."""
+    query, key, value = call.tensors
+    if not query.dtype == key.dtype == value.dtype:
+        names = [SPELLED.get(tensor.dtype, tensor.dtype) for tensor in call.tensors]
+        return (
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {names[0]} "
+            f"key.dtype: {names[1]} and value.dtype: {names[2]} instead."
+        )
+    if min(len(tensor.shape) for tensor in call.tensors) < 2:
+        dims = [len(tensor.shape) for tensor in call.tensors]
+        return (
+            f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {dims[0]} "
+            f"key.dim: {dims[1]} and value.dim: {dims[2]} instead."
+        )
+    if call.mask is None:
+        return None
+    allowed = {"bool", query.dtype} | ({"float32"} if version >= (2, 4) else set())
+    if call.mask.dtype not in allowed:
+        expected = "bool or float or to match" if version >= (2, 4) else "bool or to match"
+        mask = SPELLED.get(call.mask.dtype, call.mask.dtype)
+        own = SPELLED.get(query.dtype, query.dtype)
+        return (
+            f"Expected attn_mask dtype to be {expected} query dtype, but got attn_mask.dtype: {mask} and  "
+            f"query.dtype: {own} instead."
+        )
+    return None
+
+
+def _order(asked: Situation) -> Tuple[str, ...]:
+    if asked.version == (2, 4):
+        # Behind TORCH_CUDNN_SDPA_ENABLED=1 there.
+        return FLASH, EFFICIENT, MATH
+    if asked.version == (2, 5):
+        if asked.gpu.capability[0] >= 9:
+            asked.doubts.append("2.5.0 prefers cuDNN on 9.0, 2.5.1 no longer does; 2.5.1 is assumed")
+        return FLASH, EFFICIENT, MATH, CUDNN
+    if asked.version in ((2, 7), (2, 8)):
+        if asked.gpu.capability[0] in (9, 10):
+            asked.doubts.append(f"whether torch {dotted(asked.version)} prefers cuDNN there is UNVERIFIED")
+        return FLASH, EFFICIENT, MATH, CUDNN
+    if asked.version >= (2, 9) and _prefers_cudnn(asked):
+        return CUDNN, FLASH, EFFICIENT, MATH
+    return FLASH, EFFICIENT, MATH, CUDNN
+
+
+def _prefers_cudnn(asked: Situation) -> bool:
+    capability, needed = asked.gpu.capability, 90900 if asked.version == (2, 9) else 91501
+    if asked.version == (2, 9):
+        if capability not in ((9, 0), (10, 0)):
+            return False
+    elif capability[0] not in (9, 10):
+        return False
+    if asked.cudnn is None:
+        asked.doubts.append("which cuDNN is installed is not known, and it decides whether cuDNN comes first")
+        return asked.version >= (2, 11)
+    return asked.cudnn >= needed
+
+
+def wheel_cudnn(version: Version) -> Optional[int]:
+    """cuDNN of the release's default wheel on the registry, as its metadata pins it."""
+    if version in ((2, 9), (2, 10)):
+        return 91002
+    if version == (2, 11):
+        return 91900
+    return {(2, 12): 92000, (2, 13): 92000, (2, 14): 92400, (2, 15): 92600}.get(version)

@@ -1,0 +1,292 @@
+"""One attention call: what it was handed, by what contract, how it ended. Equal calls fold into one record."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from ...libraries import flash_attn_2
+from ...libraries import stand_in as stand_in_core
+from ..record import backward_pass, frames, ops
+from ..record.recorder import Recorder
+from .operands import RAISES, REPAIRED, SILENT, Clause, Operand
+
+VERDICTS = ("clean", "promoted then repaired", "silently mixed", "raises")
+"""From harmless to worst."""
+
+BROKEN = VERDICTS[2:]
+
+
+class StopTrace(BaseException):
+    """Ends the traced program where enough was seen; not an Exception, so that no program swallows it."""
+
+
+class Conditions:
+    """Under which GPU and versions the calls are judged."""
+
+    def __init__(
+        self,
+        capability: Tuple[int, int] = (9, 0),
+        simulated: bool = True,
+        flash_attn_version: str = flash_attn_2.LIBRARY.newest,
+        backward: bool = False,
+        stand_ins: Tuple[str, ...] = (flash_attn_2.LIBRARY.key,),
+    ) -> None:
+        self.stand_ins = tuple(stand_ins)
+        """Libraries to stand in for although they are not installed here."""
+        self.capability = capability
+        self.simulated = simulated
+        """No such GPU is here: what a kernel would refuse is raised in its stead."""
+        self.flash_attn_version = flash_attn_version
+        self.backward = backward
+        self.missing: Tuple[str, ...] = ()
+        """Libraries to stand in for on a real GPU too, because they cannot be imported there."""
+        self.gpu: Any = None
+        """simulated_gpu.Gpu of `capability`, or None where it is not known."""
+
+
+class Record:
+    """One attention call, or many alike."""
+
+    def __init__(self, name: str, library: str) -> None:
+        self.name = name
+        self.library = library
+        self.stand_in: Optional[str] = None
+        """In words, what ran in place of the kernel; None where the kernel itself ran."""
+        self.needs_gpu = False
+        """The kernel is installed, and what stands in for it does so for want of a GPU alone."""
+        self.operands: Dict[str, Operand] = {}
+        self.clauses: List[Clause] = []
+        self.autocast: Optional[torch.dtype] = None
+        self.error: Optional[BaseException] = None
+        self.predicted = False
+        """The error is what the kernel's rules say, not what a kernel did."""
+        self.verdict = VERDICTS[0]
+        self.site: Any = None
+        self.stack: List[Any] = []
+        self.modules: List[str] = []
+        self.count = 1
+        self.first = True
+        """No call like it was seen before."""
+        self.number = 0
+        self.backward = False
+        self.written_out = False
+        """No kernel was called: the model computes attention by ops of its own (eager.py)."""
+        self.backend: Optional[Dict[str, Any]] = None
+        """Of SDPA alone: which backend torch takes for it on that GPU, and why not the others (sdpa_backend.py)."""
+        self.claimed = False
+        """No kernel was met: code that holds q, k and v refused them (raising_frame.py)."""
+        self.other_trouble = False
+        """It raised, and would with every dtype as it should be: its dtypes are not told as the cause."""
+        self.inside: List[Dict[str, Any]] = []
+        """Kernels that ran inside the call: name, and the dtype of each operand."""
+
+    @property
+    def broken(self) -> bool:
+        return self.verdict in BROKEN
+
+    @property
+    def doubtful(self) -> bool:
+        """It raised, and no rule of its kernel says that this was over its dtypes."""
+        ruled = any(not one.kept and one.effect == RAISES and one.blamed for one in self.clauses)
+        return self.error is not None and (self.claimed or not ruled)
+
+    def key(self) -> Tuple[Any, ...]:
+        return (
+            self.name,
+            self.site,
+            self.verdict,
+            self.autocast,
+            self.backward,
+            str(self.error) if self.error else "",
+            self.backend["taken"] if self.backend else None,
+            tuple((role, o.dtype, o.head_dim) for role, o in sorted(self.operands.items())),
+        )
+
+
+class Attention:
+    """The attention calls of one recording."""
+
+    def __init__(self, recorder: Recorder, conditions: Conditions) -> None:
+        self.recorder = recorder
+        self.conditions = conditions
+        self.records: List[Record] = []
+        self.total = 0
+        self.depth = 0
+        self.current: Optional[Record] = None
+        self.on_record: Optional[Callable[[Record], None]] = None
+        self._by_key: Dict[Any, Record] = {}
+
+    def autocast_dtype(self, on: Optional[bool] = None) -> Optional[torch.dtype]:
+        """`on`: whether autocast is active, where that cannot be asked (below the dispatcher)."""
+        if not (self.recorder.autocast_on() if on is None else on):
+            return None
+        return (
+            torch.get_autocast_dtype("cuda")
+            if hasattr(torch, "get_autocast_dtype")
+            else (torch.get_autocast_gpu_dtype())
+        )
+
+    def attend(
+        self,
+        name: str,
+        library: str,
+        tensors: Dict[str, Any],
+        contract: Callable[[Dict[str, Operand], Optional[torch.dtype]], List[Clause]],
+        run: Callable[[], Any],
+        stand_in: Optional[str] = None,
+        frame: Any = None,
+        backend: Optional[Callable[[Optional[torch.dtype]], Optional[Dict[str, Any]]]] = None,
+        returned: Callable[[Any], Any] = lambda out: out,
+    ) -> Any:
+        """Run one attention call and keep its record. Inside another attention call it is only mentioned.
+
+        `returned` makes of the attention alone what this call returns, where something has to stand in for it."""
+        rec = self.recorder
+        if rec.paused:
+            return run()
+        if self.depth:
+            self.mention(name, tensors)
+            return run()
+        record = self.opened(name, library, tensors, frame or frames.caller(1))
+        record.stand_in = stand_in
+        record.backend = backend(record.autocast) if backend is not None else None
+        record.clauses = contract(record.operands, record.autocast)
+        refusal = self._refusal(record)
+        self.depth += 1
+        self.current = record
+        try:
+            if stand_in is not None and refusal is not None:
+                raise refusal
+            out = self._run(run, record, tensors, returned)
+            if refusal is not None:
+                raise refusal
+        except Exception as error:
+            if not backward_pass.ends_early(error):
+                record.error = error
+                record.predicted = error is refusal
+            raise
+        finally:
+            self.depth -= 1
+            self.current = None
+            self._close(record)
+        rec.link(out, [t for t in tensors.values() if isinstance(t, torch.Tensor)], name, record.site)
+        return out
+
+    def _run(self, run: Any, record: Record, tensors: Dict[str, Any], returned: Callable[[Any], Any]) -> Any:
+        if not self.conditions.simulated or record.stand_in is not None:
+            return run()
+        try:
+            return run()
+        except Exception as error:
+            if not _needs_a_gpu(error) or not all(isinstance(tensors.get(r), torch.Tensor) for r in "qkv"):
+                raise
+            record.stand_in = (
+                "without a GPU it does not run ({}): zeros of the shape of q, with the head dimension of v, took its "
+                "place".format(str(error).strip().splitlines()[0][:200])
+            )
+            record.needs_gpu = True
+            qkv = [tensors[r] for r in "qkv"]
+            return stand_in_core.quietly(self.recorder, lambda: returned(stand_in_core.zeros(*qkv)))
+
+    def opened(self, name: str, library: str, tensors: Dict[str, Any], frame: Any) -> Record:
+        rec = self.recorder
+        record = Record(name, library)
+        record.stack = frames.stack_of(frame)
+        record.site = record.stack[0] if record.stack else None
+        record.autocast = self.autocast_dtype()
+        record.backward = torch._C._current_autograd_node() is not None
+        if rec.module is not None:
+            record.modules.append(rec.module)
+        with torch._C.DisableTorchFunction():
+            for role, tensor in tensors.items():
+                if isinstance(tensor, torch.Tensor):
+                    node = rec.node(tensor) if tensor.dtype in ops.FLOATS else None
+                    record.operands[role] = Operand(role, tensor, node)
+        self.total += 1
+        record.number = self.total
+        return record
+
+    def mention(self, name: str, tensors: Dict[str, Any]) -> None:
+        """A kernel inside the current attention call."""
+        record = self.current
+        if record is None or name == record.name or len(record.inside) >= 64:
+            return
+        dtypes = {role: ops.short(t.dtype) for role, t in tensors.items() if isinstance(t, torch.Tensor)}
+        entry = {"name": name, "dtypes": dtypes}
+        if entry not in record.inside:
+            record.inside.append(entry)
+
+    def add(self, record: Record) -> None:
+        """A record that was made elsewhere, such as one read out of a raising frame."""
+        self._close(record)
+
+    def withdraw(self, record: Record) -> None:
+        """Forget a record: it was no attention call after all."""
+        self.records.remove(record)
+        self._by_key.pop(record.key(), None)
+        self.total -= record.count
+
+    def _refusal(self, record: Record) -> Optional[Exception]:
+        """What the kernel would raise; only where it is not there to do so itself."""
+        if not self.conditions.simulated and record.stand_in is None:
+            return None
+        for clause in record.clauses:
+            if not clause.kept and clause.effect == RAISES:
+                kind = getattr(builtins, clause.error)
+                refusal: Exception = kind(clause.message or "the kernel refuses: " + clause.words)
+                return refusal
+        return None
+
+    def _close(self, record: Record) -> None:
+        record.verdict = judged(record)
+        known = self._by_key.get(record.key())
+        if known is None:
+            self._by_key[record.key()] = record
+            self.records.append(record)
+        else:
+            record.first = False
+            known.count += 1
+            known.modules.extend(m for m in record.modules if m not in known.modules)
+        if self.on_record is not None:
+            self.on_record(record)
+
+
+ABOUT_DTYPES = re.compile(
+    r"dtype|float16|bfloat16|float32|\bHalf\b|BFloat16|fp16|bf16|fp32|same type|data type|scalar type", re.IGNORECASE
+)
+"""What an error that is about dtypes speaks of."""
+
+_OF_THE_PROGRAM = re.compile(r"same device|at least two devices|expected device|is on cpu|out of memory", re.IGNORECASE)
+"""Errors that name CUDA and that a GPU would not mend."""
+
+_NEEDS_A_GPU = re.compile(
+    r"not support\w* .*\bCPU\b|on CPU|no fake impl|not implemented for|\bCUDA\b|\bcuda\b|meta kernel|fake tensor",
+    re.IGNORECASE,
+)
+
+
+def _needs_a_gpu(error: BaseException) -> bool:
+    """Whether a kernel failed for want of its device, and not for what it was handed."""
+    if _OF_THE_PROGRAM.search(str(error)):
+        return False
+    return isinstance(error, NotImplementedError) or (
+        isinstance(error, (RuntimeError, AssertionError, ValueError)) and bool(_NEEDS_A_GPU.search(str(error)))
+    )
+
+
+def judged(record: Record) -> str:
+    """The verdict of one call, from how it ended first and from its contract second."""
+    if record.error is not None:
+        return "raises"
+    effects = {clause.effect for clause in record.clauses if not clause.kept}
+    if effects & {SILENT, RAISES}:
+        # A kernel that ran although its contract was broken took the operands as they were.
+        return "silently mixed"
+    return "promoted then repaired" if REPAIRED in effects else "clean"
+
+
+__all__ = ["BROKEN", "VERDICTS", "Attention", "Conditions", "Record", "StopTrace", "judged"]

@@ -1,0 +1,86 @@
+"""Attention that is written out in torch ops, softmax(q k^T) v: told by what is computed, not by any name.
+
+A product is taken for attention if one operand descends, by ops that are no products, from a softmax, and that
+softmax in the same way from a product of two computed tensors. A router or a pooling layer multiplies by a weight
+and is none. No kernel is called there, so there is no contract to break: products of two dtypes raise by themselves.
+
+Looked at in forward passes alone, and not inside of attention functions.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Deque, Optional, Tuple
+
+import torch
+
+from ..record import ops
+from ..record.graph import PARAMETER, Event, Node
+from .attention import Attention
+from .operands import Operand
+
+NAME = "eager attention"
+_PRODUCTS = frozenset(("aten::bmm", "aten::baddbmm", "aten::mm", "aten::matmul"))
+"""matmul itself is met where nothing takes it apart: in inference mode."""
+_SOFTMAX = frozenset(("aten::_softmax", "aten::softmax", "aten::_safe_softmax"))
+_MOST_STEPS = 24
+"""Nodes looked at between a product and a softmax: dropout, casts, masks, scales, soft caps and views lie there."""
+_MOST_PRODUCTS = 64
+
+
+class Eager:
+    """Told of every product of two tensors."""
+
+    def __init__(self, attention: Attention) -> None:
+        self.attention = attention
+        # Their shapes, which nodes do not keep.
+        self._products: Deque[Tuple[Event, Any, Any]] = collections.deque(maxlen=_MOST_PRODUCTS)
+
+    def __call__(self, event: Event, args: Any, frame: Any) -> None:
+        if self.attention.depth or ops.kind_of(event.op).name not in _PRODUCTS:
+            return
+        if len(event.inputs) < 2:
+            return
+        left, right = event.inputs[-2:]
+        if left.flags & PARAMETER or right.flags & PARAMETER or torch._C._current_autograd_node() is not None:
+            return
+        first, second = [value for value in args if isinstance(value, torch.Tensor)][-2:]
+        for weights, value, tensor in ((left, right, second), (right, left, first)):
+            scores = _behind(weights, _SOFTMAX)
+            product = _behind(scores.event.inputs[0], _PRODUCTS) if scores is not None else None
+            if product is not None:
+                shapes = next((one[1:] for one in self._products if one[0] is product.event), None)
+                if shapes is not None:
+                    self._noted(event, product.event, shapes, value, tensor, frame)
+                return
+        self._products.append((event, tuple(first.shape), tuple(second.shape)))
+
+    def _noted(self, event: Event, product: Event, shapes: Any, value: Node, tensor: torch.Tensor, frame: Any) -> None:
+        record = self.attention.opened(NAME, "torch", {}, frame)
+        (*batch, length, dim), (*_, across, wide) = shapes
+        query, key = product.inputs[-2:]
+        # k comes transposed: its last dimension is the length.
+        record.operands = {
+            "q": Operand.described("q", query.dtype, (*batch, length, dim), query),
+            "k": Operand.described("k", key.dtype, (*batch, wide, across), key),
+            "v": Operand.described("v", value.dtype, tuple(tensor.shape), value),
+        }
+        record.autocast = self.attention.autocast_dtype(on=event.call.autocast)
+        record.written_out = True
+        self.attention.add(record)
+
+
+def _behind(node: Node, wanted: Any) -> Optional[Node]:
+    """The nearest node before this one that an op of `wanted` made, with no product in between."""
+    waiting, seen = collections.deque([node]), 0
+    while waiting and seen < _MOST_STEPS:
+        seen += 1
+        one = waiting.popleft()
+        if one.event is None:
+            continue
+        name = ops.kind_of(one.event.op).name
+        if name in wanted:
+            return one if one.event.inputs else None
+        if not ops.kind_of(one.event.op).product and name not in _SOFTMAX:
+            waiting.extend(one.event.inputs)
+    return None

@@ -1,0 +1,71 @@
+"""The operands of an attention call that was met, and what is demanded where a kernel states no contract."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+
+from ...libraries import contract
+from ...libraries.contract import RAISES, REPAIRED, SILENT, Clause
+from ..record import ops
+
+
+class Operand:
+    """One operand of an attention call, without its tensor."""
+
+    __slots__ = ("dtype", "last_stride", "node", "role", "shape", "stride")
+
+    def __init__(self, role: str, tensor: torch.Tensor, node: Any) -> None:
+        self.role = role
+        self.dtype = tensor.dtype
+        self.shape = tuple(int(n) if isinstance(n, int) else str(n) for n in tensor.shape)
+        try:
+            self.stride: Optional[Tuple[int, ...]] = tuple(int(n) for n in tensor.stride())
+        except (RuntimeError, TypeError):
+            self.stride = None  # sparse, nested or symbolic
+        self.node = node
+
+    @classmethod
+    def described(cls, role: str, dtype: torch.dtype, shape: Tuple[Any, ...], node: Any) -> Operand:
+        """One whose tensor is gone."""
+        operand = cls.__new__(cls)
+        operand.role, operand.dtype, operand.shape, operand.stride, operand.node = role, dtype, shape, None, node
+        return operand
+
+    @property
+    def kind(self) -> str:
+        """The dtype's name, as contracts know it."""
+        return ops.short(self.dtype)
+
+    @property
+    def head_dim(self) -> Any:
+        return self.shape[-1] if self.shape else None
+
+
+Operands = Dict[str, Operand]
+
+
+def kind_of(dtype: Optional[torch.dtype]) -> Optional[str]:
+    return None if dtype is None else ops.short(dtype)
+
+
+def wanted_dtype(operands: Operands, autocast: Optional[torch.dtype]) -> Optional[torch.dtype]:
+    """The dtype that the operands were meant to have: autocast's, else the half type most of them have."""
+    kind = contract.wanted_kind(operands, kind_of(autocast))
+    return None if kind is None else getattr(torch, kind)
+
+
+def equal_dtypes(operands: Operands, effect: str, message: str = "") -> Clause:
+    return contract.equal_dtypes(operands, None, effect, message)
+
+
+def undeclared(operands: Operands, autocast: Optional[torch.dtype]) -> List[Clause]:
+    """A kernel that states no contract: unequal operands reach it, and nothing complains."""
+    if torch._C._current_autograd_node() is not None:
+        # A library's own backward functions keep accumulators in float32 beside half inputs, as they mean to.
+        return []
+    return [contract.equal_dtypes(operands, kind_of(autocast), SILENT)]
+
+
+__all__ = ["RAISES", "REPAIRED", "SILENT", "Clause", "Operand", "equal_dtypes", "undeclared", "wanted_dtype"]

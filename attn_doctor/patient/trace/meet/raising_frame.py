@@ -1,0 +1,109 @@
+"""User or library code that refused before any kernel was reached: q, k and v are read out of its frame.
+
+Only a refusal over dtypes is taken for a failed attention call, and only until a run with its culprits mended has
+failed as well (counterfactual.gets_past): whatever else goes wrong in a function that holds q, k and v is the
+program's own error.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from typing import Any, Optional
+
+import torch
+
+from ..read import provenance
+from ..record import frames, ops
+from . import operands
+from .attention import ABOUT_DTYPES, Record
+from .operands import Clause, Operand
+from .roles import roles_of
+
+
+def read(recording: Any) -> None:
+    """Add a record for the attention call that a raising frame was about to make, if it holds q, k and v."""
+    error = recording.error
+    if any(record.error is error for record in recording.records) or isinstance(error, SystemExit):
+        return
+    failed = recording.recorder.failed
+    if failed is not None and failed["error"] is error:
+        return  # a torch function of the program's own: told as that call, with where its operands' dtypes come from
+    attention = recording.attention
+    traceback = error.__traceback__
+    found = []
+    while traceback is not None:
+        found.append(traceback)
+        traceback = traceback.tb_next
+    user = [entry for entry in found if frames.is_user(entry.tb_frame.f_code.co_filename)]
+    if not user or not _over_dtypes(error, user[-1]):
+        return
+    for entry in reversed(user):
+        frame = entry.tb_frame
+        names = {name for name, value in frame.f_locals.items() if isinstance(value, torch.Tensor)}
+        roles = roles_of(names)
+        if roles is None:
+            continue
+        record = _record(recording, frame, entry.tb_lineno, roles, error)
+        if record is not None:
+            attention.add(record)
+        return
+
+
+def _over_dtypes(error: BaseException, entry: Any) -> bool:
+    """Whether it says so, or is an assertion without words whose line asks for a dtype."""
+    if str(error):
+        return bool(ABOUT_DTYPES.search(str(error)))
+    code = entry.tb_frame.f_code
+    line = linecache.getline(code.co_filename, entry.tb_lineno)
+    return isinstance(error, AssertionError) and bool(_ASKS_FOR_A_DTYPE.search(line))
+
+
+_ASKS_FOR_A_DTYPE = re.compile(ABOUT_DTYPES.pattern + r"|is_floating_point|element_size|itemsize", re.IGNORECASE)
+
+
+def _attended(recording: Any, nodes: Any) -> bool:
+    """Whether an attention call has taken these operands already: what is raised then comes after it."""
+    for record in recording.records:
+        if record.error is not None:
+            continue
+        on_the_way = set()
+        for operand in record.operands.values():
+            if operand.node is not None:
+                on_the_way.add(id(operand.node))
+                on_the_way.update(id(unit.node) for unit in provenance.path_of(operand.node))
+        if all(id(node) in on_the_way for node in nodes):
+            return True
+    return False
+
+
+def _record(recording: Any, frame: Any, line: int, roles: Any, error: BaseException) -> Optional[Record]:
+    rec = recording.recorder
+    tensors = {role: frame.f_locals[name] for role, name in roles.items()}
+    if any(tensors[role].dtype not in ops.FLOATS for role in "qkv"):
+        return None
+    if _attended(recording, [rec.node(tensors[role]) for role in "qkv"]):
+        return None
+    mixed = len({tensors[r].dtype for r in "qkv"}) > 1
+    record = Record(frame.f_code.co_name, str(frame.f_globals.get("__name__", "")).split(".")[0])
+    record.claimed = True
+    for role, tensor in tensors.items():
+        if tensor.dtype in ops.FLOATS or role == "mask":
+            node = rec.node(tensor) if tensor.dtype in ops.FLOATS else None
+            record.operands[role] = Operand(role, tensor, node)
+    site = (frame.f_code.co_filename, line, frame.f_code.co_name)
+    record.site = site
+    record.stack = [site, *frames.stack_of(frame.f_back)]
+    record.error = error
+    record.clauses = [operands.equal_dtypes(record.operands, operands.RAISES, str(error))]
+    if not mixed:
+        record.clauses.append(
+            Clause(
+                "what the code itself demands before its kernel", False, operands.RAISES, str(error), ("q", "k", "v")
+            )
+        )
+    recording.attention.total += 1
+    record.number = recording.attention.total
+    if rec.last is not None and rec.last.module:
+        record.modules.append(rec.last.module)
+    return record

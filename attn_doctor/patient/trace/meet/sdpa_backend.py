@@ -1,0 +1,159 @@
+"""Which backend scaled_dot_product_attention would take for a call, on the GPU whose rules hold.
+
+Only the tensors of a call are turned into values here, as autocast leaves them, and torch's switches are applied;
+the rules of torch's choice are simulate/sdpa/choice.py's. A GPU or a torch that those do not know has no answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+
+from ...simulate.cuda import simulated_gpu
+from ...simulate.sdpa import choice as sdpa_choice
+from ...simulate.sdpa import fused_ways
+from ..record import ops
+
+_SWITCHES = {
+    sdpa_choice.FLASH: "flash_sdp_enabled",
+    sdpa_choice.EFFICIENT: "mem_efficient_sdp_enabled",
+    sdpa_choice.CUDNN: "cudnn_sdp_enabled",
+    sdpa_choice.MATH: "math_sdp_enabled",
+}
+_SWITCHED_OFF = "switched off where the call is made (torch.backends.cuda or torch.nn.attention.sdpa_kernel)"
+NONE_IS_LEFT = "No available kernel. Aborting execution."
+_NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+
+
+class Choices:
+    """Answers for the calls of one run; equal calls are asked about once."""
+
+    def __init__(self, gpu: Optional[simulated_gpu.Gpu]) -> None:
+        self.gpu = gpu
+        self._known: Dict[Any, Optional[sdpa_choice.Choice]] = {}
+        self._costs: Dict[int, Dict[str, Any]] = {}
+        self._cudnn: Any = False
+
+    def of(self, args: Any, kwargs: Any, autocast: Optional[torch.dtype]) -> Optional[sdpa_choice.Choice]:
+        """None where nothing can be said: no GPU to judge by, or tensors without strides."""
+        if self.gpu is None:
+            return None
+        given = dict(zip(_NAMES, args))
+        given.update(kwargs)
+        try:
+            with torch._C.DisableTorchFunction():
+                call = _call(given, autocast)
+        except (KeyError, AttributeError, TypeError, ValueError, RuntimeError):
+            return None  # no tensors, or sparse, nested and symbolic ones; what is missing raises by itself
+        key = call, _switched_off()
+        if key not in self._known:
+            choice = self._known[key] = self._asked(*key)
+            if choice is not None and choice.backend == sdpa_choice.MATH:
+                self._costs[id(choice)] = self._cost(*key)
+        return self._known[key]
+
+    def as_json(self, choice: sdpa_choice.Choice) -> Dict[str, Any]:
+        """The `backend` of a call (schema in ../__init__)."""
+        return dict(as_json(choice, self.gpu), math=self._costs.get(id(choice)))
+
+    def _cost(self, call: sdpa_choice.Call, off: Tuple[str, ...]) -> Dict[str, Any]:
+        """What math costs this call, and what would get it off math: its switches first, if those keep it there."""
+
+        def chooses(other: sdpa_choice.Call, off: Tuple[str, ...] = off) -> Optional[str]:
+            choice = self._asked(other, off)
+            return choice.backend if choice is not None and choice.error is None else None
+
+        found = [dataclasses.asdict(way) for way in fused_ways.ways(call, self.gpu, chooses)]
+        if off and not found:
+            switch = "switch {} on again for this call".format(", ".join(n for n in off if n != sdpa_choice.MATH))
+            switched = chooses(call, ())
+            if switched not in (None, sdpa_choice.MATH):
+                found = [{"backend": switched, "words": switch}]
+            else:
+                more = fused_ways.ways(call, self.gpu, lambda other: chooses(other, ()))
+                found = [{"backend": way.backend, "words": switch + ", and " + way.words} for way in more]
+        return {
+            "q_length": call.query.shape[-2],
+            "k_length": call.key.shape[-2],
+            "score_bytes": fused_ways.score_bytes(call, str(torch.__version__)),
+            "operand_bytes": fused_ways.operand_bytes(call),
+            "ways": found,
+        }
+
+    def _asked(self, call: sdpa_choice.Call, off: Tuple[str, ...]) -> Optional[sdpa_choice.Choice]:
+        try:
+            choice = sdpa_choice.choose(call, self.gpu, str(torch.__version__), self._cudnn_version())
+        except (ValueError, IndexError):
+            return None
+        return _without(choice, call, off) if off else choice
+
+    def _cudnn_version(self) -> Optional[int]:
+        """That of a CUDA build, with a GPU or without; of a CPU build, the one that its CUDA twin brings."""
+        if self._cudnn is False:
+            try:
+                self._cudnn = torch.backends.cudnn.version() if torch._C._has_cudnn else None
+            except Exception:
+                self._cudnn = None
+        return self._cudnn
+
+
+def as_json(choice: sdpa_choice.Choice, gpu: simulated_gpu.Gpu) -> Dict[str, Any]:
+    """The `backend` of a call (schema in ../__init__)."""
+    return {
+        "taken": choice.backend,
+        "refused": dict(choice.refused),
+        "certain": choice.certain,
+        "doubts": list(choice.doubts),
+        "warnings": list(choice.warnings),
+        "error": choice.error,
+        "gpu": gpu.name,
+        "torch": str(torch.__version__),
+    }
+
+
+def _call(given: Dict[str, Any], autocast: Optional[torch.dtype]) -> sdpa_choice.Call:
+    mask = given.get("attn_mask")
+    query, key, value = (_tensor(given[name], autocast) for name in _NAMES[:3])
+    return sdpa_choice.Call(
+        query=query,
+        key=key,
+        value=value,
+        mask=_tensor(mask, autocast) if isinstance(mask, torch.Tensor) else None,
+        causal=bool(given.get("is_causal") or False),
+        dropout=float(given.get("dropout_p") or 0.0),
+        enable_gqa=bool(given.get("enable_gqa") or False),
+        grad_mode=torch.is_grad_enabled(),
+    )
+
+
+def _tensor(tensor: torch.Tensor, autocast: Optional[torch.dtype]) -> sdpa_choice.Tensor:
+    dtype = tensor.dtype
+    if autocast is not None and dtype in (*ops.HALVES, torch.float32):
+        dtype = autocast
+    return sdpa_choice.Tensor(
+        shape=tuple(int(n) for n in tensor.shape),
+        dtype=ops.short(dtype),
+        strides=tuple(int(n) for n in tensor.stride()),
+        requires_grad=bool(tensor.requires_grad),
+        storage_offset=int(tensor.storage_offset()),
+    )
+
+
+def _switched_off() -> Tuple[str, ...]:
+    backends = torch.backends.cuda
+    return tuple(name for name, asks in _SWITCHES.items() if not getattr(backends, asks, lambda: True)())
+
+
+def _without(choice: sdpa_choice.Choice, call: sdpa_choice.Call, off: Tuple[str, ...]) -> sdpa_choice.Choice:
+    """The choice with some backends switched off: the next in torch's order that can take the call."""
+    if choice.backend is None:
+        return choice
+    refused = {**choice.refused, **dict.fromkeys(off, _SWITCHED_OFF)}
+    # cuDNN comes first or last: where it came first and is off, the others follow in this order.
+    order = (choice.backend, sdpa_choice.FLASH, sdpa_choice.EFFICIENT, sdpa_choice.MATH, sdpa_choice.CUDNN)
+    taken = next((name for name in order if name not in refused), None)
+    if taken is None:
+        return dataclasses.replace(choice, backend=None, refused=refused, warnings=(), error=NONE_IS_LEFT)
+    return dataclasses.replace(choice, backend=taken, refused=refused, warnings=sdpa_choice._warnings(taken, call))

@@ -1,0 +1,161 @@
+"""From the records of a run to the JSON that the doctor reads (schema in __init__)."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..meet.attention import VERDICTS, Record
+from ..meet.operands import wanted_dtype
+from ..record import frames, ops
+from . import provenance
+
+
+def worst(records: List[Record]) -> Optional[str]:
+    """The gravest verdict; None where no attention call was seen, which is no clean bill."""
+    return max((r.verdict for r in records), key=VERDICTS.index, default=None)
+
+
+def suspects(record: Record) -> List[str]:
+    """The roles whose dtype is to be explained: those that a contract blames, else those that stick out."""
+    if record.verdict == "clean" or record.other_trouble:
+        return []
+    roles: List[str] = []
+    for clause in record.clauses:
+        if not clause.kept:
+            roles.extend(r for r in clause.blamed if r not in roles)
+    wanted = wanted_dtype(record.operands, record.autocast)
+    if wanted is not None:
+        for role in ("q", "k", "v", "new_k", "new_v"):
+            operand = record.operands.get(role)
+            if operand is not None and operand.dtype != wanted and role not in roles:
+                roles.append(role)
+    elif roles and set(roles) & {"q", "k", "v"}:
+        roles.extend(r for r in ("q", "k", "v") if r in record.operands and r not in roles)
+    wrong = [r for r in roles if r in record.operands and record.operands[r].node is not None]
+    return [r for r in wrong if wanted is None or r == "mask" or record.operands[r].dtype != wanted]
+
+
+class Promotions:
+    """The promoting calls of a result, each once, however many operands and layers it spoils."""
+
+    def __init__(self) -> None:
+        self.found: List[Dict[str, Any]] = []
+        self._index: Dict[Tuple[Any, ...], int] = {}
+
+    def add(self, unit: provenance.Unit, record: Record, role: str, found_in_run: int) -> int:
+        key = (unit.call.site, unit.name, unit.node.dtype)
+        if key not in self._index:
+            described = provenance.describe_promotion(unit)
+            node = record.operands[role].node
+            heal = provenance.heal_of(node, unit)
+            described.update(
+                cast_back=_cast_back(node, unit),
+                id=len(self.found),
+                roles=[],
+                modules=[],
+                calls=0,
+                latent=found_in_run > 0,
+                found_in_run=found_in_run,
+                can_be_tried=heal is not None,
+            )
+            self._index[key] = len(self.found)
+            self.found.append(described)
+        number = self._index[key]
+        entry = self.found[number]
+        if role not in entry["roles"]:
+            entry["roles"].append(role)
+        entry["modules"].extend(m for m in record.modules if m not in entry["modules"])
+        entry["calls"] = max(entry["calls"], record.count)
+        return number
+
+
+def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with_paths: bool = True) -> Dict[str, Any]:
+    """One folded attention call as JSON; its promoting calls go to `promotions`."""
+    operands: Dict[str, Any] = {}
+    blamed = suspects(record)
+    for role, operand in record.operands.items():
+        entry: Dict[str, Any] = {
+            "dtype": ops.short(operand.dtype),
+            "shape": list(operand.shape),
+            "stride": list(operand.stride) if operand.stride is not None else None,
+            "head_dim": operand.head_dim,
+            "last_dim_contiguous": operand.stride[-1] == 1 if operand.stride else None,
+            "blamed": role in blamed,
+            "all_along": False,
+            "promotion": None,
+            "born": [],
+            "path": [],
+        }
+        if operand.node is not None:
+            if with_paths:
+                entry["path"] = [provenance.step(u) for u in provenance.path_of(operand.node)]
+            if role in blamed:
+                unit = provenance.promotion_of(operand.node)
+                if unit is not None:
+                    entry["promotion"] = promotions.add(unit, record, role, found_in_run)
+                    entry["born"] = promotions.found[entry["promotion"]]["born"]
+                else:
+                    entry["all_along"] = True
+                    entry["born"] = provenance.born(operand.node)
+        operands[role] = entry
+    error = record.error
+    return {
+        "name": record.name,
+        "library": record.library,
+        "stand_in": record.stand_in,
+        "needs_gpu": record.needs_gpu,
+        "verdict": record.verdict,
+        "error": None
+        if error is None
+        else {
+            "type": type(error).__name__,
+            "message": str(error).strip(),
+            "predicted": record.predicted,
+            "at": frames.described(frames.raising_site(error)),
+        },
+        "contract": [clause.as_json() for clause in record.clauses],
+        "autocast": ops.short(record.autocast) if record.autocast is not None else None,
+        "operands": operands,
+        "head_dim": record.operands["q"].head_dim if "q" in record.operands else None,
+        "at": frames.described(record.site),
+        "stack": [frames.described(site) for site in record.stack[1:]],
+        "modules": list(record.modules),
+        "calls": record.count,
+        "first_call": record.number,
+        "backward": record.backward,
+        "inside": list(record.inside),
+        "backend": record.backend,
+        "written_out": record.written_out,
+    }
+
+
+def _cast_back(node: Any, unit: provenance.Unit) -> Optional[Dict[str, Any]]:
+    """Where the promoting code should have cast back, if that is another call than the promoting one."""
+    back = provenance.way_back_of(node, unit)
+    source = provenance.narrow_source(unit)
+    place = frames.described(back.call.site) if back is not None else None
+    if back is None or source is None or place is None:
+        return None
+    return dict(place, call=provenance.short_name(back.name), to=ops.short(source.real))
+
+
+def failure(failed: Optional[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
+    """The torch function whose call raised, with the dtypes of its operands and where those were born."""
+    if failed is None:
+        return None
+    operands = []
+    for node, shape in failed["operands"]:
+        entry = provenance.label(node)
+        entry["shape"] = [int(n) if isinstance(n, int) else str(n) for n in shape]
+        unit = provenance.promotion_of(node)
+        entry["promotion"] = provenance.describe_promotion(unit) if unit is not None else None
+        entry["born"] = provenance.born(node)
+        operands.append(entry)
+    dtypes = {entry["dtype"] for entry in operands}
+    return {
+        "call": provenance.short_name(failed["func"]),
+        "at": frames.described(failed["site"]),
+        "module": failed["module"],
+        "operands": operands,
+        "mixed": len(dtypes) > 1,
+    }

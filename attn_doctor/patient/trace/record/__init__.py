@@ -1,0 +1,1 @@
+"""Records which call, on which line, gives each tensor its dtype, while a program runs."""

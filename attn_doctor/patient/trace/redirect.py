@@ -1,0 +1,248 @@
+"""Code that asks for a GPU, on a machine without one: it is answered as that GPU would, and runs on the CPU.
+
+`device="cuda"`, `.cuda()` and `.to("cuda")` stay on the CPU, and to the traced code (not to torch itself) every
+tensor says that it is on cuda:0.
+
+Not here: what torch.cuda says of the GPU (simulate/cuda/torch_cuda.py, entered before this), autocast, Triton.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import types
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+
+from ..simulate.triton.driver import version_of
+from .record import frames
+from .record.places import CPU, GPU, Places
+
+_NOT_TOLD_APART = "tensors on the CPU and on the GPU are not told apart here: where both meet in one op, a GPU raises"
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+
+
+_CUDA_OF_WHEELS = (
+    ((2, 15), "13.2"),
+    ((2, 11), "13.0"),
+    ((2, 8), "12.8"),
+    ((2, 7), "12.6"),
+    ((2, 5), "12.4"),
+    ((0, 0), "12.1"),
+)
+"""First release, and the CUDA that the default wheels of it and of those after it are built for."""
+
+
+def _from_torch(depth: int) -> bool:
+    """Whether torch itself is asking: it must have the truth, or it would start a CUDA context."""
+    return frames.caller(depth).f_code.co_filename.startswith(_TORCH)
+
+
+def is_cuda(device: Any) -> bool:
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    if isinstance(device, str):
+        return device.split(":")[0] == "cuda"
+    return isinstance(device, int) and not isinstance(device, bool)
+
+
+class Redirect:
+    """Context manager; `attach(recorder)` lets a recording answer for devices as well."""
+
+    def __init__(self) -> None:
+        self.notes: List[str] = []
+        self.places = Places()
+        self.building = False
+        """While a factory builds: a tensor that nobody moved is where it says it is."""
+        self._undo = contextlib.ExitStack()
+
+    def __enter__(self) -> Redirect:
+        with contextlib.ExitStack() as undo:
+            cuda = torch.cuda
+            for name, value in self._answers().items():
+                if hasattr(cuda, name):
+                    _put(undo, cuda, name, value)
+            _put(undo, torch, "Generator", _generator(torch.Generator))
+            if torch.version.cuda is None and torch.version.hip is None:
+                # Only of a CPU build: libraries take it for proof that there is no NVIDIA GPU.
+                _put(undo, torch.version, "__class__", _Version)
+            _put(undo, torch, "set_default_device", self._default_device(torch.set_default_device))
+            context = sys.modules.get("torch.utils._device") or __import__("torch.utils._device").utils._device
+            _put(undo, context.DeviceContext, "__init__", self._device_context(context.DeviceContext.__init__))
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._undo.close()
+
+    def _answers(self) -> Dict[str, Any]:
+        """What torch.cuda must not do for want of a driver, and what only torch itself may know."""
+        said, counted = torch.cuda.is_available, torch.cuda.device_count
+
+        def give(value: Any) -> Callable[..., Any]:
+            return lambda *args, **kwargs: value
+
+        answers: Dict[str, Any] = {
+            "is_available": lambda: False if _from_torch(2) else said(),
+            "device_count": lambda: 0 if _from_torch(2) else counted(),
+            "is_initialized": lambda: not _from_torch(2),
+            "memory_stats": give({}),
+            "get_rng_state": lambda *a, **k: torch.get_rng_state(),
+            "CUDAGraph": _CUDAGraph,
+        }
+        for silent in (
+            "manual_seed",
+            "manual_seed_all",
+            "seed",
+            "seed_all",
+            "empty_cache",
+            "init",
+            "_lazy_init",
+            "ipc_collect",
+            "reset_peak_memory_stats",
+            "reset_max_memory_allocated",
+            "set_rng_state",
+            "set_per_process_memory_fraction",
+        ):
+            answers[silent] = give(None)
+        for zero in (
+            "memory_allocated",
+            "max_memory_allocated",
+            "memory_reserved",
+            "max_memory_reserved",
+            "memory_cached",
+            "utilization",
+        ):
+            answers[zero] = give(0)
+        return answers
+
+    def attach(self, recorder: Any) -> None:
+        """Answer for devices in this recording: what it takes for a GPU, and what tensors say of themselves."""
+        recorder.fix_kwargs = self._fix_kwargs
+        recorder.places = self.places
+        tensor = torch.Tensor
+        recorder.special[tensor.cuda] = self._cuda
+        recorder.special[tensor.to] = self._to
+        recorder.special[tensor.cpu] = self._cpu
+        recorder.special[tensor.data.__set__] = self._set_data
+        recorder.special[tensor.pin_memory] = lambda f, a, k: a[0]
+        recorder.special[tensor.is_pinned] = lambda f, a, k: False
+        recorder.special[tensor.is_cuda.__get__] = self._says(True)
+        recorder.special[tensor.device.__get__] = self._says(torch.device("cuda", 0))
+        recorder.special[tensor.get_device] = self._says(0)
+
+    def _says(self, answer: Any) -> Any:
+        def getter(func: Any, args: Any, kwargs: Any) -> Any:
+            # Frames above: this one, __torch_function__, whoever asks.
+            place = self.places.of(args[0])
+            if _from_torch(3) or place == CPU or (self.building and place != GPU):
+                return func(*args, **kwargs)
+            return answer
+
+        return getter
+
+    def _default_device(self, original: Any) -> Any:
+        def set_default_device(device: Any) -> Any:
+            if device is not None and is_cuda(device):
+                self._abandon()
+                device = "cpu"
+            return original(device)
+
+        return set_default_device
+
+    def _device_context(self, original: Any) -> Any:
+        def __init__(context: Any, device: Any) -> None:
+            if is_cuda(device):
+                self._abandon()
+                device = "cpu"
+            original(context, device)
+
+        return __init__
+
+    def _abandon(self) -> None:
+        """With a default device, a tensor made without one is no longer the CPU's."""
+        self.places.abandoned = True
+        if _NOT_TOLD_APART not in self.notes:
+            self.notes.append(_NOT_TOLD_APART)
+
+    def _fix_kwargs(self, kwargs: Dict[str, Any]) -> Dict[str, Any]:
+        device = kwargs.get("device")
+        if device is not None and is_cuda(device):
+            kwargs = dict(kwargs, device=torch.device("cpu"))
+            kwargs.pop("pin_memory", None)
+        elif kwargs.get("pin_memory"):
+            kwargs = {name: value for name, value in kwargs.items() if name not in ("pin_memory", "device")}
+        return kwargs
+
+    def _cuda(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return self.places.moved(args[0], GPU, args[0])
+
+    def _cpu(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return self.places.moved(args[0], CPU, func(*args, **kwargs)) if self.places.active else func(*args, **kwargs)
+
+    def _set_data(self, func: Any, args: Any, kwargs: Any) -> Any:
+        out = func(*args, **kwargs)
+        place = self.places.of(args[1])
+        if place is not None:
+            self.places.put(args[0], place)
+        return out
+
+    def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
+        rest = list(args[1:])
+        first = rest[0] if rest else None
+        asked = kwargs.get("device")
+        # to(device, ...) and to(dtype, ...) share a position; an int can only be a device.
+        positional = first is not None and not isinstance(first, (torch.dtype, torch.Tensor))
+        if positional:
+            asked = first
+        to_gpu = asked is not None and is_cuda(asked)
+        if to_gpu and positional:
+            rest[0] = torch.device("cpu")
+        elif to_gpu:
+            kwargs = dict(kwargs, device=torch.device("cpu"))
+        out = func(args[0], *rest, **kwargs)
+        if isinstance(first, torch.Tensor):  # to(other)
+            place = self.places.of(first)
+            return self.places.moved(args[0], place, out) if place is not None else out
+        if to_gpu:
+            return self.places.moved(args[0], GPU, out)
+        if asked is not None and torch.device(asked).type == "cpu" and self.places.active:
+            return self.places.moved(args[0], CPU, out)
+        return out
+
+
+class _Version(types.ModuleType):
+    """torch.version of a CPU build: to the traced code it names the CUDA that its twin on the GPU node is built for."""
+
+    @property
+    def cuda(self) -> Optional[str]:
+        if _from_torch(2):
+            return None
+        release = version_of(str(torch.__version__))
+        return next(cuda for first, cuda in _CUDA_OF_WHEELS if release >= first)
+
+
+class _CUDAGraph:
+    """A class, because annotations name it (`torch.cuda.CUDAGraph | None`); making one is what fails."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise CannotSimulate("torch.cuda.CUDAGraph needs a GPU and cannot be simulated")
+
+
+class CannotSimulate(RuntimeError):
+    """The traced code needs something of a GPU that nothing stands in for."""
+
+
+def _put(undo: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
+    undo.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
+
+
+def _generator(original: Any) -> Any:
+    class Generator(original):  # type: ignore[misc]
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return original(device="cpu" if is_cuda(device) else device)
+
+    return Generator

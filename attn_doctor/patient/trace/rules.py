@@ -1,0 +1,156 @@
+"""By whose rules a trace runs: a real GPU's, or CUDA's autocast on CPU tensors, real or fake."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import shutil
+import tempfile
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import torch
+
+from ..simulate.cuda import simulated_gpu, stage
+from . import redirect
+from .hollow import Hollow
+
+GPU, ON_CPU, ON_FAKE = "gpu", "cuda rules on cpu tensors", "cuda rules on fake tensors"
+
+ASSUMED_GPU = {**stage.ASSUMED, "assumed": True, "named": False}
+
+
+def capability_of(gpu: Dict[str, Any]) -> Tuple[int, int]:
+    """(major, minor) of a GPU as a request names it. Raises ValueError."""
+    return simulated_gpu.capability(gpu.get("compute_capability") or ASSUMED_GPU["compute_capability"])
+
+
+class Rules:
+    """Which rules hold, and in words what they cannot show."""
+
+    def __init__(self, name: str, gpu: Optional[Dict[str, Any]] = None, scratch: Optional[str] = None) -> None:
+        self.name = name
+        self.gpu = dict(gpu or ASSUMED_GPU)
+        self.autocast_source: Optional[str] = None
+        self.notes: List[str] = []
+        self.stood_in: Callable[[], List[str]] = list
+        """In words, the libraries that something stood in for although they are not there to be used."""
+        self.redirect: Optional[redirect.Redirect] = None
+        self.virtual: Optional[simulated_gpu.Gpu] = None
+        """The GPU whose rules hold: the one that is stood in for, or the real one as far as it is known."""
+        self._parent = scratch
+        """An existing folder for Triton's caches; None: the system's."""
+        self.hollow: Any = None
+        """The mode that makes tensors without values, once it was entered."""
+
+    @property
+    def simulated(self) -> bool:
+        return self.name != GPU
+
+    @property
+    def device(self) -> str:
+        return "cuda"
+
+    def as_json(self) -> Dict[str, Any]:
+        words = {
+            GPU: "ran on a real GPU, with its real kernels",
+            ON_CPU: "no GPU: CUDA's autocast rules on real CPU tensors",
+            ON_FAKE: "no GPU: CUDA's autocast rules on tensors with dtypes and shapes; only small ones have values",
+        }
+        notes = list(self.notes)
+        if self.redirect is not None:
+            notes.extend(self.redirect.notes)
+        return {
+            "name": self.name,
+            "words": words[self.name],
+            "gpu": self.gpu,
+            "autocast_source": self.autocast_source,
+            "torch": str(torch.__version__),
+            "fake": self.name == ON_FAKE,
+            "not_simulated": notes,
+            "stood_in": self.stood_in(),
+        }
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[Rules]:
+        """Enter before user libraries are imported: decorators such as @autocast act at import."""
+        with contextlib.ExitStack() as stack:
+            if self.simulated:
+                from ..simulate.autocast.rules import cuda_autocast_rules
+                from ..simulate.cuda.torch_cuda import virtual_cuda
+
+                self.virtual = simulated_gpu.from_request(self.gpu)
+                stack.enter_context(virtual_cuda(self.virtual))
+                self.redirect = stack.enter_context(redirect.Redirect())
+                stack.enter_context(self._triton())
+                autocast = stack.enter_context(cuda_autocast_rules())
+                self.autocast_source = autocast.source
+                if autocast.unlisted:
+                    self.notes.append(
+                        "autocast casts these ops on CUDA in a way that is not known: " + ", ".join(autocast.unlisted)
+                    )
+            else:
+                index = torch.cuda.current_device()
+                major, minor = torch.cuda.get_device_capability(index)
+                self.gpu = {
+                    "name": torch.cuda.get_device_name(index),
+                    "compute_capability": "{}.{}".format(major, minor),
+                    "index": index,
+                    "assumed": False,
+                    "named": False,
+                }
+                with contextlib.suppress(ValueError):  # a GPU newer than the table: SDPA's choice stays open
+                    self.virtual = simulated_gpu.from_request(self.gpu)
+            stack.enter_context(_eager(self))
+            yield self
+
+    @contextlib.contextmanager
+    def _triton(self) -> Iterator[None]:
+        """Triton with the GPU for its active driver: libraries ask it for one while they are imported."""
+        if importlib.util.find_spec("triton") is None:
+            yield
+            return
+        from ..simulate.triton.driver import virtual_driver
+
+        scratch = tempfile.mkdtemp(prefix="attn-doctor-trace-", dir=self._parent)
+        try:
+            with contextlib.ExitStack() as stack:
+                try:
+                    stack.enter_context(virtual_driver(self.virtual, scratch))
+                except Exception as error:
+                    self.notes.append("Triton could not be given a GPU: {}: {}".format(type(error).__name__, error))
+                yield
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def fake_mode(self) -> Iterator[None]:
+        """Hollow tensors where these rules want them, else a context that does nothing."""
+        if self.name != ON_FAKE:
+            yield
+            return
+        # One mode for the whole session: it knows what it made.
+        if self.hollow is None:
+            self.hollow = Hollow()
+        with self.hollow:
+            yield
+
+
+@contextlib.contextmanager
+def _eager(rules: Rules) -> Iterator[None]:
+    """torch.compile hides the ops it fuses, and takes minutes: compiled functions run as they are written."""
+    original = getattr(torch, "compile", None)
+    if original is None:
+        yield
+        return
+
+    def compile(model: Any = None, **kwargs: Any) -> Any:  # noqa: A001 - it stands for torch.compile
+        note = "torch.compile was set aside: the code ran as written"
+        if note not in rules.notes:
+            rules.notes.append(note)
+        return (lambda function: function) if model is None else model
+
+    torch.compile = compile
+    try:
+        yield
+    finally:
+        torch.compile = original

@@ -1,0 +1,1 @@
+"""What is run, by whose rules, and how that ended."""

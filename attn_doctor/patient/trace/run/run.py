@@ -1,0 +1,302 @@
+"""A request in, an answer out: pick the rules, run the target under the tracer, try what would mend it.
+
+Never raises for what the traced code does: that is part of the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+
+import torch
+
+from ...libraries import flash_attn_2
+from ...simulate.cuda import simulated_gpu
+from .. import JUDGED, SCHEMA, unanswered
+from ..hollow import NoRoom
+from ..meet.attention import Conditions, Record, StopTrace
+from ..read import counterfactual, result
+from ..rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
+from . import endings, entries
+from .session import Recording, Session, seeded
+
+
+def pick_rules(request: Dict[str, Any]) -> Rules:
+    """The rules that a request asks for. "auto" is fake tensors for a config and real ones for the rest; a
+    real GPU is used only when asked for, because somebody may be working on it."""
+    asked = request.get("rules") or "auto"
+    gpu = request.get("gpu")
+    if asked == "gpu":
+        if not torch.cuda.is_available():
+            raise entries.EntryError("no GPU", "a run on a GPU was asked for, and torch sees none")
+        return Rules(GPU)
+    # Assumed either way, since no such GPU ran anything; named, where a person said which.
+    gpu = dict(gpu, assumed=True, named=True) if gpu else dict(ASSUMED_GPU)
+    try:
+        simulated_gpu.from_request(gpu)
+    except (KeyError, ValueError) as error:
+        raise entries.EntryError("usage", "this GPU cannot be stood in for: {}".format(error)) from error
+    if asked not in ("auto", "cpu", "fake"):
+        raise entries.EntryError("usage", "there are no rules {!r}".format(asked))
+    if asked == "fake" or (asked == "auto" and request.get("kind") == "hf"):
+        return Rules(ON_FAKE, gpu, request.get("scratch"))
+    return Rules(ON_CPU, gpu, request.get("scratch"))
+
+
+Tell = Callable[[Any], None]
+
+
+def trace(
+    request: Dict[str, Any], on_progress: Optional[Tell] = None, on_launches: Optional[Tell] = None
+) -> Dict[str, Any]:
+    """The whole answer to one request (schema in __init__).
+
+    `on_progress` gets what is known so far, about once a second. `on_launches` gets the recorded Triton launches,
+    as simulate/triton/compile.py takes them.
+    """
+    started = time.perf_counter()
+    answer = _empty(request)
+    try:
+        rules = pick_rules(request)
+        answer.update(_under(rules, request, on_progress, on_launches))
+        if endings.needs_fake(answer) and rules.name == ON_CPU:
+            why = answer["error"]["message"]
+            answer = dict(
+                _empty(request),
+                **_under(Rules(ON_FAKE, rules.gpu, request.get("scratch")), request, on_progress, on_launches),
+            )
+            answer["rules"]["not_simulated"].append(
+                "ran on fake tensors, because this torch's CPU kernels could not run it: " + why
+            )
+        elif rules.name == GPU and endings.lacking(answer):
+            answer = _with_stand_ins(answer, rules, request, on_progress, on_launches)
+        elif endings.needs_values(answer, request) and rules.name == ON_FAKE:
+            why = answer["error"]["message"]
+            small = dict(request, shrink=True)
+            again = Rules(ON_CPU, rules.gpu, request.get("scratch"))
+            answer = dict(_empty(request), **_under(again, small, on_progress, on_launches))
+            answer["rules"]["not_simulated"].append(
+                "ran smaller, on real CPU tensors, because the program asks for values that fake tensors lack: " + why
+            )
+    except entries.EntryError as error:
+        answer["error"] = endings.described(error.kind, error, None)
+        answer["outcome"] = "could not run"
+    except Exception as error:
+        # Ours: what the traced code raises is caught where it runs.
+        answer["error"] = endings.described("tracer failed", error, None)
+    answer["judged"] = JUDGED if any(call["verdict"] == "clean" for call in answer["attention"]) else None
+    answer["seconds"] = round(time.perf_counter() - started, 3)
+    return answer
+
+
+def _with_stand_ins(
+    answer: Dict[str, Any], rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any
+) -> Dict[str, Any]:
+    """The same on the GPU with the library stood in for; the first answer where that does not help."""
+    library, said = str(endings.lacking(answer)), answer["error"]["message"].strip().splitlines()[-1]
+    again = Rules(GPU, rules.gpu, request.get("scratch"))
+    other = dict(_empty(request), **_under(again, request, on_progress, on_launches, missing=(library,)))
+    if endings.lacking(other):
+        return answer
+    note = "without that the program ends there: {}".format(said[:300])
+    other["rules"]["stood_in"] = [*other["rules"]["stood_in"], note]
+    return other
+
+
+def _empty(request: Dict[str, Any]) -> Dict[str, Any]:
+    entry = {k: request.get(k) for k in ("kind", "target", "args", "kwargs", "dtype", "autocast", "attn", "backward")}
+    return dict(unanswered(), entry=dict(entry, words=None))
+
+
+def _under(
+    rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any, missing: Tuple[str, ...] = ()
+) -> Dict[str, Any]:
+    conditions = Conditions(
+        capability=capability_of(rules.gpu),
+        simulated=rules.simulated,
+        backward=bool(request.get("backward")),
+        flash_attn_version=request.get("flash_attn_version") or flash_attn_2.LIBRARY.newest,
+        stand_ins=tuple(request.get("stand_ins") or (flash_attn_2.LIBRARY.key,)),
+    )
+    conditions.missing = missing
+    answer = _empty(request)
+    with Session(rules, conditions) as session:
+        # As known on entry: a GPU's name, and the source of the autocast lists, are read there.
+        conditions.capability = capability_of(rules.gpu)
+        watcher = _Watcher(session, request, on_progress)
+        try:
+            entry = _entry(session, request)
+        except entries.EntryError as error:
+            answer.update(rules=rules.as_json(), error=endings.described(error.kind, error, None))
+            return answer
+        except NoRoom as error:
+            answer.update(rules=rules.as_json(), error=endings.described("cannot simulate", error, None))
+            return answer
+        except (Exception, SystemExit) as error:
+            kind = "exit" if isinstance(error, SystemExit) else "factory raised"
+            answer.update(rules=rules.as_json(), error=endings.described(kind, error, None))
+            return answer
+        answer["entry"]["words"] = entry.words
+        run = seeded(entry.run)
+        recording = _record(session, entry, run, watcher)
+        while type(recording.error).__name__ in endings.NO_VALUES and session.other_guess():
+            # It came to a place where values are needed, maybe by a wrong guess on the way.
+            recording = _record(session, entry, run, watcher)
+        session.tell_guesses()
+        _fill(answer, recording, rules)
+        if on_launches is not None and session.kernels is not None:
+            on_launches(list(session.kernels.launches))
+        again = _again(entry, recording, run, request)
+        if _settle(session, recording, again):
+            _fill(answer, recording, rules)
+        promotions = result.Promotions()
+        answer["attention"] = [result.describe(r, promotions) for r in recording.records]
+        answer["promotions"] = promotions.found
+        if result.worst(recording.records) in (None, "clean") or request.get("counterfactual") is False:
+            return answer
+        if again is None:
+            answer["counterfactual"] = {
+                "runs": [],
+                "clean_after": None,
+                "remedies": [],
+                "words": "nothing was run again: no module call to repeat was seen",
+            }
+        else:
+            answer["counterfactual"] = counterfactual.explore(session, recording, again, promotions)
+    return answer
+
+
+def _record(session: Session, entry: entries.Entry, run: Any, watcher: Any) -> Recording:
+    with session.recorded(on_record=watcher) as recording:
+        if entry.module is not None:
+            recording.modules.index(entry.module)
+        run()
+    return recording
+
+
+def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:
+    kind = request.get("kind")
+    device = "cuda" if not session.rules.simulated else None
+    with session.preparing(), building(session):
+        if kind == "factory":
+            return entries.factory(request, device)
+        if kind == "hf":
+            return entries.hugging_face(request, device)
+    if kind == "script":
+        return entries.script(request)
+    raise entries.EntryError("usage", "unknown kind of target: {!r}".format(kind))
+
+
+@contextlib.contextmanager
+def building(session: Session) -> Iterator[None]:
+    """While it lasts, what is made counts as not yet moved to the GPU."""
+    redirected = session.rules.redirect
+    if redirected is None:
+        yield
+        return
+    redirected.building = True
+    try:
+        yield
+    finally:
+        redirected.building = False
+
+
+def _settle(session: Session, recording: Recording, again: Any) -> bool:
+    """Ask of each call that raised without a rule saying so whether its dtypes were to blame; True if one was not."""
+    settled = False
+    for record in [one for one in recording.records if one.doubtful]:
+        if counterfactual.gets_past(session, recording, again, record):
+            continue
+        settled = True
+        if record.claimed:
+            recording.attention.withdraw(record)
+        else:
+            record.other_trouble = True
+    return settled
+
+
+def _again(entry: entries.Entry, recording: Recording, run: Any, request: Dict[str, Any]) -> Any:
+    """What a counterfactual runs: the entry, or of a script the outermost module call that was under way."""
+    if request.get("kind") != "script":
+
+        def whole(other: Recording) -> None:
+            if entry.module is not None:
+                other.modules.index(entry.module)
+            run()
+
+        return whole
+    call = recording.modules.root_call
+    if call is None or (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    module, args, kwargs = call
+
+    def forward(other: Recording) -> None:
+        # The script's own autocast block was left when the trace stopped.
+        autocast = recording.records[-1].autocast if recording.records else None
+        with torch.autocast("cuda", dtype=autocast, enabled=autocast is not None):
+            module(*args, **kwargs)
+
+    return forward
+
+
+class _Watcher:
+    """Ends a script after enough attention calls, and tells how far the run has come about once a second."""
+
+    def __init__(self, session: Session, request: Dict[str, Any], on_progress: Any) -> None:
+        self.session = session
+        self.request = request
+        self.on_progress = on_progress
+        self.script = request.get("kind") == "script"
+        self.calls = request.get("calls")
+        self._told = 0.0
+
+    def __call__(self, record: Record) -> None:
+        recording = self.session.recording
+        now = time.monotonic()
+        if self.on_progress is not None and (record.broken or now - self._told > 1.0):
+            self._told = now
+            self.on_progress(partial(recording, self.request, self.session.rules))
+        if self.calls and recording.attention.total >= int(self.calls):
+            raise StopTrace("{} attention calls were seen".format(self.calls))
+        if self.script and record.broken:
+            raise StopTrace("the first broken attention call")
+
+
+def partial(recording: Recording, request: Dict[str, Any], rules: Rules) -> Dict[str, Any]:
+    """What is known so far, should the process die before the answer is written."""
+    promotions = result.Promotions()
+    answer = _empty(request)
+    answer["entry"]["words"] = "{} {}".format(request.get("kind"), request.get("target"))
+    return dict(
+        answer,
+        outcome="under way",
+        rules=rules.as_json(),
+        verdict=result.worst(recording.records),
+        progress=recording.progress(),
+        attention=[result.describe(r, promotions) for r in recording.records],
+        promotions=promotions.found,
+    )
+
+
+def _fill(answer: Dict[str, Any], recording: Recording, rules: Rules) -> None:
+    answer["rules"] = rules.as_json()
+    answer["verdict"] = result.worst(recording.records)
+    answer["progress"] = recording.progress()
+    answer["launches"] = recording.launches.seen
+    error = recording.error
+    script = answer["entry"]["kind"] == "script"
+    if script and isinstance(error, SystemExit) and error.code in (None, 0):
+        error = None  # how many programs end
+    if error is None:
+        answer["outcome"] = "stopped" if recording.stopped else "finished"
+        return
+    answer["outcome"] = "raised"
+    own = next((r for r in recording.records if r.error is error), None)
+    failed = recording.recorder.failed
+    answer["error"] = endings.described(endings.kind_of(error, own, failed, rules.simulated), error, recording)
+    if failed is not None and failed["error"] is error and own is None:
+        answer["failure"] = result.failure(failed)
+
+
+__all__ = ["SCHEMA", "partial", "pick_rules", "trace"]

@@ -1,0 +1,220 @@
+"""One recording from end to end: rules, recorder and boundaries put up in order, and taken down again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import torch
+
+from ..meet import autograd_function, eager, functions, raising_frame, sdpa, triton_launch
+from ..meet.attention import Attention, Conditions, Record, StopTrace
+from ..record import frames, strictness
+from ..record.modules import Modules
+from ..record.recorder import Heal, Recorder
+from ..rules import ON_FAKE, Rules
+
+
+class Recording:
+    """What one run left behind."""
+
+    def __init__(self, recorder: Recorder, attention: Attention, modules: Modules) -> None:
+        self.recorder = recorder
+        self.attention = attention
+        self.modules = modules
+        self.launches: Optional[triton_launch.Launches] = None
+        self.error: Optional[BaseException] = None
+        self.stopped = False
+        self.seconds = 0.0
+
+    @property
+    def records(self) -> List[Record]:
+        return self.attention.records
+
+    @property
+    def broken(self) -> List[Record]:
+        return [record for record in self.records if record.broken]
+
+    def progress(self) -> Dict[str, Any]:
+        rec = self.recorder
+        return {
+            "ops": rec.ops,
+            "attention_calls": self.attention.total,
+            "module_calls": rec.modules_entered,
+            "triton_launches": self.launches.count if self.launches is not None else 0,
+            "last": frames.described(rec.last.site) if rec.last is not None else None,
+            "module": rec.last.module if rec.last is not None else None,
+        }
+
+
+class Session:
+    """Records runs under one set of rules. Enter it before user code is imported."""
+
+    def __init__(self, rules: Rules, conditions: Conditions) -> None:
+        self.rules = rules
+        self.conditions = conditions
+        self.recording: Optional[Recording] = None
+        self.kernels: Any = None
+        """The Triton launches of all runs, as triton_compile takes them."""
+        self.guesses: Dict[Any, bool] = {}
+        """Conditions on values that hollow tensors lack, by their place."""
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Session:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.rules.hold())
+            self.conditions.gpu = self.rules.virtual
+            self.current = _SWITCH
+            if self.rules.simulated:
+                from ...simulate.triton.record import record
+
+                self.kernels = stack.enter_context(record(self._launched))
+            if self.rules.simulated or self.conditions.missing:
+                from ..stand_in import finder
+
+                stood_in = stack.enter_context(finder.installed(self.current, self.conditions))
+                self.rules.stood_in = stood_in.words
+            stack.enter_context(functions.hooked(self.current))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._stack.__exit__(*exc)
+
+    def _launched(self, launch: Any, arguments: Dict[str, Any]) -> None:
+        if self.recording is not None and self.recording.launches is not None:
+            self.recording.launches.note(launch.kernel.rsplit(":", 1)[-1], arguments)
+
+    def _truth(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """`if tensor:` on a tensor without a value: taken for False, or for True once that led nowhere."""
+        try:
+            return func(*args, **kwargs)
+        except Exception as error:
+            if type(error).__name__ not in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
+                raise
+            return self.guesses.setdefault(frames.site_of(frames.caller(2)), False)
+
+    def other_guess(self) -> bool:
+        """Take the newest condition that was taken for False for True from now on; False where none is left."""
+        for site in reversed(list(self.guesses)):
+            if not self.guesses[site]:
+                self.guesses[site] = True
+                return True
+        return False
+
+    def tell_guesses(self) -> None:
+        """Into the rules' notes."""
+        for site, truth in self.guesses.items():
+            where = "{}:{}".format(*(site or ("?", "?"))[:2])
+            note = "a condition on a value that is not known here was taken for {} at {}".format(truth, where)
+            if note not in self.rules.notes:
+                self.rules.notes.append(note)
+
+    @contextlib.contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Code that only gets things ready: its requests for a GPU are answered, and nothing is recorded."""
+        recorder = Recorder()
+        recorder.paused = 1
+        if self.rules.redirect is not None:
+            self.rules.redirect.attach(recorder)
+        with self.rules.fake_mode(), recorder:
+            if self.rules.hollow is not None:
+                recorder.special.update(self.rules.hollow.answers())
+            yield
+
+    @contextlib.contextmanager
+    def recorded(
+        self,
+        heals: Optional[Dict[Heal, Any]] = None,
+        on_record: Optional[Callable[[Record], None]] = None,
+    ) -> Iterator[Recording]:
+        """A recording of what runs in here; exceptions go to `recording.error`."""
+        recorder = Recorder()
+        attention = Attention(recorder, self.conditions)
+        attention.on_record = on_record
+        modules = Modules(recorder)
+        recording = self.recording = Recording(recorder, attention, modules)
+        recording.launches = triton_launch.Launches(attention)
+        if heals:
+            recorder.heals = dict(heals)
+            recorder.heal_names = frozenset(key[3] for key in heals)
+        # Emulated rules keep autocast's state under the key of the tensors that stand for the GPU's.
+        recorder.autocast_device = "cpu" if self.rules.simulated else "cuda"
+        if self.rules.redirect is not None:
+            self.rules.redirect.attach(recorder)
+        if self.rules.name == ON_FAKE:
+            recorder.strict = strictness.check
+            recorder.special[torch.Tensor.__bool__] = self._truth
+        started = time.perf_counter()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.current.to(attention))
+            stack.enter_context(self.rules.fake_mode())
+            if self.rules.hollow is not None:
+                recorder.special.update(self.rules.hollow.answers())
+            stack.enter_context(modules.watching())
+            stack.enter_context(sdpa.hooked(attention))
+            stack.enter_context(autograd_function.hooked(attention))
+            if not self.rules.simulated:
+                stack.enter_context(triton_launch.hooked(recording.launches))
+            stack.enter_context(recorder)
+            recorder.at_product = eager.Eager(attention)
+            try:
+                yield recording
+            except StopTrace:
+                recording.stopped = True
+            except (Exception, SystemExit) as error:
+                recording.error = error
+                raising_frame.read(recording)
+            finally:
+                recording.seconds = time.perf_counter() - started
+
+
+class _Switch:
+    """Stands for the attention of the recording now running: functions are wrapped once, before any.
+
+    One for the process: frameworks keep the functions that they imported under an earlier session.
+    """
+
+    def __init__(self) -> None:
+        self.attention: Optional[Attention] = None
+
+    @contextlib.contextmanager
+    def to(self, attention: Attention) -> Iterator[None]:
+        before, self.attention = self.attention, attention
+        try:
+            yield
+        finally:
+            self.attention = before
+
+    @property
+    def recorder(self) -> Any:
+        return self.attention.recorder if self.attention is not None else _IDLE
+
+    @property
+    def conditions(self) -> Conditions:
+        return self.attention.conditions if self.attention is not None else Conditions()
+
+    def attend(self, name: str, library: str, tensors: Any, contract: Any, run: Any, **kwargs: Any) -> Any:
+        if self.attention is None:
+            return run()
+        return self.attention.attend(name, library, tensors, contract, run, **kwargs)
+
+
+class _Idle:
+    paused = 1
+    heals: Dict[Any, Any] = {}
+
+
+_IDLE = _Idle()
+_SWITCH = _Switch()
+
+
+def seeded(function: Callable[[], Any]) -> Callable[[], Any]:
+    """`function` with torch's seed set first, so that a second run meets the same values."""
+
+    def run() -> Any:
+        torch.manual_seed(0)
+        return function()
+
+    return run

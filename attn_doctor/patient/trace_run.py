@@ -1,0 +1,86 @@
+"""Task `trace_run`: run one program under the dtype tracer, and leave what it saw.
+
+Request: see trace/__init__.py. Answers, as JSON files: `started` (at once), `progress` (rewritten about once a
+second and at every broken attention call, so that a run that dies or is stopped still tells how far it came),
+`trace` (the whole answer, written last), and `kernels` (verdicts of the recorded Triton launches, if
+`compile_kernels` was asked for).
+
+The traced program may print, exit or raise: the answer says so, and this task ends normally. Only a crash, an
+os._exit or a time limit leaves no `trace`.
+
+Not here: how a trace is made (trace/run.py), starting and stopping this process (the doctor).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from typing import Any, Dict
+
+from . import answers as _answers
+from . import trace
+
+
+def main(request: Dict[str, Any], answers: str) -> None:
+    _answers.write(answers, "started", {"pid": os.getpid(), "executable": sys.executable, "time": time.time()})
+    _prepare(request)
+    try:
+        from .trace.run import run
+    except ImportError as error:
+        _answers.write(answers, "trace", _unusable("library missing", error))
+        return
+    kernels = []
+    answer = run.trace(
+        request,
+        on_progress=lambda part: _answers.write(answers, "progress", part),
+        on_launches=kernels.append if request.get("compile_kernels") else None,
+    )
+    _answers.write(answers, "trace", answer)
+    if kernels:
+        _answers.write(answers, "kernels", {"verdicts": _compiled(kernels[-1], request)})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads that the traced program left behind must not keep this process; everything is written.
+    os._exit(0)
+
+
+def _prepare(request: Dict[str, Any]) -> None:
+    if request.get("cwd"):
+        os.chdir(request["cwd"])
+    for folder in reversed(request.get("sys_path") or []):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    for name, value in (request.get("env") or {}).items():
+        os.environ[name] = str(value)
+
+
+def _compiled(launches: Any, request: Dict[str, Any]) -> Any:
+    from .simulate.cuda import simulated_gpu
+    from .simulate.triton import compile as triton_compile
+    from .trace.rules import ASSUMED_GPU
+
+    with tempfile.TemporaryDirectory(prefix="attn-doctor-trace-", dir=request.get("scratch")) as scratch:
+        verdicts = triton_compile.compile_launches(
+            launches,
+            [simulated_gpu.from_request(request.get("gpu") or ASSUMED_GPU)],
+            scratch=scratch,
+            timeout=float(request.get("kernel_timeout") or 60.0),
+            budget=request.get("kernel_budget"),
+            configurations=request.get("kernel_configurations") or "enough",
+        )
+    return [verdict.as_dict() for verdict in verdicts]
+
+
+def _unusable(kind: str, error: BaseException) -> Dict[str, Any]:
+    text = "this interpreter cannot trace: {}: {}".format(type(error).__name__, error)
+    told = {
+        "kind": kind,
+        "type": type(error).__name__,
+        "message": text,
+        "at": None,
+        "words": text,
+        "traceback": None,
+    }
+    return dict(trace.unanswered(), error=told)

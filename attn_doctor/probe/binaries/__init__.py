@@ -1,0 +1,45 @@
+"""Compiled extensions, examined as files: would they load beside this torch, and on which GPUs would they run?
+
+    with LoaderView(torch_lib=..., interpreter=..., site_packages=..., environment=...) as view:
+        result = examine_extension(path, view)        # Extension | Unreadable
+        code = gpu_code(path)               # GpuCode | Unreadable
+        others = shadowed_libraries(view)   # tuple of ShadowedLibrary
+        libstdcxx = offered_glibcxx(view)   # Libstdcxx | Unreadable
+    abi = torch_abi(torch_lib)              # StringAbi | Unreadable | None
+
+Pure functions over paths: nothing is imported, run or written, and no exception leaves. For 64-bit
+little-endian Linux; anything else is Unreadable.
+"""
+
+from .gpu_code import GpuCode, gpu_code
+from .loader import LoaderView
+from .mangled import StringAbi
+from .process import MissingLibrary
+from .search import Found
+from .shadowing import ShadowedLibrary, shadowed_libraries
+from .torch_abi import torch_abi
+from .unreadable import Reason, Unreadable
+from .versions import Libstdcxx, MissingVersion, VersionNeed, offered_glibcxx
+from .would_load import CudaLibrary, Extension, NeededLibrary, examine_extension
+
+__all__ = [
+    "CudaLibrary",
+    "Extension",
+    "Found",
+    "GpuCode",
+    "Libstdcxx",
+    "LoaderView",
+    "MissingLibrary",
+    "MissingVersion",
+    "NeededLibrary",
+    "Reason",
+    "ShadowedLibrary",
+    "StringAbi",
+    "Unreadable",
+    "VersionNeed",
+    "examine_extension",
+    "gpu_code",
+    "offered_glibcxx",
+    "shadowed_libraries",
+    "torch_abi",
+]

@@ -1,0 +1,1 @@
+"""Training configurations and launch scripts, read as settings with their lines."""

@@ -1,0 +1,65 @@
+"""LLaMA-Factory's own rules: what its settings make of attention and precision."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from attn_doctor.probe.configs.files import Setting, text, word, yes
+
+HALF = ("bf16", "fp16", "pure_bf16")
+
+
+def from_web_ui(settings: dict[str, Setting]) -> dict[str, Setting]:
+    """The web UI saves its fields as `top.booster`, `train.compute_type`; these are the arguments it makes of them.
+
+    https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/webui/runner.py
+    """
+    if not any(key.startswith("top.") for key in settings):
+        return settings
+    made = {key.partition(".")[2]: setting for key, setting in settings.items() if key.startswith("train.")}
+    booster = settings.get("top.booster")
+    if booster is not None:
+        value = "fa2" if booster.value == "flashattn2" else "auto"
+        made["flash_attn"] = Setting(value=value, line=booster.line)
+    compute = made.pop("compute_type", None)
+    if compute is not None:
+        for name in HALF:
+            made[name] = Setting(value=compute.value == name, line=compute.line)
+    if "top.model_path" in settings:
+        made["model_name_or_path"] = settings["top.model_path"]
+    made["do_train"] = Setting(value=True, line=None)
+    return made
+
+
+def effective(settings: dict[str, Setting], attention: str) -> str:
+    """What LLaMA-Factory makes of `flash_attn`: `auto` leaves it to transformers, but gemma 2 turns it into fa2.
+
+    https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/model/model_utils/attention.py
+    """
+    if attention == "auto" and _is_gemma2(text(settings, "model_name_or_path")):
+        return "fa2"
+    return attention
+
+
+def _is_gemma2(model: str | None) -> bool:
+    if not model:
+        return False
+    config = Path(model) / "config.json"
+    try:
+        kind = json.loads(config.read_bytes()).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        kind = None
+    return kind == "gemma2" if kind else re.search(r"gemma-?2-", model.lower()) is not None
+
+
+def half(settings: dict[str, Setting]) -> str:
+    for name in HALF:
+        if yes(settings, name):
+            return name
+    if yes(settings, "do_predict") or yes(settings, "do_eval") or yes(settings, "do_train") is False:
+        # Without autocast the dtype is infer_dtype's, and `auto` is what the model's own files say.
+        infer = word(settings["infer_dtype"].value) if "infer_dtype" in settings else "auto"
+        return {"auto": "checkpoint", "bfloat16": "bf16", "float16": "fp16", "float32": "none"}.get(infer, "checkpoint")
+    return "none"

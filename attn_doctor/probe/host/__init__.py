@@ -1,0 +1,1 @@
+"""The node itself: operating system, driver, GPUs, Xids, the toolkit that builds extensions."""

@@ -1,0 +1,167 @@
+"""Driver and GPUs: NVML in a child process, nvidia-smi where NVML is not there, both under a timeout."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.machine.process import Completed, Running
+from attn_doctor.model.facts import Fact
+from attn_doctor.probe.fact_notes import FactNotes
+
+_SMI_FIELDS = ("index", "name", "uuid", "compute_cap", "memory.total", "mig.mode.current", "driver_version")
+#: Seconds for nvidia-smi with --quick: one that hangs would take longer than everything else.
+_QUICK = 2.0
+_NVML = "NVML (nvidia-ml-py)"
+
+
+class GpuQuery:
+    """The question is out from the start; `facts` collects the answer once."""
+
+    def __init__(self, environment: Mapping[str, str], *, folder: Path) -> None:
+        self._environment = environment
+        self._folder = folder
+        self._answer = folder / "nvml.json"
+        script = Path(__file__).with_name("nvml_child.py")
+        self._running = Running(
+            [sys.executable, "-B", str(script), str(self._answer)],
+            folder=folder,
+            name="nvml",
+            environment=environment,
+        )
+
+    def end(self) -> None:
+        """Ends the question early."""
+        self._running.end()
+
+    def facts(self, timeout: float, *, hint: str | None, quick: bool = False) -> tuple[Fact, ...]:
+        """`hint` is a sign of a GPU that needs no driver library (probe/host/node.py). `quick`: nvidia-smi, which is
+        asked where that library is not there and mostly fails with it, is left no more than two seconds."""
+        notes = FactNotes()
+        completed = self._running.wait(timeout)
+        try:
+            answer: dict[str, Any] = json.loads(self._answer.read_text())
+        except (OSError, ValueError):
+            _driver_silent(notes, _NVML, f"NVML {completed.ended()}")
+            return notes.facts()
+        if answer["outcome"] == "ok":
+            self._note(notes, answer, _NVML)
+            return notes.facts()
+        self._ask_smi(notes, answer, min(timeout, _QUICK) if quick else timeout, hint)
+        return notes.facts()
+
+    def _ask_smi(self, notes: FactNotes, nvml: dict[str, Any], timeout: float, hint: str | None) -> None:
+        smi = shutil.which("nvidia-smi", path=self._environment.get("PATH"))
+        said = f"NVML: {nvml['message']}"
+        if smi is None:
+            if nvml["outcome"] == "no library" and hint is None:
+                _no_gpu(notes, f"{_NVML}, nvidia-smi, devices", f"{said}; no nvidia-smi, no sign of a GPU")
+            elif nvml["outcome"] == "no library":
+                reason = f"{hint}, but there is no driver library ({said}) and no nvidia-smi"
+                _driver_silent(notes, f"{_NVML}, nvidia-smi, devices", reason, answers=None)
+            else:
+                _driver_silent(notes, _NVML, said)
+            return
+        query = ",".join(_SMI_FIELDS)
+        how = f"nvidia-smi --query-gpu={query}"
+        completed = Running(
+            [str(Path(smi).absolute()), f"--query-gpu={query}", "--format=csv,noheader,nounits"],
+            folder=self._folder,
+            name="nvidia-smi",
+            environment=self._environment,
+        ).wait(timeout)
+        answer = _of_smi(completed)
+        if completed.ok and (answer["gpus"] or not completed.stdout.strip()):
+            self._note(notes, answer, how)
+            return
+        last = (completed.stdout + completed.stderr).strip().splitlines()[-1:]
+        reason = f"nvidia-smi {completed.ended()}" + (f": {last[0][:200]}" if last else "") + f" ({said})"
+        if completed.status not in (None, 0) and nvml["outcome"] == "no library" and hint is None:
+            _no_gpu(notes, how, reason)  # a leftover nvidia-smi on a node that has no GPU
+        else:
+            _driver_silent(notes, how, reason)
+
+    def _note(self, notes: FactNotes, answer: dict[str, Any], how: str) -> None:
+        notes.known("driver.answers", True, how)
+        notes.known_or_absent("driver.version", answer.get("driver"), how)
+        cuda = answer.get("cuda")
+        notes.known_or_absent("driver.cuda", f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None, how)
+        notes.known("listed.gpu", len(answer["gpus"]), how)
+        visible = _visible(self._environment.get("CUDA_VISIBLE_DEVICES"), answer["gpus"])
+        for gpu in answer["gpus"]:
+            index = gpu["index"]
+            for attribute in ("name", "uuid", "compute_capability", "memory_mib", "mig"):
+                value = gpu.get(attribute)
+                if value is not None:
+                    notes.known(f"gpu.{index}.{attribute}", value, how)
+                elif attribute == "mig":
+                    notes.absent(f"gpu.{index}.mig", how, "this GPU has no MIG")
+                else:
+                    notes.unknown(f"gpu.{index}.{attribute}", how, gpu.get("error") or "the driver does not tell")
+            notes.known(f"gpu.{index}.visible", index in visible, "CUDA_VISIBLE_DEVICES")
+
+
+def _no_gpu(notes: FactNotes, how: str, reason: str) -> None:
+    for name in ("driver.version", "driver.cuda", "driver.answers"):
+        notes.absent(name, how, reason)
+    notes.known("listed.gpu", 0, how)
+
+
+def _driver_silent(notes: FactNotes, how: str, reason: str, *, answers: bool | None = False) -> None:
+    if answers is None:
+        notes.unknown("driver.answers", how, reason)
+    else:
+        notes.known("driver.answers", answers, f"{how}: {reason}")
+    for name in ("driver.version", "driver.cuda", "listed.gpu"):
+        notes.unknown(name, how, reason)
+
+
+def _of_smi(completed: Completed) -> dict[str, Any]:
+    gpus = []
+    driver = None
+    for line in completed.stdout.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != len(_SMI_FIELDS) or not cells[0].isdigit():
+            continue
+        driver = cells[6]
+        gpus.append(
+            {
+                "index": int(cells[0]),
+                "name": cells[1],
+                "uuid": cells[2],
+                "compute_capability": cells[3] if re.fullmatch(r"\d+\.\d", cells[3]) else None,
+                "memory_mib": int(cells[4]) if cells[4].isdigit() else None,
+                "mig": {"enabled": "on", "disabled": "off"}.get(cells[5].lower()),
+            }
+        )
+    return {"driver": driver, "cuda": None, "gpus": gpus}
+
+
+def _visible(variable: str | None, gpus: list[dict[str, Any]]) -> set[int]:
+    """Indices that CUDA_VISIBLE_DEVICES leaves visible; CUDA stops at the first entry that it does not know.
+
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/#env-vars
+    """
+    everything = {gpu["index"] for gpu in gpus}
+    if variable is None:
+        return everything
+    seen: set[int] = set()
+    for entry in (part.strip() for part in variable.split(",")):
+        if entry.isdigit() and int(entry) in everything:
+            seen.add(int(entry))
+        elif entry.startswith("GPU-"):
+            named = [gpu["index"] for gpu in gpus if str(gpu.get("uuid") or "").startswith(entry)]
+            if len(named) != 1:
+                break
+            seen.add(named[0])
+        elif entry.startswith("MIG-"):
+            # A MIG device's parent cannot be told from its UUID alone: count every MIG GPU as visible.
+            seen.update(gpu["index"] for gpu in gpus if gpu.get("mig") == "on")
+        else:
+            break
+    return seen

@@ -1,0 +1,1 @@
+"""Starts the patient's interpreter (patient/) and makes facts of its answers."""

@@ -1,0 +1,49 @@
+"""Facts that stay unasked where nothing is run or traced. Apart from the probes that would ask: --quick loads none."""
+
+from __future__ import annotations
+
+from attn_doctor.model.facts import Fact
+from attn_doctor.model.kinds import KINDS
+from attn_doctor.probe.fact_notes import FactNotes
+
+#: What only calls of attention tell, of a trace or of a library's sample.
+FAILED_CALL = ("trace.failed_call", "trace.failed_place", "trace.failed_dtypes")
+CALLS = tuple(kind.name for kind in KINDS if kind.by_call)
+
+_NOT_RUN = (
+    "listed.import", "listed.sample", "torch.cuda_available", "torch.cuda_error", "torch.device_count",
+)  # fmt: skip
+
+
+def not_run(reason: str) -> tuple[Fact, ...]:
+    """What imports and samples would tell."""
+    notes = FactNotes()
+    for name in _NOT_RUN:
+        notes.unknown(name, "nothing was imported or run", reason, asked=False)
+    return (*notes.facts(), *no_samples(reason))
+
+
+def no_samples(reason: str) -> tuple[Fact, ...]:
+    """What the samples of libraries would tell."""
+    notes = FactNotes()
+    listed = (f"listed.{kind}" for kind in CALLS)
+    for name in (*listed, *FAILED_CALL, "triton.canary", "triton.bf16_becomes_i16"):
+        notes.unknown(name, "no library sample was run", reason, asked=False)
+    return notes.facts()
+
+
+def no_configurations() -> tuple[Fact, ...]:
+    """None was named with --config."""
+    notes = FactNotes()
+    notes.known("listed.config", 0, "--config")
+    return notes.facts()
+
+
+def not_traced() -> tuple[Fact, ...]:
+    """What only a traced run tells, where none was asked for."""
+    notes = FactNotes()
+    told = ("trace.verdict", "trace.rules", "trace.error_kind", "trace.error", "trace.traceback", *FAILED_CALL)
+    listed = (f"listed.{kind.name}" for kind in KINDS if kind.plural and kind.traced)
+    for name in (*told, *listed):
+        notes.unknown(name, "attn-doctor trace", "nothing was traced", asked=False)
+    return notes.facts()

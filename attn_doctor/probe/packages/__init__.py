@@ -1,0 +1,1 @@
+"""Installed packages, read from metadata and source files: nothing is imported."""

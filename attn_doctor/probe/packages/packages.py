@@ -1,0 +1,393 @@
+"""Packages of the interpreter under examination, from metadata alone: nothing is imported."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.model.facts import Fact
+from attn_doctor.probe.fact_notes import FactNotes
+from attn_doctor.probe.packages import requirements
+from attn_doctor.probe.packages.known_packages import AMBIGUOUS, BY_MODULE, BY_NAME, PACKAGES, Package
+from attn_doctor.probe.packages.requirements import RequirementSource
+
+#: A package that is compiled against torch says so in its metadata, whoever made it.
+_NEEDS_TORCH = re.compile(rb"^Requires-Dist:\s*torch(?![\w.-])(?!.*extra\s*==)", re.MULTILINE | re.IGNORECASE)
+_MOST_METADATA = 2_000_000
+#: Headers of METADATA; a parser of mail takes most of the time of --quick in an environment of three hundred packages.
+_NAME = re.compile(r"^Name:[ \t]*\S", re.MULTILINE | re.IGNORECASE)
+_VERSION = re.compile(r"^Version:[ \t]*(.*)$", re.MULTILINE | re.IGNORECASE)
+_REQUIRES = re.compile(r"^Requires-Dist:[ \t]*(.*(?:\n[ \t]+\S.*)*)$", re.MULTILINE | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """One dist-info or egg-info folder of the path."""
+
+    name: str
+    """Canonical name of the library: what recipes ask for, whatever a fork, a vendor or a source build calls it."""
+    version: str | None
+    """None where neither metadata nor folder name tell."""
+    info: Path
+    folder: Path
+    """The entry of sys.path it was found in."""
+    error: str
+    requires: tuple[str, ...]
+    editable_at: Path | None
+    source: str | None
+    wheel_tags: tuple[str, ...]
+    files: tuple[str, ...]
+    """From RECORD, relative to `folder`; empty without one."""
+    called: str = ""
+    """The name in its metadata, where that is another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What the path holds, for the probes that go on from there."""
+
+    distributions: tuple[Distribution, ...]
+    """Those of interest, the one that wins first."""
+    modules: Mapping[str, Path]
+    """Top-level names of interest that the path offers, with or without metadata."""
+    count: int
+    everything: Mapping[str, RequirementSource]
+    """What each distribution of the path asks for, by canonical name; of several of one name the one that wins."""
+
+    def of(self, name: str) -> Distribution | None:
+        """The distribution of this canonical name that wins."""
+        return next((dist for dist in self.distributions if dist.name == name), None)
+
+    def imports(self) -> tuple[str, ...]:
+        """Modules worth importing, torch apart."""
+        wanted: list[str] = []
+        for package in PACKAGES:
+            there = self.of(package.name) is not None or (
+                package.module in self.modules and not self._is_of_another(package)
+            )
+            if there and (self.of(package.name) is not None or not package.nested):
+                wanted.extend(name for name in package.imports if name != "torch")
+        wanted += [name for package in PACKAGES for name in package.extensions if self._holds_kernels(package, name)]
+        return tuple(dict.fromkeys(wanted))
+
+    def _holds_kernels(self, package: Package, extension: str) -> bool:
+        return extension in package.kernels_in and extension in self.modules
+
+    def _is_of_another(self, package: Package) -> bool:
+        """The folder is a mere namespace, in which another distribution lies."""
+        folder = self.modules[package.module]
+        others = [one for one in PACKAGES if one.module == package.module and self.of(one.name) is not None]
+        return bool(others) and folder.is_dir() and not (folder / "__init__.py").exists()
+
+
+def take_inventory(search_path: Iterable[Path]) -> Inventory:
+    """Reads the names of everything in the path, and the metadata of what matters here."""
+    tops = {package.module for package in PACKAGES} | {name for package in PACKAGES for name in package.extensions}
+    found: list[Distribution] = []
+    modules: dict[str, Path] = {}
+    count = 0
+    everything: dict[str, RequirementSource] = {}
+    seen: set[Path] = set()
+    others: list[tuple[_Info, Path, Path]] = []
+    for folder in search_path:
+        real = folder.resolve()
+        if real in seen:  # lib64 is often a link to lib
+            continue
+        seen.add(real)
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError:
+            continue
+        for entry in entries:
+            top = entry.name.split(".", 1)[0]
+            if top in tops and _importable(entry) and (top not in modules or _later_wins(modules[top], entry)):
+                modules[top] = entry
+            if not entry.name.endswith((".dist-info", ".egg-info")):
+                continue
+            count += 1
+            read = _read_info(entry)
+            asking = RequirementSource(read.name, read.version, read.requires)
+            everything.setdefault(read.name, asking)
+            if read.name in BY_NAME or _NEEDS_TORCH.search(read.raw):
+                found.append(_distribution(read, entry, folder))
+            if read.name not in BY_NAME:
+                others.append((read, entry, folder))
+    renamed = _under_other_names(found, others, modules)
+    found = [one for one in found if one.info not in {other.info for other in renamed}]
+    order = {folder: number for number, folder in enumerate(dict.fromkeys(one.folder for one in (*found, *renamed)))}
+    found = sorted((*found, *renamed), key=lambda one: order[one.folder])
+    for one in renamed:  # who asks for the library is served by it
+        everything.setdefault(one.name, RequirementSource(one.name, one.version, one.requires))
+    return Inventory(distributions=tuple(found), modules=modules, count=count, everything=everything)
+
+
+def _under_other_names(
+    found: Iterable[Distribution], others: Iterable[tuple[_Info, Path, Path]], modules: Mapping[str, Path]
+) -> list[Distribution]:
+    """Known libraries whose distribution is called otherwise, known by the module that it brings.
+
+    Forks, vendors' builds and source builds rename distributions, and what is imported keeps its name. RECORDs are
+    long: they are read only where a module lies that no known distribution accounts for.
+    """
+    accounted = {BY_NAME[one.name].module for one in found if one.name in BY_NAME}
+    wanting = [
+        package for package in BY_MODULE.values() if package.module not in accounted and package.module not in AMBIGUOUS
+    ]
+    lying = {path.parent for package in wanting if (path := modules.get(package.module)) and not _is_namespace(path)}
+    renamed = []
+    for read, info, folder in others:
+        source = _editable(info)
+        lines = _lists(info) if source is None and folder in lying else frozenset()
+        for package in wanting:
+            brought = (f"{package.module}/__init__.py", f"{package.module}.py")
+            if source is not None:
+                brings = any((source / inner / one).is_file() for inner in ("", "src") for one in brought)
+            else:
+                brings = any(one in lines for one in brought)
+            if brings:
+                renamed.append(_distribution(read, info, folder, as_name=package.name))
+                break
+    return renamed
+
+
+def _lists(info: Path) -> frozenset[str]:
+    """The Python files at the top, or one folder down, that a distribution's RECORD lists."""
+    if info.is_file():
+        return frozenset()
+    try:
+        raw = (info / "RECORD").read_bytes()
+    except OSError:
+        tops = _read(info / "top_level.txt").split()
+        return frozenset(name for top in tops for name in (f"{top}/__init__.py", f"{top}.py"))
+    return frozenset(
+        line.split(b",", 1)[0].decode(errors="replace")
+        for line in raw.splitlines()
+        if b".py," in line and line.count(b"/") <= 1
+    )
+
+
+def _editable(info: Path) -> Path | None:
+    """The folder of an editable install's sources."""
+    direct = _json(info / "direct_url.json") if info.is_dir() else {}
+    settings = direct.get("dir_info")
+    if not isinstance(settings, dict) or not settings.get("editable"):
+        return None
+    return _place(str(direct.get("url") or ""))[0]
+
+
+def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Facts of the packages; `told` is what the interpreter told about itself (its marker environment)."""
+    notes = FactNotes()
+    notes.known("listed.package", inventory.count, "dist-info folders on the interpreter's sys.path")
+    markers = {key: str(value) for key, value in (told.get("markers") or {}).items()}
+    names = dict.fromkeys(dist.name for dist in inventory.distributions)
+    for name in names:
+        same = [dist for dist in inventory.distributions if dist.name == name]
+        _note(notes, same, inventory, markers)
+    torch = inventory.of("torch")
+    how = "Requires-Dist of torch's metadata"
+    if torch is not None:
+        asked, error = _requirement(torch, ("triton", "pytorch-triton", "pytorch-triton-rocm"), markers)
+        if error:
+            notes.unknown("torch.triton_requirement", how, error)
+        else:
+            notes.known_or_absent("torch.triton_requirement", asked, how, "torch asks for no triton here")
+    else:
+        notes.absent("torch.triton_requirement", how, "no torch distribution")
+    return (*notes.facts(), *requirements.probe(inventory.everything, markers))
+
+
+def _note(notes: FactNotes, same: list[Distribution], inventory: Inventory, markers: Mapping[str, str]) -> None:
+    dist = same[0]
+    own = f"package.{dist.name}."
+    how = f"{dist.info}"
+    if dist.version is None:
+        notes.unknown(own + "version", how, dist.error or "its metadata names no version")
+    else:
+        notes.known(own + "version", dist.version, how)
+    notes.known_or_absent(own + "distribution", dist.called or None, how, "its distribution bears the library's name")
+    notes.known(own + "path", str(dist.editable_at or dist.folder), how)
+    notes.known_or_absent(own + "wheel_tag", ", ".join(dist.wheel_tags) or None, f"{how}/WHEEL")
+    notes.known(own + "editable", dist.editable_at is not None, f"{how}/direct_url.json")
+    notes.known_or_absent(own + "source", dist.source, f"{how}/direct_url.json")
+    notes.known_or_absent(own + "metadata_error", dist.error or None, how)
+    others = tuple(f"{other.info} ({other.version or 'no version'})" for other in same[1:])
+    notes.known_or_absent(own + "duplicates", others, "dist-info folders of the same name on sys.path")
+    known = BY_NAME.get(dist.name)
+    if known is not None:
+        taken = inventory.modules.get(known.module)
+        mine = dist.folder / known.module
+        shadow = (
+            taken is not None
+            and not _is_namespace(taken)  # all its parts count: nvidia's wheels share one over several folders
+            and dist.editable_at is None
+            and taken.parent.resolve() != dist.folder.resolve()
+            and any(mine.parent.glob(f"{known.module}*"))
+        )
+        notes.known_or_absent(own + "shadowed_by", str(taken) if shadow else None, f"first {known.module} on sys.path")
+    asked, error = _requirement(dist, ("torch",), markers)
+    if error:
+        notes.unknown(own + "requires_torch", how, error)
+    else:
+        notes.known_or_absent(own + "requires_torch", asked, f"Requires-Dist in {how}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Info:
+    """What the name and the metadata of a dist-info or egg-info folder say."""
+
+    name: str
+    version: str | None
+    requires: tuple[str, ...]
+    raw: bytes
+    error: str
+
+
+def _read_info(info: Path) -> _Info:
+    stem = info.name.rsplit(".", 1)[0]
+    parts = stem.split("-")
+    # torch-2.13.0+cpu.dist-info; an egg-info carries a Python tag behind: flash_attn-2.5.8-py3.11-linux-x86_64.egg-info
+    name = canonicalize_name(parts[0])
+    named_version = parts[1] if len(parts) > 1 else None
+    raw, error = _metadata(info)
+    text = raw.decode(errors="replace")
+    said = _VERSION.search(text)
+    version = said[1].strip() if said else None
+    if raw and not error and (version is None or not _NAME.search(text)):
+        error = "its metadata names no package and version"
+    for candidate in (version, named_version):
+        if candidate is not None and not _is_version(candidate):
+            error = error or f"its version {candidate[:80]!r} is none"
+    version = next((one for one in (version, named_version) if one is not None and _is_version(one)), None)
+    requires = tuple(one.strip() for one in _REQUIRES.findall(text))
+    return _Info(name=name, version=version, requires=requires, raw=raw, error=error)
+
+
+def _distribution(read: _Info, info: Path, folder: Path, *, as_name: str = "") -> Distribution:
+    """as_name: the known library that it is under another name."""
+    direct = _json(info / "direct_url.json")
+    url = str(direct.get("url") or "")
+    editable = (
+        bool((direct.get("dir_info") or {}).get("editable")) if isinstance(direct.get("dir_info"), dict) else False
+    )
+    folder_named, source = _place(url)
+    path = folder_named if editable else None
+    return Distribution(
+        name=as_name or read.name,
+        called=read.name if as_name else "",
+        version=read.version,
+        info=info,
+        folder=folder,
+        error=read.error,
+        requires=read.requires,
+        editable_at=path,
+        source=source or None,
+        wheel_tags=tuple(re.findall(r"^Tag:\s*(\S+)", _read(info / "WHEEL"), re.MULTILINE)),
+        files=_recorded(info),
+    )
+
+
+def _metadata(info: Path) -> tuple[bytes, str]:
+    """The header part of METADATA or PKG-INFO, and what is wrong with it."""
+    file = info if info.is_file() else info / ("METADATA" if info.name.endswith(".dist-info") else "PKG-INFO")
+    try:
+        if file.stat().st_size > _MOST_METADATA:
+            return b"", f"{file.name} is larger than {_MOST_METADATA // 10**6} MB"
+        raw = file.read_bytes()
+    except FileNotFoundError:
+        return b"", f"{file.name} is missing"
+    except OSError as error:
+        return b"", f"{file.name} cannot be read: {error.strerror}"
+    if b"\0" in raw[:4096]:
+        return b"", f"{file.name} is binary garbage"
+    head = re.split(rb"\r?\n\r?\n", raw, maxsplit=1)[0]
+    return head, "" if head.strip() else f"{file.name} is empty"
+
+
+def _recorded(info: Path) -> tuple[str, ...]:
+    if info.is_file():
+        return ()
+    try:
+        raw = (info / "RECORD").read_bytes()
+    except OSError:
+        raw = b""
+    # torch lists 15,000 files: only libraries are wanted, so the others never become strings.
+    lines = [line.decode(errors="replace") for line in raw.splitlines() if b".so" in line]
+    if not raw and info.name.endswith(".egg-info"):
+        # relative to the egg-info folder
+        return tuple(
+            str(Path(line).relative_to("..")) if line.startswith("../") else line
+            for line in _read(info / "installed-files.txt").splitlines()
+        )
+    return tuple(line.split(",", 1)[0].strip('"') for line in lines)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_bytes()[: 64 * 2**20].decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _place(url: str) -> tuple[Path | None, str]:
+    """The folder of a file URL, and the URL without user and password, which private indices carry."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None, ""
+    folder = Path(unquote(parts.path)) if parts.scheme == "file" and parts.path else None
+    return folder, parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _importable(entry: Path) -> bool:
+    return entry.suffix in (".py", ".so") or (entry.is_dir() and not entry.name.endswith((".dist-info", ".egg-info")))
+
+
+def _is_namespace(entry: Path) -> bool:
+    """A folder without __init__: Python imports it where nothing better comes on the rest of the path (PEP 420)."""
+    return entry.is_dir() and not any(entry.glob("__init__.*"))
+
+
+def _later_wins(first: Path, entry: Path) -> bool:
+    return first.parent != entry.parent and _is_namespace(first) and not _is_namespace(entry)
+
+
+def _requirement(dist: Distribution, names: tuple[str, ...], markers: Mapping[str, str]) -> tuple[str | None, str]:
+    """What it asks of the named package under this interpreter's markers, and why that cannot be told."""
+    for text in dist.requires:
+        try:
+            requirement = Requirement(text)
+            if canonicalize_name(requirement.name) not in names:
+                continue
+            if requirement.marker is None or requirement.marker.evaluate({**markers, "extra": ""}):
+                return str(requirement.specifier) or ">=0", ""
+        except (InvalidRequirement, UndefinedEnvironmentName, ValueError) as error:
+            if any(name in text for name in names):
+                return None, f"Requires-Dist {text[:80]!r} cannot be read: {type(error).__name__}"
+    return None, ""

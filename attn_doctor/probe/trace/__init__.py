@@ -1,0 +1,1 @@
+"""Runs traced programs, and makes facts of what they answered."""

@@ -1,0 +1,114 @@
+"""Runs a program of the patient's under the dtype tracer of patient/ and reads what it saw."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.errors import BadInput, TargetUnusable
+from attn_doctor.formats import trace_v1
+from attn_doctor.machine.process import Completed
+from attn_doctor.machine.target import Target, read_answer
+from attn_doctor.model.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """What came of it: the trace, and the answer as it was given, for reports in JSON."""
+
+    trace: Trace
+    answer: Mapping[str, Any]
+    stdout: str
+    """Last words of the traced program itself."""
+
+
+def run_trace(
+    target: Target,
+    request: Mapping[str, Any],
+    *,
+    timeout: float,
+    folder: Path,
+    say: Callable[[str], None] = lambda _: None,
+) -> Traced:
+    """Traces; a run that dies or takes too long still tells how far it came.
+
+    Raises BadInput where what was named cannot be traced, TargetUnusable where the interpreter cannot.
+    """
+    scratch = folder / "trace-scratch"
+    scratch.mkdir()
+    running, answers = target.start_in_patient("trace_run", {**request, "scratch": str(scratch)}, folder=folder)
+    started = time.monotonic()
+    try:
+        while running.alive() and time.monotonic() - started < timeout:
+            progress = read_answer(answers / "progress.json")
+            if progress is not None:
+                seen = progress.get("progress") or {}
+                say(f"tracing: {seen.get('ops', 0)} ops, {seen.get('attention_calls', 0)} attention calls")
+            time.sleep(0.05)
+    finally:
+        completed = running.wait(0.5 if (answers / "trace.json").exists() else 0.0)
+    answer = read_answer(answers / "trace.json")
+    if answer is None:
+        answer = _cut_short(read_answer(answers / "progress.json"), completed, timeout, target)
+    _add_last_words(answer, completed)
+    try:
+        trace = trace_v1.read(answer, read_answer(answers / "kernels.json"))
+    except (KeyError, TypeError) as error:
+        raise TargetUnusable(
+            f"the tracer's answer cannot be read: {type(error).__name__}: {error}", about=str(target.python)
+        ) from None
+    return Traced(trace=trace, answer=answer, stdout=completed.stdout)
+
+
+def _add_last_words(answer: dict[str, Any], completed: Completed) -> None:
+    """A program that ends itself says why on standard error, which is not the report's."""
+    error = answer.get("error") or {}
+    lines = completed.stderr.strip().splitlines()
+    if error.get("kind") == "exit" and lines:
+        error["words"] = f"{error['words']}; its last words: {lines[-1].strip()[:300]}"
+
+
+def _cut_short(progress: dict[str, Any] | None, completed: Completed, timeout: float, target: Target) -> dict[str, Any]:
+    """What was seen before the run ended without its last answer."""
+    how = f"took longer than {timeout:g} s" if completed.timed_out else completed.ended()
+    if progress is None:
+        last = completed.stderr.strip().splitlines()[-5:]
+        raise TargetUnusable(
+            f"the traced run {how} before anything was seen",
+            about="\n".join([f"interpreter: {target.python}", *(f"  {line}" for line in last)]),
+            hint="Try it without the tracer first; --timeout gives it longer.",
+        )
+    seen = progress.get("progress") or {}
+    last_place = seen.get("last") or {}
+    where = f", to {last_place['file']}:{last_place['line']}" if last_place.get("file") else ""
+    words = (
+        f"the traced run {how}; when it was last heard of, about once a second, it had come through "
+        f"{_many(seen.get('ops', 0), 'op')} and {_many(seen.get('attention_calls', 0), 'attention call')}{where}"
+    )
+    return {
+        **progress,
+        "outcome": "stopped",
+        "error": {"kind": "hung" if completed.timed_out else "crashed", "words": words, "message": words},
+    }
+
+
+#: Errors of a trace that are the person's: what was named is not there or is not what the command takes.
+WRONG_INPUT = frozenset(
+    {"factory not found", "factory without inputs", "factory returned something else", "config not found",
+     "config not understood", "script not found", "usage"}
+)  # fmt: skip
+
+
+def check_input(trace: Trace, about: str) -> None:
+    """Raises BadInput when the trace ended over what a person named, TargetUnusable over what the patient lacks."""
+    if trace.error_kind in WRONG_INPUT:
+        raise BadInput(trace.error, about=about, hint="`attn-doctor trace --help` shows what can be named.")
+    if trace.outcome == "could not run" and trace.error_kind in ("library missing", "no GPU"):
+        raise TargetUnusable(trace.error, about=about, hint="Name another environment with --python.")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

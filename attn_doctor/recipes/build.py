@@ -1,0 +1,162 @@
+"""From a recipe's TOML table to a `Recipe`. Takes the table as sound: schema.py tells faults, this module does not.
+
+A table that breaks it raises KeyError, TypeError or ValueError; shelf.py then asks the schema for words.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.model.facts import FactName, Value
+from attn_doctor.model.findings import Safety, Severity
+from attn_doctor.model.remedies import Action, action_from
+from attn_doctor.recipes.recipe import (
+    Affected,
+    AnyOf,
+    AtLeast,
+    Below,
+    Case,
+    Condition,
+    LogPattern,
+    Matches,
+    OneOf,
+    Present,
+    Question,
+    Recipe,
+    RecipeRemedy,
+)
+
+#: `{gpu.name}` in a recipe's texts.
+TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
+
+#: Begins what the skeleton of a recipe leaves to its writer.
+TO_FILL_IN = "FILL IN:"
+
+
+def plain(value: Any) -> Value:
+    """A TOML value as a fact's value: lists become tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str) -> Recipe:
+    """One recipe from its table."""
+    when = tuple(_condition(item) for item in table.get("when", ()))
+    reached = tuple(_condition(item) for item in table.get("reached", ()))
+    reached_severity = table.get("severity_when_reached")
+    return Recipe(
+        id=table["id"],
+        library=library,
+        title=table["title"],
+        title_in_log=table.get("title_in_log", ""),
+        severity=Severity(table["severity"]),
+        severity_when_reached=Severity(reached_severity) if reached_severity else None,
+        what=table["what"].strip(),
+        why=table["why"].strip(),
+        known_problems=table.get("known_problems", "").strip(),
+        aliases=tuple(table.get("aliases", ())),
+        explains=tuple(table.get("explains", ())),
+        checked=str(table["checked"]),
+        status=table["status"],
+        since=table["since"],
+        rank=table.get("rank", 50),
+        gives_way=table.get("gives_way", False),
+        without_gpu=table.get("without_gpu", False),
+        where=tuple(FactName.parse(text) for text in table.get("where", ())),
+        for_each=_each(when + reached),
+        when=when,
+        reached=reached,
+        references=tuple((item["kind"], item["url"]) for item in table["reference"]),
+        logs=tuple(_log(item) for item in table.get("log", ())),
+        remedies=tuple(_remedy(item) for item in table.get("remedy", ())),
+        cases=tuple(_case(item) for item in table["case"]),
+        origin=origin,
+        file=file,
+        sha256=sha256,
+    )
+
+
+def _each(conditions: tuple[Condition, ...]) -> str | None:
+    for condition in conditions:
+        for question in condition.questions if isinstance(condition, AnyOf) else (condition,):
+            if question.fact.each:
+                return question.fact.kind
+    return None
+
+
+def _condition(table: dict[str, Any]) -> Condition:
+    if "any" in table:
+        return AnyOf(questions=tuple(_question(item) for item in table["any"]))
+    return _question(table)
+
+
+def _question(table: dict[str, Any]) -> Question:
+    fact = FactName.parse(table["fact"])
+    if "present" in table:
+        return Present(fact=fact, present=table["present"])
+    if "affected" in table:
+        between = table["affected"]
+        return Affected(
+            fact=fact,
+            introduced=between.get("introduced"),
+            fixed=between.get("fixed"),
+            looked_at=between.get("looked_at"),
+        )
+    if "equals" in table:
+        return OneOf(fact=fact, values=(table["equals"],))
+    if "one_of" in table:
+        return OneOf(fact=fact, values=tuple(table["one_of"]))
+    if "below" in table:
+        return Below(fact=fact, bound=table["below"])
+    if "at_least" in table:
+        return AtLeast(fact=fact, bound=table["at_least"])
+    return Matches(fact=fact, pattern=table["matches"])
+
+
+def _log(table: dict[str, Any]) -> LogPattern:
+    kinds = table.get("kind", ())
+    severity = table.get("severity")
+    when = table.get("when")
+    return LogPattern(
+        pattern=table["pattern"],
+        unless=table.get("unless"),
+        nearby=table.get("nearby"),
+        unless_nearby=table.get("unless_nearby"),
+        kinds=(kinds,) if isinstance(kinds, str) else tuple(kinds),
+        confirms=table.get("confirms", False),
+        severity=Severity(severity) if severity else None,
+        outranks=tuple(table.get("outranks", ())),
+        wrapper=table.get("wrapper", False),
+        only_with_facts=table.get("only_with_facts", False),
+        when=None if when is None else tuple(_condition(item) for item in when),
+        extracts=tuple((group, FactName.parse(name)) for group, name in table.get("extracts", {}).items()),
+    )
+
+
+def _remedy(table: dict[str, Any]) -> RecipeRemedy:
+    return RecipeRemedy(
+        id=table["id"],
+        title=table["title"],
+        safety=Safety(table["safety"]),
+        why_this_safety=table.get("why_this_safety", "").strip(),
+        actions=tuple(map(_action, table.get("actions", ()))),
+        when=tuple(_condition(item) for item in table.get("when", ())),
+        expires=str(table.get("expires", "")),
+    )
+
+
+def _action(table: dict[str, Any]) -> Action:
+    return action_from(table["kind"], {key: value for key, value in table.items() if key != "kind"})
+
+
+def _case(table: dict[str, Any]) -> Case:
+    severity = table.get("severity")
+    return Case(
+        facts=tuple((FactName.parse(name), plain(value)) for name, value in table.get("facts", {}).items()),
+        unknown=tuple(FactName.parse(name) for name in table.get("unknown", ())),
+        log=table.get("log"),
+        expect=table["expect"],
+        severity=Severity(severity) if severity else None,
+        offers=tuple(table.get("offers", ())),
+    )

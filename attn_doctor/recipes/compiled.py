@@ -1,0 +1,58 @@
+"""The shelf as one JSON file, and the attention libraries as another, made when the wheel is built (hatchling calls
+`get_build_hook`).
+
+A hundred TOML files take longer to parse than all the rest of `check --quick` takes; a checkout has no such files
+and reads the sources. Imports nothing of ours: hatchling loads this file by its path, in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import runpy
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+COMPILED = "shelf.json"
+
+
+def compile_shelf(folder: Path) -> str:
+    """Every recipe below the folder, as JSON text: library, SHA-256 of the file, and its table."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    found = []
+    for file in sorted(folder.glob("*/*/recipe.toml")):
+        raw = file.read_bytes()
+        table = tomllib.loads(raw.decode())
+        found.append({"library": file.parent.parent.name, "sha256": hashlib.sha256(raw).hexdigest(), "table": table})
+    return json.dumps(found, default=str, separators=(",", ":"))
+
+
+def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unused-ignore]
+    """What hatchling asks this file for: the hook that puts the compiled shelf into the wheel."""
+    # Here and not above: at run time, where only the name of the file is wanted, hatchling may be installed as well.
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+    class ShelfHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-ignore]
+        PLUGIN_NAME = "custom"
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            if version == "editable":  # reads the checkout itself
+                return
+            made = Path(self.directory) / COMPILED
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.write_text(compile_shelf(Path(self.root) / "recipes"))
+            build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{COMPILED}"
+            package = Path(self.root) / "attn_doctor"
+            described = runpy.run_path(str(package / "model" / "libraries.py"), run_name="libraries")
+            made = made.with_name(described["COMPILED"])
+            made.write_text(described["compile_libraries"](package / "patient" / "libraries"))
+            build_data["force_include"][str(made)] = f"attn_doctor/model/{described['COMPILED']}"
+
+    return ShelfHook

@@ -1,0 +1,39 @@
+"""Up to which release of each package the shelf was looked through: data in recipes/checked.toml."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.recipes.shelf import bundled_folder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TABLE = "checked.toml"
+
+
+@cache
+def newest_checked() -> dict[str, str]:
+    """The newest release that was looked at, by package; `5.23` stands for every release that begins so."""
+    table = tomllib.loads((bundled_folder() / TABLE).read_text())
+    return {str(name): str(version) for name, version in table["newest"].items()}
+
+
+def is_newer(package: str, version: str) -> bool | None:
+    """Whether this release is newer than any that was looked at; None where that cannot be told."""
+    newest = newest_checked().get(package)
+    if newest is None:
+        return None
+    try:
+        here = Version(version)
+    except InvalidVersion:
+        return None
+    limit = Version(newest)
+    if newest.count(".") == 1:
+        return here.release[:2] > limit.release
+    return Version(here.public) > limit

@@ -1,0 +1,158 @@
+"""GPUs that can be named on the command line: `--gpu h100`, `--gpu sm_90`. Data in recipes/gpus.toml."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.errors import BadInput
+from attn_doctor.recipes.shelf import bundled_folder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedGpu:
+    """A GPU that need not be there. None means that no source tells."""
+
+    name: str
+    compute_capability: str
+    shared_memory_bytes: int | None
+    memory_mib: int | None = None
+    multi_processor_count: int | None = None
+
+
+def plain_name(text: str) -> str:
+    """Names as they are compared: lower case, without maker, brand, blanks and dashes."""
+    words = re.sub(r"\b(nvidia|geforce|tesla|quadro)\b", " ", text.lower())
+    return re.sub(r"[\s_-]+", "", words)
+
+
+def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
+    """The GPU of this name, `sm_XY`, or compute capability.
+
+    Raises BadInput for a name that is unknown or stands for several compute capabilities.
+    """
+    table = tomllib.loads((file or bundled_folder() / "gpus.toml").read_text())
+    limits = {item["compute_capability"]: item.get("shared_memory_bytes") for item in table["architecture"]}
+    hint = "Name one such as h100, a100, l40s, rtx4090, or a compute capability such as sm_90 or 9.0."
+    capability = _capability(text)
+    if capability is not None:
+        if capability not in limits:
+            raise BadInput(f"no GPU of compute capability {capability} is known", about=f"--gpu {text}", hint=hint)
+        return NamedGpu(name=text, compute_capability=capability, shared_memory_bytes=limits[capability])
+    wanted = plain_name(text)
+    _not_one(table, text)
+    for item in table["gpu"]:
+        if _is_called(item, text):
+            return NamedGpu(
+                name=item["name"],
+                compute_capability=item["compute_capability"],
+                shared_memory_bytes=item.get("shared_memory_bytes", limits.get(item["compute_capability"])),
+                memory_mib=item.get("memory_mib"),
+                multi_processor_count=item.get("multi_processor_count"),
+            )
+    for item in table["amd"]:
+        if _is_called(item, re.sub(r"\b(amd|instinct|radeon)\b", " ", text.lower())) or text == item["architecture"]:
+            raise BadInput(
+                f"{item['name']} is AMD's ({item['architecture']}) and has no compute capability",
+                about=f"--gpu {text}",
+                hint="CUDA's dtype rules, GPU code and kernels cannot be judged for it. Without --gpu all else is: "
+                "packages and what they ask of each other, imports, configurations, torch's build.",
+            )
+    names = [plain_name(name) for item in table["gpu"] for name in (item["name"], *item.get("aliases", ()))]
+    # Nearer than by default: an MI300X is no B300, and a GTX 1080 no RTX 5080.
+    import difflib  # for a name that is unknown
+
+    close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.75)
+    if re.match(r"amd|instinct|radeon|rx\d|mi\d|gfx|intel|arc|gaudi|tpu", wanted):
+        hint = f"NVIDIA's are known, and no other maker's. {hint}"
+    raise BadInput(
+        f"no GPU is known by the name {text!r}",
+        about=f"--gpu {text}",
+        hint=(f"Did you mean {' or '.join(dict.fromkeys(close))}? " if close else "") + hint,
+    )
+
+
+def _is_called(item: Mapping[str, Any], text: str) -> bool:
+    """Whether the text is one of its names; with the brand, where another brand's GPU is called the same without."""
+    names = (item["name"], *item.get("aliases", ()))
+    whole = _joined(text)
+    return whole in map(_joined, names) or plain_name(text) in map(plain_name, names)
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", re.sub(r"\b(nvidia|geforce|tesla)\b", " ", text.lower()))
+
+
+def _not_one(table: Mapping[str, Any], text: str) -> None:
+    """Raises BadInput for a name that several generations have."""
+    capabilities = {item["name"]: item["compute_capability"] for item in table["gpu"]}
+    for item in table["several"]:
+        if _joined(text) in map(_joined, (item["name"], *item["aliases"])):
+            each = [f"{name} ({capabilities[name]})" for name in item["names"]]
+            raise BadInput(
+                f"{text!r} is the name of GPUs of several generations",
+                about=f"--gpu {text}",
+                hint=f"Name the one that is meant: {', '.join(each[:-1])} or {each[-1]}.",
+            )
+
+
+class GpuNames:
+    """Tells the compute capability of GPUs that are named somewhere in a text."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        table = tomllib.loads((file or bundled_folder() / "gpus.toml").read_text())
+        known: list[tuple[str, str | None]] = [
+            (item["pattern"], item.get("compute_capability")) for item in table.get("family", ())
+        ]
+        names = {
+            _spelled(name): item["compute_capability"]
+            for item in table["gpu"]
+            for name in (item["name"], *item.get("aliases", ()))
+            if not name.isdigit()  # "5090" alone is a GPU to --gpu, and a port or a step in a log
+        }
+        known += [(name, names[name]) for name in sorted(names, key=len, reverse=True)]
+        self._known = known
+        # Longest first; a letter or a digit on either side makes it another name, but "2xH100" is no name.
+        names_ = "|".join(f"({pattern})" for pattern, _ in known)
+        self._pattern = re.compile(rf"(?<![a-z0-9.])(?:\d{{1,4}} ?x ?)?(?:{names_})(?: ?(?:ti|super|s|d))?(?![a-z0-9])")
+        # How much shared memory a block can have, where one compute capability alone has that much.
+        self._limits: dict[int, set[str]] = {}
+        for item in table["architecture"]:
+            self._limits.setdefault(item["shared_memory_bytes"], set()).add(item["compute_capability"])
+
+    def capability(self, text: str) -> str | None:
+        """`12.0` for "2x RTX 5090" or "sm_120"; None when the text names none, several, or an ambiguous one."""
+        plain = " ".join(text.lower().replace("_", " ").replace("nvidia", " ").replace("geforce", " ").split())
+        found: set[str | None] = {
+            f"{match[1]}.{match[2]}" for match in re.finditer(r"\b(?:sm|compute) ?(\d{1,2})(\d)[af]?\b", plain)
+        }
+        if not found:
+            found = {self._known[(match.lastindex or 1) - 1][1] for match in self._pattern.finditer(plain)}
+        return found.pop() if len(found) == 1 else None
+
+    def of_limit(self, shared_memory_bytes: int) -> str | None:
+        """The compute capability whose blocks can have this much shared memory, when it is one."""
+        found = self._limits.get(shared_memory_bytes, set())
+        return next(iter(found)) if len(found) == 1 else None
+
+
+def _spelled(name: str) -> str:
+    words = re.sub(r"[\s_-]+", " ", name.lower())
+    words = re.sub(r"(?<=\d{4})(?=[a-z]{2})", " ", words)  # 2080ti
+    return re.escape(words).replace(r"\ ", "[ -]?")
+
+
+def _capability(text: str) -> str | None:
+    match = re.fullmatch(r"(?:sm|compute)_?(\d+)(\d)[af]?", text.strip().lower())
+    if match:
+        return f"{match[1]}.{match[2]}"
+    return text if re.fullmatch(r"\d+\.\d", text) else None

@@ -1,0 +1,115 @@
+"""Data that trials of kernels are held against: what Xid numbers mean (recipes/xids.toml), and what share of a matrix
+product kernels reached elsewhere (recipes/kernel_shares.toml). Held against their form each time they are read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, Field, StrictBool, StringConstraints, model_validator
+
+from attn_doctor.recipes.schema.fields import Table
+from attn_doctor.recipes.shelf import bundled_folder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def _range(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        raise ValueError(f"no range of versions: {text!r}") from None
+    return text
+
+
+_Url = Annotated[str, StringConstraints(pattern=r"^https://\S+$")]
+_Words = Annotated[str, StringConstraints(min_length=3, pattern=r"^\S.*\S$")]
+_Share = Annotated[float, Field(gt=0.0, lt=2.0)]
+
+
+class Xid(Table):
+    """What one number means."""
+
+    number: Annotated[int, Field(gt=0)]
+    meaning: _Words
+    blames: Literal["program", "hardware", "driver", "nothing"]
+    keep_out: StrictBool
+    action: _Words
+    source: _Url
+
+
+class Share(Table):
+    """What one kernel reached on one GPU."""
+
+    backend: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+$")]
+    dtype: Literal["bfloat16", "float16"]
+    direction: Literal["forward", "train"]
+    compute_capability: Annotated[str, StringConstraints(pattern=r"^\d+\.\d$")]
+    torch: Annotated[str, AfterValidator(_range)]
+    lowest: _Share
+    highest: _Share
+    runs: Annotated[int, Field(ge=5)]
+    gpu: _Words
+    stack: _Words
+    measured: date
+    source: _Words
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Share:
+        if self.lowest > self.highest:
+            raise ValueError("lowest is above highest")
+        return self
+
+
+class _Xids(Table):
+    checked: date
+    xid: tuple[Xid, ...]
+
+    @model_validator(mode="after")
+    def _once(self) -> _Xids:
+        _each_once([(one.number,) for one in self.xid])
+        return self
+
+
+class _Shares(Table):
+    checked: date
+    share: tuple[Share, ...] = ()
+
+    @model_validator(mode="after")
+    def _once(self) -> _Shares:
+        _each_once([(s.backend, s.dtype, s.direction, s.compute_capability, s.torch) for s in self.share])
+        return self
+
+
+def _each_once(keys: list[tuple[Any, ...]]) -> None:
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"twice: {', '.join(map(str, key))}")
+
+
+def xids(file: Path | None = None) -> dict[int, Mapping[str, Any]]:
+    """By number. Raises pydantic's ValidationError for a file that has not this form."""
+    table = tomllib.loads((file or bundled_folder() / "xids.toml").read_text())
+    return {one.number: one.model_dump() for one in _Xids.model_validate(table).xid}
+
+
+def shares(torch_version: str | None, file: Path | None = None) -> tuple[Mapping[str, Any], ...]:
+    """Those that hold for this torch; none where its version is not known.
+
+    Raises pydantic's ValidationError for a file that has not this form.
+    """
+    table = _Shares.model_validate(tomllib.loads((file or bundled_folder() / "kernel_shares.toml").read_text()))
+    try:
+        version = Version(Version(torch_version or "").public)
+    except InvalidVersion:
+        return ()
+    return tuple(one.model_dump() for one in table.share if SpecifierSet(one.torch).contains(version, prereleases=True))

@@ -1,0 +1,161 @@
+"""What belongs to which release of torch: its CUDA builds, and the releases of other packages that are made for it.
+
+The table is data (recipes/torch/releases.toml) with its sources; here is only the matching. What is not in the table
+is not guessed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.recipes.shelf import bundled_folder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TABLE = "torch/releases.toml"
+
+#: Oldest Linux driver for each CUDA major (minor-version compatibility).
+#: https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A published CUDA build of torch."""
+
+    torch: str
+    """Without local version: 2.13.0."""
+    cuda: str
+    """major.minor"""
+
+    @property
+    def name(self) -> str:
+        """As its index and its local version are called: cu130."""
+        return "cu" + self.cuda.replace(".", "")
+
+    @property
+    def version(self) -> str:
+        """As its own index has it: 2.13.0+cu130."""
+        return f"{self.torch}+{self.name}"
+
+
+class NoBuild(Exception):
+    """No published build of torch is known for this node; the message says why, in words for people."""
+
+
+def index_of(build: str) -> str:
+    """Where torch's authors publish this build (`cu130`) and the packages that go with it."""
+    return str(_table()["index"].format(build=build))
+
+
+def partner_for(package: str, torch: str) -> str | None:
+    """The release of the package that is made for this torch; None where the table knows none."""
+    base = _base(torch)
+    name = canonicalize_name(package)
+    rows = next((one["for"] for one in _table()["partner"] if one["package"] == name), ())
+    if base is None:
+        return None
+    return next((str(row["release"]) for row in rows if SpecifierSet(row["torch"]).contains(base)), None)
+
+
+def backend_for(package: str, *, installed: str | None, cuda: str | None) -> str | None:
+    """The build of torch's own index (cu130) that the package has to come from; None where any registry's will do.
+
+    `installed` is torch's version as its metadata spells it: with a local part it came from such an index itself, and
+    the builds of one index go together. `cuda` is what it was built for: a registry holds one build of each release,
+    whose CUDA may be another major.
+    """
+    name = canonicalize_name(package)
+    partner = next((one for one in _table()["partner"] if one["package"] == name), None)
+    if partner is None or cuda is None:
+        return None
+    local = (installed or "").partition("+")[2]
+    if local.startswith("cu"):
+        return local
+    majors = partner.get("registry_cuda_majors")
+    return "cu" + cuda.replace(".", "") if majors and int(cuda.partition(".")[0]) not in majors else None
+
+
+def build_for(*, torch: str | None, driver: str | None, gpus: Iterable[str], machine: str = "x86_64") -> Build:
+    """The published CUDA build that a node with these GPUs can run, of the installed torch's release if it has one.
+
+    `driver` is the NVIDIA driver's version, None where there is none to hold a build against (a GPU that was named).
+    Of one release the newest CUDA that the driver speaks is taken, else of the newest release that has one at all.
+    Raises NoBuild.
+    """
+    wanted = tuple(dict.fromkeys(gpus))
+    if not wanted:
+        raise NoBuild("no GPU is known here")
+    try:
+        drivers = None if driver is None else Version(driver)
+    except InvalidVersion:
+        raise NoBuild(f"the driver's version {driver!r} cannot be compared") from None
+    base = _base(torch) if torch else None
+    releases = [release for row in _table()["release"] for release in row["versions"]]
+    newest_first = sorted(releases, key=Version, reverse=True)
+    mine = [str(base)] if base is not None and str(base) in releases else []
+    for release in [*mine, *newest_first]:
+        for cuda, code in sorted(_cudas(release, machine).items(), key=lambda one: Version(one[0]), reverse=True):
+            oldest = OLDEST_DRIVER.get(Version(cuda).major)
+            if drivers is not None and (oldest is None or drivers < Version(oldest)):
+                continue
+            if all(_runs(gpu, code) for gpu in wanted):
+                return Build(torch=release, cuda=cuda)
+    raise NoBuild(
+        f"no published build of torch is known for compute capability {', '.join(wanted)}"
+        + (f" and driver {driver}" if driver else "")
+        + f" on {machine}"
+    )
+
+
+def flash_attn_3_build(cuda: str) -> str | None:
+    """The build of torch's own index in which flash-attn-3's wheels for this CUDA of torch lie."""
+    found: str | None = _table()["flash_attn_3"].get(cuda.partition(".")[0])
+    return found
+
+
+def partners() -> frozenset[str]:
+    """Packages whose releases are each made for one torch, as far as the table has them."""
+    return frozenset(one["package"] for one in _table()["partner"])
+
+
+def newest_known() -> str:
+    """The newest release of torch in the table."""
+    return str(max(Version(one) for row in _table()["release"] for one in row["versions"]))
+
+
+def _cudas(release: str, machine: str) -> dict[str, list[str]]:
+    row = next(one for one in _table()["release"] if release in one["versions"])
+    found: dict[str, list[str]] = row.get(machine, {})
+    return found
+
+
+def _runs(gpu: str, code: list[str]) -> bool:
+    major, _, minor = gpu.partition(".")
+    return any(one.split(".")[0] == major and int(one.split(".")[1]) <= int(minor) for one in code)
+
+
+def _base(torch: str) -> Version | None:
+    """The release without its local part; None for what is no release: containers' builds and nightlies."""
+    try:
+        version = Version(torch)
+    except InvalidVersion:
+        return None
+    return None if version.is_prerelease else Version(version.base_version)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((bundled_folder() / TABLE).read_text())
+    return table

@@ -1,0 +1,189 @@
+"""Wheels that authors publish beside their releases instead of on a package index: which one fits a node.
+
+The table is data (recipes/flash-attn/wheels.toml) with its sources; here is only the matching. A wheel that is not in
+the table is not guessed: an address that leads nowhere costs more than saying that there is none.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.model.facts import Absent, FactSet
+from attn_doctor.recipes.shelf import bundled_folder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: Packages whose published wheels are known, and where their tables lie on the shelf.
+TABLES = {"flash-attn": "flash-attn/wheels.toml"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What a wheel's name speaks of, as this node has it."""
+
+    torch: str
+    """major.minor"""
+    cuda: str
+    """major.minor"""
+    new_abi: bool
+    python: str
+    """major.minor"""
+    platform: str
+    """linux_x86_64"""
+    glibc: str | None = None
+    gpus: tuple[str, ...] = ()
+    """Compute capabilities."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """One published file."""
+
+    package: str
+    version: str
+    file: str
+    url: str
+
+
+class NoWheel(Exception):
+    """No published wheel fits; the message says why, in words for people."""
+
+
+class NotTold(NoWheel):
+    """Whether one fits cannot be told: something about the node is not known."""
+
+
+def node_of(facts: FactSet) -> Node:
+    """From an examination's facts.
+
+    Raises NotTold when one of them is not known, NoWheel when torch is no CUDA build of a release.
+    """
+    torch = _known(facts, "torch.version")
+    try:
+        version = Version(torch)
+    except InvalidVersion:
+        raise NoWheel(f"torch calls itself {torch!r}, which is no version") from None
+    if version.is_prerelease or version.is_devrelease:
+        # NVIDIA's containers and nightlies: their C++ interface is that of no release.
+        raise NoWheel(f"torch {torch} is no release: published wheels are for releases")
+    if isinstance(facts.fact("torch.cuda").state, Absent):
+        raise NoWheel(f"torch {torch} is no CUDA build")
+    abi = facts.value("torch.cxx11_abi")
+    if not isinstance(abi, bool):
+        raise NotTold("which C++ ABI torch has could not be looked at")
+    kernel = "linux" if facts.text("libc.version") else "unknown"
+    glibc = facts.text("libc.version")
+    gpus = (facts.text(f"gpu.{subject}.compute_capability") for subject in facts.subjects("gpu"))
+    return Node(
+        torch=_minor(torch),
+        cuda=_minor(_known(facts, "torch.cuda")),
+        new_abi=abi,
+        python=_minor(_known(facts, "python.version")),
+        platform=f"{kernel}_{_known(facts, 'node.machine')}",
+        glibc=glibc,
+        gpus=tuple(dict.fromkeys(one for one in gpus if one)),
+    )
+
+
+def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
+    """The newest published wheel that fits; `wanted` is a specifier for its version.
+
+    Raises NoWheel with the reason why there is none.
+    """
+    table = _table(package)
+    if node.platform not in table["platforms"]:
+        raise NoWheel(f"{package} has published wheels for {', '.join(table['platforms'])}, not for {node.platform}")
+    try:
+        allowed = SpecifierSet(wanted)
+    except InvalidSpecifier:  # filled from a fact that is not known
+        raise NotTold(f"which release of {package} is wanted is not known ({wanted})") from None
+    reasons: list[str] = []
+    for release in sorted(table["release"], key=lambda one: Version(one["versions"][-1]), reverse=True):
+        versions = [one for one in release["versions"] if allowed.contains(one, prereleases=True)]
+        if not versions:
+            continue
+        reason = _against(release, node)
+        if reason:
+            reasons.append(reason)
+            continue
+        version = max(versions, key=Version)
+        file = table["file"].format(
+            version=version,
+            cuda=_tag(release, node),
+            torch=node.torch,
+            abi="TRUE" if node.new_abi else "FALSE",
+            python=f"cp{node.python.replace('.', '')}",
+            platform=node.platform,
+        )
+        url = table["url"].format(version=version, file=file.replace("+", "%2B"))
+        return Wheel(package=package, version=version, file=file, url=url)
+    named = f"{package} {wanted}".strip()
+    # The newest release's reason is the one that decides: older ones miss newer torches anyway.
+    raise NoWheel(f"{named} has no published wheel for this node: {reasons[0] if reasons else 'no such release'}")
+
+
+def _against(release: dict[str, Any], node: Node) -> str:
+    """Why the wheels of these releases do not fit; empty when one does."""
+    newest = release["versions"][-1]
+    if node.torch not in release["torch"]:
+        return f"those of {newest} are for torch {release['torch'][0]} to {release['torch'][-1]}, not {node.torch}"
+    tag = _tag(release, node)
+    if not tag:
+        return f"those of {newest} are for CUDA {', '.join(release['cuda'])}, and this torch is for {node.cuda}"
+    if node.python not in release["python"]:
+        pythons = release["python"]
+        return f"those of {newest} are for Python {pythons[0]} to {pythons[-1]}, not {node.python}"
+    if ("TRUE" if node.new_abi else "FALSE") not in release["abi"]:
+        return f"those of {newest} are not for the {'new' if node.new_abi else 'old'} C++ ABI that this torch has"
+    here = {"torch": {node.torch}, "python": {node.python}, "cuda": _cudas(node)}
+    for left_out in release.get("without", ()):
+        if all(value in here[key] for key, value in left_out.items()):
+            return f"{newest} has none for torch {node.torch}, CUDA {node.cuda} and Python {node.python} together"
+    needed = release.get("glibc")
+    if needed and node.glibc and Version(node.glibc) < Version(needed):
+        return f"those of {newest} need glibc {needed}, and this node has {node.glibc}"
+    code = next(value for key, value in release["gpu_code"].items() if key in _cudas(node))
+    lacking = [gpu for gpu in node.gpus if not _runs(gpu, code)]
+    if lacking:
+        return f"those of {newest} hold no code for compute capability {', '.join(lacking)}"
+    return ""
+
+
+def _runs(gpu: str, code: list[str]) -> bool:
+    """Machine code runs on its own major and the same or a later minor. The wheels hold no PTX."""
+    major, _, minor = gpu.partition(".")
+    return any(one.split(".")[0] == major and int(one.split(".")[1]) <= int(minor) for one in code)
+
+
+def _tag(release: dict[str, Any], node: Node) -> str:
+    return next((tag for key, tag in release["cuda"].items() if key in _cudas(node)), "")
+
+
+def _cudas(node: Node) -> set[str]:
+    return {node.cuda, node.cuda.split(".")[0]}
+
+
+def _known(facts: FactSet, name: str) -> str:
+    text = facts.text(name)
+    if text is None:
+        raise NotTold(f"{name} is not known")
+    return text
+
+
+def _minor(text: str) -> str:
+    return ".".join(text.split("+")[0].split(".")[:2])
+
+
+def _table(package: str) -> dict[str, Any]:
+    file: Path = bundled_folder() / TABLES[package]
+    table: dict[str, Any] = tomllib.loads(file.read_text())
+    return table

@@ -1,0 +1,191 @@
+"""Finds and reads recipe folders: the bundled shelf, and folders that a person named. Never the current folder.
+
+A recipe can install packages, so it is code: where each came from and its SHA-256 travel with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from attn_doctor.errors import BadInput, BrokenRecipe
+from attn_doctor.machine import faults
+from attn_doctor.recipes.build import build
+from attn_doctor.recipes.compiled import COMPILED
+from attn_doctor.recipes.recipe import Recipe
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: A recipe is a page; a file of many megabytes is a mistake, and would be read whole.
+_MOST_BYTES = 1_000_000
+
+
+def bundled_folder() -> Path:
+    """The shelf inside the installed wheel, or the checkout's recipes/ when developing."""
+    package = Path(__file__).resolve().parent.parent
+    inside_wheel = package / "_bundled_recipes"
+    return inside_wheel if inside_wheel.is_dir() else package.parent / "recipes"
+
+
+def bundled() -> tuple[Recipe, ...]:
+    """Every recipe of the bundled shelf, by id."""
+    folder = bundled_folder()
+    compiled = folder / COMPILED
+    if not compiled.is_file():
+        return _read_folder(folder, named=False)
+    built = (
+        faults.survive("reading of a bundled recipe", partial(_built, one, folder), lambda _reason: None)
+        for one in json.loads(compiled.read_bytes())
+    )
+    return tuple(recipe for recipe in built if recipe is not None)
+
+
+def _built(one: dict[str, Any], folder: Path) -> Recipe:
+    return build(
+        one["table"],
+        library=one["library"],
+        origin=_bundled_origin(one["library"], one["table"]["id"]),
+        file=folder / one["library"] / one["table"]["id"] / "recipe.toml",
+        sha256=one["sha256"],
+    )
+
+
+def _bundled_origin(library: str, id_: str) -> str:
+    return f"bundled {library}/{id_}"
+
+
+def named(folder: Path) -> tuple[Recipe, ...]:
+    """Every recipe of a folder that a person named with --recipes.
+
+    Raises BadInput when there is no such folder or nothing in it, BrokenRecipe for the first faulty file.
+    """
+    if not folder.is_dir():
+        raise BadInput(
+            "there is no such recipe folder",
+            about=f"--recipes {folder}",
+            hint="Name a folder that holds <library>/<trouble>/recipe.toml.",
+        )
+    recipes = _read_folder(folder, named=True)
+    if not recipes:
+        raise BadInput(
+            "the recipe folder holds no recipe",
+            about=f"--recipes {folder}",
+            hint="Recipes lie at <library>/<trouble>/recipe.toml below it.",
+        )
+    return recipes
+
+
+def shelf(folders: Iterable[Path] = ()) -> tuple[Recipe, ...]:
+    """The bundled shelf with the recipes of the named folders; a named one stands in for a bundled one of its id."""
+    recipes = {recipe.id: recipe for recipe in bundled()}
+    for folder in folders:
+        for recipe in named(folder):
+            recipes[recipe.id] = recipe
+    return tuple(recipes[id_] for id_ in sorted(recipes) if recipes[id_].status != "withdrawn")
+
+
+def _read_folder(folder: Path, *, named: bool) -> tuple[Recipe, ...]:
+    read = (
+        faults.survive(f"reading of recipe {file}", partial(_read, file, named=named), lambda _reason: None)
+        for file in sorted(folder.glob("*/*/recipe.toml"))
+    )
+    return tuple(recipe for recipe in read if recipe is not None)
+
+
+def _read(file: Path, *, named: bool) -> Recipe:
+    origin = str(file) if named else _bundled_origin(file.parent.parent.name, file.parent.name)
+    table, digest = _table(file)
+    if named:
+        _check(table, file, origin)
+    try:
+        return build(table, library=file.parent.parent.name, origin=origin, file=file, sha256=digest)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        _check(table, file, origin)
+        raise
+
+
+def _check(table: dict[str, Any], file: Path, origin: str) -> None:
+    from attn_doctor.recipes.schema import recipe_file
+
+    recipe_file.check(table, folder=file.parent.name, origin=origin)
+
+
+def _table(file: Path) -> tuple[dict[str, Any], str]:
+    hint = "Mend the file, or leave its folder out."
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise BrokenRecipe("the recipe file is too large", about=f"file: {file}", hint=hint)
+        raw = file.read_bytes()
+        return tomllib.loads(raw.decode()), hashlib.sha256(raw).hexdigest()
+    except OSError as error:
+        raise BrokenRecipe(f"the recipe cannot be read: {error.strerror}", about=f"file: {file}", hint=hint) from None
+    except UnicodeDecodeError:
+        raise BrokenRecipe("the recipe is not UTF-8 text", about=f"file: {file}", hint=hint) from None
+    except tomllib.TOMLDecodeError as error:
+        raise BrokenRecipe(f"the recipe is not TOML: {error}", about=f"file: {file}", hint=hint) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which recipes a person wants: ids, aliases or library names."""
+
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+    def pick(self, recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
+        """The recipes to judge.
+
+        Raises BadInput for a name that is no recipe's and no library's, and where nothing is left to judge by.
+        """
+        ids = frozenset(recipe.id for recipe in recipes)
+        for flag, wanted in (("--only", self.only), ("--skip", self.skip)):
+            for name in wanted:
+                if not any(_named(recipe, name, ids) for recipe in recipes):
+                    raise BadInput(
+                        f"there is no recipe and no library {name!r}",
+                        about=f"{flag} {name}",
+                        hint="`attn-doctor recipes list` prints them all.",
+                    )
+        picked = tuple(
+            recipe
+            for recipe in recipes
+            if (not self.only or any(_named(recipe, name, ids) for name in self.only))
+            and not any(_named(recipe, name, ids) for name in self.skip)
+        )
+        if recipes and not picked:
+            raise BadInput(
+                "they leave no recipe to judge by, so nothing could be found",
+                about=" ".join([*(f"--only {one}" for one in self.only), *(f"--skip {one}" for one in self.skip)]),
+                hint="Leave one of them out.",
+            )
+        return picked
+
+
+def _named(recipe: Recipe, name: str, ids: frozenset[str]) -> bool:
+    # An alias may be the id of a coarser recipe: then that one is meant, and not all that are finer.
+    return name in (recipe.id, recipe.library) or (name in recipe.aliases and name not in ids)
+
+
+def source(recipe: Recipe) -> str:
+    """The file's text.
+
+    Raises BrokenRecipe when it cannot be read any more.
+    """
+    return recipe.file.read_text()
+
+
+def check_bundled() -> None:
+    """Holds the bundled shelf against the format, which `bundled` takes for granted.
+
+    Raises BrokenRecipe for the first faulty file.
+    """
+    _read_folder(bundled_folder(), named=True)

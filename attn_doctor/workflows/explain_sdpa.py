@@ -1,0 +1,58 @@
+"""Asks torch which backend SDPA picks for one call, and why not the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from attn_doctor.errors import TargetUnusable
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.machine.target import Target, examine_target
+from attn_doctor.probe.kernels import sdpa_spec
+from attn_doctor.recipes.data.gpu_table import named_gpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdpaRequest:
+    """One call, and where it would be made."""
+
+    call: str
+    """`q=2x32x4096x128:bf16 causal train`"""
+    python: str | None = None
+    as_module: bool = False
+    gpu: str | None = None
+    """Predicted for this GPU; None: torch is asked on the one that is there."""
+    timeout: float = 60.0
+
+
+def explain_sdpa(request: SdpaRequest) -> dict[str, Any]:
+    """The answer of patient code, format of `patient/kernels/explain_sdpa.py`.
+
+    Raises BadInput for a call or a GPU that cannot be read, TargetUnusable where torch cannot be asked.
+    """
+    gpu = None if request.gpu is None else named_gpu(request.gpu)
+    call = sdpa_spec.parse(request.call)
+    with scratch() as folder:
+        target = examine_target(request.python, as_module=request.as_module, folder=folder, timeout=request.timeout)
+        running, answers = target.start_in_patient(
+            "kernels.explain_sdpa", {"call": call, "gpu": asdict(gpu) if gpu else None}, folder=folder
+        )
+        completed = running.wait(request.timeout + 30.0)
+        try:
+            answer: dict[str, Any] = json.loads((answers / "explanation.json").read_text())
+        except (OSError, ValueError):
+            last = completed.stderr.strip().splitlines()[-1:]
+            raise TargetUnusable(
+                f"the question to torch {completed.ended()}",
+                about="\n".join([str(target.python), *last]),
+                hint="`attn-doctor check` says what is wrong with this environment.",
+            ) from None
+    if answer.get("error"):
+        raise _cannot(answer["error"], target, asked_here=gpu is None)
+    return answer
+
+
+def _cannot(error: str, target: Target, *, asked_here: bool) -> TargetUnusable:
+    hint = "Name a GPU to have it predicted: --gpu h100." if asked_here else "`attn-doctor check` says what is wrong."
+    return TargetUnusable(f"torch cannot be asked: {error}", about=str(target.python), hint=hint)

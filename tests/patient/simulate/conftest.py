@@ -1,0 +1,101 @@
+"""Tritons installed beside the environment of the tests, and scripts run with one of them.
+
+A Triton is never imported into the process of the tests: several versions are looked at, and one process holds one.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import attn_doctor
+
+PATIENT = Path(attn_doctor.__file__).parent / "patient"
+CHECKOUT = Path(attn_doctor.__file__).parent.parent
+
+LOAD = f"""
+import importlib.util, json, sys, tempfile
+spec = importlib.util.spec_from_file_location("_attn_doctor_patient", {str(PATIENT / "__init__.py")!r},
+                                              submodule_search_locations=[{str(PATIENT)!r}])
+sys.modules["_attn_doctor_patient"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from _attn_doctor_patient.simulate import children
+from _attn_doctor_patient.simulate.cuda import simulated_gpu, torch_cuda
+from _attn_doctor_patient.simulate.triton import canary, cubin
+from _attn_doctor_patient.simulate.triton import compile as triton_compile
+from _attn_doctor_patient.simulate.triton import driver as triton_driver, record as triton_record
+gpu = lambda text, **more: simulated_gpu.from_request({{"compute_capability": text, **more}})
+scratch = tempfile.mkdtemp()
+def answer(value):
+    import shutil
+    shutil.rmtree(scratch, ignore_errors=True)
+    print("ANSWER" + json.dumps(value))
+"""
+
+
+def install(package, version):
+    """A folder with that package alone, kept between runs; skips where the registry cannot be reached."""
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    root = Path(
+        os.environ.get("ATTN_DOCTOR_TEST_PACKAGES") or Path(tempfile.gettempdir()) / "attn-doctor-test-packages"
+    )
+    folder = root / f"{package}-{version}-{tag}"
+    if not folder.exists():
+        partial = folder.with_name(folder.name + f".part{os.getpid()}")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        done = subprocess.run(
+            [*command, "--target", str(partial), f"{package}=={version}"], capture_output=True, text=True, timeout=900
+        )
+        if done.returncode:
+            pytest.skip(f"{package} {version} could not be installed: {done.stderr[-300:]}")
+        partial.rename(folder)
+    return folder
+
+
+class Beside:
+    """Runs scripts with one Triton, or none, on the path."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def environment(self):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+        return {**kept, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(self, tmp_path, script, timeout=120):
+        """What `script` gave to answer(...). It has patient/ loaded, and is a file: Triton reads its source."""
+        file = tmp_path / "script.py"
+        file.write_text(LOAD + script)
+        done = subprocess.run(
+            [sys.executable, str(file)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=self.environment(),
+            cwd=tmp_path,
+        )
+        answers = [line for line in done.stdout.splitlines() if line.startswith("ANSWER")]
+        assert answers, done.stdout[-2000:] + done.stderr[-4000:]
+        return json.loads(answers[-1][len("ANSWER") :])
+
+
+@pytest.fixture(scope="session")
+def triton_beside():
+    """beside(version): a Beside with that Triton."""
+    return lambda version: Beside(install("triton", version))
+
+
+@pytest.fixture(scope="session")
+def triton(triton_beside):
+    """The Triton that the everyday tests use."""
+    return triton_beside("3.7.1")
+
+
+@pytest.fixture(scope="session")
+def packages():
+    """packages(name, version): the folder with that package alone."""
+    return install
