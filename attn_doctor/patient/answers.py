@@ -1,11 +1,13 @@
 """Answers on their way to the doctor: one JSON file each, whole or not there at all."""
 
+from __future__ import annotations
+
 import json
 import os
 import tempfile
 
 
-def write(folder, name, value):
+def write(folder: str, name: str, value: object) -> None:
     """Write `value` to `folder`/`name`.json so that a reader never meets half a file. Raises OSError."""
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
     try:

@@ -9,8 +9,14 @@ any Python since 2.7, so that an old one is told what is wrong.
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # types stand in comments here: Python 2.7 has no annotations
+    from types import ModuleType  # noqa: F401
+    from typing import Any, Dict, List, Tuple  # noqa: F401
+
 
 def _leave_own_folder():
+    # type: () -> str
     # As a script's folder this one stands first on sys.path: its trace/ and kernels/ would shadow the
     # standard `trace` and the patient's `kernels`. -P would prevent it, but exists only from Python 3.11
     # on. Compared resolved: Python puts the resolved path there, while __file__ keeps the symbolic links of
@@ -26,6 +32,7 @@ class _Unusable(Exception):
 
 
 def _end_with_parent():
+    # type: () -> None
     """Has the kernel kill this process when the doctor dies: an import that hangs would otherwise wait for ever once
     the doctor was killed (SIGKILL, out of memory) and cannot end it."""
     try:
@@ -38,6 +45,7 @@ def _end_with_parent():
 
 
 def _request(arguments):
+    # type: (List[str]) -> Tuple[Dict[str, Any], str]
     import json
     import tempfile
 
@@ -61,6 +69,7 @@ def _request(arguments):
 
 
 def _load(folder, task):
+    # type: (str, str) -> ModuleType
     """The task's module, from this folder under a name that no package of the patient's has."""
     import importlib.util
 
@@ -68,6 +77,8 @@ def _load(folder, task):
     spec = importlib.util.spec_from_file_location(
         name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
+    assert spec is not None
+    assert spec.loader is not None
     package = importlib.util.module_from_spec(spec)
     sys.modules[name] = package
     spec.loader.exec_module(package)
@@ -81,6 +92,7 @@ def _load(folder, task):
 
 
 def main():
+    # type: () -> int
     folder = _leave_own_folder()
     if sys.version_info < (3, 9):
         sys.stderr.write(

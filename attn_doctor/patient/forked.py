@@ -26,6 +26,16 @@ from typing import Any, Callable, Dict, List, Optional
 TAIL = 4096
 """Bytes of a child's output that are kept: packages print megabytes on import."""
 
+
+@dataclass
+class _Stack:
+    """One thread's, as faulthandler wrote it."""
+
+    identity: Optional[int]
+    current: bool
+    frames: List[Dict[str, Any]]
+
+
 _GRACE = 5.0  # seconds from SIGKILL to giving up
 
 
@@ -270,19 +280,19 @@ def frames(text: str, thread: Optional[int]) -> List[Dict[str, Any]]:
     else the last, which faulthandler lists for the main thread.
     https://docs.python.org/3/library/faulthandler.html
     """
-    stacks: List[Dict[str, Any]] = []
+    stacks: List[_Stack] = []
     for line in text.splitlines():
         words = line.split()
         if line.startswith(("Thread 0x", "Current thread 0x", "Stack (most recent call first)")):
             identity = next((int(word, 16) for word in words if word.startswith("0x")), None)
-            stacks.append({"identity": identity, "current": line.startswith("Current"), "frames": []})
+            stacks.append(_Stack(identity, line.startswith("Current"), []))
         elif stacks and line.startswith('  File "') and '", line ' in line:
             file, _, rest = line[len('  File "') :].rpartition('", line ')
             number, _, function = rest.partition(" in ")
             if not file.startswith("<frozen importlib"):
                 line_number = int(number) if number.isdigit() else None
-                stacks[-1]["frames"].append({"file": file, "line": line_number, "function": function})
+                stacks[-1].frames.append({"file": file, "line": line_number, "function": function})
     if not stacks:
         return []
-    chosen = [s for s in stacks if s["current"]] or [s for s in stacks if s["identity"] == thread] or stacks
-    return chosen[-1]["frames"]
+    chosen = [s for s in stacks if s.current] or [s for s in stacks if s.identity == thread] or stacks
+    return chosen[-1].frames

@@ -139,8 +139,8 @@ def in_words(found: Dict[str, Any]) -> str:
     if kind == "hung":
         return "hung for {:g} s{}".format(found["seconds"], where)
     if kind == "crashed":
-        return found["how"] + where
-    return found.get("reason") or kind
+        return "{}{}".format(found["how"], where)
+    return str(found.get("reason") or kind)
 
 
 def _without_telling(ended: forked.Ended) -> Dict[str, Any]:
@@ -181,7 +181,7 @@ def _signal_name(number: int) -> str:
 
 def _failed(error: BaseException) -> Dict[str, Any]:
     if isinstance(error, SystemExit):
-        found = {"outcome": "crashed", "how": "called sys.exit({!r})".format(error.code)}
+        found: Dict[str, Any] = {"outcome": "crashed", "how": "called sys.exit({!r})".format(error.code)}
         found["exit_status"] = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
         return dict(found, where=_where(error))
     chain = _chain(error)

@@ -5,6 +5,8 @@ With `isolated` it was started with -S: nothing of its environment has run, and 
 Answer: interpreter.json. Values that this platform cannot give are null, with the reason beside them.
 """
 
+from __future__ import annotations
+
 import importlib.machinery
 import os
 import platform
@@ -15,7 +17,7 @@ from . import answers as _answers
 from . import startup as _startup
 
 
-def main(request, answers):
+def main(request: dict[str, object], answers: str) -> None:
     libc, libc_reason = _libc()
     with_base = _startup.enter_environment()
     sys_path, code, users = _startup.path_and_code(str(request.get("pythonpath") or ""), with_base)
@@ -57,7 +59,7 @@ def main(request, answers):
     )
 
 
-def _libc():
+def _libc() -> tuple[str | None, str | None]:
     """("glibc 2.35", None), or (None, why not): musl does not know the name that glibc answers to."""
     try:
         value = os.confstr("CS_GNU_LIBC_VERSION")
@@ -66,7 +68,7 @@ def _libc():
     return (value, None) if value else (None, "confstr(CS_GNU_LIBC_VERSION) has no value")
 
 
-def _uv():
+def _uv() -> str | None:
     """Version of the uv that made this environment ("0.4.1"); None where another tool made it."""
     try:
         with open(os.path.join(sys.prefix, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
@@ -79,7 +81,7 @@ def _uv():
     return None
 
 
-def _markers():
+def _markers() -> dict[str, str]:
     """The environment of PEP 508's markers, by the names that packaging.markers gives them."""
     version = sys.implementation.version
     implementation_version = "{0.major}.{0.minor}.{0.micro}".format(version)

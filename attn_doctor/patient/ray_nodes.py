@@ -6,15 +6,18 @@
 Decides nothing and starts no cluster. Whoever started this reads what arrives; who sent nothing is missing.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
+from typing import Any, Callable, Dict, List, Tuple
 
 if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.dirname(os.path.realpath(__file__)):
     del sys.path[0]  # started as a script: our neighbours' names must not hide what Ray imports
 
 
-def names(nodes):
+def names(nodes: List[Dict[str, Any]]) -> Tuple[Dict[str, Dict[str, Any]], Dict[str, str]]:
     """Ray's rows → ({name: row} of those alive, {name: why} of those that are not).
 
     Known by host name, as reports are; hosts with several Ray nodes by host name and the start of Ray's id.
@@ -31,7 +34,7 @@ def names(nodes):
     return alive, {name: why for name, why in dead.items() if name not in alive}  # a node that came back is alive
 
 
-def on_node(command, name, seconds):
+def on_node(command: List[str], name: str, seconds: float) -> Tuple[bytes, str]:
     """Runs there → (standard output, last words). Ray sends this function itself: the node needs nothing of ours."""
     import os
     import signal
@@ -66,7 +69,15 @@ def on_node(command, name, seconds):
     return out, " / ".join([late, *said] if late else said)
 
 
-def run(ray, alive, wanted, seconds, limit, command, write=print):
+def run(
+    ray: Any,
+    alive: Dict[str, Dict[str, Any]],
+    wanted: List[str],
+    seconds: float,
+    limit: float,
+    command: List[str],
+    write: Callable[..., None] = print,
+) -> None:
     """Writes what arrives as it arrives; whoever did not answer within `limit` seconds is named on standard error."""
     import time
 
@@ -102,7 +113,7 @@ def run(ray, alive, wanted, seconds, limit, command, write=print):
         sys.stderr.write("%s: no answer through Ray within %d s\n" % (name, limit))
 
 
-def main(words):
+def main(words: List[str]) -> None:
     address = None
     if words[:1] == ["--address"]:
         address, words = words[1], words[2:]

@@ -5,6 +5,8 @@ they do at a start, and their `import` lines, sitecustomize and usercustomize ar
 https://docs.python.org/3/library/site.html
 """
 
+from __future__ import annotations
+
 import importlib.machinery
 import os
 import site
@@ -14,7 +16,7 @@ import sys
 _MOST = 1000000
 
 
-def enter_environment():
+def enter_environment() -> bool | None:
     """Has sys.prefix name the virtual environment, as the start of Python does, and before anything asks for it.
 
     Returns whether the base's site-packages are seen as well: None outside of a virtual environment.
@@ -29,14 +31,14 @@ def enter_environment():
     return None
 
 
-def path_and_code(python_path, with_base):
+def path_and_code(python_path: str, with_base: bool | None) -> tuple[list[str], list[list[str]], bool]:
     """(sys.path as after a start, what would have run: [file, line] pairs, whether the user's folder counts).
 
     `python_path` is the value of PYTHONPATH, `with_base` the answer of enter_environment.
     """
-    path = []
-    seen = set()
-    code = []
+    path: list[str] = []
+    seen: set[str] = set()
+    code: list[list[str]] = []
     named = python_path.split(os.pathsep) if python_path else []
     for folder in named + sys.path:
         _join(folder, path, seen)
@@ -56,7 +58,7 @@ def path_and_code(python_path, with_base):
     return path, code, users
 
 
-def _settings(file):
+def _settings(file: str) -> dict[str, str] | None:
     try:
         with open(file, encoding="utf-8", errors="replace") as lines:
             pairs = [line.partition("=") for line in lines if "=" in line]
@@ -65,14 +67,14 @@ def _settings(file):
     return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
 
-def _users(with_base):
+def _users(with_base: bool | None) -> bool:
     """Whether the user's own site-packages join the path."""
     if with_base is False:
         return False
     return bool(site.check_enableusersite())
 
 
-def _join(folder, path, seen):
+def _join(folder: str, path: list[str], seen: set[str]) -> bool:
     folder = os.path.abspath(folder)
     if os.path.normcase(folder) in seen:
         return False
@@ -81,7 +83,7 @@ def _join(folder, path, seen):
     return True
 
 
-def _read_folder(folder, path, seen, code):
+def _read_folder(folder: str, path: list[str], seen: set[str], code: list[list[str]]) -> None:
     """One site-packages folder and what its .pth files name."""
     folder = os.path.abspath(folder)
     if not os.path.isdir(folder):
@@ -96,7 +98,7 @@ def _read_folder(folder, path, seen, code):
             _read_pth(folder, name, path, seen, code)
 
 
-def _read_pth(folder, name, path, seen, code):
+def _read_pth(folder: str, name: str, path: list[str], seen: set[str], code: list[list[str]]) -> None:
     file = os.path.join(folder, name)
     try:
         with open(file, "rb") as opened:

@@ -17,10 +17,13 @@ import os
 import sys
 import tempfile
 import time
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from . import answers as _answers
 from . import trace
+
+if TYPE_CHECKING:
+    from .simulate.triton.record import Launch
 
 
 def main(request: Dict[str, Any], answers: str) -> None:
@@ -31,7 +34,7 @@ def main(request: Dict[str, Any], answers: str) -> None:
     except ImportError as error:
         _answers.write(answers, "trace", _unusable("library missing", error))
         return
-    kernels = []
+    kernels: List[List[Launch]] = []
     answer = run.trace(
         request,
         on_progress=lambda part: _answers.write(answers, "progress", part),

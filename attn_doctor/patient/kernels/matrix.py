@@ -6,7 +6,7 @@ Deterministic: the same backends on the same GPU give the same trials in the sam
 from __future__ import annotations
 
 import itertools
-from typing import Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Callable, Dict, Iterable, List, Sequence, Set, Tuple
 
 from .cells import DIRECTIONS, DTYPES, FORMS, HEAD_DIMS, Cell
 from .registry import Backend
@@ -58,7 +58,7 @@ def singles(cells: Sequence[Cell]) -> List[Cell]:
     return cover(cells, goals)
 
 
-def cover(cells: Sequence[Cell], goals_of) -> List[Cell]:
+def cover(cells: Sequence[Cell], goals_of: Callable[[Cell], Iterable[object]]) -> List[Cell]:
     """Greedy: the cell that meets most of what is not met yet, the first of equals; until all is met."""
     goals: Dict[Cell, Set[object]] = {cell: set(goals_of(cell)) for cell in cells}
     left: Set[object] = set().union(*goals.values()) if goals else set()

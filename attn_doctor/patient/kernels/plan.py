@@ -66,7 +66,7 @@ def make_plan(
             continue
         offered: List[Cell] = []
         for cell in matrix.everything(backend.name, dtypes or (*DTYPES, *backend.more_dtypes)):
-            reason = backend.contract(cell, place)
+            reason = backend.contract(cell, place) if backend.contract is not None else None
             if reason is None:
                 offered.append(cell)
             else:

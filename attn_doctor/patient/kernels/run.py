@@ -271,7 +271,8 @@ def _is_there(module: str) -> bool:
 
 def _cudnn(torch: Any) -> Optional[int]:
     try:
-        return torch.backends.cudnn.version()
+        version = torch.backends.cudnn.version()
+        return None if version is None else int(version)
     except Exception:  # noqa: BLE001
         return None
 

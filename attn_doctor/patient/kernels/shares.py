@@ -37,7 +37,7 @@ def _timed(work: Callable[[], Any], calls: int, device: torch.device) -> float:
         work()
     end.record()
     torch.cuda.synchronize(device)
-    return start.elapsed_time(end)
+    return float(start.elapsed_time(end))
 
 
 def measure(compute: Callable[[], torch.Tensor], problem: Problem) -> Dict[str, float]:

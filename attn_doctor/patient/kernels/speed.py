@@ -32,7 +32,7 @@ def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
         end.record()
         torch.cuda.synchronize(device)
         times.append(start.elapsed_time(end))
-    return min(times)
+    return float(min(times))
 
 
 def ceilings(device: torch.device, capability: Any) -> Dict[str, float]:
@@ -68,14 +68,14 @@ def flops(problem: Problem) -> float:
     allowed = problem.allowed()
     share = 1.0 if allowed is None or problem.mask is not None else float(allowed.float().mean())
     forward = 4.0 * batch * heads * length * length * head_dim * share
-    return forward * (3.5 if problem.cell.direction == "train" else 1.0)
+    return float(forward) * (3.5 if problem.cell.direction == "train" else 1.0)
 
 
 def moved(problem: Problem) -> float:
     """Bytes of all operands and results, each touched once: what no kernel can do without."""
     tensors = [*problem.leaves().values(), problem.out_gradient]
     once = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    return once * (2.0 if problem.cell.direction == "train" else 1.0)
+    return float(once) * (2.0 if problem.cell.direction == "train" else 1.0)
 
 
 def once(compute: Callable[[], torch.Tensor], problem: Problem) -> Callable[[], None]:

@@ -69,7 +69,7 @@ def answer(name: str, given: Dict[str, Any], release: Tuple[int, ...], out: Any,
     packed = q.dim() == 3
     handed_over = _handed_over(q)
     heads, kv_heads = q.shape[-2], k.shape[-2]
-    queries = given.get("max_seqlen_q", given.get("max_seqlen")) if packed else q.shape[1]
+    queries: Any = given.get("max_seqlen_q", given.get("max_seqlen")) if packed else q.shape[1]
     grouped = _one_query_of_many_heads(given, release, packed, queries, q, kv_heads)
     if grouped:
         # The heads that share a k and a v are its queries.
@@ -117,7 +117,7 @@ def _one_query_of_many_heads(
 
 
 def _sequences(given: Dict[str, Any]) -> int:
-    starts = given.get("cu_seqlens_q", given.get("cu_seqlens"))
+    starts = given["cu_seqlens_q"] if "cu_seqlens_q" in given else given["cu_seqlens"]
     return int(starts.shape[0]) - 1
 
 
@@ -126,7 +126,10 @@ def _probabilities(given: Dict[str, Any], release: Tuple[int, ...], packed: bool
     if not given.get("dropout_p"):
         return q.new_empty(0) if release >= (2, 7, 0) else None
     if packed:
-        longest = given.get("max_seqlen_q", given.get("max_seqlen")), given.get("max_seqlen_k", given.get("max_seqlen"))
+        longest: Tuple[Any, Any] = (
+            given.get("max_seqlen_q", given.get("max_seqlen")),
+            given.get("max_seqlen_k", given.get("max_seqlen")),
+        )
         batch = _sequences(given)
     else:
         longest, batch = (q.shape[1], k.shape[1]), q.shape[0]
@@ -152,7 +155,8 @@ def packed_gradient_like(operand: Any) -> Any:
 def split(name: str, operands: Tuple[Any, ...]) -> Tuple[Any, Any, Any]:
     """q, k and v of what a function is handed, without copies."""
     if "qkvpacked" in name:
-        return operands[0].unbind(-3)
+        q, k, v = operands[0].unbind(-3)
+        return q, k, v
     if "kvpacked" in name:
         return (operands[0], *operands[1].unbind(-3))
     return operands[0], operands[1], operands[2]

@@ -116,9 +116,11 @@ def split(given: Dict[str, Any], operands: Tuple[Any, ...]) -> Tuple[Any, Any, A
         return operands[0], operands[1], operands[2]
     qkv, heads = operands[0], given.get("num_heads_q")
     if heads is None or qkv.dim() == 5:
-        return qkv.unbind(-3)
+        q, k, v = qkv.unbind(-3)
+        return q, k, v
     shared = (qkv.shape[2] - heads) // 2
-    return qkv.split([heads, shared, shared], dim=2)
+    q, k, v = qkv.split([heads, shared, shared], dim=2)
+    return q, k, v
 
 
 def run(attention: Any, name: str, given: Dict[str, Any]) -> Any:

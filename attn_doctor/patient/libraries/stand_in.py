@@ -40,8 +40,8 @@ def packed_attention(q: Any, k: Any, v: Any, ends_q: Any, ends_k: Any, causal: b
         return attention(q[None], k[None], v[None], causal, scale)[0]
     parts: List[Any] = []
     for i in range(len(lists[0]) - 1):
-        part = (t[a[i] : a[i + 1]][None] for t, a in zip((q, k, v), (lists[0], lists[1], lists[1])))
-        parts.append(attention(*part, causal=causal, scale=scale)[0])
+        one_q, one_k, one_v = (t[a[i] : a[i + 1]][None] for t, a in zip((q, k, v), (lists[0], lists[1], lists[1])))
+        parts.append(attention(one_q, one_k, one_v, causal, scale)[0])
     used = sum(part.shape[0] for part in parts)
     if used < q.shape[0]:
         parts.append(q.new_zeros((q.shape[0] - used, q.shape[1], v.shape[-1])))

@@ -187,9 +187,10 @@ def compute(q: Any, k: Any, v: Any, bias: Any, scale: Optional[float]) -> Any:
     causal = isinstance(bias, CAUSAL)
     # Three dimensions are (batch, length, dim) with one head; five are (batch, length, groups, ...).
     if q.dim() == 3:
-        return stand_in.attention(*(t.unsqueeze(2) for t in (q, k, v)), causal, scale).squeeze(2)
+        return stand_in.attention(q.unsqueeze(2), k.unsqueeze(2), v.unsqueeze(2), causal, scale).squeeze(2)
     if q.dim() == 5:
-        return stand_in.attention(*(t.flatten(2, 3) for t in (q, k, v)), causal, scale).unflatten(2, q.shape[2:4])
+        flat = stand_in.attention(q.flatten(2, 3), k.flatten(2, 3), v.flatten(2, 3), causal, scale)
+        return flat.unflatten(2, q.shape[2:4])
     return stand_in.attention(q, k, v, causal, scale)
 
 

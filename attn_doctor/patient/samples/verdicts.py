@@ -16,7 +16,7 @@ BROKEN = ("raises", "silently mixed")
 _OTHER_API = ("TypeError", "AttributeError", "NameError", "ImportError", "ModuleNotFoundError", "NotImplementedError")
 
 
-def blank(sample: Sample, outcome: str, reason: str) -> Dict[str, Any]:
+def blank(sample: Sample, outcome: str, reason: Optional[str]) -> Dict[str, Any]:
     """An entry without a trace: `outcome` is unasked, crashed or hung."""
     return {
         "name": sample.name,

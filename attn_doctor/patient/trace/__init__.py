@@ -87,12 +87,16 @@ birth = {kind: label kinds or "autocast policy" | "explicit cast" | "dtype argum
     dtype, call, at: place, module}
 """
 
+from __future__ import annotations
+
+from typing import Any, Dict
+
 SCHEMA = "trace/1"
 
 JUDGED = "dtypes and backends; values, masks and packing were not examined"
 
 
-def unanswered():
+def unanswered() -> Dict[str, Any]:
     """An answer to which nothing is known yet."""
     return {
         "schema": SCHEMA,

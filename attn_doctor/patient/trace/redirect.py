@@ -37,12 +37,12 @@ _CUDA_OF_WHEELS = (
 
 def _from_torch(depth: int) -> bool:
     """Whether torch itself is asking: it must have the truth, or it would start a CUDA context."""
-    return frames.caller(depth).f_code.co_filename.startswith(_TORCH)
+    return bool(frames.caller(depth).f_code.co_filename.startswith(_TORCH))
 
 
 def is_cuda(device: Any) -> bool:
     if isinstance(device, torch.device):
-        return device.type == "cuda"
+        return bool(device.type == "cuda")
     if isinstance(device, str):
         return device.split(":")[0] == "cuda"
     return isinstance(device, int) and not isinstance(device, bool)
@@ -241,7 +241,7 @@ def _put(undo: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
 
 
 def _generator(original: Any) -> Any:
-    class Generator(original):  # type: ignore[misc]
+    class Generator(original):
         def __new__(cls, device: Any = "cpu") -> Any:
             return original(device="cpu" if is_cuda(device) else device)
 

@@ -115,6 +115,8 @@ class Rules:
         try:
             with contextlib.ExitStack() as stack:
                 try:
+                    if self.virtual is None:
+                        raise ValueError("nothing is known of GPUs of its compute capability")
                     stack.enter_context(virtual_driver(self.virtual, scratch))
                 except Exception as error:
                     self.notes.append("Triton could not be given a GPU: {}: {}".format(type(error).__name__, error))

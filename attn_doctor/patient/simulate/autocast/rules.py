@@ -16,7 +16,7 @@ import contextlib
 import functools
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 
 import torch
 
@@ -266,7 +266,7 @@ def _padded(op: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> List[Any]
     return list(args) + [defaults[name] for name in positional[len(args) :] if name not in kwargs]
 
 
-def _optional_tensors(op: Any) -> frozenset:
+def _optional_tensors(op: Any) -> FrozenSet[Union[int, str]]:
     """Positions and names of the arguments of type `Tensor?` and `Tensor?[]`."""
     found = [(i, a.name) for i, a in enumerate(op._schema.arguments) if "Optional[Tensor]" in str(a.type)]
     return frozenset(part for pair in found for part in pair)

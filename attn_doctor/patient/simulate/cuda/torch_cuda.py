@@ -142,10 +142,9 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
             number: Any = device.partition(":")[2]
         else:
             number = getattr(device, "index", device)
-        number = int(number or 0)
-        if number > 0:
+        if int(number or 0) > 0:
             raise AssertionError("Invalid device id")
-        return number
+        return int(number or 0)
 
     def get_device_properties(device: Any = None) -> DeviceProperties:
         index(device)

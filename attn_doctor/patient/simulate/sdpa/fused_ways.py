@@ -58,7 +58,8 @@ def score_bytes(call: Call, torch_version: str) -> int:
     leading = [tensor.shape[:-2] for tensor in (call.query, call.key)]
     deep = max(len(shape) for shape in leading)
     padded = [(1,) * (deep - len(shape)) + tuple(shape) for shape in leading]
-    return size * math.prod(max(sizes) for sizes in zip(*padded)) * call.query.shape[-2] * call.key.shape[-2]
+    matrices = math.prod(max(sizes) for sizes in zip(*padded))
+    return int(size * matrices * call.query.shape[-2] * call.key.shape[-2])
 
 
 def operand_bytes(call: Call) -> int:

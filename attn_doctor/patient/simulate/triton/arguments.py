@@ -55,10 +55,10 @@ def stand_in(name: str, value: Any, constant: bool) -> Tuple[Any, Argument, Any]
         return kept, Argument(name, "descriptor", text), (name, text)
     if isinstance(value, tuple):
         parts = [stand_in(f"{name}[{index}]", part, False) for index, part in enumerate(value)]
-        kept = tuple(part[0] for part in parts)
-        kept = type(value)(*kept) if hasattr(value, "_fields") else kept
+        values = tuple(part[0] for part in parts)
+        values = type(value)(*values) if hasattr(value, "_fields") else values
         text = "(" + ", ".join(part[1].text for part in parts) + ")"
-        return kept, Argument(name, "tuple", text), (name, tuple(part[2] for part in parts))
+        return values, Argument(name, "tuple", text), (name, tuple(part[2] for part in parts))
     if not isinstance(value, (bool, int, float, str, type(None))) and hasattr(value, "__int__"):
         try:
             value = int(value)  # a SymInt of a traced shape

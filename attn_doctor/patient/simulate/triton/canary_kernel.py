@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
-def transposed_store(source, target, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]
+def transposed_store(source, target, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
     rows = tl.arange(0, ROWS)
     columns = tl.arange(0, COLUMNS)
     tile = tl.trans(tl.load(source + rows[:, None] * COLUMNS + columns[None, :]))

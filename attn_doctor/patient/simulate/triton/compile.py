@@ -176,7 +176,7 @@ def compile_here(launch: Launch, configuration: Configuration, gpu: Gpu, scratch
     try:
         with triton_driver.virtual_driver(gpu, scratch):
             # By name: constants of an autotuned kernel are keyword arguments at the real launch too.
-            extra = {} if triton_driver.installed() >= (2, 3) else dict(_OLD)
+            extra = {} if (triton_driver.installed() or (0, 0)) >= (2, 3) else dict(_OLD)
             kernel = function.run(grid=(1, 1, 1), warmup=True, **arguments, **configuration.options, **extra)
             kernel = kernel.result() if hasattr(kernel, "result") else kernel
             answer["shared"] = _shared(kernel)

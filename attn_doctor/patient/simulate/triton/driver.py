@@ -203,7 +203,7 @@ def _make_driver(gpu: Gpu, utilities: Utils) -> Any:
         def map_python_to_cpp_type(self, ty: str) -> str:
             from triton.backends.nvidia.driver import ty_to_cpp
 
-            return ty_to_cpp(ty)
+            return str(ty_to_cpp(ty))
 
         def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
             return args

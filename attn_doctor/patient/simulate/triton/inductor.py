@@ -17,7 +17,7 @@ import dataclasses
 import importlib
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..cuda import torch_cuda
 from ..cuda.simulated_gpu import Gpu
@@ -62,7 +62,7 @@ def become(gpu: Gpu, scratch: str) -> None:
         torch.accelerator.is_available = lambda: False
     for name in ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile"):
         importlib.import_module(name)
-    helpers = importlib.import_module("torch._inductor.runtime.triton_helpers")
+    helpers: Any = importlib.import_module("torch._inductor.runtime.triton_helpers")
     helpers.set_driver_to_gpu = lambda: None  # it would wake Triton's own driver
     _strides_without_a_copy()
 
@@ -188,8 +188,8 @@ def _strides_without_a_copy() -> None:
     """flex attention's fake backward copies into a fake CUDA tensor, for its strides alone: C++ asks for a device."""
     import torch
 
-    flex = importlib.import_module("torch._higher_order_ops.flex_attention")
-    original: Callable[..., Any] = getattr(flex, "_permute_strides", None)  # type: ignore[assignment]
+    flex: Any = importlib.import_module("torch._higher_order_ops.flex_attention")
+    original: Optional[Callable[..., Any]] = getattr(flex, "_permute_strides", None)
     if original is None:
         return
 

@@ -15,6 +15,7 @@ import dataclasses
 import inspect
 import os
 import sys
+from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import driver as triton_driver
@@ -85,11 +86,9 @@ class _Recorder:
 
     # In place of JITFunction.run
     def run(self, function: Any, *args: Any, **kwargs: Any) -> None:
-        for name in ("grid", "warmup", "stream", "device", "device_type"):
-            if name == "grid":
-                grid = kwargs.pop("grid", None)
-            else:
-                kwargs.pop(name, None)
+        grid = kwargs.pop("grid", None)
+        for name in ("warmup", "stream", "device", "device_type"):
+            kwargs.pop(name, None)
         names = list(function.arg_names)
         options = {name: value for name, value in kwargs.items() if name not in names}
         given = {name: value for name, value in kwargs.items() if name in names}
@@ -193,9 +192,10 @@ def _call_site() -> str:
     """The innermost frame that is neither ours nor Triton's: the line with `kernel[grid](...)`."""
     skipped = {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}  # simulate/
     triton = sys.modules.get("triton")
-    if triton is not None and getattr(triton, "__file__", None):
-        skipped.add(os.path.dirname(os.path.abspath(triton.__file__)))
-    frame = sys._getframe(1)
+    where = getattr(triton, "__file__", None)
+    if where:
+        skipped.add(os.path.dirname(os.path.abspath(where)))
+    frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not any(os.path.abspath(file).startswith(folder + os.sep) for folder in skipped) and file != "<string>":
@@ -244,7 +244,7 @@ def _patched(recorder: _Recorder) -> Iterator[None]:
     def tune(self: Any, *args: Any, **kwargs: Any) -> None:
         return recorder.tune(self, *args, **kwargs)
 
-    changes = [(Autotuner, "run", tune)]
+    changes: List[Tuple[Any, str, Callable[..., Any]]] = [(Autotuner, "run", tune)]
     instances: List[Any] = []
     made: List[Any] = []  # kernels that were defined meanwhile: their own run was never generated
     if hasattr(JITFunction, "_make_launcher"):  # 2.1: every kernel carries a generated run of its own

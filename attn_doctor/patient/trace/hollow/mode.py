@@ -257,14 +257,16 @@ def _leaves(results: Any) -> Any:
 
 
 def _floating(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point or dtype.is_complex
+    return bool(dtype.is_floating_point or dtype.is_complex)
 
 
 class _PlainHollow(_Hollow):
     """Without the guard that torch >= 2.7 puts around dispatch modes, as in ../modes.py."""
 
 
-_PlainHollow.__torch_dispatch__ = getattr(_Hollow.__torch_dispatch__, "__wrapped__", _Hollow.__torch_dispatch__)
+setattr(  # noqa: B010 - an assignment to a method is no type
+    _PlainHollow, "__torch_dispatch__", getattr(_Hollow.__torch_dispatch__, "__wrapped__", _Hollow.__torch_dispatch__)
+)
 
 
 def Hollow(weights: int = WEIGHTS, others: int = OTHERS) -> _Hollow:  # noqa: N802 - stands for the class

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 import torch
 
@@ -105,6 +105,19 @@ class Record:
             self.backend["taken"] if self.backend else None,
             tuple((role, o.dtype, o.head_dim) for role, o in sorted(self.operands.items())),
         )
+
+
+class Attending(Protocol):
+    """What calls are handed to: the attention of a recording, or what stands for the one now running."""
+
+    @property
+    def recorder(self) -> Recorder: ...
+
+    @property
+    def conditions(self) -> Conditions: ...
+
+    @property
+    def attend(self) -> Callable[..., Any]: ...
 
 
 class Attention:

@@ -47,8 +47,9 @@ class Eager:
         first, second = [value for value in args if isinstance(value, torch.Tensor)][-2:]
         for weights, value, tensor in ((left, right, second), (right, left, first)):
             scores = _behind(weights, _SOFTMAX)
-            product = _behind(scores.event.inputs[0], _PRODUCTS) if scores is not None else None
-            if product is not None:
+            softmax = scores.event if scores is not None else None
+            product = _behind(softmax.inputs[0], _PRODUCTS) if softmax is not None else None
+            if product is not None and product.event is not None:
                 shapes = next((one[1:] for one in self._products if one[0] is product.event), None)
                 if shapes is not None:
                     self._noted(event, product.event, shapes, value, tensor, frame)

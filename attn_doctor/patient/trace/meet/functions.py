@@ -22,7 +22,7 @@ from ...libraries import LIBRARIES, flash_attn_2, of_module, version_of
 from ...libraries.contract import Call
 from ...libraries.library import Answered
 from ..record import frames, ops
-from .attention import Attention
+from .attention import Attending
 from .operands import kind_of, undeclared
 from .roles import Signature
 
@@ -84,7 +84,7 @@ def _methods_of(module: str) -> List[Tuple[str, str]]:
     ]
 
 
-def contract_for(module: str, name: str, attention: Attention, given: Dict[str, Any]) -> Callable[..., Any]:
+def contract_for(module: str, name: str, attention: Attending, given: Dict[str, Any]) -> Callable[..., Any]:
     """The contract of the library that the module belongs to, to be asked with operands and autocast's dtype."""
     library = of_module(module)
     if library is None or library.clauses is None:
@@ -156,7 +156,7 @@ def _parameters(function: Any) -> Tuple[str, ...]:
         return ()
 
 
-def _wrapped(function: Any, module: str, attention: Attention, owner: str = "") -> Any:
+def _wrapped(function: Any, module: str, attention: Attending, owner: str = "") -> Any:
     if hasattr(function, "_attn_doctor_original"):
         return None
     name = owner or function.__name__
@@ -181,12 +181,12 @@ def _wrapped(function: Any, module: str, attention: Attention, owner: str = "") 
         )
 
     names = _parameters(function)
-    attend._attn_doctor_original = function
+    vars(attend)["_attn_doctor_original"] = function
     return attend
 
 
 @contextlib.contextmanager
-def hooked(attention: Attention) -> Iterator[None]:
+def hooked(attention: Attending) -> Iterator[None]:
     """Modules imported in here are wrapped; those imported before, in every module that names them."""
     undo: List[Tuple[Any, str, Any]] = []
 
@@ -202,16 +202,15 @@ def hooked(attention: Attention) -> Iterator[None]:
         for name, value in list(vars(module).items()) if pattern else ():
             if not isinstance(value, types.FunctionType) or hasattr(value, "_attn_doctor_original"):
                 continue
-            if not re.match(pattern, name) or value.__module__ != module.__name__:
+            if not pattern or not re.match(pattern, name) or value.__module__ != module.__name__:
                 continue
             wrapped = _wrapped(value, module.__name__, attention)
             if wrapped is not None:
                 undo.append((module, name, value))
                 setattr(module, name, wrapped)
 
-    already = [
-        m for name, m in list(sys.modules.items()) if m is not None and (_pattern_for(name) or _methods_of(name))
-    ]
+    loaded: Dict[str, Optional[types.ModuleType]] = {**sys.modules}  # None: its import is forbidden
+    already = [m for name, m in loaded.items() if m is not None and (_pattern_for(name) or _methods_of(name))]
     for module in already:
         if not getattr(module, "_attn_doctor_stand_in", False):
             wrap(module)

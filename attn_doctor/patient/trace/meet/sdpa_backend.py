@@ -7,7 +7,7 @@ the rules of torch's choice are simulate/sdpa/choice.py's. A GPU or a torch that
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple, Union
 
 import torch
 
@@ -34,7 +34,8 @@ class Choices:
         self.gpu = gpu
         self._known: Dict[Any, Optional[sdpa_choice.Choice]] = {}
         self._costs: Dict[int, Dict[str, Any]] = {}
-        self._cudnn: Any = False
+        self._cudnn: Union[int, bool, None] = False
+        """False: not asked yet."""
 
     def of(self, args: Any, kwargs: Any, autocast: Optional[torch.dtype]) -> Optional[sdpa_choice.Choice]:
         """None where nothing can be said: no GPU to judge by, or tensors without strides."""
@@ -49,30 +50,31 @@ class Choices:
             return None  # no tensors, or sparse, nested and symbolic ones; what is missing raises by itself
         key = call, _switched_off()
         if key not in self._known:
-            choice = self._known[key] = self._asked(*key)
+            choice = self._known[key] = self._asked(self.gpu, *key)
             if choice is not None and choice.backend == sdpa_choice.MATH:
-                self._costs[id(choice)] = self._cost(*key)
+                self._costs[id(choice)] = self._cost(self.gpu, *key)
         return self._known[key]
 
     def as_json(self, choice: sdpa_choice.Choice) -> Dict[str, Any]:
         """The `backend` of a call (schema in ../__init__)."""
+        assert self.gpu is not None  # without one nothing was chosen
         return dict(as_json(choice, self.gpu), math=self._costs.get(id(choice)))
 
-    def _cost(self, call: sdpa_choice.Call, off: Tuple[str, ...]) -> Dict[str, Any]:
+    def _cost(self, gpu: simulated_gpu.Gpu, call: sdpa_choice.Call, off: Tuple[str, ...]) -> Dict[str, Any]:
         """What math costs this call, and what would get it off math: its switches first, if those keep it there."""
 
         def chooses(other: sdpa_choice.Call, off: Tuple[str, ...] = off) -> Optional[str]:
-            choice = self._asked(other, off)
+            choice = self._asked(gpu, other, off)
             return choice.backend if choice is not None and choice.error is None else None
 
-        found = [dataclasses.asdict(way) for way in fused_ways.ways(call, self.gpu, chooses)]
+        found = [dataclasses.asdict(way) for way in fused_ways.ways(call, gpu, chooses)]
         if off and not found:
             switch = "switch {} on again for this call".format(", ".join(n for n in off if n != sdpa_choice.MATH))
             switched = chooses(call, ())
             if switched not in (None, sdpa_choice.MATH):
                 found = [{"backend": switched, "words": switch}]
             else:
-                more = fused_ways.ways(call, self.gpu, lambda other: chooses(other, ()))
+                more = fused_ways.ways(call, gpu, lambda other: chooses(other, ()))
                 found = [{"backend": way.backend, "words": switch + ", and " + way.words} for way in more]
         return {
             "q_length": call.query.shape[-2],
@@ -82,9 +84,11 @@ class Choices:
             "ways": found,
         }
 
-    def _asked(self, call: sdpa_choice.Call, off: Tuple[str, ...]) -> Optional[sdpa_choice.Choice]:
+    def _asked(
+        self, gpu: simulated_gpu.Gpu, call: sdpa_choice.Call, off: Tuple[str, ...]
+    ) -> Optional[sdpa_choice.Choice]:
         try:
-            choice = sdpa_choice.choose(call, self.gpu, str(torch.__version__), self._cudnn_version())
+            choice = sdpa_choice.choose(call, gpu, str(torch.__version__), self._cudnn_version())
         except (ValueError, IndexError):
             return None
         return _without(choice, call, off) if off else choice
@@ -96,7 +100,7 @@ class Choices:
                 self._cudnn = torch.backends.cudnn.version() if torch._C._has_cudnn else None
             except Exception:
                 self._cudnn = None
-        return self._cudnn
+        return self._cudnn or None
 
 
 def as_json(choice: sdpa_choice.Choice, gpu: simulated_gpu.Gpu) -> Dict[str, Any]:

@@ -52,7 +52,8 @@ class Launches:
         }
         if len(self.seen) < 256 and all(e["kernel"] != kernel or e["dtypes"] != entry["dtypes"] for e in self.seen):
             self.seen.append(entry)
-        reads, writes = [], []
+        reads: List[torch.Tensor] = []
+        writes: List[torch.Tensor] = []
         for tensor in tensors.values():
             if tensor.dtype not in ops.FLOATS:
                 continue

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ..record import frames, ops
-from ..record.graph import NARROWED, PARAMETER, PROJECTED, Call, Node
+from ..record.graph import NARROWED, PARAMETER, PROJECTED, Call, Event, Leaf, Node
 from . import autocast_policy
 
 _MAX_STEPS = 80
@@ -20,35 +20,37 @@ _MAX_STEPS = 80
 class Unit:
     """One call: what came in from outside it, and which ops ran inside on the way to `node`."""
 
-    __slots__ = ("call", "inputs", "node", "ops")
+    __slots__ = ("call", "event", "inputs", "node", "ops")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, event: Event) -> None:
+        """`event` is the one that made `node`."""
         self.node = node
-        self.call: Call = node.event.call
+        self.event = event
+        self.call: Call = event.call
         self.inputs: List[Node] = []
         self.ops: List[Any] = []
         seen = set()
         # Depth first and from the left, so that operands come in the order in which they were written.
-        pending: List[Any] = [node]
+        pending: List[Node] = [node]
         while pending:
             current = pending.pop()
             if id(current) in seen:
                 continue
             seen.add(id(current))
-            event = current.event
-            if event is None or event.call is not self.call:
+            inner = current.event
+            if inner is None or inner.call is not self.call:
                 self.inputs.append(current)
                 continue
-            if not self.ops or self.ops[-1] is not event.op:
-                self.ops.append(event.op)
-            pending.extend(reversed(event.inputs))
+            if not self.ops or self.ops[-1] is not inner.op:
+                self.ops.append(inner.op)
+            pending.extend(reversed(inner.inputs))
         self.ops.reverse()
 
     @property
     def name(self) -> str:
         if self.call.func is not None:
             return ops.name_of(self.call.func)
-        return ops.op_name(self.node.event.op)
+        return ops.op_name(self.event.op)
 
     def data_input(self) -> Optional[Node]:
         """The operand that carries the data: a hidden state before a constant, a big one before a small.
@@ -129,7 +131,7 @@ def path_of(node: Node) -> List[Unit]:
     units: List[Unit] = []
     current: Optional[Node] = node
     while current is not None and current.event is not None and len(units) < _MAX_STEPS:
-        unit = Unit(current)
+        unit = Unit(current, current.event)
         units.append(unit)
         if unit.is_projection():
             break
@@ -259,7 +261,7 @@ def born(node: Node, limit: int = 6) -> List[Dict[str, Any]]:
             continue
         seen.add(id(current))
         if current.event is None:
-            leaf = current.leaf
+            leaf = current.leaf or Leaf("made before the trace")
             _add(
                 found,
                 {
@@ -273,7 +275,7 @@ def born(node: Node, limit: int = 6) -> List[Dict[str, Any]]:
                 },
             )
             continue
-        unit = Unit(current)
+        unit = Unit(current, current.event)
         same = [n for n in unit.inputs if n.real == current.real]
         decided = len(same) < len(unit.inputs) and _rule(unit) is not None
         if same and not decided:

@@ -7,7 +7,7 @@ tensor that descends from it.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Generic, Optional, Tuple, TypeVar
 
 import torch
 
@@ -80,15 +80,22 @@ class Node:
         self.leaf = leaf
 
 
-class _Watch(weakref.ref):
+class _Watch(weakref.ref[torch.Tensor]):
     __slots__ = ("key",)
+    key: int
 
 
-class Nodes:
-    """Tensor -> Node by identity, forgotten when the tensor dies, because ids are given out again."""
+Kept = TypeVar("Kept")
+
+
+class Nodes(Generic[Kept]):
+    """Tensor -> what is known of it, such as its Node, by identity.
+
+    Forgotten when the tensor dies, because ids are given out again.
+    """
 
     def __init__(self) -> None:
-        self.by_id: Dict[int, Node] = {}
+        self.by_id: Dict[int, Kept] = {}
         self._watches: Dict[int, _Watch] = {}
 
         by_id, watches = self.by_id, self._watches
@@ -101,13 +108,13 @@ class Nodes:
 
         self._forget: Callable[[_Watch], None] = forget
 
-    def set(self, tensor: torch.Tensor, node: Node) -> None:
+    def set(self, tensor: torch.Tensor, known: Kept) -> None:
         key = id(tensor)
         if key not in self._watches:
             watch = _Watch(tensor, self._forget)
             watch.key = key
             self._watches[key] = watch
-        self.by_id[key] = node
+        self.by_id[key] = known
 
-    def get(self, tensor: torch.Tensor) -> Optional[Node]:
+    def get(self, tensor: torch.Tensor) -> Optional[Kept]:
         return self.by_id.get(id(tensor))

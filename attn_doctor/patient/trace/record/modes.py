@@ -145,7 +145,9 @@ class _PlainOps(_Ops):
     takes longer than most traces, for the sake of code compiled by it. Where that was not imported, none is."""
 
 
-_PlainOps.__torch_dispatch__ = getattr(_Ops.__torch_dispatch__, "__wrapped__", _Ops.__torch_dispatch__)
+setattr(  # noqa: B010 - an assignment to a method is no type
+    _PlainOps, "__torch_dispatch__", getattr(_Ops.__torch_dispatch__, "__wrapped__", _Ops.__torch_dispatch__)
+)
 
 
 def ops_mode(recorder: Any) -> TorchDispatchMode:

@@ -63,7 +63,7 @@ class Modules:
         try:
             bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
         except (TypeError, ValueError):
-            bound = dict(enumerate(args), **kwargs)
+            bound = {**{str(i): value for i, value in enumerate(args)}, **kwargs}
         for name, value in bound.items():
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 floats = isinstance(item, torch.Tensor) and item.dtype in ops.TRACKED

@@ -168,7 +168,7 @@ def name_of(func: Any) -> str:
     qualified = getattr(func, "__qualname__", name).replace("_VariableFunctionsClass.", "")
     if module in ("torch._tensor", "torch._C"):
         return "torch." + qualified
-    return module + "." + qualified
+    return "{}.{}".format(module, qualified)
 
 
 def is_cast(func: Any) -> bool:

@@ -81,7 +81,7 @@ class Places:
     """The places of one session's tensors."""
 
     def __init__(self) -> None:
-        self._places = Nodes()
+        self._places: Nodes[int] = Nodes()
         self.used = False
         self.abandoned = False
 

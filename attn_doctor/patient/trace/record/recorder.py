@@ -35,7 +35,7 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self.nodes = Nodes()
+        self.nodes: Nodes[Node] = Nodes()
         self.names: Dict[int, Tuple[Any, Leaf]] = {}
         """id -> (weak reference, where it lives) of every parameter and buffer of the modules seen."""
         self.module: Optional[str] = None
@@ -93,7 +93,7 @@ class Recorder:
 
     def autocast_on(self) -> bool:
         """Only above the dispatcher: below it, autocast has switched itself off for the op it is casting."""
-        return modes.is_autocast_enabled(self.autocast_device)
+        return bool(modes.is_autocast_enabled(self.autocast_device))
 
     def node(self, tensor: torch.Tensor) -> Node:
         """The node of a tensor; a tensor that was not seen before is a leaf."""
@@ -184,8 +184,8 @@ class Recorder:
         event = Event(what, call, nodes)
         for item in out if isinstance(out, (list, tuple)) else (out,):
             if isinstance(item, torch.Tensor) and item.dtype in ops.TRACKED:
-                node = self.nodes.get(item)
-                if node is None or node not in nodes:
+                known = self.nodes.get(item)
+                if known is None or known not in nodes:
                     self.nodes.set(item, Node(item.dtype, item.numel(), event, flags))
 
     def heal(self, func: Any, out: Any, frame: Any) -> Any:
@@ -223,8 +223,7 @@ def _carry(node: Node) -> None:
     while current is not None and not current.flags & PROJECTED:
         current.flags |= PROJECTED
         event = current.event
-        viewed = event is not None and event.inputs and ops.kind_of(event.op).view
-        current = event.inputs[0] if viewed else None
+        current = event.inputs[0] if event is not None and event.inputs and ops.kind_of(event.op).view else None
 
 
 def cast_floats(out: Any, dtype: torch.dtype) -> Any:

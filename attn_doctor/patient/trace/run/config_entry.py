@@ -96,7 +96,7 @@ def _refused(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[
 
 def _made(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> Any:
     options: Dict[str, Any] = {"attn_implementation": attn} if attn else {}
-    named = [getattr(transformers, name, None) for name in getattr(config, "architectures", None) or ()]
+    named: List[Any] = [getattr(transformers, name, None) for name in getattr(config, "architectures", None) or ()]
     remote = getattr(config, "auto_map", None) and trusted
     for kind in [one for one in named if hasattr(one, "_from_config")] if not remote else ():
         return _called(kind._from_config, config, dtype, options)
@@ -151,8 +151,8 @@ def inputs(model: Any, batch: int, length: int, device: str) -> Dict[str, Any]:
         shape = (batch, getattr(vision, "num_channels", 3), height, width)
         found = {"pixel_values": torch.zeros(shape, dtype=dtype, device=device)}
     elif name == "input_features" and hasattr(config, "num_mel_bins"):
-        shape = (batch, config.num_mel_bins, 2 * getattr(config, "max_source_positions", 1500))
-        found = {"input_features": torch.zeros(shape, dtype=dtype, device=device)}
+        frames = (batch, config.num_mel_bins, 2 * getattr(config, "max_source_positions", 1500))
+        found = {"input_features": torch.zeros(frames, dtype=dtype, device=device)}
     else:
         words = "{} takes {}, for which no input is made here: trace it by a factory that returns model and inputs"
         raise Unusable("config not understood", words.format(type(model).__name__, name))

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import runpy
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
 import torch
 
@@ -77,6 +77,8 @@ def load_factory(target: str) -> Callable[..., Any]:
         if folder not in sys.path:
             sys.path.insert(0, folder)
         spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
+        if spec is None or spec.loader is None:
+            raise EntryError("factory not found", "{} is no Python file".format(where))
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
@@ -100,7 +102,7 @@ def load_factory(target: str) -> Callable[..., Any]:
         found = getattr(found, part)
     if not callable(found):
         raise EntryError("factory not found", "{} is a {}, not callable".format(target, type(found).__name__))
-    return found
+    return cast("Callable[..., Any]", found)
 
 
 def _moved(value: Any, device: Optional[str], dtype: Optional[torch.dtype]) -> Any:

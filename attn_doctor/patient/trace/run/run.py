@@ -253,6 +253,7 @@ class _Watcher:
 
     def __call__(self, record: Record) -> None:
         recording = self.session.recording
+        assert recording is not None  # a call was seen
         now = time.monotonic()
         if self.on_progress is not None and (record.broken or now - self._told > 1.0):
             self._told = now

@@ -23,7 +23,7 @@ class Recording:
         self.recorder = recorder
         self.attention = attention
         self.modules = modules
-        self.launches: Optional[triton_launch.Launches] = None
+        self.launches = triton_launch.Launches(attention)
         self.error: Optional[BaseException] = None
         self.stopped = False
         self.seconds = 0.0
@@ -42,7 +42,7 @@ class Recording:
             "ops": rec.ops,
             "attention_calls": self.attention.total,
             "module_calls": rec.modules_entered,
-            "triton_launches": self.launches.count if self.launches is not None else 0,
+            "triton_launches": self.launches.count,
             "last": frames.described(rec.last.site) if rec.last is not None else None,
             "module": rec.last.module if rec.last is not None else None,
         }
@@ -83,7 +83,7 @@ class Session:
         self._stack.__exit__(*exc)
 
     def _launched(self, launch: Any, arguments: Dict[str, Any]) -> None:
-        if self.recording is not None and self.recording.launches is not None:
+        if self.recording is not None:
             self.recording.launches.note(launch.kernel.rsplit(":", 1)[-1], arguments)
 
     def _truth(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -135,7 +135,6 @@ class Session:
         attention.on_record = on_record
         modules = Modules(recorder)
         recording = self.recording = Recording(recorder, attention, modules)
-        recording.launches = triton_launch.Launches(attention)
         if heals:
             recorder.heals = dict(heals)
             recorder.heal_names = frozenset(key[3] for key in heals)

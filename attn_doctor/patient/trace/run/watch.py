@@ -81,7 +81,6 @@ class Watch:
         attention.on_record = self._seen
         modules = Modules(recorder)
         recording = Recording(recorder, attention, modules)
-        recording.launches = triton_launch.Launches(attention)
         with contextlib.ExitStack() as stack:
             stack.enter_context(functions.hooked(attention))
             stack.enter_context(modules.watching())
@@ -129,6 +128,7 @@ class Watch:
         import torch
 
         recording = self.recording
+        assert recording is not None  # a call was seen
         with recording.recorder.silence(), torch._C.DisableTorchFunction():
             promotions = result.Promotions()
             attention = [result.describe(record, promotions)]

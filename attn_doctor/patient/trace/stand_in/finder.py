@@ -100,7 +100,8 @@ def _modules(attention: Any, versions: Dict[str, str]) -> Dict[str, Callable[[An
     found: Dict[str, Callable[[Any], None]] = {}
     for library in _there(versions):
         version = versions[library.key]
-        found.update(library.modules(attention, _meeting(attention, library.words.format(version)), version))
+        if library.modules is not None:
+            found.update(library.modules(attention, _meeting(attention, library.words.format(version)), version))
     for library in _there(versions):
         found.setdefault(library.top_level, _namespace)
     return found
