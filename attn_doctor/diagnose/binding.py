@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from attn_doctor.model.facts import FactName, FactSet
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.kinds import KINDS, kind_of
 from attn_doctor.recipes.recipe import AnyOf, Condition
 
@@ -21,6 +21,7 @@ Bound: TypeAlias = Mapping[str, str]
 
 NOBODY: Bound = {}
 
+_PACKAGE = FactName.parse("subject.package")
 _PARTS = tuple(kind.name for kind in KINDS if kind.part_of_package)
 
 
@@ -63,10 +64,23 @@ def kinds_of(conditions: Iterable[Condition]) -> Iterator[str]:
                 yield question.fact.kind
 
 
+def bound_fact(name: FactName, facts: FactSet, bound: Bound) -> Fact:
+    """The fact that a recipe's name means for what is bound: of a plural kind that member's, and the finding's own
+    subject; a plural name whose kind is not bound stays open."""
+    if name == _PACKAGE:
+        told = facts.fact(name)
+        if "package" not in bound or told.state == Known(bound["package"]):
+            return told
+        return Fact(name=name, state=Known(bound["package"]), how="the finding is about it", origin=Origin.DERIVED)
+    return facts.fact(name.of(bound[name.kind]) if name.each and name.kind in bound else name)
+
+
 def bind(facts: FactSet, kind: str | None, subject: str | None) -> Binding:
-    """The binding of a finding on this member, by the facts that say what belongs to what."""
+    """The binding of a finding on this member, by the facts that say what belongs to what; of a finding about the
+    whole, on the package that a log's message is about."""
     if kind is None or subject is None:
-        return Binding()
+        package = facts.text(_PACKAGE)
+        return Binding(members=(("package", (package,)),)) if package else Binding()
     members: dict[str, tuple[str, ...]] = {kind: (subject,)}
     waiting = [(kind, subject)]
     while waiting:

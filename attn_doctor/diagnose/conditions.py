@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from packaging.version import InvalidVersion, Version
 
-from attn_doctor.diagnose.binding import NOBODY, Bound
+from attn_doctor.diagnose.binding import NOBODY, Bound, bound_fact
 from attn_doctor.model.facts import Absent, Fact, FactSet, Scalar, Unknown
 from attn_doctor.model.findings import Verdict
 from attn_doctor.model.vocabulary import ValueType, term_of
@@ -17,10 +17,8 @@ from attn_doctor.recipes.recipe import Affected, AnyOf, AtLeast, Below, Conditio
 def fact_of(question: Question, facts: FactSet, bound: Bound) -> Fact:
     """The fact that the question is about; `bound` says which member of a plural kind is meant."""
     name = question.fact
-    if name.each:
-        assert name.kind in bound, f"{name} asked without a subject"
-        name = name.of(bound[name.kind])
-    return facts.fact(name)
+    assert not name.each or name.kind in bound, f"{name} asked without a subject"
+    return bound_fact(name, facts, bound)
 
 
 def answer(question: Question, facts: FactSet, bound: Bound = NOBODY) -> Verdict:

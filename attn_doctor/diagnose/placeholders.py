@@ -7,7 +7,7 @@ import shlex
 from dataclasses import replace
 from functools import partial
 
-from attn_doctor.diagnose.binding import Bound
+from attn_doctor.diagnose.binding import Bound, bound_fact
 from attn_doctor.fix.treatments import treatment_of
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Value
@@ -83,16 +83,11 @@ def asked_in_texts(written: RecipeRemedy, facts: FactSet, bound: Bound) -> tuple
     """The facts that fill the places in what a remedy does: versions to install, lines to change."""
     texts = (text for action in written.actions for text in texts_of(action))
     names = dict.fromkeys(match[1] for text in texts for match in TEMPLATE.finditer(text))
-    return tuple(_bound_fact(name, facts, bound) for name in names)
-
-
-def _bound_fact(spelled: str, facts: FactSet, bound: Bound) -> Fact:
-    name = FactName.parse(spelled)
-    return facts.fact(name.of(bound[name.kind]) if name.each and name.kind in bound else name)
+    return tuple(bound_fact(FactName.parse(name), facts, bound) for name in names)
 
 
 def _bound(spelled: str, facts: FactSet, bound: Bound) -> State:
-    return _bound_fact(spelled, facts, bound).state
+    return bound_fact(FactName.parse(spelled), facts, bound).state
 
 
 def _proposed(written: Action, facts: FactSet, bound: Bound) -> ProposedAction:

@@ -241,6 +241,7 @@ KINDS: tuple[Kind, ...] = (
         shows_trouble=True,
     ),
     Kind("log"),
+    Kind("subject"),
 )
 
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -55,6 +55,7 @@ TERMS: tuple[Term, ...] = (
     *_terms(
         "probe/host/node.py",
         ("node.hostname", _T, "the node's name: SLURMD_NODENAME inside a Slurm job, else the host name"),
+        ("node.system", _T, "sort of operating system: Linux; of a log also Windows or macOS"),
         ("node.os", _T, "operating system, as /etc/os-release names it"),
         ("node.kernel", _T, "kernel release"),
         ("node.machine", _T, "processor architecture, as uname says"),
@@ -353,12 +354,26 @@ TERMS: tuple[Term, ...] = (
         ("xid.*.action", _T, "what NVIDIA says to do first"),
     ),
     *_terms(
-        "diagnose/log/facts.py",
+        "diagnose/log/subjects.py",
+        (
+            "subject.package",
+            _T,
+            "distribution that a finding is about: of its extension, import or sample, or of a log's message",
+        ),
+    ),
+    *_terms(
+        "diagnose/log/message_facts.py",
         ("log.fp32_operands", _TS, "which of q, k, v a log's message says is float32; empty when none is"),
         ("log.owners", _TS, "import names of the packages whose files its frames and paths name, outermost first"),
         ("log.innermost_owner", _T, "that of the innermost frame, or of the C++ file that complains"),
         ("log.symbol", _T, "the undefined symbol it names, mangled"),
         ("log.library", _T, "the shared library that the loader did not find"),
+        ("log.head_dim", _I, "the head dimension that a message names as the one it was given"),
+        ("log.dtypes", _TS, "dtypes that a message names, as torch spells them: bfloat16, uint8"),
+        ("log.cuda_needed", _V, "the CUDA that a message asks for"),
+        ("log.model", _T, "the model's class that a message names"),
+        ("log.module", _T, "the module that an import did not find"),
+        ("log.reasons", _TS, "reasons that a message, or the lines around it, enumerate, each with whose it is"),
     ),
     *_terms(
         "diagnose/derived.py",

@@ -9,9 +9,9 @@ from functools import partial
 
 from attn_doctor.diagnose.binding import Binding
 from attn_doctor.diagnose.finding import covers, finding_of, with_symptoms
-from attn_doctor.diagnose.log.facts import of_match
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
+from attn_doctor.diagnose.log.message_facts import of_match
 from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh

@@ -1,13 +1,13 @@
-"""What a log tells of the machine it was written on, and what one message tells of itself, as facts."""
+"""What the lines of a log tell of the machine it was written on, as facts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from attn_doctor.diagnose.log.match import Match
-from attn_doctor.diagnose.log.owners import owner
-from attn_doctor.diagnose.log.unit import Line, Unit
+from attn_doctor.diagnose.log import subjects
+from attn_doctor.diagnose.log.subjects import builds_in, handled_in
+from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
 from attn_doctor.model.libraries import published
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
@@ -16,16 +16,19 @@ from attn_doctor.recipes.data.gpu_table import GpuNames
 #: Texts that a large log is looked through for on account of the facts in their lines.
 TELLING = (
     "ompute capability", "CUDA capability", "has capability", "ardware limit", "GeForce", "Tesla ", "Quadro ",
-    "PyTorch version", "torch version", "Driver Version", "(you have ",
+    "PyTorch version", "torch version", "Driver Version", "(you have ", "(found version ", *subjects.TELLING,
 )  # fmt: skip
 
 _WORTH = re.compile(
     r"apability|ardware limit|NVIDIA|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton|lash.?[Aa]tt"
-    r"|ormers|ython|CUDA ="
+    r"|ormers|ython|CUDA =|'gpu-name'|uild|/setup\.py|, V\d|import|pip"
 )
 _CAPABILITY = re.compile(
-    r"(?:CUDA|[Cc]ompute) [Cc]apability:? ?(?:sm_?(?P<sm>\d{1,2})(?P<minor>\d)[af]?\b|(?P<dotted>\d{1,2}\.\d)\b)"
-    r"|[Yy]our GPU has capability \((?P<a>\d{1,2}), ?(?P<b>\d)\)"
+    r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
+    r"(?:sm_?(?P<sm>\d{1,2})(?P<minor>\d)[af]?\b|(?P<dotted>\d{1,2}\.\d)\b)"
+    r"|(?:[Yy]our GPU has|[Dd]evice|[Cc]ompute)[ _]?[Cc]?apability[:=]? ?"
+    r"\((?:major=)?(?P<a>\d{1,2}), ?(?:minor=)?(?P<b>\d)\)"
+    r"|Value 'sm_(?P<ptxas>\d{1,2})(?P<last>\d)[af]?' is not defined for option 'gpu-name'"
     r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
 #: A capability that is asked for is none that is there.
@@ -42,27 +45,39 @@ _PACKAGE = re.compile(
 )
 #: xformers' own: what it was built for, and what is there.
 _HAVE = re.compile(rf"PyTorch \S{{1,60}} with CUDA \S{{1,20}} \(you have (?P<version>{_VERSION})\)")
-_DRIVER = re.compile(r"[Dd]river [Vv]ersion:? ?(?P<version>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
+_CUDA = r"(?P<value>\d{1,2}\.\d{1,2})\b"
+_BY_TORCH = r"(?:used to compile PyTorch|torch was compiled with|PyTorch has)"
+#: What is there, by the words of who looked.
+_STATED = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("driver.version", r"[Dd]river [Vv]ersion:? ?(?P<value>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"),
+        ("driver.cuda", rf"Driver Version: ?[\d.]{{1,12}}.{{0,20}}CUDA Version: ?{_CUDA}"),
+        ("torch.cuda", rf"{_BY_TORCH} ?(?:CUDA[ _]Version)? ?[=:(]? ?{_CUDA}"),
+        ("cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
+    )
+)
+#: torch's own: the CUDA that the driver speaks, as cudaDriverGetVersion counts.
+_DRIVER_SPEAKS = re.compile(r"\(found version (?P<number>\d{4,6})\)")
+_PYTHON = re.compile(
+    r"\bpython(?P<dotted>3\.\d{1,2})t?/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
+)
+#: flash-attn's setup.py names the wheel by the torch that it found.
+_GUESSED = re.compile(r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})")
+_SYSTEM = re.compile(
+    r"(?P<Windows>\b[A-Za-z]:/\w|\.pyd\b|win_amd64|\[WinError|DLL load failed)"
+    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library)/\w|macosx_\d|\.dylib\b)"
+    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu))"
+)
+_SUBJECT = "subject.package"
+#: Lines that tell the system, of which no more are looked at.
+_ENOUGH = 40
 #: In such lines versions are asked for or offered, not found.
 _WANTED = re.compile(
     r"requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
     re.IGNORECASE,
 )
-
-_SDPA = re.compile(
-    r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
-)
-_ROLE = re.compile(
-    r"\b(?P<role>[qkv]|query|key|value)(?:[._ ]dtype *)?[:=] ?(?:torch\.)?"
-    r"(?P<dtype>float32|float16|bfloat16|half|float)\b"
-)
-_FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
-#: Mangled, or as `c++filt` spells it.
-_SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::[^\n]{1,400}|[\w@.$]+)")
-_LIBRARY = re.compile(r"(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object")
-_CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
-_BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
 
 def _distribution(spelled: str) -> str:
@@ -80,10 +95,15 @@ class Clues:
 
     def __init__(self) -> None:
         self._told: dict[str, dict[str, int]] = {}
+        self._system = 0
+        self._handled: dict[str, int] = {}
 
     def see(self, line: Line) -> None:
         """Takes in one line."""
         text = line.text
+        if self._system < _ENOUGH and (system := _SYSTEM.search(text, 0, 400)):
+            self._tell("node.system", str(system.lastgroup), line.number)
+            self._system += 1
         if not _WORTH.search(text):
             return
         text = text[:2000]
@@ -100,9 +120,25 @@ class Clues:
             named = self.names().capability(text)
             if named and not _ASKED.search(text.partition(" GPU")[0][-60:]):
                 self._tell("gpu.0.compute_capability", named, line.number)
-        driver = _DRIVER.search(text)
-        if driver:
-            self._tell("driver.version", driver["version"], line.number)
+        for name, pattern in _STATED:
+            stated = pattern.search(text)
+            if stated:
+                self._tell(name, stated["value"], line.number)
+        found_version = _DRIVER_SPEAKS.search(text)
+        if found_version:
+            number = int(found_version["number"])
+            self._tell("driver.cuda", f"{number // 1000}.{number % 1000 // 10}", line.number)
+        python = _PYTHON.search(text)
+        if python:
+            self._tell("python.version", python["dotted"] or f"3.{python['minor']}", line.number)
+        guessed = _GUESSED.search(text)
+        if guessed:
+            self._package("torch", guessed["torch"], line.number)
+        for package in builds_in(text):
+            self._tell(_SUBJECT, package, line.number)
+        handled = handled_in(text)
+        if handled:
+            self._handled.setdefault(handled, line.number)
         have = _HAVE.search(text)
         if have:
             self._package("torch", have["version"], line.number)
@@ -128,70 +164,13 @@ class Clues:
 
     def facts(self, log: str) -> Iterator[Fact]:
         """What was told in one way only."""
+        if len(self._handled) == 1:
+            self._told.setdefault(_SUBJECT, self._handled)
         for name, values in self._told.items():
-            if len(values) == 1:
-                ((value, line),) = values.items()
-                made = fact(FactName.parse(name), value, log, line)
-                if made is not None:
-                    yield made
-
-
-def of_match(match: Match, log: str) -> Iterator[Fact]:
-    """What the pattern extracts, and what the unit tells of itself."""
-    groups = dict(match.told)
-    for group, name in match.pattern.extracts:
-        if group in groups:
-            made = fact(name, groups[group], log, match.line)
+            value = _told_in_one_way(values)
+            made = None if value is None else fact(FactName.parse(name), value, log, values[value])
             if made is not None:
                 yield made
-    yield from of_unit(match.unit, log)
-
-
-def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
-    """The `log.*` facts of one unit."""
-    text = unit.text
-    roles = fp32_operands(text)
-    if roles is not None:
-        told = _SDPA.search(text) or _ROLE.search(text)
-        yield _log_fact("fp32_operands", roles, log, _line_of(unit, text, told))
-    owners = _owners(unit)
-    if owners:
-        where = max((line.number for line in unit.lines if owners[-1][0] in line.text), default=unit.first)
-        names = [name for _, name in owners]
-        yield _log_fact("owners", tuple(dict.fromkeys(names)), log, unit.first)
-        yield _log_fact("innermost_owner", names[-1], log, where)
-    symbol = _SYMBOL.search(text)
-    if symbol:
-        yield _log_fact("symbol", symbol["symbol"], log, _line_of(unit, text, symbol))
-    library = _LIBRARY.search(text)
-    if library:
-        yield _log_fact("library", library["library"], log, _line_of(unit, text, library))
-
-
-def _line_of(unit: Unit, text: str, found: re.Match[str] | None) -> int:
-    """The line of the log that the match in the unit's text begins in."""
-    return unit.lines[text.count("\n", 0, found.start())].number if found else unit.first
-
-
-def fp32_operands(text: str) -> tuple[str, ...] | None:
-    """Which of q, k and v a message says is float32; None where it does not name the dtypes of two of them at least."""
-    found = _SDPA.search(text)
-    if found:
-        dtypes = {role: found[role] for role in "qkv"}
-    else:
-        dtypes = {match["role"][0]: match["dtype"] for match in _ROLE.finditer(text)}
-        if len(dtypes) < 2:
-            return None
-    return tuple(role for role in "qkv" if role in dtypes and _FLOAT.match(dtypes[role].rstrip(".,")))
-
-
-def _owners(unit: Unit) -> list[tuple[str, str]]:
-    """Path and owner of each file that the unit names, the innermost last."""
-    message = "\n".join(line.text for line in unit.lines[unit.message_at :])
-    paths = [path for path, _ in unit.frames]
-    paths += [found["path"] for found in _BINARY.finditer(message)]
-    paths += [found["path"] for found in _CXX_FILE.finditer(message)]
-    return [(path, name) for path in paths if (name := owner(path))]
 
 
 def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:
@@ -207,14 +186,11 @@ def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:
     return Fact(name=name, state=Known(made), how=f"line {line} of {log}", origin=Origin.DERIVED)
 
 
-def _log_fact(attribute: str, value: Value, log: str, line: int) -> Fact:
-    return Fact(
-        name=FactName("log", "", attribute), state=Known(value), how=f"line {line} of {log}", origin=Origin.DERIVED
-    )
-
-
 def _dotted(found: re.Match[str]) -> str:
-    for name in ("dotted", "banner"):
-        if found[name]:
-            return found[name]
-    return f"{found['sm']}.{found['minor']}" if found["sm"] else f"{found['a']}.{found['b']}"
+    return found["dotted"] or found["banner"] or ".".join(part for part in found.groups() if part)
+
+
+def _told_in_one_way(values: Iterable[str]) -> str | None:
+    """The one value, or the longest of those that say the same more or less fully: 3.11 and 3.11.4."""
+    longest = max(values, key=len)
+    return longest if all(re.match(rf"{re.escape(one)}(?![\w])", longest) for one in values) else None

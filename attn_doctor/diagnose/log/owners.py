@@ -19,6 +19,9 @@ _PACKAGES = frozenset(
 #: Folder that its source is cloned into -> import name.
 _CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
 _INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
+_STANDARD_LIBRARY = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
+#: An environment is often called as what it is for.
+_ENVIRONMENT = re.compile(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
 _EGG = re.compile(r"\.egg/(?P<name>\w+)")
 _EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
 
@@ -37,7 +40,9 @@ def owner(path: str) -> str:
         name = found["name"]
         extension = _EXTENSION.match(name)
         return extension["name"] if extension else name.partition(".")[0].partition("-")[0]
-    parts = re.split(r"[/\\]", path)
+    if _STANDARD_LIBRARY.search(path):
+        return ""
+    parts = re.split(r"[/\\]", _ENVIRONMENT.sub("", path))
     for part in parts:
         if part in _PACKAGES:
             return part

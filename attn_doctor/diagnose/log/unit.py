@@ -58,6 +58,16 @@ class Unit:
         return "\n".join(line.text[min(indent, len(line.text) - len(line.text.lstrip())) :] for line in self.lines)
 
     @property
+    def message(self) -> str:
+        """Its words, without the frames before them."""
+        return "\n".join(line.text for line in self.lines[self.message_at :])
+
+    @property
+    def message_line(self) -> int:
+        """Line of the log where they begin."""
+        return self.lines[min(self.message_at, len(self.lines) - 1)].number
+
+    @property
     def first(self) -> int:
         """Line of the log where it begins."""
         return self.lines[0].number

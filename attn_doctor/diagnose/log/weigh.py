@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.unit import UnitKind
-from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
+from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Severity, Verdict
 from attn_doctor.model.kinds import kind_of
-from attn_doctor.probe.packages.known_packages import distribution_of
 from attn_doctor.recipes.recipe import Recipe
 
-_OWNERS = FactName.parse("log.owners")
-#: Through these a package is loaded; a message that names nobody else does not say whose file it is about.
-_NOBODYS = frozenset({"torch", "remote-code", "hub-kernel", "setuptools", "pip", "ninja"})
+_OWNER, _SUBJECT = FactName.parse("log.innermost_owner"), FactName.parse("subject.package")
+#: torch's own files are no extensions of it.
+_NO_PARTS = frozenset({"torch"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     """What the facts say; None when they speak against it."""
     recipe, pattern = match.recipe, match.pattern
     conditions = recipe.when if pattern.when is None else pattern.when
-    facts, candidates = _about(match, facts)
+    facts, candidates = _about(facts, recipe.for_each)
     # Of several GPUs the one that fits best: whether the log's is among them is the question.
     verdicts = [
         (answer_all(conditions, facts, bound), binding, bound)
@@ -84,27 +83,24 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     )
 
 
-def _about(match: Match, facts: FactSet) -> tuple[FactSet, list[Binding]]:
+def _about(facts: FactSet, kind: str | None) -> tuple[FactSet, list[Binding]]:
     """What the match may be about, and the facts with what its text says of that.
 
-    The package whose files a message names is the one that it is about, also where this node has no such package.
+    The package that a message is about is the one that it is about, also where this node has no such package.
     """
-    kind = match.recipe.for_each
     if kind is None:
-        return facts, [Binding()]
+        return facts, [bind(facts, None, None)]
     subjects = facts.subjects(kind)
-    told = facts.value(_OWNERS)
-    owners: list[str] = []
-    if kind_of(kind).part_of_package and isinstance(told, tuple):
-        owners = [str(one) for one in told if one not in _NOBODYS]
-    if owners:
-        package = distribution_of(owners[-1])
-        own = [one for one in subjects if facts.text(FactName(kind, one, "package")) in (package, owners[-1])]
+    package = facts.text(_SUBJECT)
+    if kind == "package" and package:
+        subjects = (package,)
+    elif kind_of(kind).part_of_package and package and package not in _NO_PARTS:
+        own = tuple(one for one in subjects if facts.text(FactName(kind, one, "package")) == package)
         if not own:
-            name = FactName(kind, owners[-1], "package")
-            how = facts.fact(_OWNERS).how
-            facts = facts.with_facts([Fact(name=name, state=Known(package), how=how, origin=Origin.DERIVED)])
-        subjects = tuple(own) or (owners[-1],)
+            told = facts.fact(_SUBJECT)
+            own = (str(facts.value(_OWNER) or package),)
+            facts = facts.with_facts([replace(told, name=FactName(kind, own[0], "package"))])
+        subjects = own
     return facts, [bind(facts, kind, one) for one in subjects or ("0",)]
 
 

@@ -45,6 +45,7 @@ def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fa
     notes = FactNotes()
     name = environment.get("SLURMD_NODENAME")
     notes.known("node.hostname", name or socket.gethostname(), "SLURMD_NODENAME" if name else "gethostname()")
+    notes.known("node.system", platform.system(), "uname -s")
     notes.known_or_absent("node.os", _os_name(root), "/etc/os-release")
     notes.known("node.kernel", platform.release(), "uname -r")
     notes.known("node.machine", platform.machine(), "uname -m")

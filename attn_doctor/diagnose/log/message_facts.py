@@ -1,0 +1,135 @@
+"""What one message of a log tells of itself, as facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attn_doctor.diagnose.log.facts import fact
+from attn_doctor.diagnose.log.match import Match
+from attn_doctor.diagnose.log.owners import owner
+from attn_doctor.diagnose.log.subjects import subject_of
+from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
+
+_SDPA = re.compile(
+    r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
+)
+_ROLE = re.compile(
+    r"\b(?P<role>[qkv]|query|key|value)(?:[._ ]dtype *)?[:=] ?(?:torch\.)?"
+    r"(?P<dtype>float32|float16|bfloat16|half|float)\b"
+)
+_FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
+#: Mangled, or as `c++filt` spells it.
+_SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::[^\n]{1,400}|[\w@.$]+)")
+_LIBRARY = re.compile(r"(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object")
+_CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
+_NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
+_CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
+#: What a message names itself: of several expressions the first that is found.
+_NAMED = tuple(
+    (attribute, re.compile(pattern))
+    for attribute, pattern in (
+        (
+            "head_dim",
+            rf"\b(?:got|given|[Uu]nsupported) (?:head[-_ ]?(?:dim(?:ension)?|size)s?|embed_dim){_NUMBER}",
+        ),
+        ("head_dim", rf"head[-_ ]?(?:dim(?:ension)?|size)[^\n]{{1,120}}\b(?:got|found|received|was|but is){_NUMBER}"),
+        ("head_dim", rf"\bhead[-_ ]?(?:dim(?:ension)?|size)s?(?:_qk|_vo?|_q)?(?: is| of)?{_NUMBER}"),
+        ("cuda_needed", rf"\b{_CUDA}\+? (?:or|and) (?:higher|later|above|newer|greater)"),
+        ("cuda_needed", rf"\b(?:requires?|needs?|at least|only supported on) {_CUDA}"),
+        ("model", r"\b(?P<value>[A-Z]\w{1,60}(?:Model|LM|Classification|Generation|Answering|Decoder|Encoder))\b"),
+        ("module", r"No module named '?(?P<value>[\w.]{2,80})'?"),
+    )
+)
+_DTYPES = {
+    "float": "float32", "Float": "float32", "float32": "float32", "fp32": "float32",
+    "half": "float16", "Half": "float16", "float16": "float16", "fp16": "float16",
+    "BFloat16": "bfloat16", "bfloat16": "bfloat16", "bf16": "bfloat16", "Double": "float64", "double": "float64",
+    "float64": "float64", "Byte": "uint8", "uint8": "uint8", "Char": "int8", "int8": "int8", "Long": "int64",
+    "int64": "int64", "Int": "int32", "int32": "int32", "Bool": "bool", "Float8_e4m3fn": "float8_e4m3fn",
+    "float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2", "float8_e5m2": "float8_e5m2",
+}  # fmt: skip
+_DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
+_SUBJECT = FactName.parse("subject.package")
+_BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
+
+
+def of_match(match: Match, log: str) -> Iterator[Fact]:
+    """What the pattern extracts, and what the unit tells of itself."""
+    groups = dict(match.told)
+    for group, name in match.pattern.extracts:
+        if group in groups:
+            made = fact(name, groups[group], log, match.line)
+            if made is not None:
+                yield made
+    yield from of_unit(match.unit, log)
+
+
+def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
+    """The `log.*` facts of one unit."""
+    text = unit.text
+    roles = fp32_operands(text)
+    if roles is not None:
+        told = _SDPA.search(text) or _ROLE.search(text)
+        yield _log_fact("fp32_operands", roles, log, _line_of(unit, text, told))
+    owners = _owners(unit)
+    if owners:
+        where = max((line.number for line in unit.lines if owners[-1][0] in line.text), default=unit.first)
+        names = [name for _, name in owners]
+        yield _log_fact("owners", tuple(dict.fromkeys(names)), log, unit.first)
+        yield _log_fact("innermost_owner", names[-1], log, where)
+    symbol = _SYMBOL.search(text)
+    if symbol:
+        yield _log_fact("symbol", symbol["symbol"], log, _line_of(unit, text, symbol))
+    library = _LIBRARY.search(text)
+    if library:
+        yield _log_fact("library", library["library"], log, _line_of(unit, text, library))
+    message = unit.message
+    named: set[str] = set()
+    for attribute, pattern in _NAMED:
+        found = None if attribute in named else pattern.search(message)
+        made = found and fact(FactName("log", "", attribute), found["value"], log, unit.message_line)
+        if made:
+            named.add(attribute)
+            yield made
+    dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
+    if dtypes:
+        yield _log_fact("dtypes", dtypes, log, unit.message_line)
+    subject = subject_of(unit)
+    if subject:
+        made = fact(_SUBJECT, subject, log, unit.message_line)
+        assert made is not None
+        yield made
+
+
+def _line_of(unit: Unit, text: str, found: re.Match[str] | None) -> int:
+    """The line of the log that the match in the unit's text begins in."""
+    return unit.lines[text.count("\n", 0, found.start())].number if found else unit.first
+
+
+def fp32_operands(text: str) -> tuple[str, ...] | None:
+    """Which of q, k and v a message says is float32; None where it does not name the dtypes of two of them at least."""
+    found = _SDPA.search(text)
+    if found:
+        dtypes = {role: found[role] for role in "qkv"}
+    else:
+        dtypes = {match["role"][0]: match["dtype"] for match in _ROLE.finditer(text)}
+        if len(dtypes) < 2:
+            return None
+    return tuple(role for role in "qkv" if role in dtypes and _FLOAT.match(dtypes[role].rstrip(".,")))
+
+
+def _owners(unit: Unit) -> list[tuple[str, str]]:
+    """Path and owner of each file that the unit names, the innermost last."""
+    message = unit.message
+    paths = [path for path, _ in unit.frames]
+    paths += [found["path"] for found in _BINARY.finditer(message)]
+    paths += [found["path"] for found in _CXX_FILE.finditer(message)]
+    return [(path, name) for path in paths if (name := owner(path))]
+
+
+def _log_fact(attribute: str, value: Value, log: str, line: int) -> Fact:
+    return Fact(
+        name=FactName("log", "", attribute), state=Known(value), how=f"line {line} of {log}", origin=Origin.DERIVED
+    )

@@ -1,0 +1,160 @@
+"""Which distribution a message of a log is about.
+
+That is told by, the more telling first: the compiled file that complains, what an import did not find, the folder of
+the setup.py that fails, the innermost frame that is not of what merely loads or compiles others, and what the words
+name. A build that failed elsewhere in the log is what its compiler's messages are about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attn_doctor.diagnose.log.owners import owner
+from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.model.libraries import published
+from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
+
+_HUB = "hub-kernel"
+#: Through these others are loaded, built and compiled; what fails below them is somebody else's.
+_CARRIERS = frozenset({"torch", "triton", "remote-code", _HUB, "setuptools", "pip", "ninja", "wheel", "functorch"})
+#: Of carriers alone these are a distribution that a message can be about.
+_OF_THEIR_OWN = ("triton", "torch")
+
+_BINARY = re.compile(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
+_SOURCE = re.compile(r"(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
+_MODULE = re.compile(
+    r"No module named '?(?P<module>[\w.]{2,80})'?"
+    r"|DLL load failed while importing (?P<dll>\w{2,80})"
+    r"|cannot import name '[\w.]{1,80}' from '(?P<whence>[\w.]{2,80})'"
+    r"|(?:[Pp]ackage|[Mm]odule) [`'\"]?(?P<package>[\w-]{3,60})[`'\"]? (?:seems to be not|is not|was not) "
+)
+_SETUP = re.compile(r"(?P<folder>[\w.+@~-]{2,120})[/\\]setup\.py\b")
+#: `flash-attn_4a21…` is where pip unpacks flash-attn, `flash_attn-2.8.3` what an sdist holds.
+_UNPACKED = re.compile(r"_[0-9a-f]{16,64}$|-\d[\w.+]*$")
+_CLASS_BEFORE = re.compile(r"(?:[\w.]{1,80}: |\[[^\]\n]{1,40}\]:? |!+ )*")
+_CLASS = re.compile(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
+#: What says that a build failed, and of what.
+_BUILD = re.compile(
+    r"[Ff]ailed (?:to build|building wheel for|to download and build|to prepare distributions? for)[: ]+"
+    r"(?:installable wheels for some pyproject\.toml based projects \()?[`'\"]?(?P<failed>[\w.-]{2,60}\w)"
+    r"|Building wheels? for (?P<wheel>[\w.-]{2,60}) .{0,40}\berror"
+    r"|(?:pip-install-|pip-req-build-|sdists-v\d+/)[^\s\"']{1,120}?/(?P<unpacked>[\w.+-]{2,80})/(?:setup\.py|csrc|build)"
+    r"|[Ee]rror building extension '(?P<jit>\w{2,60})'"
+    r"|Guessing wheel URL: \S{1,200}/(?P<guessed>[\w.]{2,60})-\d"
+)
+_IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
+_INSTALLED = re.compile(r"\bpip3? install (?:-\S+ )*[\"']?(?P<module>[A-Za-z][\w-]{1,60})")
+#: Installed and imported everywhere: that says nothing of a message.
+_COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
+TELLING = ("ailed to build", "ailed building wheel", "rror building extension", "Guessing wheel URL")
+#: Operators that DeepSpeed compiles when they are first used (op_builder/).
+_DEEPSPEED = frozenset(
+    {
+        "cpu_adam", "cpu_adagrad", "cpu_lion", "fused_adam", "fused_lamb", "fused_lion", "async_io", "utils",
+        "transformer_inference", "ragged_device_ops", "inference_core_ops", "inference_cutlass_builder",
+        "evoformer_attn", "sparse_attn", "random_ltd", "spatial_inference", "quantizer", "transformer",
+        "stochastic_transformer", "fp_quantizer", "gds",
+    }
+)  # fmt: skip
+#: Folders of sources that bear another name than what is built from them.
+_SOURCES = {
+    "mamba": "mamba-ssm", "selective_scan": "mamba-ssm", "SageAttention": "sageattention", "apex": "apex",
+    "flash-attention": "flash-attn", "hopper": "flash-attn-3", "TransformerEngine": "transformer-engine",
+    "DeepSpeed": "deepspeed", "flashinfer": "flashinfer-python", "sageattn": "sageattention",
+}  # fmt: skip
+#: SDPA's own words name other libraries' methods.
+_TORCH = re.compile(
+    r"scaled_dot_product|sdp_utils|sdpa_kernel|Torch was not compiled with|torch\.(?:nn\.attention|_inductor)"
+)
+_NAMED = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)[-_ ]?3\b|\bFA3\b|flash_attn_interface", "flash-attn-3"),
+        (r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)[-_ ]?4\b|\bFA4\b|flash_attn\.cute", "flash-attn-4"),
+        (r"[Ss]age[-_ ]?[Aa]tt(?:ention|n)", "sageattention"),
+        (r"flash[-_ ]linear[-_ ]attention|\bfla(?:-core|\.ops)\b", "flash-linear-attention"),
+        (r"\bmamba[-_]ssm\b|selective_scan", "mamba-ssm"),
+        (r"causal[-_]conv1d", "causal-conv1d"),
+        (r"\b[Ff]lash[Ii]nfer\b", "flashinfer-python"),
+        (r"\b[Tt]ransformer[ _-]?[Ee]ngine\b", "transformer-engine"),
+        *(
+            (rf"(?:{spelled})", library.distributions[0])
+            for library in published()
+            for spelled in library.in_logs
+        ),
+        (r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)", "flash-attn"),
+        (r"\bdeep_?speed\b|\bDeepSpeed\b", "deepspeed"),
+        (r"\bbitsandbytes\b", "bitsandbytes"),
+        (r"\bvLLM\b|\bvllm\b", "vllm"),
+        (r"\bSGLang\b|\bsglang\b", "sglang"),
+        (r"\btorchvision\b", "torchvision"),
+        (r"\btorchaudio\b", "torchaudio"),
+        (r"\bfmha_cutlass|memory_efficient_attention", "xformers"),
+        (r"\b[Tt]riton\b", "triton"),
+    )
+)  # fmt: skip
+
+
+def subject_of(unit: Unit) -> str | None:
+    """The distribution that the unit itself says it is about; None where it does not tell."""
+    message = unit.message
+    for found in reversed(list(_BINARY.finditer(message))):
+        name = owner(found["path"])
+        if name and name not in _CARRIERS:
+            return distribution_of(name)
+    frames = [path for path, _ in unit.frames]
+    for path in (*reversed(frames), message):
+        setup = _SETUP.search(path)
+        if setup:
+            return _unpacked(setup["folder"])
+    missing = _MODULE.search(message)
+    if missing and (name := next(filter(None, missing.groups()))).partition(".")[0] not in _CARRIERS:
+        return distribution_of(name.replace("-", "_"))
+    for found in reversed(list(_SOURCE.finditer(message))):
+        name = owner(found["path"])
+        if name == _HUB:
+            return "kernels"
+        if name and name not in _CARRIERS:
+            return distribution_of(name)
+    first = _CLASS_BEFORE.sub("", message.lstrip())
+    speaker = next((name for pattern, name in _NAMED if pattern.match(first)), None)
+    if speaker is not None and not _TORCH.search(message):
+        return speaker  # a library's C++ code has no frame of its own
+    names = [name for path in frames if (name := owner(path))]
+    own = [name for name in names if name not in _CARRIERS]
+    if own:
+        return distribution_of(own[-1])
+    cls = _CLASS.match(unit.exception)
+    if cls and cls["module"] not in _CARRIERS and owner(f"{cls['module']}/"):
+        return distribution_of(cls["module"])
+    return named_in(message) or next((name for name in _OF_THEIR_OWN if name in names), None)
+
+
+def named_in(message: str) -> str | None:
+    """The distribution that some words name, as people and programs spell it."""
+    if _TORCH.search(message):
+        return "torch"
+    return next((name for pattern, name in _NAMED if pattern.search(message)), None)
+
+
+def handled_in(text: str) -> str | None:
+    """The known package that a line imports or asks an installer for: what a message below it may be about."""
+    found = _IMPORTED.match(text) or _INSTALLED.search(text)
+    name = found and distribution_of((found["module"]).replace("-", "_"))
+    return name if name in BY_NAME and name not in _COMMON else None
+
+
+def builds_in(text: str) -> Iterator[str]:
+    """Distributions whose build a line says has failed."""
+    for found in _BUILD.finditer(text):
+        if found["jit"]:
+            yield "deepspeed" if found["jit"] in _DEEPSPEED else distribution_of(found["jit"])
+        else:
+            yield _unpacked(next(filter(None, found.groups())))
+
+
+def _unpacked(folder: str) -> str:
+    """The distribution that is built in a folder of this name."""
+    name = _UNPACKED.sub("", folder)
+    return _SOURCES.get(name) or distribution_of(name.replace("-", "_"))

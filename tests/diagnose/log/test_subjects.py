@@ -1,0 +1,157 @@
+"""What a log tells of the machine, and which distribution a message is about; a remedy for another one is refuted."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.assume import assume
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.diagnose.log.causes import explain, explain_text
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.model.facts import FactSet
+from tests.diagnose.log.making import made
+from tests.diagnose.test_derived import facts
+
+_ASKED = {"fact": "subject.package", "one_of": ["flash-attn"]}
+_REMEDY = {"id": "r", "title": "Take another {subject.package}", "safety": "safe", "actions": []}
+_ANY = made("any", {"pattern": "rror:|rror |undefined|fatal", "confirms": True}, remedy=[{**_REMEDY, "when": [_ASKED]}])
+_FRAME = '  File "/env/lib/python3.11/site-packages/{}", line 3, in f\n    g()\n'
+_HEAD = "Traceback (most recent call last):\n"
+_SETUP = '  File "/tmp/pip-install-x/causal-conv1d_0a1b2c3d4e5f60718293/setup.py"'
+
+
+def _subject(text: str) -> object:
+    seen = made("any", {"pattern": "rror:|rror |undefined|fatal", "confirms": True}, title="{subject.package}")
+    return explain_text(text, [seen], FactSet()).diagnosis.findings[0].title
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("ImportError: /env/selective_scan_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: x", "mamba-ssm"),
+        ("ImportError: DLL load failed while importing flash_attn_2_cuda: The specified error", "flash-attn"),
+        (
+            _HEAD + _FRAME.format("transformers/x.py") + _FRAME.format("xformers/o.py") + "RuntimeError: no",
+            "xformers",
+        ),
+        (
+            _HEAD + _SETUP + "ModuleNotFoundError: No module named 'torch'\nerror: x",
+            "causal-conv1d",
+        ),
+        ("ModuleNotFoundError: No module named 'sageattention'", "sageattention"),
+        ("RuntimeError: FlashAttention only supports a thing", "flash-attn"),
+        ("RuntimeError: scaled_dot_product_attention: flash attention refuses", "torch"),
+        (
+            "CUDA error (/build/source/flash-attn/flash_fwd_launch_template.h:191): no kernel image",
+            "kernels",
+        ),
+        (
+            "x.cu:3:1: error: bad\nERROR: Failed building wheel for mamba-ssm",
+            "mamba-ssm",
+        ),
+        ("pip install xformers\nRuntimeError: CUDA error: no kernel image", "xformers"),
+    ],
+)  # fmt: skip
+def test_a_message_is_about_a_distribution(text: str, subject: str) -> None:
+    """The compiled file, the folder of setup.py, the frames and the words tell it, in that order."""
+    assert _subject(text) == subject
+
+
+def test_an_environment_that_is_called_like_a_package_is_not_it() -> None:
+    """Neither a folder of environments nor the standard library is a package's own code."""
+    frame = '  File "/home/me/envs/vllm/lib/python3.10/subprocess.py", line 526, in run\n    raise x\n'
+
+    assert _subject(f"Traceback (most recent call last):\n{frame}RuntimeError: no") == "The package"
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("ImportError: /env/flash_attn_2_cuda.so: undefined symbol: x", 1),
+        ("ImportError: /env/xformers/_C.so: undefined symbol: x", 0),
+        ("RuntimeError: nobody is named", 1),
+    ],
+)
+def test_a_remedy_for_another_package_is_refuted(text: str, offered: int) -> None:
+    """It stays open only where nobody knows what the message is about."""
+    (finding,) = explain_text(text, [_ANY], FactSet()).diagnosis.findings
+
+    assert len(finding.remedies) == offered
+
+
+def test_check_binds_the_package_of_an_extension_likewise() -> None:
+    """One condition serves check and explain."""
+    extension = {"fact": "extension.package", "for_each": "extension", "present": True}
+    recipe = made("r", when=[extension], remedy=[{**_REMEDY, "when": [_ASKED]}])
+    node = facts(
+        listed__extension=2, **{"extension__xformers._C__package": "xformers", "extension__fa__package": "flash-attn"}
+    )
+    found = {one.subjects: [r.title for r in one.remedies] for one in judge(node, [recipe]).findings}
+
+    assert found == {("extension fa",): ["Take another flash-attn"], ("extension xformers._C",): []}
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "value"),
+    [
+        ("    Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.", "gpu.0.compute_capability", "12.1"),
+        ("ptxas fatal : Value 'sm_121a' is not defined for option 'gpu-name'", "gpu.0.compute_capability", "12.1"),
+        ("device capability (7, 5)", "gpu.0.compute_capability", "7.5"),
+        ("driver on your system is too old (found version 11040). Please", "driver.cuda", "11.4"),
+        ("| NVIDIA-SMI 470.1  Driver Version: 470.182.03   CUDA Version: 11.4  |", "driver.cuda", "11.4"),
+        ("was used to compile PyTorch (12.1). Please", "torch.cuda", "12.1"),
+        ("The detected CUDA version (11.5) mismatches the version", "cuda.nvcc", "11.5"),
+        ("Cuda compilation tools, release 12.4, V12.4.131", "cuda.nvcc", "12.4"),
+        (r'  File "C:\Users\me\x.py", line 3, in f', "node.system", "Windows"),
+        ('  File "/home/me/x.py", line 3, in f', "node.system", "Linux"),
+        ('  File "/Users/me/x.py", line 3, in f', "node.system", "macOS"),
+        ('  File "/env/lib/python3.11/site-packages/torch/x.py", line 3, in f', "python.version", "3.11"),
+        ("Python 3.11.4\n  File \"/env/lib/python3.11/site-packages/x.py\", line 3", "python.version", "3.11.4"),
+        ("torch 2.6.0\ntorch 2.6.0+cu124", "torch.cuda", "12.4"),
+        (
+            "Guessing wheel URL: https://x/flash_attn-2.8.3+cu12torch2.6cxx11abiFALSE-cp312-cp312-linux_x86_64.whl",
+            "torch.version",
+            "2.6",
+        ),
+    ],
+)  # fmt: skip
+def test_lines_tell_of_the_machine(text: str, fact: str, value: str) -> None:
+    """GPU, driver, system, Python and torch, also where they are told more and less fully."""
+    told = explain([Scanner(Patterns([])).scan("x", [text])], FactSet()).facts
+
+    assert told.value(fact) == value
+
+
+def test_a_capability_that_is_asked_for_is_none_that_is_there() -> None:
+    """What a kernel needs says nothing of the GPU."""
+    told = explain([Scanner(Patterns([])).scan("x", ["it requires compute capability 8.0"])], FactSet()).facts
+
+    assert told.value("gpu.0.compute_capability") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "value"),
+    [
+        ("RuntimeError: head dimension must be at most 256, got 320", "log.head_dim", 320),
+        ("RuntimeError: unsupported head_dim=80", "log.head_dim", 80),
+        ("RuntimeError: CUDA 12.8 or higher is required for compute capability 12.0.", "log.cuda_needed", "12.8"),
+        ("ValueError: XLMRobertaModel does not do that", "log.model", "XLMRobertaModel"),
+        ("RuntimeError: expected BFloat16 and got Byte", "log.dtypes", ("bfloat16", "uint8")),
+        ("ModuleNotFoundError: No module named 'flash_attn.cute'", "log.module", "flash_attn.cute"),
+    ],
+)
+def test_a_message_tells_what_it_names(text: str, fact: str, value: object) -> None:
+    """Titles and conditions can use it."""
+    seen = made("any", {"pattern": "rror:", "when": [{"fact": fact, "present": True}]})
+    (finding,) = explain_text(text, [seen], FactSet()).diagnosis.findings
+
+    assert [one.state.value for one in finding.evidence if str(one.name) == fact] == [value]  # type: ignore[union-attr]
+
+
+def test_what_a_person_assumes_stands_above_what_the_log_tells() -> None:
+    """The driver that was named is the driver."""
+    base = assume(FactSet(), ["driver.cuda=12.8"])
+    told = explain([Scanner(Patterns([])).scan("x", ["(found version 11040)"])], base).facts
+
+    assert told.value("driver.cuda") == "12.8"
