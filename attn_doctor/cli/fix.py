@@ -1,37 +1,29 @@
-"""`attn-doctor fix`: plan, show, confirm, change under a journal, prove by examining again.
-
-The options and the order of events. What was asked for is read in fix_request.py, the plan made in fix_plan.py, shown
-and agreed to in fix_ask.py, carried out in fix_run.py; fix_session.py is the target as all of them see it.
-"""
+"""`attn-doctor fix`: plan, show, confirm, change under a journal, prove by examining again."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attn_doctor.cli import fix_ask, fix_plan, fix_request, fix_run, started
-from attn_doctor.cli.fix_request import Request, WhichInstaller
-from attn_doctor.cli.fix_session import open_session
+from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import Assume, LockWait, Recipes, Skip, Timeout
-from attn_doctor.cli.shared import each, progress
-from attn_doctor.fix.packages import installers
-from attn_doctor.machine.scratch import scratch
-from attn_doctor.machine.target import examine_target
-from attn_doctor.model import exit_status
-from attn_doctor.model.exit_status import Status
-from attn_doctor.model.findings import Severity
+from attn_doctor.cli.shared import Progress, each, names, progress
+from attn_doctor.errors import BadInput
+from attn_doctor.fix.journal import run_commands
+from attn_doctor.fix.packages.installers import Sources
+from attn_doctor.model.plans import Reversal
 from attn_doctor.model.report import nothing_to_examine
-from attn_doctor.planning.choose import Policy
 from attn_doctor.probe.kernels.known_kernels import Mode
-from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.report.phrases import as_root
-
-#: How often somebody else may change the environment between the plan and the lock.
-_OVERTAKEN = 2
+from attn_doctor.version import __version__
+from attn_doctor.workflows import kernels as kernel_trials
+from attn_doctor.workflows.fix.fix import fix as run_fix
+from attn_doctor.workflows.fix.planned import Planned
+from attn_doctor.workflows.fix.request import Ending, FixRequest, FixResult, Question, WhichInstaller
 
 
 @guarded
@@ -124,30 +116,30 @@ def fix(
     Exit status: 0 healthy or cured, 1 findings left or declined, 2 wrong usage, 3 could not examine, stale plan or
     lock held, 4 a fix failed and was undone, 5 undoing it failed too.
     """
-    picked, mended = fix_request.picked(recipes, only, skip)
-    request = Request(
-        recipes=picked,
-        policy=Policy(
-            unsafe=unsafe,
-            only=mended,
-            named=fix_request.named(picked, only, remedy),
-            remedies=fix_request.remedies(remedy),
-        ),
-        assumptions=fix_request.assumptions(assumption),
-        save_plan=fix_request.writable(save_plan),
-        gpu=named_gpu(gpu) if gpu is not None else None,
-        kernels=fix_request.kernels_asked(kernels, backend, quick=quick, trace=trace),
-        saved=fix_request.saved_plan(plan_file),
-        plan_file=plan_file,
+    request = FixRequest(
         python=python,
+        as_module=started.as_module,
         quick=quick,
+        timeout=timeout,
         configs=each(config),
-        accept_file=accept_file,
+        gpu=gpu,
+        assumptions=each(assumption),
+        recipes=each(recipes),
+        accept=accept_file,
         trace=trace,
         autocast=autocast,
-        timeout=timeout,
+        kernels=kernel_trials.asked(kernels, each(backend), (), None, None, quick=quick),
+        only=names(only, "--only"),
+        skip=names(skip, "--skip"),
+        remedies=tuple(_remedy(one) for one in each(remedy)),
+        unsafe=unsafe,
+        dry_run=dry_run,
+        save_plan=save_plan,
+        plan_file=plan_file,
+        resume=resume,
+        yes=yes,
         installer=installer,
-        sources=installers.Sources(
+        sources=Sources(
             index_url=index_url,
             no_index=no_index,
             find_links=each(find_links),
@@ -155,57 +147,105 @@ def fix(
         ),
         wheels=each(wheel),
         stash=not no_stash,
-        yes=yes,
-        dry_run=dry_run,
-        resume=resume,
         even_if_used=even_if_used,
         wait=wait,
-        verbose=verbose,
     )
-    # A saved plan is the one that was agreed to: where it is overtaken, no other one takes its place.
-    for _ in range(_OVERTAKEN if request.saved is None else 0):
-        try:
-            return _once(request)
-        except fix_run.Overtaken as error:
-            print(f"Another run was quicker: {error.what}. Planning anew.")  # noqa: T201
-    return _once(request)
+    with progress() as say:
+        person = _Person(say, quick=quick, verbose=verbose)
+        ask = person.answer if sys.stdin.isatty() else None
+        result = run_fix(request, ask=ask, show=person.see, say=say, warn=person.hear)
+    for line in _ending(result, request):
+        print(line)  # noqa: T201
+    return result.exit_status
 
 
-def _once(request: Request) -> int:
-    """Plans, shows, asks and carries out; gives the exit status.
+def _remedy(text: str) -> tuple[str, str]:
+    """--remedy as (finding, remedy). Raises BadInput."""
+    finding, equals, remedy = text.partition("=")
+    if not equals or not finding or not remedy:
+        raise BadInput("that names no remedy", about=f"--remedy {text}", hint="Write --remedy FINDING=REMEDY.")
+    return finding, remedy
 
-    Raises Overtaken where somebody else changed the environment meanwhile: nothing was changed here.
-    """
-    with scratch() as folder, progress() as say:
-        python = request.python if request.saved is None else request.saved.python
-        target = examine_target(
-            python, as_module=started.as_module, folder=folder, timeout=request.timeout, isolated=request.quick
+
+class _Person:
+    """Who reads and answers, at a terminal. No progress is shown meanwhile."""
+
+    def __init__(self, say: Progress, *, quick: bool, verbose: bool) -> None:
+        self._say = say
+        self._quick = quick
+        self._verbose = verbose
+        self._seen: Planned | None = None
+
+    def hear(self, words: str) -> None:
+        """A line of its own."""
+        self._say.rest()
+        print(words)  # noqa: T201
+
+    def see(self, planned: Planned) -> None:
+        """The plan, what of the options it has no use for, and at the first plan from these facts what they lack."""
+        from attn_doctor.report import plan_text
+        from attn_doctor.report.console import ReportConsole
+
+        self._say.rest()
+        target = planned.target
+        console = ReportConsole(sys.stdout)
+        console.print(
+            f"attn-doctor {__version__} plans for {target.python} "
+            f"(Python {target.version}, {target.environment_kind}; {target.because})",
+            soft_wrap=True,
         )
-        session = open_session(request, target, folder)
-        if request.resume:
-            return fix_run.resume(session, say, wait=request.wait)
-        made = fix_plan.planned(request, session, say)
-    made.check_undisturbed(target)
-    # The spinner is gone: from here on a person reads and answers.
-    fix_ask.show(made.plan, target, session.wheels, verbose=request.verbose)
-    if not (request.shows_only or request.yes or request.saved is not None):
-        meant = fix_ask.meant(made.plan)
-        if meant:
-            with scratch() as again, progress():
-                made = fix_plan.with_named(request, replace(session, folder=again), made, meant)
-            fix_ask.show(made.plan, target, session.wheels, verbose=request.verbose)
-    foreign = as_root(made.facts, quick=request.quick)
-    if foreign:
-        print(foreign)  # noqa: T201
-    nothing = nothing_to_examine(made.facts, target.dead)
-    if nothing:
-        print(f"Nothing to examine here: {nothing}.")  # noqa: T201
-    if request.shows_only:
-        fix_ask.keep(request, made.plan, made.before)
-        return exit_status.status_of(made.before, fail_on=Severity.ERROR, strict=False, nothing=nothing)
-    if not made.plan.steps:
-        return fix_run.left_status(made.plan) or (Status.COULD_NOT_EXAMINE if nothing else Status.HEALTHY)
-    if not fix_ask.agreed(request, made.plan, target):
-        return Status.FOUND
-    with scratch() as again, progress() as say:
-        return fix_run.carry_out(replace(session, folder=again), made.plan, made.before, say, wait=request.wait)
+        plan_text.write(planned.plan, console, verbose=self._verbose)
+        for one in planned.unused_wheels:
+            self.hear(f"{one.path.name}: no step takes it. --find-links offers wheels to every cure.")
+        if self._seen is None or self._seen.facts is not planned.facts:
+            nothing = nothing_to_examine(planned.facts, target.dead)
+            foreign = as_root(planned.facts, quick=self._quick)
+            for line in filter(None, (foreign, nothing and f"Nothing to examine here: {nothing}.")):
+                self.hear(line)
+        self._seen = planned
+
+    def answer(self, question: Question) -> bool:
+        """Whether the person says yes."""
+        one = question.assumed
+        if one is not None:
+            self.hear(f"{one.finding}: {one.title}\n  {one.reason}")
+            return self._says_yes("Mend it all the same?")
+        count = len(question.plan.steps)
+        return self._says_yes(f"Take {'this step' if count == 1 else f'these {count} steps'}?")
+
+    def _says_yes(self, question: str) -> bool:
+        self._say.rest()
+        try:
+            answer = input(f"{question} [y/N] ")
+        except EOFError:
+            return False
+        return answer.strip().lower() in ("y", "yes")
+
+
+def _ending(result: FixResult, request: FixRequest) -> list[str]:
+    """How it ended, in lines."""
+    match result.ending:
+        case Ending.SHOWN:
+            saved = f"The plan is in {request.save_plan}. Nothing was changed."
+            beside = f"Not asked about here, and an error all the same: {', '.join(result.beside)}."
+            return [*([saved] if request.save_plan else []), *([beside] if result.beside else [])]
+        case Ending.NO_STEPS:
+            return []
+        case Ending.NEEDS_UNSAFE:
+            ways = "--unsafe-fixes lets unsafe steps be taken; --dry-run shows the plan alone."
+            return [f"The plan holds unsafe steps. {ways}"]
+        case Ending.DECLINED:
+            return ["Nothing was changed."]
+        case Ending.NOT_CURED:
+            return ["Not cured, and put back:", *(f"  {line}" for line in result.troubles)]
+        case Ending.CURED:
+            lines = [f"Cured, seen by examining again: {finding}" for finding in result.cured]
+            if result.run is not None:
+                lines.append(f"Run {result.run.id}; `{run_commands.undo(result.run)}` puts everything back.")
+            if result.plan and any(step.reversal is not Reversal.EXACT for step in result.plan.steps):
+                lines.append("There are no copies (--no-stash): undo has to install the old releases again.")
+            return lines
+        case Ending.NO_RUN:
+            return ["No run was cut off. Nothing was changed."]
+        case Ending.TAKEN_BACK:
+            return [f"The run {result.run.id if result.run else ''} was being undone: everything is as it was before."]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from attn_doctor.cli import guard, started
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import replace_file
 from attn_doctor.model.report import Report
 from attn_doctor.report.render import Format, render
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 T = TypeVar("T")
 
@@ -58,16 +61,34 @@ def write_report(report: Report, form: Format, *, output: Path | None, verbose: 
     replace_file(output, text.getvalue())
 
 
+class Progress:
+    """What is being done, on stderr, only where a person watches."""
+
+    def __init__(self, status: Status | None = None) -> None:
+        self._status = status
+
+    def __call__(self, words: str) -> None:
+        """Shows it until something else is done."""
+        if self._status is not None:
+            self._status.update(words)
+            self._status.start()
+
+    def rest(self) -> None:
+        """Shows nothing until it is told of something again: a person reads and answers."""
+        if self._status is not None:
+            self._status.stop()
+
+
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Progress on stderr, only where a person watches."""
+def progress() -> Iterator[Progress]:
+    """Progress while this lasts."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield Progress()
         return
     from rich.console import Console
 
     with Console(stderr=True).status("starting") as status:
-        yield lambda words: status.update(words)
+        yield Progress(status)
 
 
 def tell_aside(words: str) -> None:

@@ -172,7 +172,7 @@ class TestConfigurations:
     def test_killed_and_taken_up_again(self, doctor: Doctor, patient: Environment, config: Path) -> None:
         """A run that was cut off stands in the way of the next; --resume finishes it."""
         killing = (
-            "import os, signal, sys\nfrom attn_doctor.fix import journal\n"
+            "import os, signal, sys\nfrom attn_doctor.fix.journal import journal\n"
             "def stop(name):\n    if name == 'after changing':\n        os.kill(os.getpid(), signal.SIGKILL)\n"
             "journal.boundary = stop\nfrom attn_doctor.cli.main import main\n"
             "sys.exit(main(as_module=True))\n"

@@ -1,14 +1,13 @@
-"""The second half of `attn-doctor fix`: a plan that was agreed to is carried out under locks, or taken up again."""
+"""A plan that was agreed to is carried out under locks, or taken up again where a run was cut off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from attn_doctor.cli.fix_session import Session, again, installer_of
 from attn_doctor.fix.journal import journal, run_commands
 from attn_doctor.fix.journal import run_plan as carrying
+from attn_doctor.fix.journal.homes import homes_of, known_homes
 from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.journal.resume import interrupted, resumed_steps
 from attn_doctor.fix.journal.run_steps import Installing, Stale, check_files
@@ -18,19 +17,22 @@ from attn_doctor.formats import plan_v1
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
-from attn_doctor.model.plans import Install, Plan, Reversal
+from attn_doctor.model.plans import Install, Plan
+from attn_doctor.workflows.fix.request import Ending, FixResult
+from attn_doctor.workflows.fix.session import Session, again, installer_of
+from attn_doctor.workflows.subject import Say
 
 
 class Overtaken(Stale):
     """The plan was right when it was made. Nothing was changed: another plan can be made."""
 
 
-def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Callable[[str], None], *, wait: float) -> int:
-    """Carries an agreed plan out; gives the exit status.
+def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Say, *, wait: float) -> FixResult:
+    """Carries an agreed plan out.
 
-    Raises Overtaken where somebody was quicker.
+    Raises Overtaken where somebody was quicker, NotCured after a step failed and everything was put back.
     """
-    home, homes = _homes(plan)
+    home, homes = homes_of(plan)
     with journal.held(homes, wait=wait):
         _no_other_run(homes)
         # Again under the lock: somebody may have been quicker between the question and the answer.
@@ -50,23 +52,19 @@ def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Callable[[st
             examine=lambda: again(session, say),
             reinstall=session.reinstall,
         )
-    return _told(outcome, plan)
+    return _result(outcome, plan)
 
 
-def resume(session: Session, say: Callable[[str], None], *, wait: float) -> int:
-    """Finishes a run that was cut off; gives the exit status."""
-    from attn_doctor.cli.undo import known_homes
-
-    homes = known_homes(session.target, session.configs)
+def resume(session: Session, say: Say, *, wait: float) -> FixResult:
+    """Finishes a run that was cut off."""
+    homes = known_homes(session.target.prefix, session.configs)
     with journal.held(tuple(home for home in homes if (home / journal.FOLDER).is_dir()), wait=wait):
         run = next((found for home in homes if (found := interrupted(home)) is not None), None)
         if run is None:
-            print("No run was cut off. Nothing was changed.")  # noqa: T201
-            return Status.HEALTHY
+            return FixResult(ending=Ending.NO_RUN, exit_status=int(Status.HEALTHY))
         plan, done = resumed_steps(run, reinstall=session.reinstall)
         if plan is None:
-            print(f"The run {run.id} was being undone: everything is as it was before.")  # noqa: T201
-            return Status.FIX_UNDONE
+            return FixResult(ending=Ending.TAKEN_BACK, exit_status=int(Status.FIX_UNDONE), run=run)
         going = replace(session, configs=tuple(Path(one) for one in plan.configs))
         before = _as_planned(plan)
         facts = going.look("resumed", say)
@@ -79,7 +77,7 @@ def resume(session: Session, say: Callable[[str], None], *, wait: float) -> int:
             done=done,
             reinstall=going.reinstall,
         )
-    return _told(outcome, plan)
+    return _result(outcome, plan)
 
 
 def _installing(session: Session, facts: FactSet) -> Installing:
@@ -102,19 +100,10 @@ def check_ground(plan: Plan, facts: FactSet) -> None:
         raise Stale("the facts that the plan rests on have changed", about="\n".join(changed), hint="Make a new plan.")
 
 
-def left_status(plan: Plan) -> int:
+def left_status(plan: Plan) -> Status:
     """Errors that stay gate as in `check`; so does what only waits for --unsafe-fixes."""
     gates = any(one.needs_unsafe or one.needs_naming or one.severity == Severity.ERROR.value for one in plan.left)
     return Status.FOUND if gates else Status.HEALTHY
-
-
-def _homes(plan: Plan) -> tuple[Path, tuple[Path, ...]]:
-    prefix = Path(plan.prefix)
-    installs = any(isinstance(step.change, Install) for step in plan.steps)
-    inside = any(Path(file).is_relative_to(prefix) for file in plan.files)
-    home = journal.home_of(prefix, plan.projects, installs=installs or inside)
-    projects = {Path(root) for root in plan.projects if any(Path(file).is_relative_to(root) for file in plan.files)}
-    return home, tuple({home, *projects, *({prefix} if installs or inside else ())})
 
 
 def _no_other_run(homes: tuple[Path, ...]) -> None:
@@ -141,15 +130,11 @@ def _as_planned(plan: Plan) -> Diagnosis:
     return Diagnosis(findings=(*every.values(), *rest))
 
 
-def _told(outcome: carrying.Outcome, plan: Plan) -> int:
-    if not outcome.cured:
-        print("Not cured, and put back:")  # noqa: T201
-        for line in outcome.troubles:
-            print(f"  {line}")  # noqa: T201
-        return Status.FIX_UNDONE
-    for finding in dict.fromkeys(cured.finding for step in plan.steps for cured in step.cures):
-        print(f"Cured, seen by examining again: {finding}")  # noqa: T201
-    print(f"Run {outcome.run.id}; `{run_commands.undo(outcome.run)}` puts everything back.")  # noqa: T201
-    if any(step.reversal is not Reversal.EXACT for step in plan.steps):
-        print("There are no copies (--no-stash): undo has to install the old releases again.")  # noqa: T201
-    return left_status(plan)
+def _result(outcome: carrying.Outcome, plan: Plan) -> FixResult:
+    return FixResult(
+        ending=Ending.CURED if outcome.cured else Ending.NOT_CURED,
+        exit_status=int(left_status(plan) if outcome.cured else Status.FIX_UNDONE),
+        plan=plan,
+        run=outcome.run,
+        troubles=outcome.troubles,
+    )

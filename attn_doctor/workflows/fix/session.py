@@ -1,4 +1,4 @@
-"""One target as `attn-doctor fix` sees it: looked at as often as it takes, always in the same way."""
+"""A request whose files were read, and its target: looked at as often as it takes, always in the same way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.cli.fix_request import Request, WhichInstaller
 from attn_doctor.diagnose.accept import accept
 from attn_doctor.diagnose.assume import made_for_gpu
 from attn_doctor.diagnose.derived import derive
@@ -23,99 +22,136 @@ from attn_doctor.fix.packages.install_commands import other_names
 from attn_doctor.fix.packages.wheel_file import WheelFile, unofficial
 from attn_doctor.fix.plan_builder import Resolve
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.formats import plan_v1
+from attn_doctor.machine.files import check_output, read_input
 from attn_doctor.machine.own_command import typed
 from attn_doctor.machine.target import Target
 from attn_doctor.model.dtypes import dtype_named
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
 from attn_doctor.model.install_request import InstallRequest
-from attn_doctor.model.plans import Install
+from attn_doctor.model.plans import Install, Plan
 from attn_doctor.planning import planned_set, preview_install
+from attn_doctor.planning.choose import Policy
 from attn_doctor.probe.configs.sources import followed_files
 from attn_doctor.probe.examine import ExaminationRequest, examine
-from attn_doctor.probe.kernels.trials import TrialRequest
 from attn_doctor.probe.trace.trace_facts import facts_of
 from attn_doctor.probe.trace.tracing import check_input, run_trace
+from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data import accepted
-from attn_doctor.recipes.data.gpu_table import NamedGpu
+from attn_doctor.recipes.data.gpu_table import NamedGpu, named_gpu
 from attn_doctor.recipes.data.torch_releases import index_of
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.workflows import kernels as kernel_trials
-from attn_doctor.workflows.subject import as_if
+from attn_doctor.workflows.fix.request import FixRequest
+from attn_doctor.workflows.subject import Say, as_if, refuse_unreadable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """A request whose names were looked up and whose plan was read; nothing was examined yet."""
+
+    request: FixRequest
+    recipes: tuple[Recipe, ...]
+    """By which everything is judged."""
+    policy: Policy
+    gpu: NamedGpu | None
+    saved: Plan | None
+    """The plan that is carried out instead of a new one."""
+
+
+def read_request(request: FixRequest) -> ReadRequest:
+    """Raises BadInput for all that can be wrong in a request before its target is known."""
+    every = shelf.shelf(request.recipes)
+    recipes = shelf.Selection(skip=request.skip).pick(every)
+    only = tuple(one.id for one in shelf.Selection(only=request.only).pick(every)) if request.only else ()
+    words = {*request.only, *(finding for finding, _ in request.remedies)}
+    refuse_unreadable(request.assumptions)
+    if request.save_plan is not None:
+        check_output(request.save_plan, flag="--save-plan")
+    gpu = named_gpu(request.gpu) if request.gpu is not None else None
+    if request.kernels is not None and request.trace is not None:
+        raise BadInput(
+            "a traced run or the kernels, not both", about="--trace --kernels", hint="Leave out one of them."
+        )
+    return ReadRequest(
+        request=request,
+        recipes=recipes,
+        policy=Policy(
+            unsafe=request.unsafe,
+            only=only,
+            # Named by themselves, not by their library.
+            named=tuple(one.id for one in recipes if words & {one.id, *one.aliases}),
+            remedies=request.remedies,
+        ),
+        gpu=gpu,
+        saved=None if request.plan_file is None else _saved_plan(request.plan_file),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One target, looked at as often as it takes, always in the same way."""
 
+    given: ReadRequest
     target: Target
     folder: Path
-    recipes: tuple[Recipe, ...]
-    acceptances: tuple[Acceptance, ...]
+    """For files that nobody needs afterwards."""
     configs: tuple[Path, ...]
-    gpu: NamedGpu | None
-    assumptions: tuple[str, ...]
-    quick: bool
-    timeout: float
-    sources: installers.Sources
-    installer: WhichInstaller
-    stash: bool = True
-    """What is replaced is copied aside first."""
+    acceptances: tuple[Acceptance, ...]
     wheels: tuple[WheelFile, ...] = ()
     """Files that a person named."""
     traced: Mapping[str, Any] | None = None
     """What the tracer is asked to run; None where the environment itself is examined."""
-    kernels: TrialRequest | None = None
-    """Which attention kernels are run, before and after with the same numbers."""
 
-    def look(self, name: str, say: Callable[[str], None]) -> FactSet:
+    def look(self, name: str, say: Say) -> FactSet:
         """Examines it; after a change as it would be in an environment that was activated anew."""
         with activated(self.target.prefix) if name.startswith("after") else contextlib.nullcontext():
             return self._look(name, say)
 
-    def _look(self, name: str, say: Callable[[str], None]) -> FactSet:
+    def _look(self, name: str, say: Say) -> FactSet:
         folder = self.folder / name
         folder.mkdir()
+        request, gpu = self.given.request, self.given.gpu
         if self.traced is not None:
             return self._trace(folder, self.traced, say, must_finish=name.startswith("after"))
         facts = examine(
             self.target,
             ExaminationRequest(
-                quick=self.quick,
-                timeout=self.timeout,
+                quick=request.quick,
+                timeout=request.timeout,
                 configs=self.configs,
-                simulated_gpu=None if self.gpu is None else asdict(self.gpu),
+                simulated_gpu=None if gpu is None else asdict(gpu),
             ),
             folder=folder,
             say=say,
         )
-        if self.kernels is not None:
+        if request.kernels is not None:
             _, facts = kernel_trials.run(
-                self.kernels, facts, self.target, gpu=self.gpu, timeout=self.timeout, folder=folder, say=say
+                request.kernels, facts, self.target, gpu=gpu, timeout=request.timeout, folder=folder, say=say
             )
-        return as_if(facts, self.gpu, self.assumptions)
+        return as_if(facts, gpu, request.assumptions)
 
-    def _trace(
-        self, folder: Path, request: Mapping[str, Any], say: Callable[[str], None], *, must_finish: bool
-    ) -> FactSet:
+    def _trace(self, folder: Path, request: Mapping[str, Any], say: Say, *, must_finish: bool) -> FactSet:
         facts = examine(self.target, ExaminationRequest(quick=True, configs=self.configs), folder=folder, say=say)
-        traced = run_trace(self.target, request, timeout=max(self.timeout, 300.0), folder=folder, say=say)
+        traced = run_trace(self.target, request, timeout=max(self.given.request.timeout, 300.0), folder=folder, say=say)
         check_input(traced.trace, f"--trace {request['target']}")
         if must_finish and traced.trace.outcome != "finished":
             # A run that ends early meets no broken call, which is no proof that there is none.
             raise Stale("the traced run does not come to its end", about=traced.trace.error or traced.trace.outcome)
         met = facts_of(traced.trace)
-        these = met if self.gpu is None else made_for_gpu(met)
-        return derive(FactSet([*as_if(facts, self.gpu, self.assumptions).values(), *these]))
+        these = met if self.given.gpu is None else made_for_gpu(met)
+        return derive(FactSet([*as_if(facts, self.given.gpu, self.given.request.assumptions).values(), *these]))
 
     def judged(self, facts: FactSet) -> Diagnosis:
         """By every recipe, so that what a cure brings up is seen, whatever was asked for with --only."""
-        return accept(judge(facts, self.recipes), self.acceptances, today=datetime.now(timezone.utc).date())
+        return accept(judge(facts, self.given.recipes), self.acceptances, today=datetime.now(timezone.utc).date())
 
     def find(self) -> installers.Installer:
         """The installer; raises Refused."""
+        request = self.given.request
         return find_installer.installer_for(
-            self.installer.value, self.target, self.sources, _made(self.folder / "installer")
+            request.installer.value, self.target, request.sources, _made(self.folder / "installer")
         )
 
     def resolve(self, facts: FactSet, before: Diagnosis) -> Resolve:
@@ -130,7 +166,7 @@ class Session:
             found = run_installer.resolve(
                 request,
                 lambda: self._for(request),
-                stash=self.stash,
+                stash=self.given.request.stash,
                 wheels={one.package: one for one in self.wheels},
                 build_environment=build_jobs.environment(facts),
                 judge=self.judge_fetched(facts, before),
@@ -151,7 +187,7 @@ class Session:
                 )
             if found.kind == "pip":
                 return found
-            if self.gpu is not None and request.torch_backend == "auto":
+            if self.given.gpu is not None and request.torch_backend == "auto":
                 raise Refused(
                     "uv picks the torch build by this node's own driver and GPU, and --gpu names another one: "
                     "say which CUDA it is to be for, for example --torch-backend cu128"
@@ -164,51 +200,47 @@ class Session:
 
         def judge_(change: Install, fetched: Path) -> None:
             these = preview_install.facts_of(change, fetched, self.target, facts, scratch=_made(self.folder / "staged"))
-            planned_set.check_facts(facts, as_if(these, self.gpu, self.assumptions), before, self.judged)
+            these = as_if(these, self.given.gpu, self.given.request.assumptions)
+            planned_set.check_facts(facts, these, before, self.judged)
 
         return judge_
 
     def reinstall(self, old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
         """Fetches old releases, so that they can be installed again. Raises Refused."""
-        installer = find_installer.installer_for(kind, self.target, self.sources, _made(self.folder / "installer"))
+        installer = find_installer.installer_for(
+            kind, self.target, self.given.request.sources, _made(self.folder / "installer")
+        )
         installer.fetch(old, into, no_cache=False)
         return lambda: installer.install(old, into, reinstall=True)
 
 
-def open_session(request: Request, target: Target, folder: Path) -> Session:
+def open_session(read: ReadRequest, target: Target, folder: Path) -> Session:
     """What was asked for, for this target; scratch files go to the folder. Raises BadInput."""
+    request = read.request
     return Session(
+        given=read,
         target=target,
         folder=folder,
-        recipes=request.recipes,
-        acceptances=accepted.read(request.accept_file) if request.accept_file else (),
-        # What a script gives to its calls is mended where it stands: in that file. The files themselves, for they are
+        acceptances=accepted.read(request.accept) if request.accept else (),
+        # What a script gives to its calls is cured where it stands: in that file. The files themselves, for they are
         # edited: facts of them are named alike when a saved plan is carried out.
         configs=tuple(Path(os.path.realpath(one)) for one in followed_files(request.configs))
-        if request.saved is None
-        else tuple(Path(one) for one in request.saved.configs),
-        gpu=request.gpu,
-        assumptions=request.assumptions,
-        quick=request.quick,
-        timeout=request.timeout,
-        sources=request.sources,
-        installer=request.installer,
-        stash=request.stash,
+        if read.saved is None
+        else tuple(Path(one) for one in read.saved.configs),
         wheels=tuple(_wheel(one, target) for one in request.wheels),
-        traced=None if request.trace is None else _trace_request(request.trace, request.autocast, request.gpu),
-        kernels=request.kernels,
+        traced=None if request.trace is None else _trace_request(request.trace, request.autocast, read.gpu),
     )
 
 
 def installer_of(session: Session, change: Install) -> installers.Installer:
     """The installer that a plan was made with; raises Stale where it is gone."""
+    sources = session.given.request.sources
     try:
         found = find_installer.installer_for(
-            change.installer, session.target, session.sources, _made(session.folder / "installer")
+            change.installer, session.target, sources, _made(session.folder / "installer")
         )
     except Refused as error:
         raise Stale(str(error), about=str(session.target.python), hint="Make a new plan.") from None
-    sources = session.sources
     if sources == installers.Sources():
         sources = installers.Sources(
             index_url=change.index_url,
@@ -224,7 +256,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def again(session: Session, say: Callable[[str], None]) -> Diagnosis:
+def again(session: Session, say: Say) -> Diagnosis:
     """Examined once more, after a change."""
     say("examining again")
     number = len(list(session.folder.glob("after*")))
@@ -255,3 +287,12 @@ def _trace_request(what: str, autocast: str | None, gpu: NamedGpu | None) -> dic
         "gpu": None if gpu is None else {key: value for key, value in asdict(gpu).items() if value is not None},
         "cwd": str(Path.cwd()), "sys_path": [str(Path.cwd())],
     }  # fmt: skip
+
+
+def _saved_plan(file: Path) -> Plan:
+    try:
+        text = read_input(file, most=64 << 20).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(f"the plan cannot be read: {said}", about=f"--plan {file}") from None
+    return plan_v1.loads(text, about=f"--plan {file}")

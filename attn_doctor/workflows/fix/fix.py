@@ -1,0 +1,120 @@
+"""Plans, shows, asks, changes under a journal, and proves by examining again. Printing and asking is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from attn_doctor.errors import BadInput
+from attn_doctor.fix.packages.in_use import InUse, using
+from attn_doctor.formats import plan_v1
+from attn_doctor.machine.files import replace_file
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.machine.target import Target, examine_target
+from attn_doctor.model import exit_status
+from attn_doctor.model.exit_status import Status
+from attn_doctor.model.findings import Safety, Severity
+from attn_doctor.model.plans import Install, Plan
+from attn_doctor.model.report import nothing_to_examine
+from attn_doctor.workflows.fix import carry_out, planned
+from attn_doctor.workflows.fix.planned import Planned
+from attn_doctor.workflows.fix.request import Ending, FixRequest, FixResult, Question
+from attn_doctor.workflows.fix.session import ReadRequest, open_session, read_request
+from attn_doctor.workflows.subject import Say, silent
+
+#: Answers a question; asked only where the request does not answer it.
+Ask = Callable[[Question], bool]
+#: Shows a plan, before anything is asked about it.
+Show = Callable[[Planned], None]
+
+#: How often somebody else may change the environment between the plan and the lock.
+_OVERTAKEN = 2
+#: Programs in use that are named.
+_NAMED = 10
+
+
+def unseen(_planned: Planned) -> None:
+    """For whoever looks at no plan."""
+
+
+def fix(
+    request: FixRequest, *, ask: Ask | None = None, show: Show = unseen, say: Say = silent, warn: Say = silent
+) -> FixResult:
+    """Cures what a check would find, or says why not. `say` is told of progress, `warn` of what happens meanwhile.
+
+    Raises BadInput for what the request names wrongly, and where a question would have to be asked and `ask` is None;
+    TargetUnusable where the interpreter does not answer, Stale where a saved plan no longer fits, InUse where programs
+    run from the environment and nobody is to be asked, NotCured after a step failed and everything was put back.
+    """
+    read = read_request(request)
+    if ask is None and not (request.yes or request.shows_only or request.resume):
+        raise BadInput(
+            "nobody can be asked: this is no terminal",
+            about="attn-doctor fix",
+            hint="--yes takes the plan's safe steps without asking; --dry-run shows it.",
+        )
+    asked = ask or (lambda _: True)
+    # A saved plan is the one that was agreed to: where it is overtaken, no other one takes its place.
+    for _ in range(_OVERTAKEN if read.saved is None else 0):
+        try:
+            return _once(read, asked, show, say, warn)
+        except carry_out.Overtaken as error:
+            warn(f"Another run was quicker: {error.what}. Planning anew.")
+    return _once(read, asked, show, say, warn)
+
+
+def _once(read: ReadRequest, ask: Ask, show: Show, say: Say, warn: Say) -> FixResult:
+    """Raises Overtaken where somebody else changed the environment meanwhile: nothing was changed here."""
+    request = read.request
+    with scratch() as folder:
+        python = request.python if read.saved is None else read.saved.python
+        target = examine_target(
+            python, as_module=request.as_module, folder=folder, timeout=request.timeout, isolated=request.quick
+        )
+        session = open_session(read, target, folder)
+        if request.resume:
+            return carry_out.resume(session, say, wait=request.wait)
+        made = planned.make_plan(session, say)
+    made.check_undisturbed()
+    show(made)
+    if not (request.shows_only or request.yes or read.saved is not None):
+        meant = tuple(
+            one.finding for one in made.plan.left if one.needs_naming and ask(Question(plan=made.plan, assumed=one))
+        )
+        if meant:
+            say("planning")
+            with scratch() as again:
+                made = planned.with_named(replace(session, folder=again), made, meant)
+            show(made)
+    plan = made.plan
+    nothing = nothing_to_examine(made.facts, target.dead)
+    if request.shows_only:
+        if request.save_plan is not None:
+            replace_file(request.save_plan, plan_v1.dumps(plan))
+        status = exit_status.status_of(made.before, fail_on=Severity.ERROR, strict=False, nothing=nothing)
+        return FixResult(ending=Ending.SHOWN, exit_status=int(status), plan=plan, beside=made.beside)
+    if not plan.steps:
+        status = carry_out.left_status(plan) or (Status.COULD_NOT_EXAMINE if nothing else Status.HEALTHY)
+        return FixResult(ending=Ending.NO_STEPS, exit_status=int(status), plan=plan)
+    if not request.unsafe and any(step.safety is not Safety.SAFE for step in plan.steps):
+        return FixResult(ending=Ending.NEEDS_UNSAFE, exit_status=int(Status.FOUND), plan=plan)
+    _check_unused(plan, target, asks=not request.yes, allowed=request.even_if_used, warn=warn)
+    if not request.yes and not ask(Question(plan=plan)):
+        return FixResult(ending=Ending.DECLINED, exit_status=int(Status.FOUND), plan=plan)
+    with scratch() as again:
+        return carry_out.carry_out(replace(session, folder=again), plan, made.before, say, wait=request.wait)
+
+
+def _check_unused(plan: Plan, target: Target, *, asks: bool, allowed: bool, warn: Say) -> None:
+    """Tells what runs from an environment whose packages would change; where nobody is asked, that is a refusal."""
+    found = using(target) if any(isinstance(step.change, Install) for step in plan.steps) else ()
+    if not found:
+        return
+    if not asks and not allowed:
+        raise InUse(
+            "programs run from this environment, and its packages would change under them",
+            about="\n".join(found[:_NAMED]),
+            hint="End them first, or say --even-if-used.",
+        )
+    for line in found[:_NAMED]:
+        warn(f"In use by {line}")
