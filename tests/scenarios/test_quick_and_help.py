@@ -51,7 +51,8 @@ LIGHT = {"doctor rich", "doctor typer", "typer rich", "typer pydantic"}
 PLAIN = {("--help",), ("--version",)}
 #: What a full check needs, and the help of all commands.
 FULL = {
-    f"doctor attn_doctor.{one}" for one in ("workflows.kernels", "probe.live.imports_and_torch", "model.trace", "model.kernels")
+    f"doctor attn_doctor.{one}"
+    for one in ("workflows.kernels", "probe.live.imports_and_torch", "model.trace", "model.kernels")
 }
 
 
