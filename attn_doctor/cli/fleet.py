@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime, timezone
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,15 +18,14 @@ from attn_doctor.cli.fleet_answer import (
     Json,
     Output,
     WriteLists,
-    expected,
 )
-from attn_doctor.cli.fleet_answer import cohort_by as cohorts_of
 from attn_doctor.cli.guard import guarded
-from attn_doctor.errors import BadInput
-from attn_doctor.fleet import golden as goldens
-from attn_doctor.fleet.gather import Gathered
-from attn_doctor.fleet.reading import Messages, check_sources, read
+from attn_doctor.cli.span import span
 from attn_doctor.machine.files import check_output, replace_file
+from attn_doctor.model.exit_status import Status
+from attn_doctor.workflows.fleet.merge import GoldenRequest, MergeRequest
+from attn_doctor.workflows.fleet.merge import golden as make_golden
+from attn_doctor.workflows.fleet.merge import merge as run_merge
 
 app = typer.Typer(
     help="Many nodes, one answer: fit or not, which nodes differ, and in what.",
@@ -76,25 +73,16 @@ def merge(
 
     Exit status: 0 fit, 1 a node fails or differs in something critical, 2 wrong usage, 3 missing or unreadable.
     """
-    check_sources(sources)
-    answer = Answer(
-        golden=golden, cohorts=cohort_by, form=format_, json=json_, output=output, write_lists=write_lists,
-        max_age=max_age,
-    )  # fmt: skip
-    nodes = expected(expect)
-    folders = [Path(source) for source in sources if Path(source).is_dir()]
-    if wait and (nodes is None or len(folders) != len(sources)):
-        raise BadInput(
-            "only folders can be waited for, and for nodes that somebody expects",
-            about=f"--wait {wait:g}",
-            hint="Name folders of reports, and the nodes with --expect.",
-        )
-    heard = Messages()
-    if not wait:
-        gathered = Gathered()
-        gathered.add_all(read(sources, heard))
-        return answer.write(answer.judged(gathered, heard, nodes))
-    return answer.write(answer.awaited(folders, heard, nodes, wait))
+    answer = Answer(form=format_, json=json_, output=output, write_lists=write_lists)
+    request = MergeRequest(
+        sources=tuple(sources),
+        expect=expect,
+        golden=golden,
+        cohort_by=cohort_by,
+        max_age=span(max_age, flag="--max-age") if max_age is not None else None,
+        wait=wait,
+    )
+    return answer.write(run_merge(request))
 
 
 @app.command("golden")
@@ -110,25 +98,18 @@ def golden(
 
     Exit status: 0 written, 2 wrong usage, 3 no report to make it of, or something unreadable among them.
     """
-    check_sources(sources)
     if output is not None:
         check_output(output)
-    heard, gathered = Messages(), Gathered()
-    gathered.add_all(read(sources, heard))
-    made = goldens.make_golden(
-        gathered,
-        cohort_by=cohorts_of(cohort_by, None),
-        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    )
-    for one in gathered.unreadable[:20]:
+    result = make_golden(GoldenRequest(sources=tuple(sources), cohort_by=cohort_by))
+    for one in result.unreadable[:20]:
         sys.stderr.write(f"unreadable: {one.node or '?'}: {one.reason}  ({one.source})\n")
-    if made.undecided:
-        sys.stderr.write(f"without a majority, left out: {', '.join(made.undecided[:50])}\n")
-    if not made.cohorts:
+    if result.made.undecided:
+        sys.stderr.write(f"without a majority, left out: {', '.join(result.made.undecided[:50])}\n")
+    if not result.made.cohorts:
         sys.stderr.write("attn-doctor: none of the reports has a fingerprint\n")
-        return 3
+        return Status.COULD_NOT_EXAMINE
     if output is not None:
-        replace_file(output, made.text)
+        replace_file(output, result.made.text)
     else:
-        sys.stdout.write(made.text)
-    return 3 if gathered.unreadable else 0
+        sys.stdout.write(result.made.text)
+    return Status.COULD_NOT_EXAMINE if result.unreadable else Status.HEALTHY

@@ -11,16 +11,18 @@ from typing import Annotated
 import typer
 import typer.main
 
+from attn_doctor.cli import started
 from attn_doctor.cli.check_args import entered, readable
 from attn_doctor.cli.fix import fix as fix_command
-from attn_doctor.cli.fleet_run import active, doctor_words
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import each, names
 from attn_doctor.cli.with_typer import declared
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.hooks import FILES, TAKES, Hook, Places, written
 from attn_doctor.fleet.sampling import Deep
+from attn_doctor.machine.candidates import active_environment
 from attn_doctor.machine.files import replace_file
+from attn_doctor.machine.own_command import words_on_a_node
 from attn_doctor.recipes import shelf
 from attn_doctor.version import __version__
 
@@ -93,7 +95,7 @@ def hook(
     in_image = which is Hook.K8S
     places = Places(
         version=__version__,
-        doctor=doctor_words(doctor, image if in_image else None),
+        doctor=words_on_a_node(doctor, in_image=in_image, as_module=started.as_module),
         # A hook never leaves it to the place it is started in: that is root's, or anybody's.
         python=python or _meant(which),
         reviewed=_reviewed(names(fix, "--fix"), plan, unsafe=unsafe, more=_of_fix(each(fix_arg))),
@@ -126,7 +128,7 @@ def _meant(which: Hook) -> str:
         return "python3"
     if which is Hook.SLURM_TASKPROLOG:
         return ""
-    return str(active() or sys.prefix)
+    return str(active_environment(as_module=started.as_module) or sys.prefix)
 
 
 def _refused(which: Hook, given: Mapping[str, bool]) -> None:

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from attn_doctor.cli.delivery import Delivery
-from attn_doctor.cli.fleet_answer import Answer, FleetFormat, expected
+from attn_doctor.cli.fleet_answer import Answer, FleetFormat
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.reading import Messages
+from attn_doctor.workflows.fleet.standard import Standard, standard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class Gate:
     """What is asked of the other nodes."""
 
     folder: Path
-    nodes: tuple[str, ...] | None
+    standard: Standard
     wait: float
     """Seconds."""
     since: datetime
@@ -29,9 +30,7 @@ class Gate:
 
     def status(self) -> int:
         """Waits, prints the verdict on all nodes, and gives its exit status."""
-        return self.answer.write(
-            self.answer.awaited([self.folder], Messages(), self.nodes, self.wait, since=self.since)
-        )
+        return self.answer.write(self.standard.awaited([self.folder], Messages(), self.wait, since=self.since))
 
 
 def gate(expect: str, wait: float, delivery: Delivery) -> Gate:
@@ -52,9 +51,9 @@ def gate(expect: str, wait: float, delivery: Delivery) -> Gate:
             about="--exit-zero" if delivery.exit_zero else f"--format {delivery.form.value if delivery.form else ''}",
             hint="Leave that option out; the report of this node is in the folder.",
         )
-    nodes = expected(expect)
-    answer = Answer(golden=None, cohorts=None, form=FleetFormat.TEXT, json=False, output=None, write_lists=None)
+    held = standard(expect=expect)
+    answer = Answer(form=FleetFormat.TEXT, json=False, output=None, write_lists=None)
     # Whoever is waited for starts at most `wait` seconds after us, and we after them: what is older is of another run.
     since = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(seconds=wait)
 
-    return Gate(folder=folder, nodes=nodes, wait=wait, since=since, answer=answer)
+    return Gate(folder=folder, standard=held, wait=wait, since=since, answer=answer)

@@ -135,6 +135,12 @@ def environment_of(python: Path) -> Path:
     return prefix if python.parent.name == "bin" and (prefix / "pyvenv.cfg").is_file() else python
 
 
+def active_environment(*, as_module: bool) -> Path | None:
+    """The environment that a check from here would examine, where it is not the doctor's own."""
+    first = candidates(None, as_module=as_module).first
+    return None if first.python == Path(sys.executable) else environment_of(first.python)
+
+
 def same_environment(one: Path, other: Path) -> bool:
     """Two interpreters of one environment. What they are links to says nothing: environments share a base."""
     return one.parent.resolve() == other.parent.resolve()

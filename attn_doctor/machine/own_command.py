@@ -9,6 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from attn_doctor.machine.files import absolute
+
 _COMMAND = "attn-doctor"
 
 
@@ -35,3 +37,19 @@ def typed(*words: str) -> str:
 def as_typed(command: str) -> str:
     """A command that a report holds, with our own name as it works here."""
     return re.sub(rf"^{_COMMAND}(?= )", lambda _: own_name(), command)
+
+
+def words_on_a_node(named: str | None, *, in_image: bool, as_module: bool) -> tuple[str, ...]:
+    """What starts attn-doctor on another node: the path that was named, the one in its image, or where this one lies.
+
+    `as_module`: this one was started by its Python, with -m.
+    """
+    if named is not None:
+        # A bare name is looked up on each node; a path is the same one there, wherever that starts.
+        return (str(absolute(Path(named))) if "/" in named and not in_image else named,)
+    if in_image:
+        return (_COMMAND,)
+    script = Path(sys.argv[0])
+    if not as_module and script.name == _COMMAND and script.exists():
+        return (str(script.absolute()),)
+    return (sys.executable, "-m", "attn_doctor")

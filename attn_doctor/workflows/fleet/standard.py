@@ -1,0 +1,154 @@
+"""What the reports of a fleet are held against: the nodes there ought to be, a golden file or the majority, an age."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from attn_doctor.errors import BadInput
+from attn_doctor.fleet import golden as goldens
+from attn_doctor.fleet import slurm
+from attn_doctor.fleet.gather import Gathered, moment
+from attn_doctor.fleet.nodeset import unfold
+from attn_doctor.fleet.reading import Messages, watch
+from attn_doctor.fleet.verdict import COHORT_BY, Question
+from attn_doctor.fleet.verdict import verdict as judge
+from attn_doctor.machine.files import read_input
+from attn_doctor.model.fleet import FleetVerdict, NodeReport, Unreadable
+
+#: Bytes of a file of node names: a million nodes, which is the most of them, fit.
+_MOST_NAMES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standard:
+    """What reports are held against, read from where it is written."""
+
+    expected: tuple[str, ...] | None = None
+    """None: whoever reports is whoever is there."""
+    golden: goldens.Golden | None = None
+    """None: the majority."""
+    cohort_by: tuple[str, ...] = COHORT_BY
+    cohorts_as_given: bool = False
+    """A person chose them."""
+    max_age: timedelta | None = None
+
+    def judged(
+        self, gathered: Gathered, heard: Messages, deep: tuple[str, ...] = (), *, gpus_asked: bool = False
+    ) -> FleetVerdict:
+        """What the reports come to, now."""
+        return judge(
+            gathered,
+            Question(
+                now=datetime.now(timezone.utc),
+                expected=self.expected,
+                deep_expected=deep,
+                gpus_asked=gpus_asked,
+                cohort_by=self.cohort_by,
+                cohorts_as_given=self.cohorts_as_given,
+                golden=None if self.golden is None else self.golden.cohorts,
+                max_age=self.max_age,
+                engine_said=heard.engine,
+                node_said=heard.nodes,
+            ),
+        )
+
+    def awaited(
+        self, folders: Sequence[Path], heard: Messages, wait: float, *, since: datetime | None = None
+    ) -> FleetVerdict:
+        """The verdict as soon as no expected node is missing, or after `wait` seconds. Reports from before `since`
+        do not count."""
+        gathered = Gathered()
+        damaged: dict[str, Unreadable] = {}
+        for arrival in watch(folders, heard, seconds=wait):
+            if isinstance(arrival, Unreadable):
+                damaged[arrival.source] = arrival  # it may be whole at the next look
+            elif arrival is not None:
+                if since is not None and _before(arrival, since):
+                    heard.nodes[arrival.node] = f"its report is of {arrival.created}, from before this run"
+                    continue
+                damaged = {source: one for source, one in damaged.items() if one.node != arrival.node}
+                gathered.add(arrival)
+            elif not damaged:
+                verdict = self.judged(gathered, heard)
+                # With a greatest age an earlier report is not what is waited for.
+                if not verdict.missing and not (verdict.age_decides and verdict.old):
+                    return verdict
+        gathered.unreadable += damaged.values()
+        return self.judged(gathered, heard)
+
+
+def standard(
+    *,
+    expect: str | None = None,
+    golden: Path | None = None,
+    cohort_by: str | None = None,
+    max_age: timedelta | None = None,
+) -> Standard:
+    """`expect`: a set of node names, @FILE of them, or slurm; `cohort_by`: names with commas.
+
+    Raises BadInput for what cannot be read.
+    """
+    held = goldens.read(golden) if golden is not None else None
+    return Standard(
+        expected=expected_nodes(expect),
+        golden=held,
+        cohort_by=cohorts(cohort_by, held),
+        cohorts_as_given=cohort_by is not None,
+        max_age=max_age,
+    )
+
+
+def cohorts(written: str | None, golden: goldens.Golden | None) -> tuple[str, ...]:
+    """What equal nodes have in common; a golden file brings its own.
+
+    Raises BadInput.
+    """
+    known = (*COHORT_BY, "gpu_count")
+    asked = tuple(name.strip() for name in (written or "").split(",") if name.strip())
+    wrong = [name for name in asked if name not in known]
+    if wrong:
+        raise BadInput(
+            "no cohort has that", about=f"--cohort-by {wrong[0]}", hint=f"One or more of {', '.join(known)}."
+        )
+    if golden is not None and asked and asked != golden.cohort_by:
+        raise BadInput(
+            "the golden file was made by other cohorts",
+            about=f"--cohort-by {written}; the file has {','.join(golden.cohort_by)}",
+            hint="Leave --cohort-by out, or make the file again with it.",
+        )
+    return golden.cohort_by if golden is not None else asked or COHORT_BY
+
+
+def expected_nodes(written: str | None) -> tuple[str, ...] | None:
+    """The nodes of --expect, each once, in the order written.
+
+    Raises BadInput.
+    """
+    if written is None:
+        return None
+    if written == "slurm":
+        return slurm.expected(os.environ)
+    if written.startswith("@") and "/" in written and not Path(written[1:]).exists():
+        raise BadInput("there is no such file", about=f"--expect {written[:200]}", hint="Node names, one a line.")
+    if not written.startswith("@") or "[" in written or not Path(written[1:]).exists():
+        return unfold(written, about=f"--expect {written[:200]}")
+    try:
+        text = read_input(Path(written[1:]), most=_MOST_NAMES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(
+            f"the file cannot be read: {said}", about=f"--expect {written}", hint="It holds node names, one a line."
+        ) from None
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return unfold(",".join(line for line in lines if line), about=f"--expect {written}")
+
+
+def _before(report: NodeReport, since: datetime) -> bool:
+    try:
+        return moment(report.created) < since
+    except ValueError:
+        return False  # a time that is none: the verdict names it
