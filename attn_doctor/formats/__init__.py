@@ -1,1 +1,1 @@
-"""Reads and writes the formats that others read: report/v1. Plain code; a change here is a change of the format."""
+"""Reads and writes the stable formats: reports, traces, plans, fleet verdicts. A change here changes a format."""

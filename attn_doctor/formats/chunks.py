@@ -1,7 +1,7 @@
-"""Reports through pipes that cut, reorder or repeat lines: `AD1 <node> <i>/<n> <base64>`, a frame a line.
+"""Sends reports through channels that cut, reorder or repeat lines: `AD1 <node> <i>/<n> <base64>`, one frame per line.
 
-A report is compressed, cut, and each piece carries the checksum of the whole in its first four bytes, so that frames
-of two reports of one node are told apart. Lines that are no frames are passed over by whoever reads.
+A report is compressed and cut. Each piece starts with four bytes of checksum of the whole report, so that frames of two
+reports from one node are not mixed. A reader skips lines that are not frames.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from attn_doctor.model.identity import safe_name
 
 LONGEST_LINE = 900
-"""Bytes with the line's end; srun passes 1024 at a time."""
+"""Bytes including the line end; srun forwards 1024 at a time."""
 
 _FRAME = re.compile(r"AD1 (\S{1,200}) (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/]+={0,2})(?=\s|$)")
-#: What 900 bytes of base64 hold with the longest prefix that node and numbers can make, less the checksum.
+#: Bytes that 900 characters of base64 hold after the longest possible prefix, minus the checksum.
 _PIECE = (LONGEST_LINE - len("AD1  999999/999999 \n") - 128) // 4 * 3 - 4
-#: A report of a megabyte is 60 pieces; a line that claims more would only cost memory.
+#: A report of a megabyte has 60 pieces; a line that claims more would only cost memory.
 _MOST_PIECES = 100_000
 _LARGEST = 64 << 20
 
@@ -32,16 +32,16 @@ class Frame:
 
     node: str
     number: int
-    """From 1."""
+    """Starts at 1."""
     count: int
     report: bytes
-    """Checksum of the report it belongs to."""
+    """Checksum of its report."""
     piece: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """What came of the frames of one report."""
+    """Result of joining the frames of one report."""
 
     node: str
     text: str | None
@@ -50,7 +50,7 @@ class Joined:
 
 
 def frames(node: str, text: str) -> Iterator[str]:
-    """The report's lines, without line ends; each at most LONGEST_LINE - 1 bytes."""
+    """Yields the report's lines without line ends, each at most LONGEST_LINE - 1 bytes."""
     packed = zlib.compress(text.encode(errors="backslashreplace"), 9)
     known_by = zlib.crc32(packed).to_bytes(4, "big")
     pieces = [packed[at : at + _PIECE] for at in range(0, len(packed), _PIECE)]
@@ -59,7 +59,7 @@ def frames(node: str, text: str) -> Iterator[str]:
 
 
 def frame_in(line: str) -> Frame | None:
-    """The frame in a line, which may have other words around it (`n1: AD1 …`, a log's time); None without one."""
+    """The frame in a line, which may have other text around it (`n1: AD1 …`, a log's time); None when it has none."""
     match = _FRAME.search(line) if "AD1 " in line else None
     if match is None:
         return None
@@ -74,14 +74,14 @@ def frame_in(line: str) -> Frame | None:
 
 
 class Joiner:
-    """Takes frames in any order, as often as they come. `take` gives a report as soon as it is whole."""
+    """Accepts frames in any order, repeated or not; `take` returns a report when it is complete."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, bytes, int], dict[int, bytes]] = {}
         self._done: set[tuple[str, bytes, int]] = set()
 
     def take(self, frame: Frame) -> Joined | None:
-        """The report that this frame completes, else None."""
+        """The report completed by this frame, else None."""
         key = (frame.node, frame.report, frame.count)
         if key in self._done:
             return None
@@ -94,7 +94,7 @@ class Joiner:
         return _joined(frame, b"".join(pieces[number] for number in range(1, frame.count + 1)))
 
     def rest(self) -> Iterator[Joined]:
-        """Reports of which frames are missing, at the end."""
+        """Yields the reports with missing frames, at the end."""
         for (node, _, count), pieces in self._waiting.items():
             first = next(number for number in range(1, count + 1) if number not in pieces)
             yield Joined(
@@ -103,7 +103,7 @@ class Joiner:
 
 
 def join(lines: Iterable[str]) -> tuple[Joined, ...]:
-    """Every report in these lines, whole or not."""
+    """Every report in these lines, complete or not."""
     joiner = Joiner()
     found = []
     for line in lines:

@@ -1,6 +1,6 @@
-"""attn-doctor/fleet/v1: one answer for all nodes, as JSON. Keys may be added later, never renamed or removed.
+"""attn-doctor/fleet/v1: the verdict over all nodes, as JSON. Keys may be added later, never renamed or removed.
 
-Node sets are lists of names in full: whoever reads JSON can fold them again.
+Node sets are lists of full names, not folded ranges.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SCHEMA = "attn-doctor/fleet/v1"
 
 
 def dumps(verdict: FleetVerdict, *, doctor_version: str) -> str:
-    """The verdict as JSON text; ASCII, since names and values come from machines that may say anything."""
+    """The verdict as JSON text; ASCII only, since names and values come from other machines."""
     return json_text(to_json(verdict, doctor_version=doctor_version), indent=2) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The keys of report/v1 that say who a report is about: node, environment, cohort, fingerprint, volatile."""
+"""The keys of report/v1 with the report's identity: node, environment, cohort, fingerprint, volatile."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def to_json(identity: Identity) -> dict[str, Any]:
 
 
 def from_json(written: dict[str, Any]) -> Identity:
-    """The reverse; `written` is a whole report.
+    """The reverse of `to_json`; `written` is a whole report.
 
-    Raises KeyError, TypeError or ValueError for what is none.
+    Raises KeyError, TypeError or ValueError when it is invalid.
     """
     node, environment, cohort = written["node"], written["environment"], written["cohort"]
     fingerprint = written["fingerprint"]
@@ -63,7 +63,7 @@ def from_json(written: dict[str, Any]) -> Identity:
 def read_trait(written: Any) -> Trait:
     """One fact of a fingerprint.
 
-    Raises ValueError for what is none.
+    Raises ValueError when it is invalid.
     """
     if isinstance(written, dict) and set(written) == {"unknown"}:
         return Unknown(_text(written["unknown"]))

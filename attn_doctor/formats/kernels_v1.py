@@ -1,4 +1,4 @@
-"""kernels/1: trials of attention kernels, as reports hold them and as the trials' own lines come."""
+"""kernels/1: trials of attention kernels, in reports and in the lines that the trials print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attn_doctor.formats import records
 from attn_doctor.model.kernels import KernelTrials, Trial
 
 FORMAT = "kernels/1"
-#: Fields of a trial that are null in JSON where there was no answer.
+#: Fields of a trial that are null in JSON when there was no answer.
 _ASKED = ("chosen", "speed", "share", "reason")
 
 
@@ -23,7 +23,7 @@ def to_json(trials: KernelTrials) -> dict[str, Any]:
 def from_json(written: Any) -> KernelTrials:
     """The reverse of `to_json`.
 
-    Raises KeyError or TypeError where a key is missing or holds something else.
+    Raises KeyError or TypeError when a key is missing or has a value of another type.
     """
     if not isinstance(written, Mapping) or not isinstance(written["cells"], list):
         raise TypeError(f"kernels is {str(written)[:40]!r}")
@@ -39,5 +39,5 @@ def trial(written: Any) -> Trial:
 
 
 def ran(written: Any) -> bool | None:
-    """Whether kernels were run, of what a report holds under `kernels`; None where nobody asked."""
+    """Whether kernels were run, judged by the value of a report's key `kernels`; None when not requested."""
     return written.get("ran") is True if isinstance(written, dict) else None

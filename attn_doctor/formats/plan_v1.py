@@ -84,7 +84,7 @@ def _state(state: State) -> dict[str, Any]:
 def loads(text: str, *, about: str) -> Plan:
     """A plan from JSON text.
 
-    Raises BadInput when it is none of this format.
+    Raises BadInput when it is not valid in this format.
     """
     hint = "Give a file written by `attn-doctor fix --save-plan`."
     try:

@@ -1,7 +1,7 @@
-"""Records to JSON and back, where each field has its key's name.
+"""Converts records to JSON and back; each key has the name of its field.
 
-A field that is marked `left_out` stands in JSON only where there is something to tell; every other one is written
-always, None as null. A key that is missing leaves the field its default; keys that are not known are left aside.
+A field marked `left_out` is omitted from JSON when empty; all others are always written, None as null. A missing key
+gives the field its default; unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ Record = TypeVar("Record")
 
 
 def to_json(record: Any, *, null: Collection[str] = (), without: Collection[str] = ()) -> dict[str, Any]:
-    """JSON values. null: fields that are written though there is nothing to tell; without: fields that are not."""
+    """The record as JSON values.
+
+    `null`: fields written even when empty. `without`: fields that are not written.
+    """
     written = {}
     for one in dataclasses.fields(record):
         value = getattr(record, one.name)
@@ -37,9 +40,9 @@ def _plain(value: Any) -> Any:
 
 
 def from_json(record: type[Record], written: Any, **more: Any) -> Record:
-    """The record. more: fields that JSON does not hold.
+    """The record from JSON values; `more` gives fields that JSON does not contain.
 
-    Raises KeyError for a key that is missing and TypeError for a value of another type.
+    Raises KeyError for a missing key and TypeError for a value of another type.
     """
     if not isinstance(written, Mapping):
         raise TypeError(f"{record.__name__} is {str(written)[:40]!r}")
@@ -55,7 +58,7 @@ def from_json(record: type[Record], written: Any, **more: Any) -> Record:
 
 @cache
 def _fields(record: Any) -> dict[str, tuple[Any, bool]]:
-    """By name of a field: its type, and whether it has no default."""
+    """Field name -> (type, True if it has no default)."""
     hints = get_type_hints(record)
     missing = dataclasses.MISSING
     return {

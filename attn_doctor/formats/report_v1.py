@@ -1,7 +1,7 @@
-"""attn-doctor/report/v1: the frozen form of a report.
+"""attn-doctor/report/v1: the stable format of a report.
 
-Keys may be added in a later release, never renamed, removed or given another meaning; what the model calls them
-inside may change freely. `attn-doctor schema` prints its JSON Schema (report_v1.schema.json beside this file).
+A later release may add keys, but never rename, remove or redefine one; the records of model/ may change freely.
+`attn-doctor schema` prints the JSON Schema (report_v1.schema.json in this folder).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials
 
 SCHEMA = "attn-doctor/report/v1"
-#: Real ones have some 50 kB.
+#: Largest file accepted, in bytes; real reports have about 50 kB.
 LARGEST = 64 << 20
 _SCHEMA_FILE = Path(__file__).with_name("report_v1.schema.json")
 
@@ -48,7 +48,7 @@ def dumps(report: Report) -> str:
 
 
 def line(report: Report) -> str:
-    """The report as JSON text in one line, with its end: for streams of many, and for folders of thousands."""
+    """The report as JSON text in one line with line end: for streams of many reports, and for folders of thousands."""
     return json_text(to_json(report), compact=True) + "\n"
 
 
@@ -170,14 +170,14 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def read(file: Path, *, about: str = "") -> Report:
-    """The report in a file.
+    """Reads a report file.
 
-    Raises BadInput when it cannot be read or is no report of this format.
+    Raises BadInput when it cannot be read or is not a report of this format.
     """
     about = about or str(file)
     hint = "Give a file written by `attn-doctor check --json`."
     try:
-        # Not open() at once: a FIFO of that name would make it wait for ever.
+        # open() would wait for ever for a FIFO of that name.
         if not file.is_file():
             there = "that is no file" if file.exists() else "there is no such file"
             raise BadInput(there, about=about, hint=hint)
@@ -196,7 +196,7 @@ def read(file: Path, *, about: str = "") -> Report:
 def loads(text: str, *, about: str) -> Report:
     """A report from JSON text.
 
-    Raises BadInput when it is no report of this format.
+    Raises BadInput when it is not a report of this format.
     """
     hint = "Give a file written by `attn-doctor check --json`."
     try:
@@ -214,9 +214,9 @@ def loads(text: str, *, about: str) -> Report:
 
 
 def from_json(written: dict[str, Any]) -> Report:
-    """The reverse of `to_json`; keys it does not know are left aside.
+    """The reverse of `to_json`; unknown keys are ignored.
 
-    Raises KeyError, TypeError or ValueError for what is no report.
+    Raises KeyError, TypeError or ValueError when it is not a valid report.
     """
     target = written["target"]
     _hold(written, str, "command", "doctor_version", "created")
@@ -279,7 +279,7 @@ def _kernels(trials: KernelTrials) -> dict[str, Any]:
 
 
 def _read_kernels(written: Any) -> KernelTrials | None:
-    """Raises KeyError or TypeError for what is damaged."""
+    """Raises KeyError or TypeError when it is damaged."""
     if written is None:
         return None
     from attn_doctor.formats import kernels_v1  # records that few reports need
@@ -288,7 +288,7 @@ def _read_kernels(written: Any) -> KernelTrials | None:
 
 
 def _hold(written: Any, kind: type, *names: str | int) -> None:
-    """Raises TypeError when one of these keys holds something else: a damaged file is told before it is used."""
+    """Checks the types of these keys, so that damage is reported on reading. Raises TypeError."""
     for name in names:
         if not isinstance(written[name], kind) or (kind is int and isinstance(written[name], bool)):
             raise TypeError(f"{name} is {str(written[name])[:40]!r}")
@@ -355,7 +355,7 @@ def _read_finding(written: dict[str, Any]) -> Finding:
 
 
 def _read_action(written: dict[str, Any]) -> ProposedAction:
-    """A kind of action that a later release knows is advice to this one: what it says and types is shown."""
+    """A kind of action added by a later release is read as advice: its text and commands are shown."""
     _hold(written, str, "kind")
     _hold(written, dict, "arguments")
     kind, settings = written["kind"], written["arguments"]

@@ -1,4 +1,4 @@
-"""trace/1: what patient/trace answers (its format is written down there), read into values."""
+"""trace/1: reads the answer of patient/trace, which defines the format, into records."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Json = Mapping[str, Any]
 
 
 def read(answer: Json, kernels: Json | None = None) -> Trace:
-    """The trace; `kernels` are the verdicts on its Triton launches, when they were compiled.
+    """The trace; `kernels` has the results for its Triton launches, when they were compiled.
 
-    Raises KeyError or TypeError for what is no such answer.
+    Raises KeyError or TypeError when the answer is invalid.
     """
     rules = answer["rules"] or {}
     error = answer["error"] or {}
@@ -55,12 +55,12 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
 
 
 def _assumed(gpu: Json) -> bool:
-    """Whether nobody named the GPU that is not there."""
+    """True when the GPU that is not present was not named by the user either."""
     return bool(gpu.get("assumed")) and not gpu.get("named")
 
 
 def _entry(entry: Json) -> str:
-    """What was run; a factory that raised before it gave anything is called by its name."""
+    """The program that was run, in words; a factory that raised before returning anything is called by its name."""
     return entry.get("words") or " ".join(str(entry[key]) for key in ("kind", "target") if entry.get(key))
 
 
@@ -207,7 +207,7 @@ def _failure(written: Json | None, error: Json) -> Failure | None:
 
 def _fed(written: Json) -> Fed:
     promotion = written["promotion"]
-    # Of an operand outside attention the tracer keeps no count, number or role.
+    # For an operand outside attention the tracer has no count, number or role.
     uncounted = {"id": 0, "roles": (), "modules": (), "calls": 1, "latent": False}
     return Fed(
         dtype=str(written["dtype"]),

@@ -1,1 +1,1 @@
-"""The one door to the machine: processes, the interpreter under examination, private folders."""
+"""Access to the machine: processes, the interpreter under examination, temporary folders, files."""

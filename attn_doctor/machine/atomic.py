@@ -1,4 +1,4 @@
-"""Replacing files whole: always a new file and a rename, never a write in place.
+"""Replaces files atomically: always a new file and a rename, never a write in place.
 
 uv hard-links installed files into its cache and other environments: a write in place would change those too.
 """
@@ -14,9 +14,9 @@ _CHUNK = 1 << 20
 
 
 def sha256_of(file: Path) -> str | None:
-    """SHA-256 of a file's bytes, None when there is no such file.
+    """SHA-256 of a file's bytes; None when there is no such file.
 
-    Raises OSError for one that cannot be read.
+    Raises OSError when the file cannot be read.
     """
     digest = hashlib.sha256()
     try:
@@ -29,11 +29,11 @@ def sha256_of(file: Path) -> str | None:
 
 
 def put(file: Path, content: bytes, *, part: Path, mode: int, mtime_ns: int | None = None) -> None:
-    """Puts a file with this content in the place of the old one.
+    """Replaces a file by a new one with this content.
 
-    Owner and group stay those of the old file, as far as this user may give files away: what root mends is not root's
-    afterwards. `part` is its name while it is written, beside `file`: os.replace cannot cross file systems. Raises
-    OSError; the old file is then as it was and the part is gone.
+    Owner and group of the old file are kept, as far as this user's rights allow: a file edited by root does not become
+    root's. `part` is the temporary name, which must be on the same file system, since os.replace cannot cross file
+    systems. Raises OSError; then the old file is unchanged and the temporary file is removed.
     """
     try:
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -41,7 +41,7 @@ def put(file: Path, content: bytes, *, part: Path, mode: int, mtime_ns: int | No
             stream.write(content)
             stream.flush()
             _give(stream.fileno(), file)
-            os.fchmod(stream.fileno(), mode)  # after its owner: giving a file away may cost it bits of its mode
+            os.fchmod(stream.fileno(), mode)  # after chown, which may clear bits of the mode
             os.fsync(stream.fileno())
         if mtime_ns is not None:
             os.utime(part, ns=(mtime_ns, mtime_ns))
@@ -57,15 +57,15 @@ def _give(handle: int, file: Path) -> None:
     try:
         owner = file.lstat()
     except OSError:
-        return  # a new file is its writer's
-    for uid in (owner.st_uid, -1):  # only root gives to another user; anybody to a group of theirs
+        return  # a new file belongs to its writer
+    for uid in (owner.st_uid, -1):  # only root may change the owner; anybody may give a file to a group of theirs
         with contextlib.suppress(OSError):
             os.fchown(handle, uid, owner.st_gid)
             return
 
 
 def copy(source: Path, file: Path) -> str:
-    """Copies bytes, never links, and waits until they are on disk; gives their SHA-256.
+    """Copies the bytes, never as a link, and waits until they are on disk; returns their SHA-256.
 
     Raises OSError.
     """
@@ -80,7 +80,7 @@ def copy(source: Path, file: Path) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Waits until the folder's entries are on disk; file systems that cannot are left alone."""
+    """Waits until the folder's entries are on disk; does nothing on file systems without support for it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

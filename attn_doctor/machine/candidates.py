@@ -1,7 +1,7 @@
-"""Which interpreter is meant, from names and files alone: nothing is started.
+"""Chooses the interpreter to examine from names and files alone; starts no process.
 
-In this order: the one that is named, the active environment, the nearest `.venv` here or above, `python` on PATH, and
-the doctor's own last.
+Order: the one named on the command line, the active environment, the nearest `.venv` here or above, `python` on PATH,
+the doctor's own interpreter.
 """
 
 from __future__ import annotations
@@ -23,41 +23,43 @@ OWN = "the interpreter attn-doctor runs in; no environment is active, no .venv h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which interpreter was chosen, and why."""
+    """The chosen interpreter and the reason for the choice."""
 
     python: Path
     because: str
     named: bool = False
-    """By the person; any other one is found again by whoever asks from the same place."""
+    """Named on the command line; any other choice is the same again when made from the same folder."""
     folder: Path | None = None
-    """Where it has to be started, where that decides which Python a version manager's shim starts."""
+    """Folder to start it in, when the folder decides which Python a version manager's shim starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """What was found, best first; the first one is examined."""
+    """The interpreters found, best first; the first one is examined."""
 
     choices: tuple[Choice, ...]
     dead: tuple[str, ...] = ()
-    """Environments that are active or lie here and hold no Python: they were meant, and cannot be examined."""
+    """Environments that are active or in this folder, but contain no Python: the user meant them, and they cannot be
+    examined.
+    """
     passed_over: tuple[str, ...] = ()
-    """Environments that lie here and do not count, each with the reason."""
+    """Environments in this folder that are not used, each with the reason."""
 
     @property
     def first(self) -> Choice:
-        """The one that is examined."""
+        """The interpreter that is examined."""
         return self.choices[0]
 
     @property
     def because(self) -> str:
-        """Why the first one, and not what one would expect."""
+        """Why this one was chosen, and why not the one that a user would expect."""
         return "; ".join([self.first.because, *self.dead, *self.passed_over])
 
 
 def candidates(option: str | None, *, as_module: bool) -> Candidates:
     """The candidates in order of preference.
 
-    Raises BadInput when a named one is not there.
+    Raises BadInput when the one named on the command line does not exist.
     """
     if option is not None:
         python = interpreter_of(absolute(Path(option)), f"--python {option}")
@@ -101,7 +103,7 @@ def candidates(option: str | None, *, as_module: bool) -> Candidates:
 
 
 def interpreter_of(path: Path, about: str) -> Path:
-    """The interpreter of an environment folder, or the file itself.
+    """The interpreter in an environment's folder; the path itself when it is a file.
 
     Raises BadInput.
     """
@@ -130,7 +132,9 @@ def interpreter_of(path: Path, about: str) -> Path:
 
 
 def environment_of(python: Path) -> Path:
-    """The folder of the environment that an interpreter is of, where its place tells; else the interpreter itself."""
+    """The environment folder to which an interpreter belongs, judged by its path; the interpreter itself when it
+    belongs to none.
+    """
     prefix = python.parent.parent
     return prefix if python.parent.name == "bin" and (prefix / "pyvenv.cfg").is_file() else python
 
@@ -142,12 +146,12 @@ def active_environment(*, as_module: bool) -> Path | None:
 
 
 def same_environment(one: Path, other: Path) -> bool:
-    """Two interpreters of one environment. What they are links to says nothing: environments share a base."""
+    """True when two interpreters belong to one environment. Link targets do not count: environments share a base."""
     return one.parent.resolve() == other.parent.resolve()
 
 
 def holds_the_stack(python: Path) -> bool:
-    """Whether torch or something made for it lies in its own site-packages: a look at names, nothing is started."""
+    """True when its own site-packages contain torch or a package built for it. Looks at file names, starts nothing."""
     attention = (library.top_level for library in published())
     wanted = ("torch", "triton", "transformers", "x_transformers", "jax", *attention)
     folders = python.parent.parent.glob("lib*/python3*/*-packages")
@@ -155,12 +159,12 @@ def holds_the_stack(python: Path) -> bool:
 
 
 def holds_torch(python: Path) -> bool:
-    """Whether torch lies in its own site-packages: a look at names, nothing is started."""
+    """True when its own site-packages contain torch. Looks at file names, starts nothing."""
     return any(python.parent.parent.glob("lib*/python3*/*-packages/torch/version.py"))
 
 
 def _lying_here() -> Iterator[Path]:
-    """The nearest environment, then those above it: as uv looks for one, a folder that is an environment itself counts.
+    """The nearest environment, then those above it; a folder that is an environment itself counts, as for uv.
 
     https://docs.astral.sh/uv/pip/environments/#discovery-of-python-environments
     """
@@ -175,10 +179,11 @@ def _lying_here() -> Iterator[Path]:
 
 
 def _on_path() -> Path | None:
-    """What `python` starts in this shell, or `python3` where there is no such name; None where that is our own.
+    """The interpreter that `python` starts in this shell, or `python3` when there is no `python`; None when it is our
+    own.
 
-    A runner such as uvx puts the doctor's own environment before everything else: where that holds nothing to
-    examine, it is not what anybody means by `python`.
+    A runner such as uvx puts the doctor's own environment first on PATH. When that environment holds nothing to
+    examine, it is not what the user means by `python`.
     """
     own = Path(sys.executable)
     for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
@@ -196,7 +201,7 @@ def _on_path() -> Path | None:
 def _current() -> Path | None:
     try:
         return Path.cwd()
-    except OSError:  # it is gone
+    except OSError:  # deleted meanwhile
         return None
 
 

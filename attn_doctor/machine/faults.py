@@ -1,7 +1,7 @@
-"""Faults of attn-doctor's own: a part that fails costs what it would have told, never the whole report.
+"""Catches bugs of attn-doctor itself: a part that fails loses only its own facts, never the whole report.
 
-A part is a probe, a recipe, a section of a report, one node's report. What it would have told is then unknown, for a
-reason that names the log. Outside `collected` nothing is caught, so that a program of one's own sees the exception.
+A part is a probe, a recipe, a section of a report, or one node's report. Its facts become unknown, with a reason that
+names the log. Outside `collected` nothing is caught, so that a program that uses the API sees the exception.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from attn_doctor.model.report import OwnFault
 T = TypeVar("T")
 U = TypeVar("U")
 
-#: No room, or nothing may be written: that is told at once, and every further part would meet it.
+#: The disk is full or read-only: reported at once, since every further part would fail as well.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-#: A file system that refuses or is ill (a stale NFS handle, a mount that is gone) is nobody's bug.
+#: The file system refuses or is broken (a stale NFS handle, a lost mount): not a bug of ours.
 REFUSED = frozenset(
     {
         errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ESTALE, errno.EIO, errno.ENOTCONN,
@@ -34,12 +34,12 @@ _collecting: ContextVar[list[OwnFault] | None] = ContextVar("collecting", defaul
 
 
 class NotLooked(Exception):
-    """What a part needs is missing, because the part that finds it failed before; the text is that part's reason."""
+    """An input of this part is missing because another part failed before; the text is that part's reason."""
 
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[OwnFault]]:
-    """Inside, parts may fail; the list grows with each fault."""
+    """Within this context, parts may fail; the yielded list receives each fault."""
     faults: list[OwnFault] = []
     token = _collecting.set(faults)
     try:
@@ -49,15 +49,15 @@ def collected() -> Iterator[list[OwnFault]]:
 
 
 def met() -> tuple[OwnFault, ...]:
-    """The faults up to now."""
+    """The faults so far."""
     return tuple(_collecting.get() or ())
 
 
 def survive(part: str, work: Callable[[], T], instead: Callable[[str], U]) -> T | U:
-    """What `work` gives; where it fails, what `instead` gives for the reason.
+    """Returns the result of `work`; when it fails, the result of `instead` for the reason.
 
-    `part` names it in words: `probe "node"`. Raises AttnDoctorError, which is a person's matter, and OSError for a
-    full disk or a closed pipe, which no further part would survive either; every exception outside `collected`.
+    `part` names it in words: `probe "node"`. Raises AttnDoctorError, which the user has to resolve, and OSError for a
+    full disk or a closed pipe, which would stop every further part too. Outside `collected`, raises every exception.
     """
     try:
         return work()
@@ -77,12 +77,12 @@ def survive(part: str, work: Callable[[], T], instead: Callable[[str], U]) -> T 
 
 
 def lines(part: str, work: Callable[[], Iterable[str]]) -> list[str]:
-    """Lines of a report; one that says so in the place of those that could not be made."""
+    """Lines of a report; when they cannot be made, one line with the reason."""
     return survive(f'section "{part}" of the report', lambda: list(work()), lambda reason: [f"… {reason}", ""])
 
 
 def _noted(part: str, error: Exception, faults: list[OwnFault]) -> OwnFault:
-    """Adds the fault; one log for all that fail at the same place in the same way."""
+    """Adds the fault. Faults at the same place of the same type share one log."""
     words = in_short(error)
     before = next((fault for fault in faults if fault.part == part and fault.error == words), None)
     if before is not None:
@@ -100,7 +100,7 @@ def in_short(error: BaseException) -> str:
 
 
 def log_text() -> str:
-    """What a log says of the exception that is being handled."""
+    """Text of a log about the exception being handled."""
     import platform
     import traceback
 
@@ -112,7 +112,7 @@ def log_text() -> str:
 
 
 def write_log() -> str | None:
-    """Writes the log of the exception that is being handled; gives its path, None where none could be written."""
+    """Writes the log of the exception being handled; returns its path, or None when it could not be written."""
     import tempfile
 
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a person gave is read, and what they asked for is written, whole or not at all."""
+"""Reads the user's input files and writes output files, each completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from attn_doctor.errors import BadInput
 from attn_doctor.machine import outputs
 
-#: Seconds that a pipe may be silent: `<(ssh node cat file)` takes its time, one that nobody writes into takes for ever.
+#: Seconds that a pipe may be silent: `<(ssh node cat file)` is slow, a pipe without a writer never ends.
 _SILENT = 30.0
 
 
 def expanded(path: Path) -> Path:
-    """`~` and `~user` as the shell reads them; as it stands where there is no such user, or none has a home."""
+    """Expands `~` and `~user` as a shell does; unchanged when there is no such user or home."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -24,14 +24,14 @@ def expanded(path: Path) -> Path:
 
 
 def absolute(path: Path) -> Path:
-    """The path from the root on, with `~` read. Links and `..` stay as they are: a shim is started by its own name."""
+    """The absolute path with `~` expanded. Links and `..` stay as they are: a shim must be started by its own name."""
     return expanded(path).absolute()
 
 
 def read_input(file: Path, *, most: int) -> bytes:
-    """What a person's file holds; a pipe may stand in its place.
+    """Reads a file named by the user, or a pipe.
 
-    Raises OSError, whose strerror says so, for more than `most` bytes (/dev/zero ends never) and for a silent pipe.
+    Raises OSError with a message in strerror for more than `most` bytes (/dev/zero never ends) and for a silent pipe.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb", buffering=0) as stream:
@@ -43,7 +43,7 @@ def read_input(file: Path, *, most: int) -> bytes:
             if not poller.poll(_SILENT * 1000):
                 raise OSError(errno.ETIMEDOUT, f"nothing came out of it for {_SILENT:.0f} s", str(file))
             piece = stream.read(1 << 20)
-            if piece is None:  # somebody else was quicker
+            if piece is None:  # another process read the data first
                 continue
             if not piece:
                 return b"".join(pieces)
@@ -54,9 +54,10 @@ def read_input(file: Path, *, most: int) -> bytes:
 
 
 def check_output(file: Path, *, flag: str = "--output") -> None:
-    """Raises BadInput when a report could not be written there, before anything is examined for it.
+    """Raises BadInput when a report could not be written to this file; called before anything is examined.
 
-    The folder of a file is never made: a misspelled path would swallow the report. A named folder is (`check_folder`).
+    A file's folder is never created, because a misspelled path would hide the report. A folder named as such is created
+    (`check_folder`).
     """
     hint = "Name a file in a folder that can be written."
     about = f"{flag} {file}"
@@ -74,11 +75,11 @@ def check_output(file: Path, *, flag: str = "--output") -> None:
 
 
 def check_folder(folder: Path, *, make: bool, flag: str) -> None:
-    """The same for a folder that files are to be put in; `make` it where it is not there."""
+    """The same check for a folder that will receive files; `make` creates it when missing."""
     hint = "Name a folder that can be written."
     try:
         with contextlib.suppress(FileNotFoundError), outputs.opened(folder / "name", chosen=True):
-            pass  # before anything is made: what is on the way may be somebody else's link
+            pass  # check before creating anything: a component of the path may be another user's link
         if make:
             folder.mkdir(parents=True, exist_ok=True)
     except outputs.Mistrusted as error:
@@ -90,10 +91,11 @@ def check_folder(folder: Path, *, make: bool, flag: str) -> None:
 
 
 def replace_file(file: Path, text: str, *, mode: int | None = None, chosen: bool = False) -> None:
-    """Puts a new file in the place of an old one, or leaves the old one as it was. `mode`: the umask's, or the old one.
+    """Replaces a file, or leaves the old one unchanged on failure. `mode`: by default that of the old file or the
+    umask's.
 
-    `chosen`: attn-doctor chose the file's name, and a link there is not followed (machine/outputs.py). Raises BadInput
-    where it cannot be written.
+    `chosen`: attn-doctor chose the name, so a link of that name is not followed (machine/outputs.py). Raises BadInput
+    when the file cannot be written.
     """
     content = text.encode("utf-8", errors="backslashreplace")
     try:

@@ -1,8 +1,8 @@
-"""Private folders that a killed doctor left: the next run of the same user takes them away.
+"""Removes temporary folders left by a killed attn-doctor, at the next run of the same user.
 
-Each folder holds a file that its process keeps locked; the kernel lets go of the lock with the process, however that
-ends. What cannot be shown to be abandoned stays: a folder without that file, of another user, of another node that
-shares the temporary folder, or of another start of this one.
+Each folder contains a file that its process keeps locked; the kernel releases the lock when the process ends. A folder
+is kept unless it is certainly abandoned: kept are folders without that file, of another user, of another node that
+shares the temporary folder, and of an earlier boot of this node.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "attn-doctor-"
-#: What tempfile.mkdtemp makes of the prefix.
+#: Names that tempfile.mkdtemp makes from the prefix.
 _NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}\Z")
 _LOCK = ".held"
-#: In one run; what is left after that is the next one's.
+#: Most folders removed in one run; the next run removes the others.
 _MOST = 20
 
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Marks a private folder as in use as long as this lasts; where no lock can be had nobody ever takes it away."""
+    """Marks a temporary folder as in use within this context; where locking fails, the folder is never removed."""
     handle = None
     with contextlib.suppress(OSError):
-        # Under its own name only once it is locked: whoever sweeps meanwhile finds a folder without a mark.
+        # Renamed to its final name only after it is locked: a concurrent sweep sees a folder without a mark.
         making = folder / f"{_LOCK}.new"
         handle = os.open(making, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +43,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def sweep(place: Path) -> None:
-    """Takes abandoned folders of this user out of a temporary folder."""
+    """Removes abandoned folders of this user from a temporary folder."""
     count = 0
     try:
         with os.scandir(place) as entries:
@@ -67,12 +67,12 @@ def _is_abandoned(folder: Path) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.read(handle, 100) == _this_start()
-    except OSError:  # its process lives
+    except OSError:  # its process is alive
         return False
     finally:
         os.close(handle)
 
 
 def _this_start() -> bytes:
-    """This start of this node; locks of another node on a shared file system may not be seen here."""
+    """Identifies this boot of this node; locks held by another node on a shared file system may not be visible here."""
     return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()

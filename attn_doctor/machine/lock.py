@@ -1,4 +1,4 @@
-"""One `fix` at a time for each folder: a lock that the kernel lets go of when its holder dies, and who holds it."""
+"""Allows one `fix` at a time per folder: a lock that the kernel releases when its holder dies; records the holder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from attn_doctor.errors import AttnDoctorError
 
 
 class Held(AttnDoctorError):
-    """Somebody else holds the lock."""
+    """Another process holds the lock."""
 
 
 @contextlib.contextmanager
 def locked(folder: Path, *, wait: float = 0.0) -> Iterator[None]:
-    """Holds `folder`/lock; `wait` seconds at most for the one who has it.
+    """Holds `folder`/lock within this context; waits at most `wait` seconds for another holder.
 
-    Raises Held, which says who has it, and OSError where no lock file can be made.
+    Raises Held, which names the holder, and OSError when no lock file can be made.
     """
     file = folder / "lock"
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -36,7 +36,7 @@ def locked(folder: Path, *, wait: float = 0.0) -> Iterator[None]:
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(holder).encode(), 0)
         yield
-        # The file stays: unlinking a lock file lets two processes hold two locks of one name.
+        # The file stays: if it were unlinked, two processes could hold two locks of one name.
         with contextlib.suppress(OSError):
             os.ftruncate(handle, 0)
     finally:
@@ -44,7 +44,7 @@ def locked(folder: Path, *, wait: float = 0.0) -> Iterator[None]:
 
 
 def let_finish(folder: Path, *, wait: float = 0.0) -> None:
-    """Waits, `wait` seconds at most, until nobody holds `folder`/lock. Writes nothing.
+    """Waits at most `wait` seconds until no process holds `folder`/lock. Writes nothing.
 
     Raises Held.
     """
@@ -52,7 +52,7 @@ def let_finish(folder: Path, *, wait: float = 0.0) -> None:
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # there is none, or it is no business of ours
+        return  # it does not exist, or this user may not open it
     try:
         _take(handle, file, wait, how=fcntl.LOCK_SH)
     finally:

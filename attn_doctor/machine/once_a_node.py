@@ -1,9 +1,9 @@
-"""One examination for the ranks of a node: one of them examines, the others wait and read what it found.
+"""One examination for all ranks of a node: one rank examines, the others wait and read its answer.
 
-Everything lies in a private folder of node-local memory or disk, since a lock on a shared file system is as slow as
-its server and would be held against other nodes. Not for correctness: where no such folder can be had, each examines.
+Everything is in a private folder on node-local memory or disk: a lock on a shared file system is slow and would exclude
+other nodes. Results never depend on the sharing; without such a folder each rank examines for itself.
 
-The lock is the kernel's: whoever dies lets go of it, and the next in line examines in its place.
+The lock is the kernel's: when its holder dies, the next rank in line examines instead.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
 
-#: How long the others leave local rank 0 to start: the one that people expect to see in the output.
+#: Seconds that the other ranks wait for local rank 0 to start; users expect its output.
 _HEAD_START = 3.0
 _LOOK_AGAIN = 0.1
-#: A rank may start long after local rank 0 is through; what is older than this is of another time.
+#: A rank may start long after local rank 0 has finished; an older answer belongs to another launch.
 _FRESH = 900.0
 _KEPT = 6 * 3600.0
 
@@ -35,26 +35,26 @@ class Rank:
     """One of several processes that a launcher started on this node."""
 
     launch: str
-    """Equal for the ranks of one launch, and for no other launch on this node."""
+    """Equal for the ranks of one launch; differs from every other launch on this node."""
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an examination came to."""
+    """The result of an examination."""
 
     status: int
     report: str | None = None
     """JSON of attn-doctor/report/v1."""
     id: str = ""
     finished: float = 0.0
-    """Seconds since the node's start."""
+    """Seconds since the node's boot."""
 
 
 def rank(environment: Mapping[str, str]) -> Rank | None:
-    """Which rank this is under torchrun, srun or Open MPI; None when nobody started several here.
+    """The rank of this process under torchrun, srun or Open MPI; None when there is only one process here.
 
-    torchrun first: under srun it starts ranks of its own.
+    torchrun is tested first: under srun it starts ranks of its own.
     https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables and https://slurm.schedmd.com/srun.html
     """
     if environment.get("LOCAL_WORLD_SIZE", "").isdigit():
@@ -79,7 +79,9 @@ def _rank(launcher: str, environment: Mapping[str, str], known_by: tuple[str, ..
 
 
 def _tasks_here(environment: Mapping[str, str]) -> int:
-    """Tasks of the step on this node: SLURM_STEP_TASKS_PER_NODE is `8(x3),4`, one entry for each run of nodes."""
+    """Number of the step's tasks on this node: SLURM_STEP_TASKS_PER_NODE is `8(x3),4`, one entry per run of equal
+    nodes.
+    """
     try:
         node = int(environment.get("SLURM_NODEID", "0"))
         for part in environment.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
@@ -95,11 +97,11 @@ def _tasks_here(environment: Mapping[str, str]) -> int:
 def once(
     question: str, examine: Callable[[], Answer], *, rank: Rank | None, wait: float, folder: Path | None = None
 ) -> tuple[Answer, bool]:
-    """The answer, and whether this process found it itself.
+    """Returns the answer, and True if this process examined, False if it read another's answer.
 
-    `question` is all that makes two examinations different. An answer is taken from another process when it was
-    found after this one started; from the same launch also when it was found a little before, but never twice by
-    the same rank: a job script may check, fix and check again.
+    `question` contains everything by which two examinations may differ. An answer of another process is accepted when
+    it was found after this process started. From the same launch it is also accepted when found shortly before, but
+    never twice by one rank: a job script may run check, fix and check again.
 
     Raises AttnDoctorError after `wait` seconds, and whatever `examine` raises.
     """
@@ -130,7 +132,7 @@ def once(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where the answers to one question lie."""
+    """Folder with the answers to one question."""
 
     folder: Path
     key: str
@@ -138,7 +140,7 @@ class _Place:
     started: float
 
     def answer(self) -> Answer | None:
-        """Another process's answer, if this one may take it."""
+        """Another process's answer, if this process may use it."""
         try:
             written = json.loads((self.folder / f"{self.key}.json").read_text())
             answer = Answer(**written)
@@ -163,7 +165,7 @@ class _Place:
         return True
 
     def publish(self, examine: Callable[[], Answer]) -> Answer:
-        """Examines, and leaves the answer to the others."""
+        """Runs the examination and stores the answer for the other ranks."""
         answer = examine()
         self._write(answer)
         return answer
@@ -172,7 +174,7 @@ class _Place:
         stamp = f"{os.getpid()}-{time.time_ns()}"
         text = json.dumps({**asdict(answer), "id": stamp, "finished": time.monotonic()})
         part = self.folder / f"{self.key}.{os.getpid()}.part"
-        # Without room the others examine one after the other; that is slow and right.
+        # If there is no room, the others examine one after the other: slow, but correct.
         with contextlib.suppress(OSError):
             try:
                 part.write_text(text)
@@ -219,7 +221,7 @@ def _holder(handle: int) -> str:
 
 
 def _private_folder() -> Path | None:
-    """A folder that this user alone can enter, on this node alone."""
+    """A folder on this node that only this user can enter."""
     for base in ("/dev/shm", tempfile.gettempdir()):  # noqa: S108
         folder = Path(base) / f"attn-doctor-{os.getuid()}"
         with contextlib.suppress(OSError):

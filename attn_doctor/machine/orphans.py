@@ -1,7 +1,7 @@
-"""Ends what the patient's code left behind: a daemon of its own session outlives its parent, and would outlive us.
+"""Ends background processes that the patient's code left behind; a daemon in its own session outlives its parent.
 
-The doctor becomes the one that such processes are handed to when their parents end (PR_SET_CHILD_SUBREAPER, prctl(2)),
-so that it can tell them: they are children of ours that we never started. Linux alone; elsewhere nothing is ended here.
+The doctor makes itself the parent of such processes when their own parents end (PR_SET_CHILD_SUBREAPER, prctl(2)). It
+recognizes them because they are its children although it never started them. Linux only; elsewhere nothing is ended.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import time
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-#: A process that starts new ones as fast as they are ended gets no more of our time than this.
+#: Longest time in seconds spent on a process that starts new ones as fast as they are ended.
 _LONGEST = 3.0
 
-#: Children that this process started itself, and still answers for.
+#: Children that this process started itself and has not waited for yet.
 _own: set[int] = set()
 _adopting: bool | None = None
 
 
 def started(pid: int) -> None:
-    """A child of our own: never ended here."""
+    """Registers a child of our own, so that it is never ended here."""
     _own.add(pid)
 
 
 def ended(pid: int) -> None:
-    """It was waited for: its number may belong to somebody else by now."""
+    """Unregisters a child that was waited for: its process id may now belong to another process."""
     _own.discard(pid)
 
 
 def adopt() -> bool:
-    """Has orphans among our descendants handed to this process, from now on; gives whether that is so.
+    """Makes orphans among our descendants children of this process from now on; returns whether that succeeded.
 
-    Not where there are children already that we never started: a shell that put programs into the background and
-    became us by `exec` handed them over, and whose an orphan is could not be told any more.
+    Not done when this process already has children that it never started: a shell that ran programs in the background
+    and then became this process by `exec` left them, and orphans could not be distinguished from them.
     """
     global _adopting
     if _adopting is None:
@@ -44,7 +44,7 @@ def adopt() -> bool:
 
 
 def end_all() -> None:
-    """Ends every process that was handed to us, and those that are handed to us by their end."""
+    """Ends every adopted process, and those that are adopted because of that."""
     if not _adopting:
         return
     until = time.monotonic() + _LONGEST
@@ -71,7 +71,7 @@ def _become_subreaper() -> bool:
 
 
 def _children() -> set[int]:
-    """Children of this process, by every thread of it (proc_pid_task(5); needs CONFIG_PROC_CHILDREN)."""
+    """Children of this process, of all its threads (proc_pid_task(5); needs CONFIG_PROC_CHILDREN)."""
     try:
         files = list(Path("/proc/self/task").glob("*/children"))
     except OSError:

@@ -1,15 +1,15 @@
-"""Where a file is put, without following what somebody else laid there.
+"""Opens output files without following links that another user planted.
 
-In a folder that everybody may write in (/tmp) anybody can lay a link under a name that they foresee, and whoever
-writes there as root would overwrite the file that it leads to. So every part of a path is opened by itself, and the
-file is made beside its place and renamed there, by the folder's handle: what is put in the path's way meanwhile
-changes nothing. The rules are those of the kernel's fs.protected_symlinks and fs.protected_regular, which do not
-bind root everywhere, and a little more (https://docs.kernel.org/admin-guide/sysctl/fs.html#protected-symlinks):
+In a folder where everybody may write (/tmp), anybody can create a link under a predictable name, and root would then
+overwrite the link's target. Therefore each component of a path is opened separately, and the file is created in its
+folder and renamed by the folder's handle, so that a concurrent change of the path has no effect. The rules are those of
+the kernel's fs.protected_symlinks and fs.protected_regular, which do not bind root everywhere, and slightly stricter
+(https://docs.kernel.org/admin-guide/sysctl/fs.html#protected-symlinks):
 
-- A link on the way, or one that a person named, is followed where its owner is trusted: this user or root; anybody
-  where nobody but the folder's owner and group can write, unless it is root who writes.
-- A name that attn-doctor chooses (`<node>.<environment>.json`) is never followed: a link there is replaced, or refused
-  where its owner is not trusted.
+- A link in the path, or one named by the user, is followed when its owner is trusted: this user or root. In a folder
+  where only its owner and group can write, any owner is trusted, except when root writes.
+- A name chosen by attn-doctor (`<node>.<environment>.json`) is never followed: a link there is replaced, or refused
+  when its owner is not trusted.
 - A file of another user in a folder like /tmp is not replaced, even where root could.
 """
 
@@ -25,12 +25,12 @@ from pathlib import Path
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
-#: Whom the kernel names where the owner has no number here (a container's user namespace).
+#: User id that the kernel reports for an owner without an id in this user namespace (container).
 _UNMAPPED = 65534
 
 
 class Mistrusted(OSError):
-    """Somebody else's file or link stands in the way; strerror says whose."""
+    """A file or link of another user is in the way; strerror names the user."""
 
 
 @dataclass(slots=True)
@@ -40,21 +40,22 @@ class Place:
     folder: int
     name: str
     path: Path
-    """The same as a path, without links."""
+    """The same place as a path without links."""
     about: os.stat_result | None
-    """Of what is there; None where nothing is."""
+    """stat of the existing file; None when there is none."""
 
     def close(self) -> None:
-        """Lets the folder go."""
+        """Closes the folder."""
         os.close(self.folder)
 
     @property
     def special(self) -> bool:
-        """A pipe or a device is there: it is written to, never replaced."""
+        """True for a pipe or a device: it is written to, never replaced."""
         return self.about is not None and not stat.S_ISREG(self.about.st_mode) and not stat.S_ISLNK(self.about.st_mode)
 
     def write(self, content: bytes, *, mode: int | None) -> None:
-        """Puts a new file there, or leaves the old one as it was. `mode`: the old one's, or what the umask gives.
+        """Replaces the file, or leaves the old one unchanged on failure. `mode`: by default that of the old file or the
+        umask's.
 
         Raises OSError.
         """
@@ -76,24 +77,24 @@ class Place:
             raise
 
     def write_into(self, content: bytes) -> None:
-        """Writes into the pipe or device that is there. Raises OSError."""
+        """Writes into the existing pipe or device. Raises OSError."""
         with open(self.path, "wb") as stream:  # noqa: PTH123
             stream.write(content)
 
 
 @contextlib.contextmanager
 def opened(file: Path, *, chosen: bool = False) -> Iterator[Place]:
-    """The place of a file; `..` is where the folder lies, as the kernel reads it.
+    """Opens the place of a file; `..` is resolved as the kernel does.
 
-    `chosen`: its last name is attn-doctor's choice and not the person's.
+    `chosen`: attn-doctor chose the last component, not the user.
 
-    Raises Mistrusted for what somebody else laid there, any other OSError for a folder that is not there.
+    Raises Mistrusted for a file or link of another user, other OSErrors for a missing folder.
     """
     try:
         place = _walk(os.path.join(os.getcwd(), file), chosen=chosen)  # noqa: PTH109, PTH118
     except OSError as error:
         if not isinstance(error, Mistrusted):
-            error.filename = str(file)  # the whole of it: one part alone tells nobody what they named
+            error.filename = str(file)  # the whole path: one component alone does not identify the user's argument
         raise
     try:
         if place.about is not None and stat.S_ISDIR(place.about.st_mode):

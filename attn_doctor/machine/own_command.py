@@ -1,4 +1,4 @@
-"""How a person starts this attn-doctor again: what is printed for somebody to type has to work in their shell."""
+"""The command with which a person can start this attn-doctor again; printed commands must work in their shell."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _COMMAND = "attn-doctor"
 
 
 def own_name() -> str:
-    """`attn-doctor` where that is on PATH and starts this one, else its path, or its Python with -m; quoted."""
+    """`attn-doctor` when that starts this one from PATH, else its path, or its Python with -m; quoted for a shell."""
     script = Path(sys.argv[0] or _COMMAND)
     if script.name == "__main__.py":
         return shlex.join([sys.executable, "-m", "attn_doctor"])
-    if script.name != _COMMAND or not script.exists():  # a program that uses us, or a test
+    if script.name != _COMMAND or not script.exists():  # started by a program that uses us, or by a test
         return _COMMAND
     found = shutil.which(_COMMAND)
-    # A runner (uvx, uv run) puts a folder on PATH that the person's shell does not have there; it sets UV.
+    # A runner (uvx, uv run) adds a folder to PATH that the user's shell does not have; it sets UV.
     # https://docs.astral.sh/uv/reference/environment/#uv
     if found is not None and Path(found).samefile(script) and "UV" not in os.environ:
         return _COMMAND
@@ -30,12 +30,12 @@ def own_name() -> str:
 
 
 def typed(*words: str) -> str:
-    """A command of ours, quoted as a shell reads it: `undo`, `RUN`."""
+    """A command of attn-doctor, quoted for a shell: `undo`, `RUN`."""
     return f"{own_name()} {shlex.join(words)}"
 
 
 def as_typed(command: str) -> str:
-    """A command that a report holds, with our own name as it works here."""
+    """A command from a report, with attn-doctor's name replaced by the one that works here."""
     return re.sub(rf"^{_COMMAND}(?= )", lambda _: own_name(), command)
 
 

@@ -1,8 +1,7 @@
-"""Runs somebody's command as if we were not there: what it prints goes through at once, what it is sent reaches it, and
-the last of what it printed is kept.
+"""Runs a user's command transparently: output and signals pass through at once; the end of the output is kept.
 
-Where we write to a terminal the command does too, through a terminal of its own: behind a plain pipe it would leave
-out its colours and its progress bars, and print everything late.
+When our output is a terminal, the command gets a pseudo-terminal: with a plain pipe it would omit colours and progress
+bars, and buffer its output.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ from typing import IO
 from attn_doctor.errors import BadInput
 
 _CHUNK = 65_536
-#: Seconds after which it is asked whether the command has ended, where it says nothing.
+#: Seconds between checks whether a silent command has ended.
 _LOOK_AGAIN = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """How the command ended."""
+    """Result of the command."""
 
     status: int
-    """Its exit status, 128 + the number of the signal that ended it, as a shell says it."""
+    """Exit status; 128 + signal number when a signal ended it, as in a shell."""
     tail: bytes
-    """The last of standard output and standard error, in the order in which they came."""
+    """The end of standard output and standard error, in order of arrival."""
 
 
 def run(command: Sequence[str], *, keep: int) -> Passed:
-    """Runs the command to its end; keeps the last `keep` bytes of what it prints.
+    """Runs the command to its end; keeps the last `keep` bytes of its output.
 
     Raises BadInput when it cannot be started.
     """
@@ -68,7 +67,7 @@ def run(command: Sequence[str], *, keep: int) -> Passed:
                 ended = process.poll() is not None
                 ready = selector.select(timeout=_LOOK_AGAIN)
                 if not ready and ended:
-                    break  # what it left running in the background may hold the pipes open for ever
+                    break  # background processes of the command may keep the pipes open for ever
                 for key, _ in ready:
                     data = _read(key.fd)
                     if not data:
@@ -86,7 +85,7 @@ def run(command: Sequence[str], *, keep: int) -> Passed:
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, _CHUNK)
-    except OSError:  # a terminal whose other end is gone says EIO, not the end of the file
+    except OSError:  # a terminal that was closed at the other end gives EIO, not end of file
         return b""
 
 
@@ -98,7 +97,7 @@ def _pass(stream: IO[str], data: bytes) -> None:
 
 @contextlib.contextmanager
 def _end(stream: IO[str]) -> Iterator[tuple[int, int]]:
-    """(the end that we read, the end that the command writes); the caller closes the second."""
+    """Yields (our reading end, the command's writing end); the caller closes the second."""
     if stream.isatty():
         read, write = os.openpty()
         with contextlib.suppress(OSError, termios.error):
@@ -114,7 +113,7 @@ def _end(stream: IO[str]) -> Iterator[tuple[int, int]]:
 
 @contextlib.contextmanager
 def _forwarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Signals that end us go to the command first; its end is ours. The terminal sends Ctrl-C to both."""
+    """Forwards terminating signals to the command and ends with it. The terminal sends Ctrl-C to both."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         with contextlib.suppress(ProcessLookupError):

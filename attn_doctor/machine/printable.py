@@ -1,10 +1,11 @@
-"""What is not ours (names of packages, versions, log files, hosts, values of variables, words of exceptions) can hold
-anything: an escape sequence that repaints the terminal, a carriage return that hides what stands before it, signs that
-turn the direction of writing. This is the one place that makes text harmless; every renderer goes through it.
+"""Makes foreign text safe to print: package names, versions, log lines, host names, environment variables, exceptions.
 
-What is taken out are the C0 and C1 control characters, the bidirectional controls of Unicode
+Such text may contain an escape sequence that repaints the terminal, a carriage return that hides the text before it, or
+characters that change the direction of writing. Every renderer uses this module.
+
+Removed are the C0 and C1 control characters, the bidirectional controls of Unicode
 (https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters), its line separators, and its invisible tags.
-A newline stays, and what it does is the renderer's matter: `one_line` is for what has to be one.
+Newlines stay, unless `one_line` is used.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _UNSAFE = re.compile(
 
 
 def harmless(text: str) -> str:
-    """The text with each such sign spelled out (`\\x1b`); a tab is four blanks, newlines stay."""
+    """The text with each unsafe character spelled out (`\\x1b`); a tab becomes four spaces, newlines stay."""
     if "\t" in text:
         text = text.replace("\t", "    ")
     return _UNSAFE.sub(_spelled, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """The same on one line, with single blanks and nothing that has no sign of its own (`str.isprintable`)."""
+    """The same in one line, with single spaces and without invisible characters (`str.isprintable`)."""
     words = harmless(" ".join(text.split()))
     if words.isprintable():
         return words
@@ -37,11 +38,11 @@ def one_line(text: str) -> str:
 
 
 def json_text(value: Any, *, indent: int | None = None, compact: bool = False) -> str:
-    """JSON as `json.dumps` writes it, readable, with such signs escaped as JSON escapes them: no value is another."""
+    """JSON as `json.dumps` writes it, with unsafe characters as JSON escapes: the values stay the same."""
     import json
 
     text = json.dumps(value, indent=indent, separators=(",", ":") if compact else None, ensure_ascii=False)
-    # Newlines and tabs of the layout aside, they can only stand inside strings.
+    # Apart from newlines and tabs of the layout, unsafe characters can only occur inside strings.
     return _UNSAFE.sub(_escaped, text)
 
 
@@ -59,26 +60,26 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class HarmlessStream(io.TextIOWrapper):
-    """Standard output and standard error: whoever writes to them, nothing of this gets through."""
+    """Standard output or standard error that makes all text written to it safe."""
 
     def write(self, text: str) -> int:
-        """Writes it made harmless."""
+        """Makes the text safe and writes it."""
         super().write(harmless(text))
         return len(text)
 
     def write_ours(self, text: str) -> int:
-        """Writes it as it is: colours of a renderer that cleaned the words itself."""
+        """Writes the text unchanged, for a renderer that made its text safe and adds colours."""
         return super().write(text)
 
 
 class Ours:
-    """A stream for such a renderer."""
+    """A stream that writes unchanged text to a HarmlessStream."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Writes it as it is."""
+        """Writes the text unchanged."""
         stream = self._stream
         return stream.write_ours(text) if isinstance(stream, HarmlessStream) else stream.write(text)
 
@@ -88,7 +89,7 @@ class Ours:
 
 @contextlib.contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Standard output and standard error with that guard; what is no stream of a process stays as it is."""
+    """Makes standard output and standard error safe within this context, except streams replaced by a test."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_guarded(stream) for stream in before)
     guards = sys.stdout, sys.stderr
@@ -99,14 +100,14 @@ def guarded_streams() -> Iterator[None]:
         for guard in guards:
             if isinstance(guard, HarmlessStream):
                 with contextlib.suppress(OSError, ValueError):
-                    guard.detach()  # else its end would close what both write into
+                    guard.detach()  # otherwise closing it would close the underlying stream
 
 
 def _guarded(stream: Any) -> Any:
     if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, HarmlessStream):
         return stream
     stream.flush()
-    # A hook or a cron job may run with a locale that has no arrows; a path may be no text at all.
+    # A hook or a cron job may have a locale without arrows; a path need not be valid text.
     stream.reconfigure(errors="backslashreplace")
     return HarmlessStream(
         stream.buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=stream.line_buffering

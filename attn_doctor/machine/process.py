@@ -1,6 +1,6 @@
-"""Starts processes: a list of arguments, a timeout, output into files, and the whole process group ended at the end.
+"""Starts processes: from a list of arguments, with a timeout, with output to files; ends the whole process group.
 
-Only the tail of what a process prints is kept: some packages print megabytes while they are imported.
+Only the end of a process's output is kept: some packages print megabytes while they are imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GENTLE = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """How a process ended."""
+    """Result of a process."""
 
     arguments: tuple[str, ...]
     status: int | None
@@ -40,7 +40,7 @@ class Completed:
 
     @property
     def ok(self) -> bool:
-        """It ended by itself with status 0."""
+        """True when it ended by itself with status 0."""
         return self.status == 0
 
     def ended(self) -> str:
@@ -60,12 +60,12 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-#: Those that run code of the patient's at this moment.
+#: Processes that are running the patient's code.
 _patients: set[Running] = set()
 
 
 class Running:
-    """A started process; `wait` it exactly once."""
+    """A started process; call `wait` exactly once."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Running:
         start_in: Path | None = None,
         of_patient: bool = False,
     ) -> None:
-        """`folder` takes what it prints, and is its current folder unless `start_in` is.
+        """`folder` receives its output, and is its current folder unless `start_in` is given.
 
-        `of_patient`: it runs code of the patient's, and what that leaves behind is ended with it.
+        `of_patient`: it runs the patient's code; background processes that it leaves are ended with it.
         """
         self._of_patient = of_patient and orphans.adopt()
         self.arguments = tuple(arguments)
@@ -96,7 +96,7 @@ class Running:
                     stderr=err,
                     cwd=start_in or folder,
                     env=dict(environment) if environment is not None else None,
-                    start_new_session=True,  # so that what it leaves behind can be ended with it
+                    start_new_session=True,  # so that its background processes can be ended with it
                 )
         except OSError as error:
             raise TargetUnusable(
@@ -105,17 +105,17 @@ class Running:
         orphans.started(self._process.pid)
         if self._of_patient:
             _patients.add(self)
-        # An import that crashes would otherwise leave gigabytes of core file beside it. Set from here: a preexec_fn
-        # keeps Python from vfork, and costs as long as a small process does.
+        # An import that crashes would otherwise leave gigabytes of core file in the folder. Set from here: a preexec_fn
+        # prevents Python from using vfork, and costs as much time as a small process.
         with contextlib.suppress(OSError):
             resource.prlimit(self._process.pid, resource.RLIMIT_CORE, (0, 0))
 
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """True while it runs."""
         return self._process.poll() is None
 
     def wait(self, timeout: float) -> Completed:
-        """Waits until it ends, `timeout` seconds at most, then ends its whole group."""
+        """Waits until it ends, at most `timeout` seconds, then ends its whole group."""
         timed_out = True
         try:
             timed_out = not self._ends_within(max(timeout, 0.0))
@@ -133,26 +133,26 @@ class Running:
         )
 
     def end(self) -> None:
-        """Ends the process and everything in its group, once. Never waits long for one that the kernel holds."""
+        """Ends the process and its group, once. Does not wait long for a process stuck in the kernel."""
         if self._ended:
-            return  # its number may belong to somebody else by now
+            return  # its process id may belong to another process by now
         self._ended = True
         if self._process.poll() is None:
-            # First gently: it may have started things in sessions of their own, which only it can end.
+            # SIGTERM first: it may have started processes in other sessions, which only it can end.
             self._process.terminate()
             self._ends_within(_GENTLE)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        # A process stuck in a driver call survives SIGKILL for as long as the call lasts: leave it behind.
+        # A process stuck in a driver call survives SIGKILL for as long as the call lasts: do not wait for it.
         if self._ends_within(2.0):
             orphans.ended(self._process.pid)
         if self._of_patient:
             _patients.discard(self)
-            if not _patients:  # what one of them handed over may still be at work for another
+            if not _patients:  # orphans may still be working for another patient process
                 orphans.end_all()
 
     def _ends_within(self, seconds: float) -> bool:
-        # Popen.wait with a timeout sleeps up to 50 ms between looks: a third of what --quick takes.
+        # Popen.wait with a timeout sleeps up to 50 ms between checks: a third of the time of --quick.
         if self._process.poll() is not None:
             return True
         try:

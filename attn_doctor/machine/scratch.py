@@ -1,4 +1,4 @@
-"""The one private temporary folder that an examination writes in."""
+"""The temporary folder of one examination, readable by this user alone."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from attn_doctor.machine import leftovers
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that is gone afterwards.
+    """A temporary folder that is removed afterwards.
 
-    Raises AttnDoctorError where no temporary folder can be made.
+    Raises AttnDoctorError when none can be made.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX))
@@ -36,7 +36,7 @@ def scratch() -> Iterator[Path]:
 
 
 def check_room(folder: Path) -> None:
-    """Raises AttnDoctorError where nothing more can be written in a private folder: so that is why."""
+    """Raises AttnDoctorError when nothing more can be written to the folder, which explains an earlier failure."""
     file = folder / "room"
     try:
         file.write_bytes(b"\0" * 8192)
@@ -49,30 +49,30 @@ def check_room(folder: Path) -> None:
         ) from None
 
 
-#: Variables that hold folders in which Python and the loader look.
+#: Variables with folders that Python and the dynamic loader search.
 _SEARCH_PATHS = ("PYTHONPATH", "LD_LIBRARY_PATH")
 
 
 def absolute_search_paths(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with folders as they are seen from here, for a process that starts in another folder.
+    """The environment with relative search paths made absolute, for a process that starts in another folder.
 
-    An empty entry is the current folder (site.py, ld.so(8)).
+    An empty entry means the current folder (site.py, ld.so(8)).
     """
     these = dict(environment)
     for name in _SEARCH_PATHS:
         entries = these.get(name, "").split(os.pathsep)
         if these.get(name) and not all(entry.startswith("/") for entry in entries):
-            with contextlib.suppress(OSError):  # the current folder is gone: then they lead nowhere
+            with contextlib.suppress(OSError):  # the current folder was deleted: relative paths lead nowhere
                 these[name] = os.pathsep.join(str(Path(entry).absolute()) for entry in entries)
     return these
 
 
 def patient_environment(folder: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for code of the patient's: as it is, but nothing is written outside `folder`, nothing asked
-    of the network.
+    """The environment variables for the patient's code: as given, but it writes only inside `folder` and uses no
+    network.
 
-    HOME points into the folder too, since too many packages write below it while they are imported; the user's
-    own site-packages stay where they are.
+    HOME points into the folder too, since many packages write to it while they are imported; the user's own
+    site-packages stay available.
     """
     before = absolute_search_paths(os.environ if base is None else base)
     home = folder / "home"

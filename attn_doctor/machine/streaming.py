@@ -1,4 +1,4 @@
-"""Programs whose output is read while they run: the launchers of a cluster. Always a list of arguments, no shell."""
+"""Runs programs and reads their output while they run: cluster launchers. Always a list of arguments, no shell."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _GENTLE = 5.0
 
 
 def output_of(arguments: Sequence[str], *, timeout: float) -> str:
-    """Standard output of a short program that ends with 0.
+    """Standard output of a short program.
 
-    Raises AttnDoctorError.
+    Raises AttnDoctorError when it does not end with status 0 in time.
     """
     try:
         done = subprocess.run(list(arguments), capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL)
@@ -34,19 +34,19 @@ def output_of(arguments: Sequence[str], *, timeout: float) -> str:
 
 
 class Ending:
-    """^C and SIGTERM while programs are streamed: the program is ended, and what it had said is read to its end.
+    """Handles ^C and SIGTERM while a program is streamed: ends the program and reads its remaining output.
 
-    As an exception it would tear a report apart in the middle of being taken in. A second signal ends us at once.
+    An exception would interrupt the reading of a report. A second signal ends attn-doctor at once.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        """The first one that came."""
+        """The first signal received."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @contextlib.contextmanager
     def heeded(self) -> Iterator[None]:
-        """Holds the signals back as long as it lasts. In the main thread alone."""
+        """Installs the signal handlers within this context. Main thread only."""
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
         def asked(number: int, frame: FrameType | None) -> None:
@@ -69,7 +69,7 @@ class Ending:
 
     @contextlib.contextmanager
     def ends(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
-        """It is what a signal ends; one that came already ends it now."""
+        """Makes a signal end this process; a signal already received ends it now."""
         self._process = process
         try:
             if self.signal is not None:
@@ -79,7 +79,7 @@ class Ending:
             self._process = None
 
     def _end_soon(self) -> None:
-        # A handler must not wait, and whoever reads the output goes on until there is none.
+        # A handler must not wait; the reader continues until the output ends.
         if self._process is not None:
             threading.Thread(target=_end_all, args=(self._process,), daemon=True).start()
 
@@ -93,19 +93,19 @@ def streamed(
     ending: Ending,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[IO[bytes]]:
-    """Standard output as it comes; each line of standard error goes to `hear`. After `limit` seconds the program is
-    ended, or when `ending` says so, and with it the output; what had come stays.
+    """Yields standard output as it arrives and passes each line of standard error to `hear`.
 
+    The program is ended after `limit` seconds or when `ending` receives a signal; output that has arrived is kept.
     Raises BadInput when it cannot be started.
     """
     try:
         process = subprocess.Popen(
             list(arguments),
-            stdin=subprocess.DEVNULL,  # srun and clush pass theirs on to every node
+            stdin=subprocess.DEVNULL,  # srun and clush forward standard input to every node
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=None if environment is None else dict(environment),
-            start_new_session=True,  # so that ^C comes to us first, and what it started ends with it
+            start_new_session=True,  # so that ^C reaches us first, and its child processes end with it
         )
     except OSError as error:
         raise BadInput(
@@ -138,7 +138,7 @@ def streamed(
 def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)  # srun ends its tasks on that; one SIGINT it only reports
+            process.send_signal(signal.SIGTERM)  # srun ends its tasks on SIGTERM; it only reports a single SIGINT
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GENTLE)
     if process.poll() is None:
@@ -149,7 +149,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """With all that it started: a child that outlives it would hold the output open."""
+    """Ends the program and its child processes: a surviving child would keep the output open."""
     _end(process)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The interpreter under examination. One `Target` goes through probe, plan, apply and verify."""
+"""The interpreter under examination. The same `Target` is used to probe, plan, apply and verify."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ PATIENT = Path(__file__).resolve().parent.parent / "patient"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """An interpreter that answered."""
+    """An interpreter that was started and answered."""
 
     python: Path
-    """Its own sys.executable: shims and links are resolved by asking it."""
+    """Its own sys.executable, with shims and links resolved."""
     because: str
     environment_kind: str
-    """venv, conda, uv or system"""
+    """venv, conda, uv or system."""
     told: Mapping[str, Any]
-    """Everything it told about itself; see patient/interpreter.py."""
+    """Its description of itself; see patient/interpreter.py."""
     named: bool = False
-    """By the person: whoever is to act on the same one later has to name it again."""
+    """Named on the command line; a later command for the same target has to name it again."""
     dead: str = ""
-    """The active environment that was meant and holds no Python; empty where there is none."""
+    """The active environment, when it contains no Python; else empty."""
     others: tuple[str, ...] = ()
-    """Other candidates that hold torch."""
+    """Other candidates that contain torch."""
 
     @property
     def version(self) -> str:
@@ -42,13 +42,13 @@ class Target:
 
     @property
     def prefix(self) -> Path:
-        """The environment's folder."""
+        """Folder of the environment."""
         return Path(self.told["prefix"])
 
     @property
     def externally_managed(self) -> bool:
-        """It belongs to the system's package manager (PEP 668); a virtual environment of such a system does not."""
-        # The mark lies in the standard library, which a virtual environment shares with its base.
+        """True when the system's package manager owns it (PEP 668); false for a virtual environment on that system."""
+        # The marker file is in the standard library, which a virtual environment shares with its base.
         return bool(self.told.get("externally_managed")) and self.told.get("prefix") == self.told.get("base_prefix")
 
     @property
@@ -59,21 +59,22 @@ class Target:
     def start_in_patient(
         self, task: str, request: Mapping[str, Any], *, folder: Path, environment: Mapping[str, str] | None = None
     ) -> tuple[Running, Path]:
-        """Starts a script of patient/ in this interpreter; gives the process and the folder of its answers."""
+        """Starts a script of patient/ in this interpreter; returns the process and the folder for its answers."""
         return _start_in_patient(self.python, task, request, folder=folder, environment=environment)
 
 
 class TargetQuestion:
-    """Chooses the interpreter and asks it about itself; `answer` once. Meanwhile other things can be read.
+    """Chooses the interpreter and starts it to describe itself. Call `answer` once; other work can be done meanwhile.
 
-    `isolated`: the interpreter alone is started. No code of its environment runs: what would run at its start is read
-    as data (patient/startup.py). Raises BadInput for a named one that is not there, TargetUnusable for one that does
-    not start.
+    `isolated`: the interpreter is started without its environment, so that no code of the environment runs; its startup
+    files are read as data (patient/startup.py). Raises BadInput when the interpreter named does not exist,
+    TargetUnusable when it does not start.
     """
 
     def __init__(self, option: str | None, *, as_module: bool, folder: Path, isolated: bool = False) -> None:
         self._found = candidates(option, as_module=as_module)
-        # The real HOME: version-manager shims find their Python below it. The real one is sys.executable afterwards.
+        # The real HOME, because version-manager shims find their Python below it. Afterwards sys.executable is the real
+        # Python.
         environment = {**absolute_search_paths(os.environ), "PYTHONDONTWRITEBYTECODE": "1"}
         request: dict[str, Any] = {"isolated": isolated}
         if isolated:
@@ -90,13 +91,13 @@ class TargetQuestion:
         )
 
     def end(self) -> None:
-        """Ends the question early."""
+        """Ends the process early."""
         self._running.end()
 
     def answer(self, timeout: float) -> Target:
-        """The target.
+        """Waits for the description and returns the target.
 
-        Raises TargetUnusable for an interpreter that does not answer.
+        Raises TargetUnusable when the interpreter does not answer.
         """
         return _target(self._found, _told(self._found, self._running.wait(timeout), self._answers))
 
@@ -104,7 +105,7 @@ class TargetQuestion:
 def examine_target(
     option: str | None, *, as_module: bool, folder: Path, timeout: float, isolated: bool = False
 ) -> Target:
-    """The same in one step."""
+    """Chooses the interpreter, starts it and returns the target."""
     return TargetQuestion(option, as_module=as_module, folder=folder, isolated=isolated).answer(timeout)
 
 
@@ -141,7 +142,7 @@ def _told(found: Candidates, completed: Completed, answers: Path) -> dict[str, A
             raise ValueError("not an answer")
     except (OSError, ValueError):
         check_room(answers)
-        # What faulthandler adds where there is no Python yet hides the line above it, which tells why.
+        # Text that faulthandler appends before Python is initialized hides the line above it, which names the cause.
         said = completed.stderr.partition("\nCurrent thread 0x")[0] or completed.stderr
         last = said.strip().splitlines()[-3:]
         home = os.environ.get("PYTHONHOME")
@@ -155,7 +156,7 @@ def _told(found: Candidates, completed: Completed, answers: Path) -> dict[str, A
 
 
 def read_answer(file: Path) -> dict[str, Any] | None:
-    """What a script of patient/ wrote; None where it wrote nothing, or no object."""
+    """The answer file of a script of patient/; None when it is missing or not a JSON object."""
     try:
         value = json.loads(file.read_text())
     except (OSError, ValueError):

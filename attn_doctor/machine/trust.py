@@ -1,4 +1,4 @@
-"""Who can change what lies at a path: everything on the way to it counts, links and what they lead to included."""
+"""Which users can change the file at a path, considering every component of the path, its links and their targets."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import stat
 from collections import deque
 from pathlib import Path
 
-#: As many links as Linux follows (path_resolution(7)).
+#: The number of links that Linux follows (path_resolution(7)).
 _MOST_LINKS = 40
 
 
 def others_who_write(path: Path) -> str:
-    """Why another user could change what lies there, in words; empty where only this user and root can.
+    """Why another user could change the file, in words; empty when only this user and root can.
 
-    Every folder on the way has to be owned by one of the two, and to be closed to everybody else: a sticky folder such
-    as /tmp may be open, since what lies in it is its owner's alone (unlink(2), EPERM). What cannot be looked at counts
-    as open.
+    Every folder on the path must be owned by one of the two and be closed to others. A sticky folder such as /tmp may
+    be open, since only the owner can replace an entry (unlink(2), EPERM). A component that cannot be examined counts as
+    open.
     """
     waiting = deque(Path(os.path.abspath(path)).parts[1:])  # noqa: PTH100
     here = Path("/")
@@ -28,7 +28,7 @@ def others_who_write(path: Path) -> str:
             return f"{here} cannot be looked at: {error.strerror}"
         if found.st_uid not in (os.geteuid(), 0):
             return f"{here} is owned by user {found.st_uid}"
-        if stat.S_ISLNK(found.st_mode):  # its own mode means nothing
+        if stat.S_ISLNK(found.st_mode):  # the mode of a link has no meaning
             links += 1
             if links > _MOST_LINKS:
                 return f"{path} leads through too many links"
@@ -51,7 +51,7 @@ def others_who_write(path: Path) -> str:
 
 
 def _is_own_group(group: int, user: int) -> bool:
-    """A group of the user alone, as many systems make for each: named alike, with nobody else in it."""
+    """True for a group with this user as its only member, as many systems create with the user's name."""
     import grp
     import pwd
 

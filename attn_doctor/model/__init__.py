@@ -1,1 +1,1 @@
-"""The nouns: facts, findings, targets of examination. Values only, no input or output."""
+"""Immutable records that every other package uses: facts, findings, plans, traces, reports. No input or output."""

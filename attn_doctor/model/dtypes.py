@@ -1,10 +1,10 @@
-"""Names of dtypes: as people write them, as torch does, and short ones for lines and tables."""
+"""Names of dtypes: torch's own, the spellings accepted on the command line, and short ones for tables."""
 
 from __future__ import annotations
 
 from attn_doctor.errors import BadInput
 
-#: By what a person may write, torch's own name.
+#: Spelling accepted on the command line -> torch's name.
 SPELLED = {
     "bf16": "bfloat16",
     "bfloat16": "bfloat16",
@@ -20,15 +20,15 @@ SPELLED = {
     "float8_e4m3fn": "float8_e4m3fn",
     "bool": "bool",
 }
-#: Of a dtype in which kernels are tried: the word in a table.
+#: torch's name -> short name for a table.
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
 HALVES = ("bfloat16", "float16")
 
 
 def dtype_named(text: str | None, option: str) -> str | None:
-    """torch's name of the floating-point dtype that a person wrote, in which a model is traced.
+    """torch's name of the floating-point dtype that an option gives, for the model to be traced in.
 
-    option: where it was written. Raises BadInput for another.
+    `option` names the option in the error. Raises BadInput for text that is no floating-point dtype.
     """
     found = SPELLED.get(text.lower()) if text is not None else None
     if text is not None and found not in ("float16", "bfloat16", "float32"):

@@ -8,7 +8,7 @@ from attn_doctor.model.findings import Diagnosis, Severity
 
 
 class Status(IntEnum):
-    """What a process of ours ends with."""
+    """Exit status of the attn-doctor process."""
 
     HEALTHY = 0
     FOUND = 1
@@ -22,7 +22,7 @@ class Status(IntEnum):
 
 
 class ExitStyle(str, Enum):
-    """Whose numbers a process ends with."""
+    """Which program's conventions the exit status follows."""
 
     DEFAULT = "default"
     NAGIOS = "nagios"
@@ -32,10 +32,10 @@ class ExitStyle(str, Enum):
 def status_of(
     diagnosis: Diagnosis, *, fail_on: Severity, strict: bool, own_faults: bool = False, nothing: str = ""
 ) -> Status:
-    """What findings and open questions come to; accepted findings do not gate.
+    """The exit status for a diagnosis: findings at or above `fail_on` fail it; accepted findings do not.
 
-    `own_faults`: a part of attn-doctor failed, and what it would have told is not known. `nothing` says why there was
-    nothing to examine: then nothing found is not healthy.
+    `own_faults`: a part of attn-doctor failed, so its facts are unknown. `nothing`: the reason why there was nothing to
+    examine; the absence of findings then does not mean healthy.
     """
     gates = any(finding.severity.rank <= fail_on.rank for finding in diagnosis.findings if finding.accepted is None)
     if gates:
@@ -45,12 +45,14 @@ def status_of(
 
 
 def styled(status: int, style: ExitStyle, *, worst: Severity = Severity.ERROR) -> int:
-    """The number that another program knows for it; `worst` is the gravest finding.
+    """The exit status in the convention of another program; `worst` is the gravest severity among the findings.
 
     Nagios, Icinga and facebookresearch/gcm: 0 OK, 1 warning, 2 critical, 3 unknown
     (https://nagios-plugins.org/doc/guidelines.html#AEN78). Kubernetes' node-problem-detector: 0 OK, 1 not OK, 2 or more
-    unknown (https://github.com/kubernetes/node-problem-detector/blob/master/docs/custom_plugin_monitor.md). What does
-    not gate is OK in each of them: a warning about what nobody here uses must not turn a thousand nodes yellow.
+    unknown (https://github.com/kubernetes/node-problem-detector/blob/master/docs/custom_plugin_monitor.md). A finding
+    that
+    does not fail the command is OK in each of them: a warning about an unused library must not turn a thousand nodes
+    yellow.
     """
     match style:
         case ExitStyle.DEFAULT:

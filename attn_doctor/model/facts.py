@@ -1,4 +1,4 @@
-"""Facts: what was looked at, and what came of it. Three answers, never two: known, absent, could not look."""
+"""Facts: what was examined, and the result. A fact has one of three states: known, absent, unknown."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """It was looked at and is there."""
+    """The probe found it."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """It was looked at and is not there."""
+    """The probe looked and it is not there."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It could not be looked at, or was not asked for. Never to be read as healthy."""
+    """The probe could not look, or was not requested. Never treat this as healthy."""
 
     reason: str
     asked: bool = True
-    """False when the person chose not to have it looked at (`--quick`, `--no-samples`): no open question."""
+    """False when an option switched the probe off (`--quick`, `--no-samples`): then it leaves no open question."""
 
 
 State: TypeAlias = Known | Absent | Unknown
 
 
 class Origin(str, Enum):
-    """Where a fact comes from: a probe, a computation over other facts, or somebody's `--assume`."""
+    """How a fact came about: a probe, a computation over other facts, or the option `--assume`."""
 
     PROBED = "probed"
     DERIVED = "derived"
@@ -52,7 +52,7 @@ class FactName:
     """A fact's full name.
 
     Spelled `kind.attribute` (`driver.version`), `kind.subject.attribute` (`package.flash-attn.version`) or
-    `env.NAME`. A plural kind without a subject (`gpu.compute_capability`) speaks of each of them in turn.
+    `env.NAME`. A plural kind without a subject (`gpu.compute_capability`) stands for each of its subjects in turn.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class FactName:
 
     @classmethod
     def parse(cls, text: str) -> FactName:
-        """Reads the spelled form.
+        """Parses the spelled form.
 
         Raises ValueError when the text has no dot or an empty part.
         """
@@ -72,7 +72,7 @@ class FactName:
             return cls(kind, rest, "")
         if kind not in kinds.PLURAL:
             return cls(kind, "", rest)
-        # Subjects may hold dots themselves (`extension.xformers._C.path`): cut at the first and the last.
+        # Subjects may contain dots themselves (`extension.xformers._C.path`): split at the first and the last dot.
         subject, _, attribute = rest.rpartition(".")
         return cls(kind, subject, attribute)
 
@@ -81,37 +81,37 @@ class FactName:
 
     @property
     def each(self) -> bool:
-        """True for a plural kind without a subject."""
+        """True for a plural kind without a subject: the name stands for every subject."""
         return self.kind in kinds.PLURAL and not self.subject
 
     def of(self, subject: str) -> FactName:
-        """The same attribute of one subject."""
+        """The same attribute, of the given subject."""
         return FactName(self.kind, subject, self.attribute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One thing looked at."""
+    """The result of examining one thing."""
 
     name: FactName
     state: State
     how: str
-    """What was asked, in words that somebody can repeat."""
+    """How the value was obtained, so that a person can repeat it."""
     origin: Origin = Origin.PROBED
     computed_from: tuple[str, ...] = ()
-    """Names of the facts that a derived one was computed from."""
+    """Names of the facts from which a derived fact was computed."""
     supposed: bool = False
-    """Somebody's assumption decided it, though it is none itself: it was computed from one, or made for a GPU that was
-    named."""
+    """An assumption decided its value, although its origin is not ASSUMED: it was computed from an assumed fact, or
+    holds for a GPU named with --gpu."""
 
     @property
     def rests_on_assumption(self) -> bool:
-        """Somebody assumed it, or what it was made from: nobody has seen it here."""
+        """True when this fact, or one it was computed from, was assumed instead of observed."""
         return self.supposed or self.origin is Origin.ASSUMED
 
 
 class FactSet(Mapping[FactName, Fact]):
-    """All facts of one examination; immutable. A name that nobody looked at is not in it."""
+    """All facts of one examination; immutable. A name that no probe examined is not in it."""
 
     __slots__ = ("_facts",)
 
@@ -133,7 +133,7 @@ class FactSet(Mapping[FactName, Fact]):
     __hash__ = None  # type: ignore[assignment]
 
     def fact(self, name: FactName | str) -> Fact:
-        """The fact, or one that says that nobody looked."""
+        """The fact of this name; Unknown when no probe examined it."""
         wanted = FactName.parse(name) if isinstance(name, str) else name
         found = self._facts.get(wanted)
         if found is not None:
@@ -142,9 +142,9 @@ class FactSet(Mapping[FactName, Fact]):
         return Fact(name=wanted, state=self._unlooked(wanted), how=listing.how if listing else "nobody looked")
 
     def _unlooked(self, name: FactName) -> State:
-        # The probe that lists a plural kind settles its members: a package that is not in the listing is absent.
-        # Of a member that is listed, an attribute that nobody set is absent where one probe finds them all at
-        # once (Kind.leading), and unknown where it could not look, or where several probes contribute.
+        # The listing of a plural kind decides its members: a package that is not listed is absent.
+        # For a listed member, a missing attribute is absent when one probe finds all attributes at once (Kind.leading),
+        # and unknown when that probe could not look or when several probes contribute.
         listing = self._facts.get(FactName("listed", "", name.kind))
         if listing is None:
             option = kinds.kind_of(name.attribute if name.kind == "listed" else name.kind).on_request
@@ -163,7 +163,7 @@ class FactSet(Mapping[FactName, Fact]):
         return Absent("not there")
 
     def value(self, name: FactName | str) -> Value | None:
-        """The value when known, else None. For reports; conditions look at the state."""
+        """The value when known, else None. For reports; conditions read the state."""
         state = self.fact(name).state
         return state.value if isinstance(state, Known) else None
 
@@ -173,13 +173,13 @@ class FactSet(Mapping[FactName, Fact]):
         return value if isinstance(value, str) else None
 
     def subjects(self, kind: str) -> tuple[str, ...]:
-        """The subjects of a plural kind that any fact speaks of, in order of appearance."""
+        """The subjects of a plural kind that have at least one fact, in order of appearance."""
         return tuple(dict.fromkeys(name.subject for name in self._facts if name.kind == kind and name.subject))
 
     def with_facts(self, facts: Iterable[Fact]) -> FactSet:
-        """A new set where the given facts stand in place of those of the same name."""
+        """A copy in which the given facts replace those of the same name."""
         return FactSet([*self._facts.values(), *facts])
 
     def without(self, kind: str) -> FactSet:
-        """A new set without any fact of this kind."""
+        """A copy without the facts of this kind."""
         return FactSet(fact for fact in self._facts.values() if fact.name.kind != kind)

@@ -1,4 +1,4 @@
-"""Findings: what a diagnosis says. Structure first; the words for people are made of it in report/."""
+"""Findings: the results of a diagnosis, as records. report/ turns them into text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attn_doctor.model.remedies import ProposedAction
 
 
 class Verdict(Enum):
-    """The answer to a recipe's question; Kleene's three values."""
+    """Result of evaluating a recipe's conditions, in Kleene's three-valued logic."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -18,7 +18,7 @@ class Verdict(Enum):
 
 
 class Severity(str, Enum):
-    """How bad, worst first."""
+    """Severity of a finding, worst first."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -26,12 +26,12 @@ class Severity(str, Enum):
 
     @property
     def rank(self) -> int:
-        """0 is the worst."""
+        """Position in the order of severity; 0 is the worst."""
         return list(Severity).index(self)
 
 
 class Safety(str, Enum):
-    """What applying a remedy may change; ruff's words."""
+    """What applying a remedy may change; the terms are those of the linter ruff."""
 
     SAFE = "safe"
     UNSAFE = "unsafe"
@@ -49,7 +49,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """One way to cure a finding."""
+    """One way to remove the cause of a finding."""
 
     id: str
     title: str
@@ -60,28 +60,28 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Somebody knows this finding and lives with it until `expires`."""
+    """A known finding that was accepted in a file; it does not fail the command until `expires`."""
 
     id: str
     reason: str
     expires: str
-    """ISO date, empty when it never expires."""
+    """ISO date; empty when it never expires."""
     subject: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Somebody wants this finding to be an error, whatever the recipe calls it."""
+    """A finding that was raised to an error in a file, whatever severity its recipe gives."""
 
     id: str
     reason: str
     subject: str = ""
-    """With `*` for any letters; empty for every subject."""
+    """Pattern of the subject, `*` for any characters; empty for every subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One trouble found."""
+    """One problem found on this target."""
 
     id: str
     severity: Severity
@@ -89,16 +89,16 @@ class Finding:
     what: str = ""
     why: str = ""
     certainty: str = "inferred"
-    """`seen`: something showed the trouble itself; `inferred`: facts such as versions imply it."""
+    """`seen`: the problem itself was observed; `inferred`: facts such as versions imply it."""
     library: str = ""
     subjects: tuple[str, ...] = ()
-    """What it was found on, when a node has several: `gpu 0`, `extension xformers._C`."""
+    """The things it concerns, when a node has several: `gpu 0`, `extension xformers._C`."""
     aliases: tuple[str, ...] = ()
     locations: tuple[Location, ...] = ()
     evidence: tuple[Fact, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     symptoms: tuple[Finding, ...] = ()
-    """Findings that this one explains."""
+    """Other findings that this one causes."""
     references: tuple[str, ...] = ()
     known_problems: str = ""
     status: str = "stable"
@@ -109,13 +109,13 @@ class Finding:
 
     @property
     def rests_on_assumption(self) -> bool:
-        """Some of its evidence was assumed (--gpu, --assume) and not seen here."""
+        """True when some of its evidence was assumed (--gpu, --assume) and not observed here."""
         return any(fact.rests_on_assumption for fact in self.evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
-    """A recipe that could not be decided, and the facts that would decide it."""
+    """A recipe that could not be decided, and the unknown facts it depends on."""
 
     recipe: str
     title: str
@@ -125,12 +125,12 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Everything a set of recipes says about a set of facts."""
+    """The result of evaluating a set of recipes on a set of facts."""
 
     findings: tuple[Finding, ...] = ()
-    """In order of rank: the worst and the most basic first."""
+    """The most severe and most fundamental first."""
     open_questions: tuple[OpenQuestion, ...] = ()
     cleared: tuple[str, ...] = ()
-    """Ids of the recipes that were settled as not holding."""
+    """Ids of the recipes whose conditions do not hold."""
     not_asked: tuple[str, ...] = ()
-    """Ids of the recipes that rest on facts which the person chose not to gather."""
+    """Ids of the recipes that depend on facts which an option switched off."""

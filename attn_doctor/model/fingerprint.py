@@ -1,7 +1,7 @@
-"""What tells one node's attention stack from another's: flat facts, how much each matters, and their hash.
+"""Fingerprint of a node's attention stack: flat facts, the importance of each, and a hash over them.
 
-Pure: what the facts are made of is in diagnose/fingerprint.py, their JSON form in formats/report_v1.py. Null means that
-it was looked at and is not there, which is a value like any other; `Unknown` means that it could not be looked at.
+No input or output: diagnose/fingerprint.py selects the facts, formats/report_v1.py writes them as JSON. None means
+absent, which is a value like any other; `Unknown` means that the probe could not look.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Trait: TypeAlias = str | int | Unknown | None
 
 
 class Importance(str, Enum):
-    """What it means when two nodes that should be equal differ in a fact."""
+    """How much a difference in a fact matters between nodes that should be equal."""
 
     CRITICAL = "critical"
-    """It decides which kernel runs, in which dtype, or whether ranks can talk to each other."""
+    """Decides which kernel runs, in which dtype, or whether ranks can communicate."""
     BENIGN = "benign"
-    """Worth a line; equal jobs run on both."""
+    """Reported, but equal jobs run on both nodes."""
     IGNORED = "ignored"
-    """Different on equal nodes: kept out of the fingerprint."""
+    """Differs between equal nodes; not part of the fingerprint."""
 
 
-#: The first pattern that fits a fact's name decides; what fits none is critical, so that a new fact is never lost.
-#: A pattern has one star at most.
+#: The first pattern that matches a fact's name decides. A fact that matches none is critical, so that a new fact is
+# never ignored by accident. A pattern has one star at most.
 TABLE: tuple[tuple[Importance, tuple[str, ...]], ...] = (
     (
         Importance.IGNORED,
@@ -58,13 +58,14 @@ TABLE: tuple[tuple[Importance, tuple[str, ...]], ...] = (
     (
         Importance.BENIGN,
         (
-            # NVIDIA's wheels among them: two write one file and the last one wins, so the file counts (libraries.*).
+            # Includes NVIDIA's wheels. Two of them can write the same file and the last one wins, so the file itself
+            # counts (libraries.*).
             # https://github.com/marin-community/marin/issues/7344
             "packages.*",
             "libraries.torchvision.*", "libraries.torchaudio.*",
             "libraries.libstdc++.so*", "libraries.libgomp*", "library_path.*",
             "env.NCCL_DEBUG", "env.NCCL_DEBUG_*",
-            "env.LD_LIBRARY_PATH", "env.LD_PRELOAD", "env.PYTHONPATH",  # what they lead to is in libraries and packages
+            "env.LD_LIBRARY_PATH", "env.LD_PRELOAD", "env.PYTHONPATH",  # the files they lead to count
             "env.CUDA_HOME", "env.CUDA_PATH", "env.CC", "env.TORCH_CUDA_ARCH_LIST", "env.PYTORCH_ROCM_ARCH",
             "env.FLASH_ATTENTION_FORCE_BUILD", "env.FLASH_ATTENTION_SKIP_CUDA_BUILD", "env.FLASH_ATTN_CUDA_ARCHS",
             "env.DS_SKIP_CUDA_CHECK", "env.CUDA_LAUNCH_BLOCKING", "env.CUDA_MODULE_LOADING",
@@ -84,7 +85,7 @@ def importance(name: str) -> Importance:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    # fnmatch makes a regular expression of each pattern, which takes longer than all the fingerprint's comparisons.
+    # fnmatch would compile a regular expression for each pattern, which takes longer than all comparisons.
     begin, star, end = pattern.partition("*")
     if not star:
         return name == pattern
@@ -93,27 +94,28 @@ def _fits(name: str, pattern: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """The facts of one node and environment that equal ones share, hashed. Made by `fingerprint_of`."""
+    """The hashed facts of one node and environment; equal nodes have equal fingerprints. Made by `fingerprint_of`."""
 
     sha256: str
     critical: str
-    """The same over the critical facts alone."""
+    """SHA-256 over the critical facts alone."""
     facts: Mapping[str, Trait] = field(repr=False)
-    """By name, sorted. A name that is not there is absent, as null is."""
+    """Fact name -> value, sorted by name. A missing name means absent, as None does."""
 
 
 def fingerprint_of(traits: Mapping[str, Trait]) -> Fingerprint:
-    """The fingerprint of these facts, in whatever order they come; ignored ones are left out."""
+    """Computes the fingerprint of these facts, in any order; ignored facts are left out."""
     kept = {name: traits[name] for name in sorted(traits) if importance(name) is not Importance.IGNORED}
     critical = {name: trait for name, trait in kept.items() if importance(name) is Importance.CRITICAL}
     return Fingerprint(sha256=_hash(kept), critical=_hash(critical), facts=kept)
 
 
 def _hash(traits: Mapping[str, Trait]) -> str:
-    from hashlib import sha256  # loads OpenSSL, which `status` does without
+    from hashlib import sha256  # loads OpenSSL, which `status` does not need
 
-    # Absent facts are left out, so that a doctor that knows one package more hashes a node without it as before;
-    # reasons are left out, since they tell numbers and places that differ from node to node.
+    # Absent facts are left out, so that a release that examines one more package gives the same hash on a node without
+    # it.
+    # Reasons are left out, since they contain numbers and paths that differ from node to node.
     counted = [
         [name, {"unknown": True} if isinstance(trait, Unknown) else trait]
         for name, trait in sorted(traits.items())
@@ -124,7 +126,7 @@ def _hash(traits: Mapping[str, Trait]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A fact in which two fingerprints differ."""
+    """A fact that differs between two fingerprints."""
 
     name: str
     importance: Importance
@@ -133,14 +135,14 @@ class Change:
 
     @property
     def unlooked(self) -> bool:
-        """One side could not be looked at: whether they differ is not known."""
+        """True when one side is unknown, so that nobody can say whether they differ."""
         return isinstance(self.old, Unknown) or isinstance(self.new, Unknown)
 
 
 def differences(old: Mapping[str, Trait], new: Mapping[str, Trait]) -> Iterator[Change]:
-    """What differs, critical facts first, by name. Where neither could be looked at, nothing is told.
+    """Yields the differences, critical facts first, then by name. Facts unknown on both sides are skipped.
 
-    A name that is missing on one side is absent there.
+    A name that is missing on one side counts as absent there.
     """
     names = sorted({*old, *new}, key=lambda name: (importance(name) is not Importance.CRITICAL, name))
     for name in names:

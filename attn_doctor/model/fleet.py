@@ -1,4 +1,4 @@
-"""Nouns of the fleet side: what is kept of one node's report, and what all of them together come to. No I/O."""
+"""Records for fleets: the kept part of each node's report, and the verdict over all nodes. No input or output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attn_doctor.model.fingerprint import Importance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFinding:
-    """One finding of one node, as much of it as the roll-up says."""
+    """One finding of one node, reduced to what the fleet report shows."""
 
     id: str
     severity: str
@@ -21,76 +21,76 @@ class NodeFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a report comes to; equal for most nodes of a fleet, and kept once."""
+    """The result of one report. Most nodes of a fleet have an equal one, which is stored once."""
 
     exit_status: int
     findings: tuple[NodeFinding, ...]
-    """Without those that somebody accepted."""
+    """Without accepted findings."""
     open_questions: tuple[str, ...]
     """Ids of the recipes that could not be decided."""
     doctor_version: str
     failure: str = ""
-    """Why it could not examine, in its own words."""
+    """Why the node could not be examined, as its report words it."""
 
     @property
     def fails(self) -> bool:
-        """It found something that gates. An error counts whatever status the report claims."""
+        """True when a finding fails the node. An error counts, whatever exit status the report claims."""
         return self.exit_status == 1 or any(one.severity == "error" for one in self.findings)
 
     @property
     def unexamined(self) -> bool:
-        """It says of itself that it could not examine."""
+        """True when the report itself records that the node could not be examined."""
         return not self.fails and self.exit_status != 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMarks:
-    """What tells two machines of one name apart."""
+    """Marks that distinguish two machines with the same name."""
 
     boot: str = ""
-    """The kernel's id of this boot; containers of one node share it."""
+    """The Linux kernel's boot id; containers on one node share it."""
     gpu_uuids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """What is read from one report."""
+    """The parts of one report that fleet commands use."""
 
     node: str
     environment: str
-    """Its folder, the node's name in it replaced, and its container image."""
+    """Folder of the environment, with the node's name replaced by a placeholder, and its container image."""
     created: str
     quick: bool
     limited: bool
-    """Some recipes alone were judged (--only, --skip): what it did not find may be there."""
+    """Only some recipes were evaluated (--only, --skip), so problems may have been missed."""
     machine: MachineMarks
     cohort: Mapping[str, Any]
     outcome: Outcome
     facts: Mapping[str, Any] | None
-    """Name to value; None is an absent one, {"unknown": reason} could not be looked at. None altogether: no
-    fingerprint in this report."""
+    """Name -> value; None means absent, {"unknown": reason} means that the probe could not look. The whole field is
+    None when the report has no fingerprint."""
     task: int | None = None
-    """Its number under `srun --label`."""
+    """Task number under `srun --label`."""
     kernels: str = ""
-    """Whether attention kernels were run (--kernels): "ran", "none ran", or empty where nobody asked."""
+    """Whether attention kernels were run (--kernels): "ran", "none ran", or empty when not requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """Something that arrived and is no report; `source` is where, `node` whose, as far as that can be told."""
+    """Input that is not a report. `source` is where it was read, `node` the node that sent it, if recognizable."""
 
     source: str
     reason: str
     node: str | None = None
     task: int | None = None
-    """Number of the task under `srun --label`, which is a node's place in the job."""
+    """Task number under `srun --label`: the node's position in the job."""
     unlabelled: bool = False
-    """It came in lines without a sender: the sign of a launcher that tore them apart."""
+    """It came in lines without a label: the launcher broke the lines apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedBy:
-    """One finding and the nodes it was found on."""
+    """One finding, and the nodes that have it."""
 
     finding: NodeFinding
     nodes: tuple[str, ...]
@@ -98,7 +98,7 @@ class FailedBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A fact's value on some nodes of a cohort."""
+    """One value of a fact, and the nodes of a cohort that have it."""
 
     shown: str
     nodes: tuple[str, ...]
@@ -106,53 +106,53 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A fact that is not the same on all nodes of a cohort."""
+    """A fact that is not equal on all nodes of a cohort."""
 
     fact: str
     importance: Importance
     baseline: str | None
-    """What the majority or the golden file says; None where no value has more than half of the nodes."""
+    """The value of the majority or of the golden file; None when no value has more than half of the nodes."""
     others: tuple[Value, ...]
     unknown: tuple[Value, ...] = ()
-    """Where it could not be looked at although the baseline knows it; `shown` is the reason."""
+    """Nodes where the fact is unknown although the baseline has a value; `shown` is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OddGroup:
-    """Nodes that differ from their cohort in the same way."""
+    """Nodes that differ from their cohort in the same facts and values."""
 
     nodes: tuple[str, ...]
     differences: tuple[tuple[str, str | None, str], ...]
-    """(fact, baseline, theirs) of the facts of one importance."""
+    """(fact, baseline, value on these nodes), for facts of one importance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """Nodes that ought to be equal."""
+    """Nodes that should be equal."""
 
     key: tuple[tuple[str, str], ...]
     nodes: tuple[str, ...]
     fingerprints: int
-    """How many different ones there are."""
+    """Number of different fingerprints."""
     quick: bool
     by_golden: bool
     golden_missing: bool
-    """A golden file was given and does not know this cohort."""
+    """A golden file was given, but it does not contain this cohort."""
     drifting: tuple[OddGroup, ...]
-    """Critical ones."""
+    """Groups that differ in critical facts."""
     benign: tuple[OddGroup, ...]
     undecided: tuple[Difference, ...]
-    """No majority: every value with its nodes."""
+    """Facts without a majority: every value with its nodes."""
     uncompared: tuple[Difference, ...]
-    """Critical facts that some nodes could not look at."""
+    """Critical facts that are unknown on some nodes."""
     unknown: tuple[tuple[str, str], ...] = ()
-    """(fact, why) of what no node could look at: critical ones, and those that decide."""
+    """(fact, reason) for facts that are unknown on every node: critical facts, and facts needed for the verdict."""
     unproven: bool = False
-    """Among them is one without which nobody can say that a node is fit."""
+    """One of these unknown facts is needed before a node can be called fit."""
 
 
 class State(str, Enum):
-    """What one node comes to; the first that holds, in this order."""
+    """The state of one node; the first that applies, in this order."""
 
     FAILS = "fails"
     DRIFTS = "drifts"
@@ -164,50 +164,52 @@ class State(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetVerdict:
-    """One answer for all nodes."""
+    """The verdict over all nodes."""
 
     created: str
     exit_status: int
     expected: tuple[str, ...] | None
-    """None where nobody said which nodes there are."""
+    """The expected nodes; None when no list was given."""
     states: Mapping[str, State]
     reports: int
     missing: tuple[str, ...]
     missing_because: Mapping[str, str]
-    """What the engine or the node itself said of it."""
+    """Node -> the message of the engine or of the node itself."""
     unreadable: tuple[Unreadable, ...]
     unexpected: tuple[str, ...]
     failing: tuple[FailedBy, ...]
-    """Findings that gate."""
+    """Findings that fail nodes."""
     warned: tuple[FailedBy, ...]
     unexamined: tuple[tuple[str, str], ...]
-    """(node, why) of those whose report says that it could not examine."""
+    """(node, reason) for nodes whose own report records that they could not be examined."""
     not_deep: tuple[str, ...]
-    """Asked for a deep examination, of which no report came."""
+    """Nodes that should have been examined in depth and sent no report of it."""
     without_gpu: tuple[str, ...]
-    """Those that saw no GPU: what they say holds for jobs that need none."""
+    """Nodes on which no GPU was found: their results hold only for jobs that need none."""
     without_torch: tuple[str, ...]
-    """Those with an environment that has no torch: nothing of attention was examined in it."""
+    """Nodes with an environment without torch: no attention stack was examined in it."""
     open_questions: tuple[tuple[str, tuple[str, ...]], ...]
     cohorts: tuple[Cohort, ...]
     repeated: tuple[str, ...]
-    """Nodes with several reports of one environment; the latest counts."""
+    """Nodes with several reports for one environment; the latest counts."""
     same_name: tuple[str, ...]
-    """Names that two machines go by."""
+    """Names that two machines share."""
     skewed: tuple[tuple[str, str], ...]
-    """(node, how its clock is off)"""
+    """(node, how far its clock is off)"""
     old: tuple[tuple[str, str], ...]
-    """(node, when it was last examined) where that is long ago."""
+    """(node, time of its last examination) for nodes examined long ago."""
     age_decides: bool
-    """Somebody said how old is too old: these nodes are not known to be fit."""
+    """A maximum age was given, so these nodes are not known to be fit."""
     without_fingerprint: tuple[str, ...]
     versions: tuple[tuple[str, tuple[str, ...]], ...]
-    """Of attn-doctor itself, where there are several."""
+    """Versions of attn-doctor in the reports, when they differ."""
     kernels: tuple[tuple[str, tuple[str, ...]], ...]
-    """What came of --kernels ("ran", "none ran", "not asked for") and on which nodes; empty where no node was asked."""
+    """(result of --kernels, nodes), where the result is "ran", "none ran" or "not asked for"; empty when no node ran
+    it.
+    """
     stands_for: Mapping[str, tuple[str, ...]]
-    """Nodes that were examined in depth, and the nodes of the same fingerprint that they speak for."""
+    """Node examined in depth -> the nodes of the same fingerprint that it represents."""
 
     def nodes_in(self, *states: State) -> tuple[str, ...]:
-        """Nodes in any of these states."""
+        """The nodes that are in one of these states."""
         return tuple(node for node, state in self.states.items() if state in states)

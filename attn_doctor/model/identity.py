@@ -1,4 +1,4 @@
-"""Who a report is about: the node, the environment on it, the nodes it should be like, and what it is made of."""
+"""Identity of a report: the node, the environment on it, the cohort it is compared with, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -14,59 +14,59 @@ _LONGEST = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeName:
-    """What a node is called, and by whom."""
+    """A node's name, and where the name was found."""
 
     name: str
     hostname: str
     named_by: str
-    """SLURMD_NODENAME, NODE_NAME or hostname"""
+    """SLURMD_NODENAME, NODE_NAME or hostname."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentName:
-    """One Python environment; the same on every node that sees it under the same path."""
+    """One Python environment; equal on all nodes that have it at the same path."""
 
     id: str
     prefix: str
     image: str | None = None
-    """The container image, where its runtime tells."""
+    """The container image, when the container runtime reports it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """The nodes that a node is compared with: those where all of this is equal."""
+    """The group of nodes with which a node is compared: those for which all these fields are equal."""
 
     gpu: tuple[str, ...]
-    """Names, each once, sorted."""
+    """GPU names, each once, sorted."""
     compute_capability: tuple[str, ...]
     gpu_count: int | None
-    """None when it could not be looked at."""
+    """None when unknown."""
     partition: str | None
-    """The Slurm job's."""
+    """Partition of the Slurm job."""
     environment: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """All of it for one report."""
+    """The identity of one report."""
 
     node: NodeName
     environment: EnvironmentName
     cohort: Cohort
     fingerprint: Fingerprint
     volatile: Mapping[str, Any] = field(default_factory=dict)
-    """GPU UUIDs, boot, timings: different each time, never part of the fingerprint."""
+    """GPU UUIDs, boot id and timings: different in each run, never part of the fingerprint."""
 
     @property
     def file_name(self) -> str:
-        """`<node>.<environment id>.json`, without anything that a folder or a shell would take otherwise."""
+        """`<node>.<environment id>.json`, without characters that are special in file names or shells."""
         return f"{safe_name(self.node.name)}.{safe_name(self.environment.id)}.json"
 
 
 def safe_name(name: str) -> str:
-    """A node's name as part of a file name and as one word of a line.
+    """A node's name, made safe for use in a file name and as one word of a line.
 
-    Two names that only differ in what is replaced stay apart: the replaced one carries a hash.
+    A name in which characters were replaced gets a hash, so that two different names never become equal.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:_LONGEST].lstrip(".-") or "_"
     if safe == name:

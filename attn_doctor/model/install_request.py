@@ -1,5 +1,7 @@
-"""What a remedy asks of an installer, and what it must leave as it is: one truth for commands that are printed for a
-person (fix/packages/install_commands.py) and for plans that are carried out (fix/packages/run_installer.py)."""
+"""Requests to a package installer, and the packages that the installer must not change.
+
+Used for the commands printed for a person (fix/packages/install_commands.py) and for plans that are carried out
+(fix/packages/run_installer.py)."""
 
 from __future__ import annotations
 
@@ -7,49 +9,50 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-#: An extension bound to another torch or CUDA does not load: these stay unless a request names torch.
+#: An extension built for another torch or CUDA does not load, so these packages stay as they are unless the request
+# names torch.
 BOUND_TO_TORCH = ("torch", "triton", "pytorch-triton", "torchvision", "torchaudio")
-#: Released together with torch, each bound to one: they follow it.
+#: Released together with torch, each for exactly one release of it: they change when torch changes.
 COMPANIONS = ("torchvision", "torchaudio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallRequest:
-    """Packages to be installed, by one call of the installer."""
+    """Packages to install in one call of the installer."""
 
     requirements: tuple[str, ...]
     no_deps: bool = False
     no_cache: bool = False
     reinstall: bool = False
-    """What is named is installed anew where it is there already; what it needs is not."""
+    """The named packages are installed again even if present; their dependencies are not."""
     builds: tuple[str, ...] = ()
-    """Exact releases to be built from source."""
+    """Exact releases to build from source."""
     wheels: tuple[str, ...] = ()
-    """Packages whose wheel a person named."""
+    """Packages for which a wheel file was named."""
     torch_backend: str = ""
-    """The build of torch's own index (cu130) that the request is for; `auto`: uv picks it by the node."""
+    """The build in torch's own package index (cu130) to install from; `auto`: uv picks it by the node's GPU."""
 
     @property
     def names(self) -> frozenset[str]:
-        """The packages that are named, canonically."""
+        """Canonical names of the requested packages."""
         return frozenset(name_of(one) for one in self.requirements)
 
     @property
     def moves_torch(self) -> bool:
-        """Whether it says so; anything else has to leave torch as it is."""
+        """True when the request names torch; every other request must leave torch as it is."""
         return "torch" in self.names
 
     def with_companions(self, installed: Iterable[str]) -> tuple[str, ...]:
-        """The requirements, and where torch is among them the installed packages that have to follow it."""
+        """The requirements; if torch is among them, also the installed companions that must change with it."""
         if not self.moves_torch:
             return self.requirements
         here = set(installed)
         return self.requirements + tuple(one for one in COMPANIONS if one in here and one not in self.names)
 
     def held(self, installed: Mapping[str, str]) -> tuple[str, ...]:
-        """Pins of what must stay: installed versions by canonical name, as their metadata spells them.
+        """Pins for the packages that must not change: canonical name -> installed version, as its metadata spells it.
 
-        `==2.13.0` holds 2.13.0+cu130 as well, `==2.13.0+cpu` that build alone.
+        `==2.13.0` also holds 2.13.0+cu130; `==2.13.0+cpu` holds that build alone.
         """
         if self.moves_torch:
             return ()
@@ -61,11 +64,13 @@ class InstallRequest:
 
 
 def is_bound_to_torch(name: str) -> bool:
-    """Whether this package (canonical name) goes with one torch alone, or is a CUDA library that torch brings."""
+    """True when this package (canonical name) fits only one release of torch, or is a CUDA library that torch
+    requires.
+    """
     return name in BOUND_TO_TORCH or name.startswith("nvidia-")
 
 
 def name_of(requirement: str) -> str:
-    """The canonical name at the beginning of a requirement."""
+    """The canonical name at the start of a requirement."""
     match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", requirement)
     return re.sub(r"[-_.]+", "-", match[0]).lower() if match else ""

@@ -1,4 +1,4 @@
-"""What trials of kernels come to, in words: facts and every form of a report say it alike."""
+"""Wording of kernel-trial results, shared by facts and all report formats."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ FORMS = {
     "softcap": "soft-capped scores",
 }
 _DIRECTIONS: Mapping[tuple[str, ...], str] = {("train",): "in training", ("forward",): "without gradients"}
-#: Lines of a compiler's message that say what is wrong.
+#: Lines of a compiler's message that name the error.
 _TELLING = re.compile(r"error|assert|not supported|unsupported|out of resource", re.IGNORECASE)
 
 
 def condition(group: Sequence[Trial]) -> str:
-    """The exact condition. Of several forms each is met in the same dtypes, head dims and directions."""
+    """The conditions under which these trials failed. All forms listed were tried with the same dtypes, head dims and
+    directions.
+    """
     named = {trial.dtype for trial in group}
     dtypes = " or ".join(word for name, word in SHORT.items() if name in named)
     sizes = sorted({trial.head_dim for trial in group})
@@ -48,7 +50,7 @@ def condition(group: Sequence[Trial]) -> str:
 
 
 def worst(group: Iterable[Trial]) -> str:
-    """How far off; or a kernel's own last words."""
+    """The largest error, or the last message of the kernel."""
     group = list(group)
     reasons = [trial.reason for trial in group if trial.reason]
     if reasons:
@@ -74,34 +76,34 @@ def _size(relative: float) -> str:
 
 
 def _digits(number: float) -> str:
-    """Three of them, and no power of ten where people read none: 1053, not 1.05e+03."""
+    """Three significant digits, without an exponent where people expect none: 1053, not 1.05e+03."""
     return f"{number:.0f}" if 100 <= number < 1e6 else f"{number:.3g}"
 
 
 def trouble(group: Sequence[Trial], trials: KernelTrials) -> str:
-    """How bad it is, with the Xids that the GPU told while they ran."""
+    """Severity of the problem in words, with the Xids that the GPU reported during these trials."""
     heard = xids_of(group, trials)
     return f"{worst(group)}; meanwhile the GPU told {', '.join(heard)}" if heard else worst(group)
 
 
 # --------------------------------------------------------------------------------------------------------------
-# Xids, and how a GPU was
+# Xids and the state of the GPU
 
 
 def xids_of(group: Iterable[Trial], trials: KernelTrials) -> tuple[str, ...]:
-    """Those that GPUs told while these trials ran."""
+    """Xids that GPUs reported during these trials."""
     return xids(dict.fromkeys(number for trial in group for number in trial.xids or ()), trials)
 
 
 def xids(numbers: Iterable[int], trials: KernelTrials) -> tuple[str, ...]:
-    """`Xid 31 (GPU memory page fault)` for each."""
+    """`Xid 31 (GPU memory page fault)` for each number."""
     known = trials.xid_meanings or {}
     told = ((number, known.get(str(number))) for number in numbers)
     return tuple(f"Xid {number} ({one.meaning})" if one else f"Xid {number}" for number, one in told)
 
 
 def xids_of_gpu(gpu: TestedGpu, trials: KernelTrials) -> str:
-    """What a GPU told; why that is not known where nobody could listen."""
+    """Xids that a GPU reported; the reason when the Xid listener did not start."""
     words = xids(gpu.heard.numbers, trials)
     if words:
         return ", ".join(words)
@@ -109,7 +111,7 @@ def xids_of_gpu(gpu: TestedGpu, trials: KernelTrials) -> str:
 
 
 def state(gpu: TestedGpu, trials: KernelTrials) -> str:
-    """How the GPU was under load, in one line; what NVML does not tell is not known, and said so."""
+    """The state of the GPU under load, in one line; values that NVML does not report are called unknown."""
     load = gpu.load
     if load is None:
         return f"NVML did not answer while the kernels ran; {xids_of_gpu(gpu, trials)}"
@@ -135,7 +137,7 @@ def clock(load: GpuState) -> str | None:
 
 
 def power(load: GpuState) -> str | None:
-    """`145 W of 700 W`, and what the default is where somebody set another limit."""
+    """`145 W of 700 W`, with the default limit when another was set."""
     if load.power_watts is None or not load.power_limit_watts:
         return None
     words = f"{load.power_watts} W of {load.power_limit_watts} W"
@@ -145,7 +147,7 @@ def power(load: GpuState) -> str | None:
 
 
 def remapped(rows: RemappedRows) -> str | None:
-    """Which rows, and whether a reset is to come; None where there are none."""
+    """Number of remapped memory rows, and whether a reset is pending; None when there are none."""
     words = [f"{number} after {of} errors" for of, number in _remapped(rows).items() if number]
     words += ["a reset is pending"] * rows.pending + ["remapping failed"] * rows.failed
     return ", ".join(words) or None
@@ -156,11 +158,11 @@ def _remapped(rows: RemappedRows) -> dict[str, int]:
 
 
 # --------------------------------------------------------------------------------------------------------------
-# Kernels that were compiled and not run
+# Kernels that were compiled but not run
 
 
 def compiler(one: CompiledKernel) -> str:
-    """One line of what the compiler said; the whole is in `message`."""
+    """One line of the compiler's message; the whole message is in `message`."""
     if one.outcome == "exceeds shared memory" and one.required_bytes:
         return f"{one.required_bytes} bytes needed, {one.limit_bytes} there"
     lines = [line.strip() for line in f"{one.cause}\n{one.message}".splitlines() if line.strip()]

@@ -1,6 +1,6 @@
-"""Trials of attention kernels (`check --kernels`): what was tried on which GPU, and what came of it.
+"""Trials of attention kernels (`check --kernels`): which calls were tried on which GPU, and their results.
 
-Every field has the name that it has in the format kernels/1 (formats/kernels_v1.py).
+Field names equal the keys of the format kernels/1 (formats/kernels_v1.py).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 
 from attn_doctor.model.dtypes import HALVES
 
-#: Outcomes of a trial. A kernel that is not offered refused by its contract; what is not run was not reached.
+#: Outcomes of a trial. NOT_OFFERED: the contract of the kernel excludes the call. NOT_RUN: the run ended before it.
 RIGHT, WRONG, REFUSED, CRASHED, HUNG = "right", "wrong", "refused", "crashed", "hung"
 NOT_OFFERED, NO_MEMORY, NOT_RUN = "not offered", "no memory", "not run"
-#: Outcomes that say something of the kernel itself.
+#: Outcomes that are results of the kernel itself.
 RESULTS = (RIGHT, WRONG, REFUSED, CRASHED, HUNG)
-#: Outcomes of a kernel that was compiled and not run, beside the compiler's own.
+#: Outcomes of a kernel that was compiled but not run, in addition to the compiler's own.
 COMPILES, NOT_LOOKED = "compiles", "could not look"
 
-#: As flash-attn, xformers, vLLM and Triton's kernels put it; "head_size", "headdim", "head dimension".
+#: Spellings of head dim in messages of flash-attn, xformers, vLLM and Triton's kernels.
 _HEAD_DIM = re.compile(r"head[ _]?(?:dim|size)", re.IGNORECASE)
-#: Forms that a model in training ordinarily meets.
+#: Forms of attention calls that are common in training.
 _ORDINARY = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask")
 _TROUBLES = ("not finite", WRONG, CRASHED, HUNG, REFUSED)
-#: Of a field that JSON holds only where there is something to tell.
+#: Marks a field that JSON omits when it is empty.
 _LEFT_OUT = {"left_out": True}
 _BUSY_MEMORY_MIB = 1024
 _BUSY_PER_CENT = 10
@@ -32,7 +32,7 @@ _BUSY_PER_CENT = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedGpu:
-    """The GPU that a plan is for, where there is none."""
+    """The GPU named in a plan on a node without one."""
 
     name: str | None = None
     compute_capability: str
@@ -42,7 +42,7 @@ class PlannedGpu:
 
     @property
     def words(self) -> str:
-        """Its name; one that was given by its compute capability alone has no other."""
+        """The GPU's name; its compute capability when it was given by that alone."""
         if self.name in (None, self.compute_capability):
             return f"compute capability {self.compute_capability}"
         return str(self.name)
@@ -50,7 +50,7 @@ class PlannedGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemappedRows:
-    """Rows of a GPU's memory that were put in the place of faulty ones."""
+    """Rows of GPU memory that replaced faulty ones."""
 
     corrected: int
     uncorrected: int
@@ -60,7 +60,7 @@ class RemappedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuState:
-    """What NVML says of a GPU at one moment; None: it does not tell."""
+    """State of a GPU at one moment, as NVML reports it; None where NVML reports nothing."""
 
     index: int
     name: str | None = None
@@ -75,20 +75,20 @@ class GpuState:
     power_limit_watts: int | None = None
     power_default_watts: int | None = None
     temperature: int | None = None
-    """In degrees Celsius."""
+    """Degrees Celsius."""
     ecc_errors: int | None = None
     remapped_rows: RemappedRows | None = None
     utilization: int | None = None
-    """Per cent."""
+    """Percent."""
     memory_used_mib: int | None = None
     processes: int | None = None
     error: str | None = field(default=None, metadata=_LEFT_OUT)
-    """Why NVML cannot tell anything of this one."""
+    """The NVML error, when NVML reports nothing about this GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Of a GPU, in bytes."""
+    """GPU memory in bytes."""
 
     free: int
     total: int
@@ -96,7 +96,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidEvent:
-    """An Xid that a GPU told; at: seconds since the epoch."""
+    """An Xid reported by a GPU; `at` is in seconds since the epoch."""
 
     number: int
     at: float
@@ -107,12 +107,12 @@ class Xids:
     """The Xids of one GPU while kernels ran."""
 
     why_not: str | None
-    """Why nobody could listen; None where somebody did."""
+    """Why the Xid listener did not start; None when it ran."""
     seen: tuple[XidEvent, ...] = ()
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Each once, in the order in which they came."""
+        """Each Xid number once, in order of first occurrence."""
         return tuple(dict.fromkeys(one.number for one in self.seen))
 
 
@@ -121,7 +121,7 @@ NO_LISTENER = Xids(why_not="nobody listened")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidMeaning:
-    """What NVIDIA says of an Xid's number."""
+    """NVIDIA's description of an Xid number."""
 
     meaning: str
     blames: str | None = None
@@ -134,27 +134,27 @@ class TestedGpu:
     """A GPU on which kernels were tried."""
 
     index: str
-    """As torch counts; `cpu` in tests."""
+    """The index that torch uses; `cpu` in tests."""
     name: str | None
     compute_capability: str | None
     ceilings: Mapping[str, float] | None
-    """`matmul_<dtype>` in TFLOP/s and `copy` in GB/s, as it reached them itself."""
+    """Speeds measured on this GPU: `matmul_<dtype>` in TFLOP/s and `copy` in GB/s."""
     memory: Memory | None
     stopped: str | None
-    """Why not everything was tried."""
+    """Why some trials were left out."""
     before: GpuState | None
     load: GpuState | None
-    """While kernels ran."""
+    """State while kernels ran."""
     xids: Xids | None = field(default=None, metadata=_LEFT_OUT)
 
     @property
     def heard(self) -> Xids:
-        """Its Xids; where the report has none, nobody listened."""
+        """Its Xids; for a report without any, a record that the listener did not start."""
         return self.xids or NO_LISTENER
 
     @property
     def half_matmul(self) -> float | None:
-        """TFLOP/s of the matrix product in bf16, in fp16 where a GPU has no bf16."""
+        """TFLOP/s of the matrix product in bf16, or in fp16 on a GPU without bf16."""
         ceilings = self.ceilings or {}
         value = ceilings.get("matmul_bfloat16") or ceilings.get("matmul_float16")
         return float(value) if value else None
@@ -166,7 +166,7 @@ class TestedGpu:
 
     @property
     def busy(self) -> str | None:
-        """What else used it before it was measured, in words: a GPU that was busy proves nothing by being slow."""
+        """Other load on the GPU before the measurement, in words: a low speed on a busy GPU proves nothing."""
         before = self.before
         if before is None:
             return None
@@ -183,11 +183,11 @@ class Backend:
     """A kernel that can be tried."""
 
     name: str
-    """As in --backend."""
+    """The name used with --backend."""
     title: str
     version: str | None = None
     state: str
-    """`runs`, or why it cannot be run here at all."""
+    """`runs`, or the reason why it cannot run here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,24 +199,24 @@ class PlannedTrial:
     head_dim: int
     form: str
     direction: str
-    """`train`: forward and backward; `forward`."""
+    """`train` (forward and backward) or `forward`."""
     variant: str = ""
-    """Of a kernel that tunes itself: the choice it is held to."""
+    """The configuration it is fixed to, for a kernel that tunes itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultError:
-    """How far one result was from the reference; None: not finite."""
+    """Error of one result against the reference; None when not finite."""
 
     relative: float | None
     max: float | None
     limit: float | None
-    """How large `relative` may be."""
+    """Largest `relative` error allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """One timed call, and its shares of what the GPU itself reached."""
+    """Speed of one timed call, absolute and relative to the speeds measured on the same GPU."""
 
     ms: float
     tflops: float
@@ -227,7 +227,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """One large call beside a matrix product that was timed with it."""
+    """Speed of one large call relative to a matrix product timed together with it."""
 
     tflops: float
     matmul_tflops: float
@@ -247,52 +247,52 @@ class Trial:
     variant: str = ""
     outcome: str
     reason: str | None = field(default=None, metadata=_LEFT_OUT)
-    """The kernel's own words, or why it was not run."""
+    """The kernel's own message, or why it was not run."""
     troubles: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
-    """Of one whose results were judged: NaN, infinity, unwritten, error, not deterministic."""
+    """For a trial with judged results: NaN, infinity, unwritten, error, not deterministic."""
     errors: Mapping[str, ResultError] | None = field(default=None, metadata=_LEFT_OUT)
-    """By result: out, dq, dk, dv."""
+    """Result name (out, dq, dk, dv) -> error."""
     unwritten: int | None = field(default=None, metadata=_LEFT_OUT)
-    """Elements that nobody wrote."""
+    """Number of output elements that the kernel did not write."""
     same_twice: bool | None = field(default=None, metadata=_LEFT_OUT)
     chosen: str | None = field(default=None, metadata=_LEFT_OUT)
-    """What a library that chooses between kernels chose."""
+    """The kernel chosen by a library that chooses among several."""
     speed: Speed | None = field(default=None, metadata=_LEFT_OUT)
     share: Share | None = field(default=None, metadata=_LEFT_OUT)
     seconds: float | None = field(default=None, metadata=_LEFT_OUT)
     xids: tuple[int, ...] | None = field(default=None, metadata=_LEFT_OUT)
-    """Of one that did not end well: what the GPU told while it ran."""
+    """Xids that the GPU reported during a trial that failed."""
     unanswered: tuple[str, ...] = ()
-    """Fields of these that were asked for and had no answer: `chosen` where the library cannot be asked, `speed` and
-    `share` where there was no memory for a large call. In JSON they are null."""
+    """Fields without an answer although requested: `chosen` when the library has no API for it, `speed` and `share`
+    when there was no memory for a large call. In JSON they are null."""
 
     @property
     def trouble(self) -> str | None:
-        """The sort of trouble that it met, or None."""
+        """The kind of failure, or None."""
         if self.outcome == WRONG and {"NaN", "infinity"} & set(self.troubles or ()):
             return "not finite"
         return self.outcome if self.outcome in _TROUBLES else None
 
     @property
     def refused_by_head_dim(self) -> bool:
-        """Whether the kernel says itself that it is the head dimension that it does not take."""
+        """True when the kernel's message names the head dimension as the reason for its refusal."""
         return self.outcome == REFUSED and bool(_HEAD_DIM.search(self.reason or ""))
 
     @property
     def ordinary(self) -> bool:
-        """Whether a model in training ordinarily meets such a call."""
+        """True when such a call is common in training."""
         return self.form in _ORDINARY and self.dtype in HALVES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotOffered:
-    """Calls that a kernel's own contract leaves out, by its words."""
+    """Calls that the contract of a kernel excludes, with the reason it gives."""
 
     backend: str
     reason: str
     gpus: tuple[str, ...] = ()
     cells: int
-    """How many."""
+    """Number of such calls."""
     dtypes: tuple[str, ...]
     head_dims: tuple[int, ...] = ()
     forms: tuple[str, ...]
@@ -301,28 +301,28 @@ class NotOffered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledBackend:
-    """What came of one backend's kernels, compiled for a GPU that is not there."""
+    """Result of compiling the kernels of one backend for a GPU that is not present."""
 
     name: str
     title: str
     kernels: int
     compile: int
-    """How many of these compile."""
+    """Number of kernels that compile."""
     not_reached: int
     error: str | None
-    """Why not all were seen."""
+    """Why some kernels were not compiled."""
     nothing: str | None = field(default=None, metadata=_LEFT_OUT)
-    """That all was seen and there was no kernel, in words."""
+    """The reason why there was no kernel to compile although everything was examined."""
 
     @property
     def by_calls(self) -> bool:
-        """Are its calls made up, as FlexAttention's and those of a person's own function are?"""
+        """True when the calls were constructed for the trial, as for FlexAttention and for a user's own function."""
         return _by_calls(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledKernel:
-    """What became of one kernel in the compiler."""
+    """Result of compiling one kernel."""
 
     backend: str
     kernel: str
@@ -336,18 +336,18 @@ class CompiledKernel:
     configurations: int | None = field(default=None, metadata=_LEFT_OUT)
     left_out: int | None = field(default=None, metadata=_LEFT_OUT)
     call: str | None = field(default=None, metadata=_LEFT_OUT)
-    """The first call that was seen to launch it."""
+    """The first call observed to launch it."""
     mended_by: str | None = field(default=None, metadata=_LEFT_OUT)
-    """Arguments of that call with which its kernels were seen to compile."""
+    """Changed arguments of that call with which its kernels do compile."""
 
     @property
     def by_calls(self) -> bool:
-        """As of its backend."""
+        """As for its backend."""
         return _by_calls(self.backend)
 
     @property
     def looked_at(self) -> bool:
-        """False where the time was up before."""
+        """False when the time was up before it was compiled."""
         return self.outcome != NOT_LOOKED
 
 
@@ -357,7 +357,7 @@ def _by_calls(backend: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compilation:
-    """Triton kernels that were compiled for a GPU that is not there."""
+    """Triton kernels compiled for a GPU that is not present."""
 
     gpu: PlannedGpu
     why_not: str | None
@@ -367,7 +367,7 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTrials:
-    """All of one run; without a GPU what would run, and nothing that ran."""
+    """All trials of one run; without a GPU, the plan of what would run."""
 
     mode: str
     seed: int
@@ -384,16 +384,16 @@ class KernelTrials:
     would_run: tuple[PlannedTrial, ...]
     not_offered: tuple[NotOffered, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """By backend: offered calls that the mode leaves out, since others meet each pair of their values."""
+    """Backend -> number of offered calls that this mode omits, because other trials cover each pair of their values."""
     not_reached: int
     compiled: Compilation | None = field(default=None, metadata=_LEFT_OUT)
     seconds: float | None = field(default=None, metadata=_LEFT_OUT)
     xid_meanings: Mapping[str, XidMeaning] | None = field(default=None, metadata=_LEFT_OUT)
-    """Of the numbers that were heard."""
+    """Meanings of the Xid numbers that were reported."""
 
     @property
     def titles(self) -> dict[str, str]:
-        """By name of a backend."""
+        """Name of a backend -> its title."""
         return {one.name: one.title for one in self.backends}
 
     def title(self, backend: str) -> str:
@@ -402,19 +402,19 @@ class KernelTrials:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Trials by outcome, of those outcomes that say something of the kernel; zeros too."""
+        """Number of trials by outcome, for outcomes that are results of the kernel; includes zeros."""
         outcomes = [trial.outcome for trial in self.cells]
         return {outcome: outcomes.count(outcome) for outcome in RESULTS}
 
     @property
     def without_result(self) -> int:
-        """Trials that were to run and came to no result."""
+        """Number of planned trials that gave no result."""
         offered = sum(trial.outcome != NOT_OFFERED for trial in self.cells)
         return self.not_reached + offered - sum(self.counts.values())
 
     @property
     def gaps(self) -> str:
-        """Why not everything that was to run did, in words; empty when it did."""
+        """Why planned trials did not run, in words; empty when all ran."""
         if not self.ran:
             return f"no kernel was run: {self.why_not}"
         words = [f"GPU {one.index}: {one.stopped}" for one in self.gpus if one.stopped]
@@ -427,7 +427,9 @@ class KernelTrials:
 
     @property
     def troubles(self) -> list[list[Trial]]:
-        """Trials in trouble, those that differ in dtype, head dim or direction alone together; wrong ones first."""
+        """Failed trials, grouped: trials that differ only in dtype, head dim or direction are together; wrong results
+        first.
+        """
         groups: dict[tuple[str, str, str, str, bool], list[Trial]] = {}
         for trial in self.cells:
             if trial.trouble is not None:

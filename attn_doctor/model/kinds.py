@@ -1,7 +1,7 @@
-"""Every kind of fact, one record each: whatever else needs a list of kinds derives it from KINDS.
+"""Every kind of fact, one record each. All other lists of kinds are derived from KINDS.
 
-The kind is the first part of a fact's name: `gpu` in `gpu.0.name`. A new kind is a record here and its terms in
-vocabulary.py; recipes can then ask for it, reports can name it, and `recipes facts` prints it.
+The kind is the first part of a fact's name: `gpu` in `gpu.0.name`. A new kind needs a record here and its terms in
+vocabulary.py; recipes can then use it in conditions, reports can name it, and `recipes facts` prints it.
 """
 
 from __future__ import annotations
@@ -9,42 +9,46 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Kind(NamedTuple):  # a quarter of the time of a dataclass to make, and every command makes it
+class Kind(NamedTuple):  # four times faster to create than a dataclass, and every command creates it
     """One kind of fact."""
 
     name: str
     plural: bool = False
-    """They come several to a node, and each fact has a subject: `gpu.0.name`, `package.torch.version`. Recipes may
-    judge them one subject at a time (`for_each`)."""
+    """A node can have several, and each fact has a subject: `gpu.0.name`, `package.torch.version`. Recipes may evaluate
+    them one subject at a time (`for_each`)."""
     heading: str = ""
-    """What a report calls their number, the fact `listed.<kind>`; empty for a kind that is not listed."""
+    """Label in a report for their number (the fact `listed.<kind>`); empty for a kind that is not listed."""
     listing: str = ""
-    """The same in the vocabulary, where that needs more words than a report has room for."""
+    """The same label for the vocabulary, when it needs more words than a report has room for."""
     probe: str = ""
-    """The file whose probe lists them."""
+    """File of the probe that lists them."""
     leading: str = ""
-    """The attribute that one probe finds together with all others of a subject: where that one is unknown, so are
-    they; where it is known, an attribute without a fact is absent. Empty: several probes contribute."""
+    """The attribute that one probe finds together with all others of a subject. When it is unknown, so are they; when
+    it is known, a missing attribute is absent. Empty: several probes contribute."""
     on_request: str = ""
-    """The option that has them looked at; without it they leave no question open. Empty: they are always looked at."""
+    """The option that switches their probe on; without it they leave no open question. Empty: always examined."""
     shows_trouble: bool = False
-    """Their facts show trouble itself; versions and capabilities only imply it."""
+    """Their facts show the problem itself; versions and capabilities only imply it."""
     traced: bool = False
-    """Only a traced run tells them, or a library's sample, which is a traced run as well."""
+    """Only a traced run finds them, or a library's sample, which is traced as well."""
     by_call: bool = False
-    """Found call by call: their subjects are numbers in a list of our own, which tell a person nothing."""
+    """Found call by call: their subjects are numbers in an internal list, without meaning for a person."""
     words: str = ""
-    """The attribute that holds the words of a compiler, an interpreter or a library, for log patterns to read."""
+    """The attribute that holds the message of a compiler, an interpreter or a library; log patterns are matched against
+    it.
+    """
     belongs_to: tuple[str, ...] = ()
-    """Kinds of which each member of this kind has one, named by its attribute of that name (`extension.*.package`)."""
+    """Kinds of which each member of this kind has one, named by its attribute of the same name
+    (`extension.*.package`).
+    """
     part_of_package: bool = False
-    """Each member is a piece of an installed package, and what holds for the package holds for its pieces."""
+    """Each member is part of an installed package; what is true of the package is true of its parts."""
     from_installed_code: bool = False
-    """Found by reading or running installed code: a planned change of that package or of torch leaves them unknown."""
+    """Found by reading or running installed code: unknown after a planned change of that package or of torch."""
     made_for_gpu: bool = False
-    """They would be other ones without the GPU that a person named."""
+    """Their values depend on the GPU named with --gpu."""
     askable: bool = False
-    """A person can be asked for them; whether an extension's symbols are there, for example, nobody can tell."""
+    """A person can answer them with --assume; for others, such as the symbols of an extension, nobody could."""
 
 
 KINDS: tuple[Kind, ...] = (
@@ -245,12 +249,12 @@ KINDS: tuple[Kind, ...] = (
 )
 
 BY_NAME = {kind.name: kind for kind in KINDS}
-#: Names of the kinds whose facts have a subject each.
+#: Names of the kinds whose facts have a subject.
 PLURAL = frozenset(kind.name for kind in KINDS if kind.plural)
 
 _NONE = Kind("")
 
 
 def kind_of(name: str) -> Kind:
-    """The record of this kind; one that says nothing for a name that is none (`listed`, or a newer release's)."""
+    """The record of this kind; an empty record for an unknown name (`listed`, or a kind of a newer release)."""
     return BY_NAME.get(name, _NONE)

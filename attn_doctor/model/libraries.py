@@ -1,8 +1,8 @@
-"""The attention libraries as data: what the doctor's side knows of each, from its file in patient/libraries/.
+"""The attention libraries as data, read from their files in patient/libraries/.
 
-Those files run in the patient's interpreter and are never imported here: the literals of their `LIBRARY` are read. The
-wheel brings them as one JSON file (recipes/compiled.py), a checkout reads the files themselves. Imports nothing of
-ours: the build loads this file by its path.
+Those files run in the patient's interpreter and are never imported here; the literals of their `LIBRARY` are parsed. A
+wheel contains them as one JSON file (recipes/compiled.py), a checkout has the files themselves. This module imports
+nothing else of attn-doctor, because the build loads it by its path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RECORD = "\nLIBRARY = Library("
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel that can be tried (`Backend` in patient/libraries/library.py, whose words hold here)."""
+    """One kernel that can be tried; patient/libraries/library.py (`Backend`) describes the fields."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Library:
-    """One library (`Library` in patient/libraries/library.py, whose words hold here)."""
+    """One library; patient/libraries/library.py (`Library`) describes the fields."""
 
     name: str
     order: int
@@ -48,22 +48,22 @@ class Library:
     newest: str = ""
     backends: tuple[Kernel, ...] = ()
     samples: tuple[str, ...] = ()
-    """Names, without their dtypes."""
+    """Names of its samples, without dtypes."""
 
     @property
     def top_level(self) -> str:
-        """The name that its distribution brings."""
+        """The top-level module that its distribution installs."""
         return self.module.partition(".")[0]
 
     @property
     def key(self) -> str:
-        """How a request to the tracer names it."""
+        """Its name in requests to the tracer."""
         return self.distributions[0].replace("-", "_") if self.distributions else self.name
 
 
 @cache
 def libraries() -> tuple[Library, ...]:
-    """Every library, in the order of lists."""
+    """All libraries, in the order in which they are listed."""
     here = Path(__file__).parent
     compiled = here / COMPILED
     rows = json.loads(compiled.read_bytes()) if compiled.is_file() else read(here.parent / "patient" / "libraries")
@@ -71,22 +71,22 @@ def libraries() -> tuple[Library, ...]:
 
 
 def published() -> tuple[Library, ...]:
-    """Those that have distributions of their own: not what is part of torch."""
+    """The libraries with distributions of their own, which excludes those that are part of torch."""
     return tuple(library for library in libraries() if library.distributions)
 
 
 def distributions() -> tuple[str, ...]:
-    """Of all of them."""
+    """The distributions of all libraries."""
     return tuple(name for library in libraries() for name in library.distributions)
 
 
 def compile_libraries(folder: Path) -> str:
-    """The records below the folder, as JSON text."""
+    """The records in the files below the folder, as JSON text."""
     return json.dumps(read(folder), separators=(",", ":"))
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The literals of each file's record, by the record's order."""
+    """Parses the literals of each file's record; returns them in the order that the records give."""
     found = []
     for file in sorted(folder.glob("*.py")):
         _, record, rest = file.read_text(encoding="utf-8").partition(_RECORD)
@@ -98,7 +98,9 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def _data(node: ast.expr) -> Any:
-    """A literal; of a record its arguments that are literals. Raises ValueError for what has to be run."""
+    """The value of a literal; for a record, its literal arguments. Raises ValueError for an expression that would have
+    to be run.
+    """
     if isinstance(node, ast.Call):
         found = {}
         for one in node.keywords:

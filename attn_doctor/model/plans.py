@@ -1,4 +1,4 @@
-"""Plans: what `fix` would change, finding by finding. Values only; made in fix/, shown in report/."""
+"""Plans: what `fix` would change, finding by finding. Records only; made in planning/ and fix/, shown by report/."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attn_doctor.model.findings import Safety
 
 
 class Reversal(str, Enum):
-    """How well a step can be taken back; apart from how safe it is."""
+    """How completely a step can be undone; independent of how safe it is."""
 
     EXACT = "exact"
     BEST_EFFORT = "best-effort"
@@ -20,7 +20,7 @@ class Reversal(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splice:
-    """Bytes [start, end) of the file as it was found give way to `text`."""
+    """Replaces bytes [start, end) of the original file with `text`."""
 
     start: int
     end: int
@@ -29,29 +29,29 @@ class Splice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEdit:
-    """A file that gets other content: a configuration, a source file, or a new activation file."""
+    """New content for a file: a configuration, a source file, or a new activation file."""
 
     file: str
-    """Absolute, links resolved."""
+    """Absolute path, links resolved."""
     before: str | None
-    """SHA-256 of the file the plan was made for; None where there is none yet."""
+    """SHA-256 of the file for which the plan was made; None when the file does not exist yet."""
     after: str
-    """SHA-256 once the splices are in."""
+    """SHA-256 after the change."""
     splices: tuple[Splice, ...]
     diff: str
-    """For people: a unified diff."""
+    """Unified diff, for people."""
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageChange:
-    """One distribution that the installer would put in or replace."""
+    """One distribution that the installer would install or replace."""
 
     name: str
     before: str | None
     after: str
     source: str = ""
-    """Where it comes from: file name of the wheel, without any credentials."""
+    """File name of the wheel, without credentials."""
     sha256: str = ""
 
 
@@ -60,26 +60,26 @@ class Install:
     """One call of the installer for the whole plan."""
 
     installer: str
-    """pip or uv"""
+    """pip or uv."""
     requirements: tuple[str, ...]
     no_deps: bool
     no_cache: bool
     reinstall: bool
     changes: tuple[PackageChange, ...]
     builds: tuple[str, ...] = ()
-    """Exact releases that are built from source, against what is installed (`--no-build-isolation`)."""
+    """Exact releases to build from source, without build isolation (`--no-build-isolation`)."""
     build_environment: tuple[tuple[str, str], ...] = ()
-    """What the builds are told, such as MAX_JOBS."""
+    """Environment variables for the builds, such as MAX_JOBS."""
     wheels: tuple[str, ...] = ()
-    """Wheel files that a person named, absolute."""
+    """Absolute paths of wheel files that were named on the command line."""
     torch_backend: str = ""
-    """uv's --torch-backend."""
+    """Value of uv's --torch-backend."""
     index_url: str | None = None
     no_index: bool = False
     find_links: tuple[str, ...] = ()
     stash: bool = True
     stash_bytes: int = 0
-    """What will be copied aside before anything is replaced; without a stash, what would have been."""
+    """Size of the backup made before anything is replaced; with --no-stash, the size it would have had."""
     warnings: tuple[str, ...] = ()
 
 
@@ -88,7 +88,7 @@ Change: TypeAlias = FileEdit | Install
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cured:
-    """The finding that a step cures, and by which remedy."""
+    """A finding that a step fixes, and the remedy it uses."""
 
     finding: str
     subjects: tuple[str, ...]
@@ -96,12 +96,12 @@ class Cured:
     remedy: str
     title: str
     origin: str
-    """The recipe's file and SHA-256: a recipe can install packages, so it is code."""
+    """The recipe's file and SHA-256. A recipe can install packages, so it counts as code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One change. All installations are one step, since they are one call of the resolver."""
+    """One change. All installations together are one step, since the installer resolves them in one call."""
 
     change: Change
     cures: tuple[Cured, ...]
@@ -113,23 +113,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remaining:
-    """A finding that the plan leaves as it is, and why."""
+    """A finding that the plan leaves open, and why."""
 
     finding: str
     severity: str
     title: str
     reason: str
     needs_unsafe: bool = False
-    """A remedy is there; only `--unsafe-fixes` is missing."""
+    """A remedy exists, but needs `--unsafe-fixes`."""
     needs_naming: bool = False
-    """A remedy is there, and rests on what somebody assumed: only its own name with `--only` is missing."""
+    """A remedy exists, but rests on an assumption, so the finding must be named with `--only`."""
     by_hand: tuple[str, ...] = ()
-    """What a person can do: texts and commands, in order."""
+    """Instructions and commands for a person, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """A fact that the plan rests on, as it was found."""
+    """A fact on which the plan rests, with its value at planning time."""
 
     name: str
     state: State
@@ -137,7 +137,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything `fix` would do; the same facts, recipes and options give the same plan, byte for byte."""
+    """Everything `fix` would do. Equal facts, recipes and options give an equal plan, byte for byte."""
 
     doctor_version: str
     python: str
@@ -150,5 +150,5 @@ class Plan:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files it edits."""
+        """The files that it edits."""
         return tuple(step.change.file for step in self.steps if isinstance(step.change, FileEdit))

@@ -1,8 +1,8 @@
-"""What a remedy does: a closed union of frozen records, one for each kind of action.
+"""Actions of remedies: a closed union of frozen records, one for each kind of action.
 
-A table of a recipe or of a report becomes a record in `action_from`, and a record becomes a table in `settings_of`;
-nothing else knows an action by its keys. What a kind means (what a person would type, how it is planned) is in
-fix/treatments/, a file for each.
+`action_from` makes a record of a table from a recipe or a report, `settings_of` makes a table of a record; no other
+module reads the keys. fix/treatments/ has one file for each kind: the commands a person would type, and how the action
+is planned.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from attn_doctor.model.install_request import InstallRequest
 
 
 class Form(Enum):
-    """How the places of facts (`{torch.version}`) in a text are filled, in a command that a person types."""
+    """How a placeholder for a fact (`{torch.version}`) is filled in a command that a person types."""
 
     PROSE = "prose"
     REQUIREMENT = "requirement"
     COMMAND = "command"
     TORCH_BUILD = "torch build"
-    """One fact alone: the build of torch that is meant."""
+    """One fact only: the build of torch to install."""
 
 
 class _Action:
-    """What every action answers."""
+    """Attributes and methods that every action has."""
 
     __slots__ = ()
     kind: ClassVar[str]
-    """How recipes and reports spell it."""
+    """Spelling in recipes and reports."""
     for_a_shell: ClassVar[bool] = True
-    """Whether its commands are typed into a shell; otherwise they are lines of a file."""
+    """True when its commands are for a shell; otherwise they are lines of a file."""
 
     @property
     def advice(self) -> str:
-        """Words for a person; empty when there are none."""
+        """Instructions for a person; empty when there are none."""
         return ""
 
     @property
     def hint(self) -> str:
-        """Where what it installs is to be had, for a person; empty when nothing is said of that."""
+        """Where a person can get the packages it installs; empty when not known."""
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallPackages(_Action):
-    """The installer is asked for these packages."""
+    """Installs these packages."""
 
     kind: ClassVar[str] = "install-packages"
 
@@ -57,9 +57,9 @@ class InstallPackages(_Action):
     no_cache: bool = False
     force_reinstall: bool = False
     no_build_isolation: bool = False
-    """They are built from source against what is installed."""
+    """Build them from source against the installed packages."""
     torch_backend: str | None = field(default=None, metadata={"form": Form.TORCH_BUILD})
-    """The build of torch's own index that is meant; `auto`: uv picks it by the node; empty: none is needed."""
+    """The build in torch's own index; `auto`: uv picks it by the node's GPU; empty: none is needed."""
     index_hint: str = ""
 
     @property
@@ -69,15 +69,15 @@ class InstallPackages(_Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallWheel(_Action):
-    """The wheel that the package's authors publish for the node is installed, once a person has fetched it."""
+    """Installs the wheel that the package's authors publish for this node; a person downloads it first."""
 
     kind: ClassVar[str] = "install-wheel"
 
     package: str
     version: str = ""
-    """A specifier; empty for any release."""
+    """A version specifier; empty for any release."""
     text: str = ""
-    """Which wheel that is on this node; a recipe does not say it."""
+    """Which wheel that is on this node. Filled in by the doctor, not by the recipe."""
 
     @property
     def advice(self) -> str:
@@ -86,7 +86,7 @@ class InstallWheel(_Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetConfig(_Action):
-    """One key of a training configuration gets this value."""
+    """Sets one key of a training configuration to this value."""
 
     kind: ClassVar[str] = "set-config"
     for_a_shell: ClassVar[bool] = False
@@ -97,17 +97,19 @@ class SetConfig(_Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditSource(_Action):
-    """A call in a source file is changed: a cast where a trace says so, or one keyword of a package's call."""
+    """Changes a call in a source file: a cast where a trace found it missing, or one keyword of a package's call."""
 
     kind: ClassVar[str] = "edit-source"
 
     edit: str
-    """cast-before-kernel, cast-operand, cast-mask (their place is a trace's) or set-keyword (its place is below)."""
+    """cast-before-kernel, cast-operand or cast-mask (a trace gives the place), or set-keyword (the fields below give
+    the place).
+    """
     where: str = ""
     packages: tuple[str, ...] = ()
-    """Requirements: a distribution with the releases whose source is known."""
+    """Requirements: a distribution with the releases for which the edit was written."""
     file: str = ""
-    """Below the folder that the package is imported from."""
+    """Path below the folder of the imported package."""
     function: str = ""
     call: str = ""
     keyword: str = ""
@@ -116,7 +118,7 @@ class EditSource(_Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetEnvironment(_Action):
-    """Activating the environment sets this variable."""
+    """Sets this variable when the environment is activated."""
 
     kind: ClassVar[str] = "set-environment"
 
@@ -126,7 +128,7 @@ class SetEnvironment(_Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advise(_Action):
-    """A person does it: words, commands, and what an installer would be asked for."""
+    """Instructions that a person carries out: text, commands, and packages to install."""
 
     kind: ClassVar[str] = "advise"
 
@@ -150,24 +152,24 @@ class Advise(_Action):
 
 
 Action: TypeAlias = InstallPackages | InstallWheel | SetConfig | EditSource | SetEnvironment | Advise
-#: Every kind of action, by the name that recipes and reports give it.
+#: Kind of action, as recipes and reports spell it -> its record.
 KINDS: Mapping[str, type[Action]] = {one.kind: one for one in get_args(Action)}
 
-#: A value of a table of TOML or JSON that an action is made of.
+#: A value in the TOML or JSON table of an action.
 Setting: TypeAlias = str | bool | tuple[str, ...]
 _TYPES: Mapping[str, type] = {"str": str, "str | None": str, "bool": bool, "tuple[str, ...]": tuple}
 
 
 @cache
 def _settings(kind: str) -> Mapping[str, type]:
-    """The names of a kind's settings, and the type of each."""
+    """Names and types of the settings of this kind."""
     return {one.name: _TYPES[str(one.type)] for one in fields(KINDS[kind])}
 
 
 def action_from(kind: str, settings: Mapping[str, object], *, strict: bool = True) -> Action:
-    """The record of a table. Settings that the kind does not have are left aside unless it is `strict`.
+    """Makes the record of a table. Unless `strict`, settings that the kind does not have are ignored.
 
-    Raises ValueError for no kind of action, TypeError for a setting that is missing, unknown or of another type.
+    Raises ValueError for an unknown kind, TypeError for a setting that is missing, unknown or of another type.
     """
     if kind not in KINDS:
         raise ValueError(f"no kind of action: {kind!r}")
@@ -182,7 +184,7 @@ def action_from(kind: str, settings: Mapping[str, object], *, strict: bool = Tru
 
 
 def _setting(name: str, of: type, value: object) -> Setting:
-    """Raises TypeError."""
+    """The value, checked. Raises TypeError when it has another type."""
     found = tuple(value) if isinstance(value, list) else value
     if not isinstance(found, of) or (isinstance(found, tuple) and not all(isinstance(one, str) for one in found)):
         raise TypeError(f"{name} is {str(value)[:40]!r}")
@@ -190,7 +192,7 @@ def _setting(name: str, of: type, value: object) -> Setting:
 
 
 def settings_of(action: Action) -> dict[str, Setting]:
-    """What was said: every setting that has to be, and those that are not as they are by themselves."""
+    """The table of an action: every required setting, and those that differ from their default."""
     return {
         one.name: value
         for one in fields(action)
@@ -199,14 +201,14 @@ def settings_of(action: Action) -> dict[str, Setting]:
 
 
 def texts_of(action: Action) -> Iterator[str]:
-    """Every text in it."""
+    """Every text of the action."""
     for value in settings_of(action).values():
         if not isinstance(value, bool):
             yield from value if isinstance(value, tuple) else (value,)
 
 
 def with_texts(action: Action, fill: Callable[[str, Form], str]) -> Action:
-    """The same action with every text as `fill` gives it."""
+    """A copy with every text replaced by the result of `fill`."""
     changed: dict[str, Setting] = {}
     for one in fields(action):
         value = getattr(action, one.name)
@@ -219,12 +221,12 @@ def with_texts(action: Action, fill: Callable[[str, Form], str]) -> Action:
 
 
 def with_advice(action: Action, change: Callable[[str], str]) -> Action:
-    """The same action with its words for a person as `change` gives them."""
+    """A copy with its instructions replaced by the result of `change`."""
     return replace(action, text=change(action.text)) if isinstance(action, InstallWheel | Advise) else action
 
 
 def install_request(actions: Iterable[InstallPackages | InstallWheel | Advise]) -> InstallRequest:
-    """What the actions ask of an installer, in one call of it."""
+    """Combines the actions into one request to the installer."""
     actions = tuple(actions)
     asked = [one for one in actions if not isinstance(one, InstallWheel)]
     resolved = [one for one in asked if not one.no_build_isolation]
@@ -245,8 +247,8 @@ def _each(texts: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedAction:
-    """An action of a finding's remedy, for the node at hand: its texts are filled."""
+    """An action of a finding's remedy with its placeholders filled for this node."""
 
     action: Action
     commands: tuple[str, ...] = ()
-    """What a person would type, for this target."""
+    """The commands that a person would type for this target."""

@@ -1,4 +1,4 @@
-"""What a command hands to report/: the diagnosis with everything it rests on."""
+"""The record that commands pass to report/: the diagnosis with everything it rests on."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.identity import Identity
 
 if TYPE_CHECKING:
-    from attn_doctor.model.kernels import KernelTrials  # twenty, which only --kernels needs
+    from attn_doctor.model.kernels import KernelTrials  # twenty classes, which only --kernels needs
     from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """Which interpreter was examined."""
+    """The interpreter that was examined."""
 
     python: str
     version: str
     environment: str
-    """venv, conda, uv or system"""
+    """venv, conda, uv or system."""
     because: str
     dead: str = ""
-    """The active environment that was meant and holds no Python; empty where there is none."""
+    """The active environment, when it contains no Python; else empty."""
     others: tuple[str, ...] = ()
 
 
-#: Distributions that other programs bring as well: alone they are no attention stack.
+#: Distributions that other programs install as well: alone they are no attention stack.
 _OF_MANY = frozenset({"einops", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13"})
 
 
 def nothing_to_examine(facts: FactSet, dead: str = "") -> str:
-    """Why these facts hold no attention stack; empty where there is one, or where that could not be looked at.
+    """Why these facts contain no attention stack; empty when they contain one, or when that is unknown.
 
-    `dead` is the active environment that was meant and holds no Python.
+    `dead` is the active environment when it contains no Python.
     """
     if dead:
         return f"{dead}; another environment was examined instead"
@@ -48,23 +48,23 @@ def nothing_to_examine(facts: FactSet, dead: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRead:
-    """One log that was looked through."""
+    """One log that was searched."""
 
     name: str
     lines: int
     failures: int = 0
-    """Exceptions in it, known or not."""
+    """Number of exceptions in it, recognized or not."""
     unknown_line: int | None = None
-    """Line of the last exception that no recipe knows."""
+    """Line of the last exception that no recipe recognizes."""
     unknown: str = ""
-    """That exception's first line."""
+    """First line of that exception."""
     note: str = ""
-    """What could not be read of it, and why."""
+    """The part that could not be read, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What kept the doctor from examining: the parts of an AttnDoctorError."""
+    """Why the examination failed: the parts of an AttnDoctorError."""
 
     what: str
     about: str = ""
@@ -73,13 +73,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFault:
-    """A part of attn-doctor that failed: a bug of ours, which cost no more than what that part would have told."""
+    """A part of attn-doctor that failed because of a bug; only the facts of that part are lost."""
 
     part: str
-    """In words: `probe "node"`."""
+    """Name of the part: `probe "node"`."""
     error: str
     log: str
-    """Where its log lies, on the machine that was examined."""
+    """Path of its log, on the examined machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,42 +89,42 @@ class Report:
     command: str
     doctor_version: str
     created: str
-    """UTC, ISO 8601 to the second."""
+    """UTC, ISO 8601, to the second."""
     examined: Examined
     quick: bool
     assumed: tuple[str, ...]
-    """Names of the facts that --assume and --gpu put in place."""
+    """Names of the facts that --assume and --gpu set."""
     diagnosis: Diagnosis
     exit_status: int
     facts: FactSet = field(repr=False)
     trace: Trace | None = field(default=None, repr=False, compare=False)
-    """Of `trace` only; reports read back from JSON have it as `trace_answer` alone."""
+    """Only from `trace`; a report that was read back from JSON has `trace_answer` alone."""
     trace_answer: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The tracer's own answer, format trace/1, passed on as it is."""
+    """The tracer's answer in format trace/1, unchanged."""
     kernels: KernelTrials | None = field(default=None, repr=False)
-    """Of `check --kernels` only: every trial."""
+    """Only from `check --kernels`: every trial."""
     logs: tuple[LogRead, ...] = ()
-    """Of `explain` only."""
+    """Only from `explain`."""
     looked_for: tuple[str, ...] = ()
-    """Of `explain` only: ids of the recipes whose texts were looked for in the logs."""
+    """Only from `explain`: ids of the recipes whose patterns were searched for in the logs."""
     identity: Identity | None = None
-    """Of `check` only: which node and environment this is."""
+    """Only from `check`: the node and environment."""
     limited_to: tuple[str, ...] = ()
-    """Of `check` only: names given with --only. With any, or any left out, nothing is said of the rest."""
+    """Only from `check`: values of --only. If any recipe was excluded, the report says nothing about the others."""
     left_out: tuple[str, ...] = ()
-    """Of `check` only: names given with --skip."""
+    """Only from `check`: values of --skip."""
     own_faults: tuple[OwnFault, ...] = ()
-    """Parts of attn-doctor that failed; what they would have told is unknown."""
+    """Parts of attn-doctor that failed; the facts of those parts are unknown."""
     failure: Failure | None = None
-    """Why nothing could be examined; such a report holds nothing else."""
+    """Why nothing could be examined; such a report contains nothing else."""
 
     @property
     def nothing_to_examine(self) -> str:
-        """Why an examination that found nothing wrong says nothing of health; empty where it does."""
+        """Why a report without findings does not mean healthy; empty when it does."""
         return nothing_to_examine(self.facts, self.examined.dead) if self.command == "check" else ""
 
     @property
     def limits(self) -> str:
-        """The options that left recipes out, as one would write them; empty where all were judged."""
+        """The options that excluded recipes, as one would type them; empty when all were evaluated."""
         every = (("--only", self.limited_to), ("--skip", self.left_out))
         return " ".join(f"{flag} {','.join(names)}" for flag, names in every if names)

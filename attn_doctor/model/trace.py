@@ -1,10 +1,12 @@
-"""A dtype trace: which op, at which line, gave q, k or v the dtype with which it reached an attention kernel."""
+"""A dtype trace: the operation and source line that gave q, k or v the dtype with which it reached an attention
+kernel.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: What a clean verdict rests on, and what it says nothing of.
+#: What a clean verdict covers, and what it does not.
 JUDGED = "dtypes and backends; values, masks and packing were not examined"
 
 
@@ -23,17 +25,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operand:
-    """What an op was given besides the data that flows through it."""
+    """An argument of an operation other than the data that flows through it."""
 
     dtype: str
     name: str | None
-    """Of the parameter, buffer or attribute, when it has one."""
+    """Name of the parameter, buffer or attribute, if it has one."""
     kind: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One call on the way from a projection to a kernel."""
+    """One call on the path from a projection to a kernel."""
 
     place: Place | None
     call: str
@@ -46,28 +48,28 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """q, k, v or a mask as the kernel got it."""
+    """q, k, v or a mask as it reached the kernel."""
 
     role: str
     dtype: str
     shape: tuple[int, ...]
     blamed: bool
     all_along: bool
-    """It has had this dtype since its projection: no single call is to blame."""
+    """It has had this dtype since its projection, so no single call changed it."""
     promotion: int | None
     path: tuple[Step, ...]
     born: tuple[str, ...] = ()
-    """Where the dtype of a blamed operand comes from, in words."""
+    """Where the dtype of a wrong operand comes from, in words."""
 
     @property
     def began(self) -> Step | None:
-        """The call that made it, in the dtype it still has; None where it is not blamed, was promoted or is given."""
+        """The call that made it in its present dtype; None when it is not wrong, was promoted, or is an input."""
         return self.path[0] if self.blamed and self.all_along and self.path else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A part of a kernel's contract that a call does not keep."""
+    """A clause of a kernel's contract that a call breaks."""
 
     words: str
     effect: str
@@ -77,20 +79,20 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MathCost:
-    """What SDPA's math fallback costs a call that no fused backend takes, and what would change that."""
+    """The cost of SDPA's math fallback for a call that no fused backend takes, and what would avoid it."""
 
     q_length: int
     k_length: int
     score_bytes: int
-    """Of the matrix of scores, which fused backends do not hold."""
+    """Bytes of the score matrix, which fused backends do not materialize."""
     operand_bytes: int
-    """Of q, k, v and the output, which all hold."""
+    """Bytes of q, k, v and the output, which every backend holds."""
     ways: tuple[tuple[str, str], ...]
-    """(backend, what to change to get it)."""
+    """(backend, change that would make it take the call)."""
 
     @property
     def why_small(self) -> str:
-        """Why nobody need mind it, in words; empty where it costs."""
+        """Why the cost does not matter, in words; empty when it does."""
         if self.q_length <= 1:
             return "one query takes one row of scores, as a step of decoding does"
         if self.score_bytes < _NOTED_BYTES:
@@ -100,41 +102,41 @@ class MathCost:
         return ""
 
 
-#: Below this no memory is won by another backend: a smoke test's shapes.
+#: Below this size another backend saves no memory: the shapes of a smoke test.
 _NOTED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """What torch's SDPA would run on that GPU, by torch's own rules."""
+    """The backend that torch's SDPA would choose on that GPU, by torch's own rules."""
 
     taken: str | None
-    """flash, efficient, cudnn or math; None when the call raises before one is chosen."""
+    """flash, efficient, cudnn or math; None when the call raises before a backend is chosen."""
     refused: tuple[tuple[str, str], ...]
-    """(backend, torch's reason) for each that cannot take the call."""
+    """(backend, torch's reason) for each that rejects the call."""
     certain: bool
     doubts: tuple[str, ...]
     warnings: tuple[str, ...]
-    """What the backend taken is known to do wrong with such a call."""
+    """Known defects of the chosen backend with such a call."""
     error: str
-    """What is raised before a backend is chosen; empty otherwise."""
+    """The error raised before a backend is chosen; else empty."""
     gpu: str
     math: MathCost | None = None
-    """Where math is taken."""
+    """Set when math is chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionCall:
-    """One attention call, folded over the layers that make it alike."""
+    """One attention call; calls that are equal in several layers are folded into one."""
 
     name: str
     library: str
     verdict: str
-    """raises, silently mixed, promoted then repaired, or clean"""
+    """raises, silently mixed, promoted then repaired, or clean."""
     stand_in: str
-    """What ran in place of the kernel, in words; empty where the kernel itself ran."""
+    """What ran in place of the kernel, in words; empty when the kernel itself ran."""
     needs_gpu: bool
-    """That is for want of a GPU alone: the kernel is installed."""
+    """A stand-in ran only because there is no GPU; the kernel is installed."""
     """What stood in for the kernel, empty when it ran itself."""
     error: str
     place: Place | None
@@ -145,14 +147,14 @@ class AttentionCall:
     operands: tuple[Arrived, ...]
     broken: tuple[Broken, ...]
     backend: Backend | None = None
-    """None for other kernels than SDPA's, and where its choice cannot be told."""
+    """None for kernels other than SDPA, and when its choice cannot be predicted."""
     written_out: bool = False
     """No attention kernel was called: softmax(q k^T) v in the model's own ops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """A call that changed the dtype on the way to a broken attention call."""
+    """A call that changed the dtype before a broken attention call."""
 
     id: int
     place: Place | None
@@ -164,25 +166,25 @@ class Promotion:
     dtype_out: str
     operands: tuple[Operand, ...]
     born: tuple[str, ...]
-    """Where the wide operand comes from, in words."""
+    """Where the wider operand comes from, in words."""
     roles: tuple[str, ...]
     modules: tuple[str, ...]
     calls: int
     latent: bool
-    """It only shows once the first culprit is mended."""
+    """It appears only after the first promotion is fixed."""
     cast_back: Place | None = None
-    """Where the code that promoted should have cast back, when that is another call of it."""
+    """The code that should have cast back, when that is a call other than the promotion itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """One operand of a call that raised: its dtype, and how it came to it."""
+    """One operand of a call that raised: its dtype, and where that came from."""
 
     dtype: str
     promotion: Promotion | None
     """The last call that changed its dtype into this one."""
     born: tuple[str, ...]
-    """The parameters, inputs or casts that the dtype began with, in words."""
+    """The parameters, inputs or casts where the dtype originated, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +206,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelVerdict:
-    """What becomes of one Triton kernel on the GPU that is not there."""
+    """Result for one Triton kernel on a GPU that is not present."""
 
     kernel: str
     gpu: str
@@ -222,35 +224,35 @@ class Trace:
     outcome: str
     """finished, stopped, raised, could not run, watched, under way"""
     verdict: str | None
-    """The gravest of all attention calls; None when none was seen, which is no clean bill."""
+    """The worst verdict over all attention calls; None when there was none, which does not mean clean."""
     words: str
-    """What was run."""
+    """The program that was run, in words."""
     rules: str
-    """Whose dtype rules held."""
+    """The device whose dtype rules applied."""
     gpu: str
-    """The GPU it ran on, or as on which it was judged; empty when it came to neither."""
+    """The GPU it ran on, or for which it was judged; empty when neither applies."""
     gpu_assumed: bool
-    """Nobody named that GPU, and none is there."""
+    """A default GPU was assumed: none was named, and none is present."""
     not_simulated: tuple[str, ...]
     stood_in: tuple[str, ...]
-    """Libraries that the program imports and that are not there, for which something stood in."""
+    """Libraries that the program imports, are not installed, and were replaced by stand-ins."""
     calls: tuple[AttentionCall, ...]
     promotions: tuple[Promotion, ...]
     counterfactual: str
-    """How the latent promotions were looked for, in words; empty for a clean run."""
+    """How latent promotions were searched for, in words; empty for a clean run."""
     failure: Failure | None
     launches: int
-    """How many sorts of Triton launches were met."""
+    """Number of different Triton launches."""
     kernels: tuple[KernelVerdict, ...]
-    """What becomes of them on the GPU, where they were compiled for it."""
+    """Results of compiling them for the GPU."""
     error_kind: str
     error: str
-    """One sentence that also says how far the run came; empty when nothing went wrong."""
+    """One sentence that includes how far the run came; empty when nothing failed."""
     seconds: float | None
     traceback: str = ""
-    """The last of the traceback that the error came with; empty without one."""
+    """The last lines of the error's traceback; else empty."""
 
     @property
     def seen(self) -> bool:
-        """Something was seen that a verdict can rest on: an attention call, or what becomes of a kernel."""
+        """True when the run showed something to judge: an attention call, or the result for a kernel."""
         return self.verdict is not None or bool(self.kernels)

@@ -1,7 +1,7 @@
-"""Every fact there is: its name, type, unit, meaning, and which probe finds it.
+"""The vocabulary of facts: each fact's name, type, unit, meaning, and the probe that finds it.
 
-A recipe that asks for anything else is refused when it is loaded. New knowledge that no recipe question can
-express becomes a new fact here, found by a probe or computed in diagnose/derived.py.
+A recipe that uses any other name is refused when it is loaded. Knowledge that recipe conditions cannot express becomes
+a new fact here, found by a probe or computed in diagnose/derived.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from attn_doctor.model.kinds import KINDS, PLURAL
 
 
 class ValueType(str, Enum):
-    """How a value reads and compares."""
+    """The type of a value: how it is parsed and compared."""
 
     TEXT = "text"
-    TEXTS = "texts"  # several; a question about it holds when it holds for one of them
+    TEXTS = "texts"  # several; a condition holds when it holds for one of them
     VERSION = "version"
     CAPABILITY = "compute capability"  # "9.0"
     INTEGER = "integer"
@@ -29,7 +29,7 @@ class ValueType(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One entry of the vocabulary; `name` carries `*` where a subject stands."""
+    """One entry of the vocabulary; in `name`, `*` stands for the subject."""
 
     name: str
     kind: ValueType
@@ -426,7 +426,7 @@ def term_of(name: FactName) -> Term | None:
 
 
 def close_names(text: str, *, most: int = 3) -> tuple[str, ...]:
-    """Names that somebody may have meant."""
+    """Names of facts that resemble the text, for suggestions in error messages."""
     import difflib
 
     spelled = [term.name.replace(".*.", ".") for term in TERMS]
@@ -434,7 +434,7 @@ def close_names(text: str, *, most: int = 3) -> tuple[str, ...]:
 
 
 def value_fault(kind: ValueType, value: Value) -> str | None:
-    """What is wrong with a value for a fact of this kind, or None."""
+    """What is wrong with a value for a fact of this type, or None."""
     if kind is ValueType.TEXTS:
         good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
         return None if good else "wants a list of strings"
