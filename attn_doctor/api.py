@@ -19,7 +19,8 @@ from attn_doctor.machine import faults
 from attn_doctor.machine.files import absolute
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.report import Report
-from attn_doctor.report.render import Format, render
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import OF_COMMAND, Manner
 
 AnyPath = str | os.PathLike[str]
 
@@ -52,15 +53,16 @@ class Examination:
 
     def text(self, *, verbose: bool = False) -> str:
         """The report as the command prints it."""
-        return self._rendered(Format.TEXT, verbose=verbose)
+        return self._rendered("text", verbose=verbose)
 
     def markdown(self, *, verbose: bool = False, masked: bool = True) -> str:
         """The report for an issue; `masked`: without names of users and hosts."""
-        return self._rendered(Format.MARKDOWN, verbose=verbose, masked=masked)
+        return self._rendered("markdown", verbose=verbose, masked=masked)
 
-    def _rendered(self, form: Format, *, verbose: bool, masked: bool = True) -> str:
+    def _rendered(self, form: str, *, verbose: bool, masked: bool = True) -> str:
         stream = io.StringIO()
-        render(self.report, form, stream, verbose=verbose, masked=masked)
+        picked = picker.pick(OF_COMMAND[self.report.command], form)
+        picked.write(self.report, stream, Manner(verbose=verbose, masked=masked))
         return stream.getvalue()
 
     def __str__(self) -> str:

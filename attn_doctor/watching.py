@@ -67,11 +67,11 @@ class Watching:
         self.results.append(answer)
         # Only now: a program in which nothing is broken never loads a terminal library.
         from attn_doctor.formats import trace_v1
-        from attn_doctor.report import trace_text
-        from attn_doctor.report.console import ReportConsole
+        from attn_doctor.report.terminal import trace as page
+        from attn_doctor.report.terminal.console import ReportConsole
 
         console = ReportConsole(sys.stderr)
-        trace_text.write(trace_v1.read(answer), console, verbose=False)
+        page.write(trace_v1.read(answer), console, verbose=False)
 
 
 def _rank() -> int:

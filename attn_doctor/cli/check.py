@@ -7,16 +7,18 @@ from typing import Annotated
 
 from attn_doctor.cli import started
 from attn_doctor.cli.declare import Argument, Option
-from attn_doctor.cli.delivery import CheckFormat, Delivery
+from attn_doctor.cli.delivery import Delivery
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.node_side import examined_once
-from attn_doctor.cli.options import Assume, FailOn, Json, Only, Recipes, Skip, Strict, Timeout
+from attn_doctor.cli.options import Assume, FailOn, Json, Only, Recipes, Skip, Strict, Timeout, written_as
 from attn_doctor.cli.shared import each, names, progress, tell_aside
 from attn_doctor.errors import BadInput
 from attn_doctor.model.exit_status import ExitStyle
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 from attn_doctor.probe.kernels.known_kernels import FLOAT8, Mode
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import CHECK
 from attn_doctor.workflows.check import CheckRequest
 from attn_doctor.workflows.check import check as examine_and_judge
 from attn_doctor.workflows.subject import pick_recipes, refuse_unreadable
@@ -110,10 +112,7 @@ def check(
     fail_on: FailOn = Severity.ERROR,
     strict: Strict = False,
     timeout: Timeout = 60.0,
-    format_: Annotated[
-        CheckFormat | None,
-        Option("--format", help="How the report is written; text, unless --output names a folder."),
-    ] = None,
+    format_: Annotated[str | None, written_as(CHECK)] = None,
     json_: Json = False,
     output: Annotated[
         str | None,
@@ -155,7 +154,7 @@ def check(
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 could not examine.
     """
     delivery = Delivery(
-        form=CheckFormat.JSON if json_ else format_,
+        form=picker.JSON if json_ else format_,
         output=output,
         prometheus=prometheus,
         style=exit_style,
@@ -173,17 +172,16 @@ def check(
         from attn_doctor.cli import sdpa_command
         from attn_doctor.workflows.explain_sdpa import SdpaRequest
 
-        sdpa_command.accepts(format_)
         return sdpa_command.run(
             SdpaRequest(call=explain_sdpa, python=python, as_module=started.as_module, gpu=gpu, timeout=timeout),
-            as_json=delivery.form is CheckFormat.JSON,
+            form=delivery.form,
             output=None if output is None else Path(output),
         )
 
     if command:
         from attn_doctor.cli import run_command
 
-        run_command.accepts(command, json_ or format_ not in (None, CheckFormat.TEXT), output, prometheus)
+        run_command.accepts(command, delivery.form not in (None, picker.DEFAULT), output, prometheus)
         judged_by = pick_recipes(names(only, "--only"), names(skip, "--skip"), each(recipes))
         refuse_unreadable(each(assumption))
         return run_command.run(

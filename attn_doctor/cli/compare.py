@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.shared import put
 from attn_doctor.diagnose import report_diff
 from attn_doctor.formats import report_v1
-from attn_doctor.machine.printable import json_text
 from attn_doctor.model.exit_status import Status
-from attn_doctor.report import compare_text
+from attn_doctor.report import picker
+from attn_doctor.report.comparison import Compared
+from attn_doctor.report.renderer import COMPARISON
 
 
 @guarded
@@ -30,10 +31,7 @@ def compare(
     before = report_v1.read(old)
     after = report_v1.read(new)
     found = report_diff.compare(before, after, about=(str(old), str(new)))
-    if json_:
-        sys.stdout.write(json_text(compare_text.to_json(found, before, after), indent=2) + "\n")
-    else:
-        compare_text.write(found, before, after, sys.stdout)
+    put(Compared(found, before, after), picker.pick(COMPARISON, as_json=json_))
     if found.drifted:
         return Status.FOUND
     return Status.COULD_NOT_EXAMINE if found.open else Status.HEALTHY

@@ -3,11 +3,13 @@ without it (`front.py`). Parameters are called as typer calls them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class Option:
     """An option. Without `flags` it is called as its parameter."""
 
-    __slots__ = ("flags", "help", "max", "metavar", "min", "readable")
+    __slots__ = ("choices", "flags", "help", "max", "metavar", "min", "readable")
 
     def __init__(
         self,
@@ -17,6 +19,7 @@ class Option:
         min: float | None = None,  # noqa: A002
         max: float | None = None,  # noqa: A002
         readable: bool = True,
+        choices: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
         self.flags = flags
         self.help = help
@@ -25,6 +28,8 @@ class Option:
         self.max = max
         self.readable = readable
         """A file or folder that is there must be readable."""
+        self.choices = choices
+        """The words that it takes, where they are not those of an Enum; asked for when they are needed."""
 
 
 class Argument:

@@ -7,17 +7,17 @@ keep goes to standard output.
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from enum import Enum
+from functools import partial
 from pathlib import Path
 
-from attn_doctor.cli import guard
-from attn_doctor.cli.shared import write_report
+from attn_doctor.cli.shared import put
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.formats import chunks, report_v1
+from attn_doctor.formats import report_v1
 from attn_doctor.machine import faults, files
 from attn_doctor.model import fingerprint
 from attn_doctor.model.exit_status import ExitStyle, Status, styled
@@ -25,27 +25,18 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Severity
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
 from attn_doctor.model.report import Examined, Failure, Report
-from attn_doctor.report.render import Format
+from attn_doctor.report import picker
+from attn_doctor.report.picker import Picked
+from attn_doctor.report.renderer import CHECK, Manner, Media
 from attn_doctor.version import __version__
-
-
-class CheckFormat(str, Enum):
-    """How the report of a `check` is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    NDJSON = "ndjson"
-    MARKDOWN = "markdown"
-    CHUNKS = "chunks"
-    SUMMARY = "summary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """What a person asked for."""
 
-    form: CheckFormat | None
-    """None: text, unless there is a folder."""
+    form: str | None
+    """The format's name. None: as `output` is named; nothing is printed where that is a folder."""
     output: str | None
     prometheus: Path | None = None
     style: ExitStyle = ExitStyle.DEFAULT
@@ -61,20 +52,28 @@ class Delivery:
         return Path(self.output)
 
     @property
+    def picked(self) -> Picked[Report]:
+        """The format of what is printed, or written into a file."""
+        return picker.pick(CHECK, self.form, output=None if self.folder is not None else self.output)
+
+    @property
     def tells_failures(self) -> bool:
         """Somebody collects reports: one that says why there is no examination beats silence."""
-        collected = self.form in (CheckFormat.NDJSON, CheckFormat.CHUNKS, CheckFormat.SUMMARY)
+        collected = self.picked.renderer.collected
         return collected or self.exit_zero or self.folder is not None or self.prometheus is not None
 
     @property
     def told_in_full(self) -> bool:
         """A failure's report reaches whoever collects: with --exit-zero it is the verdict then, as any other."""
-        return self.tells_failures and (
-            self.folder is not None or self.form not in (None, CheckFormat.TEXT, CheckFormat.MARKDOWN)
-        )
+        return self.tells_failures and (self.folder is not None or self._for_a_program)
+
+    @property
+    def _for_a_program(self) -> bool:
+        return self.picked.renderer.media is Media.PROGRAM
 
     def prepare(self) -> None:
         """Raises BadInput when something could not be written, before anything is examined for it."""
+        _ = self.picked
         if self.folder is not None:
             files.check_folder(self.folder, make=(self.output or "").endswith("/"), flag="--output")
         elif self.output is not None:
@@ -99,12 +98,12 @@ class Delivery:
             if failed and self.form is None:
                 sys.stdout.write(report_v1.line(report))  # the examination is not lost with the disk
         if self.prometheus is not None:
-            from attn_doctor.report import prometheus
-
+            metrics = io.StringIO()
+            write = partial(picker.pick(CHECK, "prometheus").write, report, metrics, Manner())
             with _kept(failed):
-                metrics = faults.survive("metrics", lambda: prometheus.text(report), lambda _reason: None)
-                if metrics is not None:  # else what was there grows old, which its own timestamp tells
-                    files.replace_file(self.prometheus, metrics, mode=0o644)
+                faults.survive("metrics", write, lambda _reason: None)
+                if metrics.getvalue():  # else what was there grows old, which its own timestamp tells
+                    files.replace_file(self.prometheus, metrics.getvalue(), mode=0o644)
         if failed:
             first = failed[0]
             about = "\n".join(one.about for one in failed)
@@ -119,30 +118,8 @@ class Delivery:
         return styled(report.exit_status, self.style, worst=worst)
 
     def _print(self, report: Report, output: Path | None) -> None:
-        if self.form in (CheckFormat.NDJSON, CheckFormat.CHUNKS, CheckFormat.SUMMARY):
-            text = self._collected(report)
-            if output is not None:
-                files.replace_file(output, text)
-                return
-            try:
-                sys.stdout.write(text)
-                sys.stdout.flush()
-            except BrokenPipeError:
-                guard.close_stdout()
-            return
-        form = Format((self.form or CheckFormat.TEXT).value)
-        if report.failure is None or form is Format.JSON:
-            write_report(report, form, output=output, verbose=self.verbose, masked=self.masked)
-
-    def _collected(self, report: Report) -> str:
-        if self.form is CheckFormat.NDJSON:
-            return report_v1.line(report)
-        if self.form is CheckFormat.SUMMARY:
-            from attn_doctor.report import summary
-
-            return summary.text(report)
-        node = report.identity.node.name if report.identity else "unknown"
-        return "".join(f"{frame}\n" for frame in chunks.frames(node, report_v1.line(report)))
+        if report.failure is None or self._for_a_program:
+            put(report, self.picked, output=output, manner=Manner(verbose=self.verbose, masked=self.masked))
 
     def _forget(self, report: Report, outdates: str) -> None:
         """Takes an earlier failure of this environment out of the folder, now that it was examined."""

@@ -9,11 +9,12 @@ import typer
 
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import Assume, FailOn, HowWritten, Json, Only, OutputFile, Recipes, Skip, Strict
-from attn_doctor.cli.shared import each, names, progress, write_report
+from attn_doctor.cli.options import Assume, FailOn, Json, Only, OutputFile, Recipes, Skip, Strict, written_as
+from attn_doctor.cli.shared import each, names, progress, put
 from attn_doctor.machine.files import check_output
 from attn_doctor.model.findings import Severity
-from attn_doctor.report.render import Format
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import EXPLAIN, Manner
 from attn_doctor.workflows.explain import ExplainRequest
 from attn_doctor.workflows.explain import explain as explain_logs
 
@@ -43,7 +44,7 @@ def explain(
     recipes: Recipes = None,
     fail_on: FailOn = Severity.ERROR,
     strict: Strict = False,
-    format_: HowWritten = Format.TEXT,
+    format_: Annotated[str | None, written_as(EXPLAIN)] = None,
     json_: Json = False,
     output: OutputFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All evidence, and what was looked for.")] = False,
@@ -54,6 +55,7 @@ def explain(
     Exit status: 0 nothing known at or above --fail-on, 1 something known, 2 wrong usage, 3 nothing known in a log
     that could not be read to its end.
     """
+    picked = picker.pick(EXPLAIN, format_, as_json=json_, output=output)
     if output is not None:
         check_output(output)
     request = ExplainRequest(
@@ -72,5 +74,5 @@ def explain(
     )
     with progress() as say:
         report = explain_logs(request, say=say)
-    write_report(report, Format.JSON if json_ else format_, output=output, verbose=verbose, masked=True)
+    put(report, picked, output=output, manner=Manner(verbose=verbose))
     return report.exit_status

@@ -18,7 +18,7 @@ from attn_doctor.fix.packages.installers import Sources
 from attn_doctor.model.plans import Reversal
 from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.probe.kernels.known_kernels import Mode
-from attn_doctor.report.phrases import as_root
+from attn_doctor.report.words.phrases import as_root
 from attn_doctor.version import __version__
 from attn_doctor.workflows import kernels as kernel_trials
 from attn_doctor.workflows.fix.fix import fix as run_fix
@@ -183,8 +183,8 @@ class _Person:
 
     def see(self, planned: Planned) -> None:
         """The plan, what of the options it has no use for, and at the first plan from these facts what they lack."""
-        from attn_doctor.report import plan_text
-        from attn_doctor.report.console import ReportConsole
+        from attn_doctor.report.terminal import plan as plan_page
+        from attn_doctor.report.terminal.console import ReportConsole
 
         self._say.rest()
         target = planned.target
@@ -194,7 +194,7 @@ class _Person:
             f"(Python {target.version}, {target.environment_kind}; {target.because})",
             soft_wrap=True,
         )
-        plan_text.write(planned.plan, console, verbose=self._verbose)
+        plan_page.write(planned.plan, console, verbose=self._verbose)
         for one in planned.unused_wheels:
             self.hear(f"{one.path.name}: no step takes it. --find-links offers wheels to every cure.")
         if self._seen is None or self._seen.facts is not planned.facts:

@@ -12,7 +12,6 @@ from attn_doctor.cli.fleet_answer import (
     Answer,
     CohortBy,
     Expect,
-    FleetFormat,
     GoldenFile,
     How,
     Json,
@@ -21,6 +20,7 @@ from attn_doctor.cli.fleet_answer import (
 )
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.span import span
+from attn_doctor.cli.with_typer import declared
 from attn_doctor.machine.files import check_output, replace_file
 from attn_doctor.model.exit_status import Status
 from attn_doctor.workflows.fleet.merge import GoldenRequest, MergeRequest
@@ -34,7 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run", context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]})(
-    fleet_run.run
+    declared(fleet_run.run)
 )
 app.command("hook")(fleet_hook.hook)
 
@@ -45,6 +45,7 @@ _Sources = Annotated[
 
 
 @app.command("merge")
+@declared
 @guarded
 def merge(
     sources: _Sources,
@@ -61,7 +62,7 @@ def merge(
             metavar="SPAN", help="A node whose last report is older is not known to be fit: 90s, 30m, 6h, 7d."
         ),
     ] = None,
-    format_: How = FleetFormat.TEXT,
+    format_: How = None,
     json_: Json = False,
     output: Output = None,
     write_lists: WriteLists = None,

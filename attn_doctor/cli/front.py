@@ -124,7 +124,7 @@ def _value(text: str, kind: Any, option: Option) -> Any:
     kind = _certain(kind)
     if get_origin(kind) is list:
         kind = get_args(kind)[0]
-    if not text or text.startswith("-"):
+    if not text or text.startswith("-") or (option.choices is not None and text not in option.choices()):
         raise _Unread
     if kind is str:
         return text

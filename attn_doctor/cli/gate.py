@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from attn_doctor.cli.delivery import Delivery
-from attn_doctor.cli.fleet_answer import Answer, FleetFormat
+from attn_doctor.cli.fleet_answer import Answer
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.reading import Messages
 from attn_doctor.workflows.fleet.standard import Standard, standard
@@ -48,11 +48,11 @@ def gate(expect: str, wait: float, delivery: Delivery) -> Gate:
     if delivery.form is not None or delivery.exit_zero:
         raise BadInput(
             "with --expect the answer, and the exit status, is that of all nodes",
-            about="--exit-zero" if delivery.exit_zero else f"--format {delivery.form.value if delivery.form else ''}",
+            about="--exit-zero" if delivery.exit_zero else f"--format {delivery.form}",
             hint="Leave that option out; the report of this node is in the folder.",
         )
     held = standard(expect=expect)
-    answer = Answer(form=FleetFormat.TEXT, json=False, output=None, write_lists=None)
+    answer = Answer(form=None, json=False, output=None, write_lists=None)
     # Whoever is waited for starts at most `wait` seconds after us, and we after them: what is older is of another run.
     since = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(seconds=wait)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from attn_doctor.cli.declare import Option
 from attn_doctor.model.findings import Severity
-from attn_doctor.report.render import Format
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import Kind
 
 Assume = Annotated[
     list[str] | None,
@@ -29,7 +30,6 @@ Timeout = Annotated[
     float,
     Option("--timeout", min=1.0, max=86400.0, metavar="SECONDS", help="Limit for each import and each sample."),
 ]
-HowWritten = Annotated[Format, Option("--format", help="How the report is written.")]
 Json = Annotated[bool, Option("--json", help="The same as --format json.")]
 OutputFile = Annotated[
     Path | None, Option("--output", metavar="FILE", help="Write the report there instead of to standard output.")
@@ -37,3 +37,12 @@ OutputFile = Annotated[
 LockWait = Annotated[
     float, Option("--wait", min=0.0, metavar="SECONDS", help="Wait for another run that holds the lock.")
 ]
+
+
+def written_as(kind: Kind[Any]) -> Option:
+    """--format of a command with such a result."""
+    return Option(
+        "--format",
+        help=f"How it is written. Default: as the name of --output ends, else {picker.DEFAULT}.",
+        choices=lambda: picker.names(kind),
+    )

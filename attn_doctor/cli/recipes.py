@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.shared import put
 from attn_doctor.diagnose.cases import run_cases
 from attn_doctor.errors import BadInput
 from attn_doctor.model.exit_status import Status
@@ -19,7 +20,8 @@ from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.recipes.schema import skeleton
 from attn_doctor.recipes.stale import stale
-from attn_doctor.report import recipes_json
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import RECIPES
 from attn_doctor.version import __version__
 
 app = typer.Typer(help="What the doctor knows.", no_args_is_help=True, rich_markup_mode=None)
@@ -38,7 +40,7 @@ def list_(folders: Folders = None, json_: AsJson = False) -> int:
     """Print every recipe: id, library, severity, title; with --json also why, facts, references, remedies."""
     recipes = shelf.shelf(folders or ())
     if json_:
-        sys.stdout.write(recipes_json.dumps(recipes))
+        put(recipes, picker.pick(RECIPES, as_json=True))
         return Status.HEALTHY
     wide = max((len(recipe.id) for recipe in recipes), default=0)
     broad = max((len(recipe.library) for recipe in recipes), default=0)
@@ -58,7 +60,7 @@ def show(
     """Print one recipe as it is written; with --json as `recipes list --json` has it."""
     recipe = _find(id_, shelf.shelf(folders or ()))
     if json_:
-        sys.stdout.write(recipes_json.dumps((recipe,)))
+        put((recipe,), picker.pick(RECIPES, as_json=True))
         return Status.HEALTHY
     _print(f"# {recipe.origin}, sha256 {recipe.sha256}")
     if recipe.file.is_relative_to(shelf.bundled_folder()):

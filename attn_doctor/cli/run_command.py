@@ -20,6 +20,8 @@ from attn_doctor.model.report import Examined
 from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.logs import Held
 from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import EXPLAIN, Manner
 from attn_doctor.workflows.explain import as_if_partly, explained
 from attn_doctor.workflows.subject import NOBODY, examined, silent
 
@@ -48,10 +50,8 @@ def run(
     typed = " ".join(command)
     log = Held(f"the output of `{typed if len(typed) < 60 else typed[:57] + '…'}`", passed.tail)
     report = explained([log], recipes, as_if_partly(base, gpu, assumptions), whose)
-    from attn_doctor.report import explain_text
-
     sys.stderr.write(f"\nattn-doctor: the command ended with status {passed.status}\n")
-    explain_text.write(report, sys.stderr, verbose=verbose)
+    picker.pick(EXPLAIN).write(report, sys.stderr, Manner(verbose=verbose))
     sys.stderr.flush()
     return passed.status
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from attn_doctor.cli import guard, started
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import replace_file
-from attn_doctor.model.report import Report
-from attn_doctor.report.render import Format, render
+from attn_doctor.report.picker import Picked
+from attn_doctor.report.renderer import Manner, R
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -46,18 +46,19 @@ def names(values: list[str] | None, flag: str) -> tuple[str, ...]:
     return tuple(name.strip() for value in values or () for name in value.split(",") if name.strip())
 
 
-def write_report(report: Report, form: Format, *, output: Path | None, verbose: bool, masked: bool) -> None:
-    """Writes the report where the person wants it."""
+def put(result: R, picked: Picked[R], *, output: Path | None = None, manner: Manner | None = None) -> None:
+    """Writes a result where the person wants it, in the format that was picked for it."""
+    manner = manner or Manner()
     if output is None:
         try:
-            render(report, form, sys.stdout, verbose=verbose, masked=masked)
+            picked.write(result, sys.stdout, manner)
             sys.stdout.flush()
         except BrokenPipeError:
             # `| head` has read enough; the verdict, and with it the exit status, is no other for it.
             guard.close_stdout()
         return
     text = io.StringIO()
-    render(report, form, text, verbose=verbose, masked=masked)
+    picked.write(result, text, manner)
     replace_file(output, text.getvalue())
 
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
 from attn_doctor.cli.declare import Option
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.shared import put
 from attn_doctor.cli.span import span
 from attn_doctor.errors import BadInput
 from attn_doctor.formats import report_v1
-from attn_doctor.machine.printable import json_text
 from attn_doctor.model.exit_status import ExitStyle, styled
 from attn_doctor.model.identity import safe_name
 from attn_doctor.probe.host.node_names import boot_id, node_name
-from attn_doctor.report import status as standing
-from attn_doctor.report.summary import plain
+from attn_doctor.report import picker, standing
+from attn_doctor.report.renderer import STATUS
 
 #: Where reports lie unless somebody says otherwise: `check --output /var/lib/attn-doctor/` puts them there.
 USUAL = "/var/lib/attn-doctor"
@@ -75,11 +74,9 @@ def status(
     found = tuple(standings)
     # A report that was named may be of another node: then it is that node's line.
     of = next((one.node for one in found if one.node), node) if len(found) == 1 else node
-    if json_:
-        sys.stdout.write(json_text(standing.to_json(of, found, nothing)) + "\n")
-    else:
-        sys.stdout.write("\n".join(plain(line) for line in standing.lines(of, found, nothing)) + "\n")
-    return styled(standing.worst(found), exit_style)
+    told = standing.NodeStanding(of, found, nothing=nothing)
+    put(told, picker.pick(STATUS, as_json=json_))
+    return styled(told.worst, exit_style)
 
 
 def _files(place: Path, node: str) -> tuple[list[Path], str]:

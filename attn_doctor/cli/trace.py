@@ -9,11 +9,12 @@ import typer
 
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import FailOn, HowWritten, Json, Only, OutputFile, Recipes, Skip
-from attn_doctor.cli.shared import each, names, progress, write_report
+from attn_doctor.cli.options import FailOn, Json, Only, OutputFile, Recipes, Skip, written_as
+from attn_doctor.cli.shared import each, names, progress, put
 from attn_doctor.machine.files import check_output
 from attn_doctor.model.findings import Severity
-from attn_doctor.report.render import Format
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import TRACE, Manner
 from attn_doctor.workflows.trace import TraceRequest
 from attn_doctor.workflows.trace import trace as run_trace
 
@@ -70,7 +71,7 @@ def trace(
     timeout: Annotated[
         float, typer.Option(min=1.0, max=86400.0, metavar="SECONDS", help="Limit for the whole traced run.")
     ] = 300.0,
-    format_: HowWritten = Format.TEXT,
+    format_: Annotated[str | None, written_as(TRACE)] = None,
     json_: Json = False,
     output: OutputFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every call and every fact.")] = False,
@@ -79,6 +80,7 @@ def trace(
 
     On a GPU it runs there for real; without one, or with --gpu, under CUDA's rules. The report says which.
     """
+    picked = picker.pick(TRACE, format_, as_json=json_, output=output)
     if output is not None:
         check_output(output)
     request = TraceRequest(
@@ -104,5 +106,5 @@ def trace(
     )
     with progress() as say:
         report = run_trace(request, say=say)
-    write_report(report, Format.JSON if json_ else format_, output=output, verbose=verbose, masked=True)
+    put(report, picked, output=output, manner=Manner(verbose=verbose))
     return report.exit_status

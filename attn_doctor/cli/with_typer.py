@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
+from enum import Enum
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -19,6 +20,10 @@ def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"attn-doctor {__version__}")
         raise typer.Exit
+
+
+class _Choice(str, Enum):
+    """Words that typer lets a person choose from; a command gets the word itself."""
 
 
 def _everything(
@@ -62,7 +67,7 @@ def declared(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(**values: Any) -> Any:
         context = values.pop("context")
         started.given = _given(context)
-        return command(**values)
+        return command(**{name: one.value if isinstance(one, _Choice) else one for name, one in values.items()})
 
     asked = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -76,6 +81,8 @@ def _of_typer(annotation: Any) -> Any:
     if get_origin(annotation) is not Annotated:
         return annotation
     kind, note = get_args(annotation)
+    if isinstance(note, Option) and note.choices is not None:
+        kind = _Choice("Choice", {word: word for word in note.choices()}) | None  # type: ignore[call-overload]
     return Annotated[kind, _note(note)]
 
 

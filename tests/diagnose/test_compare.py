@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 
 import pytest
@@ -17,7 +16,7 @@ from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.fingerprint import Trait
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
 from attn_doctor.model.report import Examined, Failure, Report
-from attn_doctor.report import compare_text
+from attn_doctor.report import comparison
 from tests import strategies
 
 TRAITS: dict[str, Trait] = {"packages.torch": "2.13.0", "driver": "580.1", "gpu_count": 8, "kernel": "6.1"}
@@ -137,7 +136,5 @@ def test_any_two_reports(old: Report, new: Report) -> None:
     assert {one.name for one in there.changes} == {one.name for one in back.changes}
     assert there.open == back.open
     assert {one.id for one in there.gone if not one.accepted} == {one.id for one in back.new}
-    json.dumps(compare_text.to_json(there, old, new))
-    text = io.StringIO()
-    compare_text.write(there, old, new, text)
-    assert all(line.isprintable() for line in text.getvalue().split("\n"))
+    json.dumps(comparison.to_json(comparison.Compared(there, old, new)))
+    assert all(line.isprintable() for line in comparison.lines(comparison.Compared(there, old, new)))

@@ -21,7 +21,7 @@ from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.formats.fleet_v1 import dumps
 from attn_doctor.model.fleet import FleetVerdict, State, Unreadable
-from attn_doctor.report.fleet_lines import sections
+from attn_doctor.report.words.fleet import sections
 from tests.fleet.reports import found, line, report
 
 NOW = datetime(2026, 11, 21, 5, 0, 30, tzinfo=timezone.utc)

@@ -13,7 +13,7 @@ from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.kinds import KINDS, PLURAL, Kind
 from attn_doctor.model.vocabulary import TERMS, ValueType, term_of
 from attn_doctor.recipes.schema.recipe_file import _Question
-from attn_doctor.report import phrases
+from attn_doctor.report.words import phrases
 
 _ROOT = Path(attn_doctor.__file__).parent
 _LISTED = [kind for kind in KINDS if kind.heading]

@@ -13,8 +13,8 @@ from attn_doctor.model.kernels import Compilation
 from attn_doctor.model.vocabulary import term_of
 from attn_doctor.probe.trace import compiled_kernels
 from attn_doctor.recipes import shelf
-from attn_doctor.report import kernels_text
-from attn_doctor.report.console import ReportConsole
+from attn_doctor.report.terminal import kernels as kernels_text
+from attn_doctor.report.terminal.console import ReportConsole
 
 BACKENDS = [
     {"name": "fla-gla", "title": "fla GLA", "state": "runs"},

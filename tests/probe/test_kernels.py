@@ -27,8 +27,9 @@ from attn_doctor.probe.kernels import kernel_facts
 from attn_doctor.probe.kernels import trials as kernels
 from attn_doctor.probe.kernels.known_kernels import Mode
 from attn_doctor.recipes import shelf
-from attn_doctor.report import kernels_table, kernels_text
-from attn_doctor.report.console import ReportConsole
+from attn_doctor.report.terminal import kernels as kernels_text
+from attn_doctor.report.terminal.console import ReportConsole
+from attn_doctor.report.words import kernels as kernels_table
 from attn_doctor.workflows import kernels as kernel_trials
 from tests.nodes.test_nodes import recorded
 

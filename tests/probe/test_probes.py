@@ -25,7 +25,9 @@ from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.host import node
 from attn_doctor.probe.probes import Probe
 from attn_doctor.recipes import shelf
-from attn_doctor.report import markdown, prometheus, summary, text
+from attn_doctor.report.renderer import Manner
+from attn_doctor.report.renderers import markdown, prometheus, summary
+from attn_doctor.report.terminal import report as text
 
 pytestmark = pytest.mark.process
 
@@ -125,7 +127,7 @@ def _text(report: Report) -> str:
 
 def _markdown(report: Report) -> str:
     stream = io.StringIO()
-    markdown.write(report, stream, verbose=True, masked=True)
+    markdown.write(report, stream, Manner(verbose=True, masked=True))
     return stream.getvalue()
 
 

@@ -23,8 +23,11 @@ from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Safety, Severity
 from attn_doctor.model.remedies import Advise, ProposedAction
 from attn_doctor.model.report import Examined, LogRead, OwnFault, Report
-from attn_doctor.report import explain_text, markdown, prometheus, summary, text
-from attn_doctor.report.console import ReportConsole
+from attn_doctor.report.renderer import Manner
+from attn_doctor.report.renderers import markdown, prometheus, summary
+from attn_doctor.report.terminal import explain as explain_text
+from attn_doctor.report.terminal import report as text
+from attn_doctor.report.terminal.console import ReportConsole
 from tests.conftest import Doctor, Environment
 
 #: All that a terminal, a browser or an editor acts on and that nobody sees.
@@ -92,7 +95,7 @@ def _explained(one: Report) -> str:
 
 def _markdown(one: Report) -> str:
     stream = io.StringIO()
-    markdown.write(one, stream, verbose=True, masked=True)
+    markdown.write(one, stream, Manner(verbose=True, masked=True))
     return stream.getvalue()
 
 

@@ -16,7 +16,11 @@ from attn_doctor.diagnose.report_diff import compare
 from attn_doctor.formats import chunks, kernels_v1, report_v1
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.report import Report
-from attn_doctor.report import compare_text, kernels_table, markdown, prometheus, status, summary
+from attn_doctor.report import comparison
+from attn_doctor.report import standing as status
+from attn_doctor.report.renderer import Manner
+from attn_doctor.report.renderers import markdown, prometheus, summary
+from attn_doctor.report.words import kernels as kernels_table
 from tests.diagnose.test_compare import _report as plain_report
 from tests.diagnose.test_derived import facts
 
@@ -39,7 +43,7 @@ def report(answer: dict[str, Any] | None, *findings: Finding) -> Report:
 
 def pasted(answer: dict[str, Any], *, verbose: bool = False, masked: bool = True) -> str:
     stream = io.StringIO()
-    markdown.write(report(answer), stream, verbose=verbose, masked=masked)
+    markdown.write(report(answer), stream, Manner(verbose=verbose, masked=masked))
     return stream.getvalue()
 
 
@@ -143,7 +147,7 @@ class TestMarkdown:
     def test_without_kernels_nothing_of_them(self) -> None:
         """Nobody asked: no section."""
         stream = io.StringIO()
-        markdown.write(report(None), stream, verbose=False, masked=True)
+        markdown.write(report(None), stream, Manner(verbose=False, masked=True))
 
         assert "Kernels" not in stream.getvalue()
 
@@ -174,8 +178,8 @@ def test_in_a_line(answer: dict[str, Any], change: dict[str, Any], words: str) -
     standing = status.weigh(report(answer), file="r.json", now=NOW, max_age=timedelta(days=1), boot_id=None)
 
     assert words in summary.text(report(answer))
-    assert words in "\n".join(status.lines("n1", (standing,), ""))
-    assert words in json.dumps(status.to_json("n1", (standing,), ""))
+    assert words in "\n".join(status.NodeStanding("n1", (standing,)).lines())
+    assert words in json.dumps(status.NodeStanding("n1", (standing,)).to_json())
 
 
 def test_a_line_counts_each_outcome(answer: dict[str, Any]) -> None:
@@ -235,12 +239,11 @@ class TestCompare:
         """A wrong kernel is no drift from a report that tried none, and that is said; another new error is."""
         old, new = report(None), report(answer, self.WRONG)
         found = compare(old, new, about=("old", "new"))
-        stream = io.StringIO()
-        compare_text.write(found, old, new, stream)
+        told = comparison.lines(comparison.Compared(found, old, new))
 
         assert not found.drifted
-        assert stream.getvalue().endswith("The same, as far as both looked.\n")
-        assert "not asked for (--kernels), and --kernels full" in stream.getvalue()
+        assert told[-1] == "The same, as far as both looked."
+        assert "not asked for (--kernels), and --kernels full" in "\n".join(told)
         assert compare(old, report(answer, self.WRONG, self.OTHER), about=("old", "new")).drifted
 
     def test_both_ran_the_same(self, answer: dict[str, Any]) -> None:

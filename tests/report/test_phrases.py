@@ -6,7 +6,7 @@ import pytest
 
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, State, Unknown
 from attn_doctor.model.vocabulary import TERMS
-from attn_doctor.report import phrases
+from attn_doctor.report.words import phrases
 
 LISTS = [term.name for term in TERMS if term.name.startswith("listed.")]
 

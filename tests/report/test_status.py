@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
-from attn_doctor.report import status
+from attn_doctor.report import standing as status
 from tests import strategies
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
@@ -72,13 +72,14 @@ def test_what_is_printed_is_short_and_plain(reports: list[Report], node: str) ->
     """A first line of 80 characters and an object of 4 KiB, without control characters, and the worst decides."""
     standings = tuple(_weigh(dataclasses.replace(report, created=GOOD)) for report in reports)
 
-    line = status.headline(node, standings, "nothing")
-    whole = json.dumps(status.to_json(node, standings, "nothing"), ensure_ascii=False)
+    whole_node = status.NodeStanding(node, standings, nothing="nothing")
+    line = whole_node.headline()
+    whole = json.dumps(whole_node.to_json(), ensure_ascii=False)
 
     assert len(line) <= 80
     assert line.isprintable()
     assert len(whole.encode()) < 4096
-    decided = status.worst(standings)
+    decided = whole_node.worst
     assert (decided is Status.HEALTHY) == (bool(standings) and all(one.status is Status.HEALTHY for one in standings))
 
 
@@ -97,7 +98,7 @@ def test_hundreds_of_environments_stay_below_the_limit() -> None:
         for number in range(300)
     )
 
-    told = status.to_json(huge, many, huge)
+    told = status.NodeStanding(huge, many, nothing=huge).to_json()
 
     assert len(json.dumps(told, ensure_ascii=False).encode()) < 4096
     assert len(told["reports"]) >= 1

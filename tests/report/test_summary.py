@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from attn_doctor.model.exit_status import ExitStyle, Status, styled
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.report import Report
-from attn_doctor.report import prometheus, summary
+from attn_doctor.report.renderers import prometheus, summary
 from tests import strategies
 
 

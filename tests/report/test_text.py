@@ -15,7 +15,9 @@ from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestio
 from attn_doctor.model.report import Examined, Report
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data.gpu_table import named_gpu
-from attn_doctor.report import markdown, text
+from attn_doctor.report.renderer import Manner
+from attn_doctor.report.renderers import markdown
+from attn_doctor.report.terminal import report as text
 from tests import strategies
 from tests.diagnose.test_derived import facts
 
@@ -103,7 +105,7 @@ def test_every_report_can_be_written(one: Report) -> None:
     """Whatever text facts and findings hold, writing it does not fail."""
     read(one)
     read(one, verbose=True)
-    markdown.write(one, io.StringIO(), verbose=True, masked=True)
+    markdown.write(one, io.StringIO(), Manner(verbose=True, masked=True))
 
 
 def test_markdown_masks_names(monkeypatch) -> None:
@@ -122,7 +124,7 @@ def test_markdown_leaves_names_when_asked() -> None:
     """--show-names."""
     stream = io.StringIO()
     named = WHOLE.with_facts(facts(node__hostname="node17").values())
-    markdown.write(report(named), stream, verbose=False, masked=False)
+    markdown.write(report(named), stream, Manner(verbose=False, masked=False))
 
     assert "node17" in stream.getvalue()
 

@@ -88,8 +88,8 @@ def test_a_section_of_the_report(
     doctor: Doctor, environment: Make, plant: Callable[..., dict[str, str | None]], form: str
 ) -> None:
     """What is written before and behind the finding stands."""
-    module = {"text": "attn_doctor.report.text", "markdown": "attn_doctor.report.markdown"}.get(
-        form, "attn_doctor.report.summary"
+    module = {"text": "attn_doctor.report.terminal.report", "markdown": "attn_doctor.report.renderers.markdown"}.get(
+        form, "attn_doctor.report.renderers.summary"
     )
     function = "Writer.finding" if form == "text" else "_finding"
     env = environment()

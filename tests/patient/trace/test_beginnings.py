@@ -8,7 +8,7 @@ from rich.console import Console
 from attn_doctor.formats import trace_v1
 from attn_doctor.model.facts import Known
 from attn_doctor.probe.trace.trace_facts import facts_of
-from attn_doctor.report import trace_text
+from attn_doctor.report.terminal import trace as trace_text
 from tests.patient.trace.conftest import MODELS
 
 FILE = Path(__file__).parent / "joined_models.py"

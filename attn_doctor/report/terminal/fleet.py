@@ -6,18 +6,20 @@ from typing import IO
 
 from rich.text import Text
 
+from attn_doctor.fleet.nodeset import fold
 from attn_doctor.model.fleet import FleetVerdict
-from attn_doctor.report.console import ReportConsole
-from attn_doctor.report.fleet_lines import Fold, cohort_lines, headline, plain, sections
+from attn_doctor.report.terminal.console import ReportConsole
+from attn_doctor.report.words.fleet import cohort_lines, headline, plain, sections
+from attn_doctor.version import __version__
 
 _STYLES = {"bad": "bold red", "unsure": "yellow", "note": "dim"}
 
 
-def write(verdict: FleetVerdict, stream: IO[str], *, doctor_version: str, fold: Fold) -> None:
+def write(verdict: FleetVerdict, stream: IO[str]) -> None:
     """Writes it."""
     console = ReportConsole(stream)
     style = {0: "bold green", 1: "bold red", 3: "bold yellow"}[verdict.exit_status]
-    console.print(Text.assemble(f"attn-doctor {doctor_version} fleet  ", (headline(verdict), style)), soft_wrap=True)
+    console.print(Text.assemble(f"attn-doctor {__version__} fleet  ", (headline(verdict), style)), soft_wrap=True)
     for line in cohort_lines(verdict, fold):
         console.print(Text(line, style="dim"), soft_wrap=True)
     for section in sections(verdict, fold):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Absent
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
+
+LARGEST = 4096
+"""Bytes: what Kubernetes keeps of a container's termination message."""
 
 
 def counted(report: Report) -> str:
@@ -34,3 +38,9 @@ def in_short(report: Report) -> str:
 def without_torch(report: Report) -> bool:
     """Nothing of attention was examined: there is no torch that it could run in."""
     return report.command == "check" and isinstance(report.facts.fact("torch.version").state, Absent)
+
+
+def shortened(words: str, most: int) -> str:
+    """At most so many characters, on one line."""
+    words = one_line(words)
+    return words if len(words) <= most else words[: most - 1] + "…"

@@ -1,4 +1,4 @@
-"""The report for pasting into an issue: names of people and machines masked unless asked."""
+"""`markdown`: the report for pasting into an issue: names of people and machines masked unless asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import expanded
@@ -16,24 +16,27 @@ from attn_doctor.machine.printable import harmless, one_line
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases, short
+from attn_doctor.report.renderer import CHECK, EXPLAIN, TRACE, Manner, Media, Page, Renderer
+from attn_doctor.report.words import phrases, short
+
+if TYPE_CHECKING:
+    from attn_doctor.model.kernels import KernelTrials
 
 #: Lines that are meant as HTML.
 _OURS = ("<details><summary>Facts</summary>", "</details>")
 _ACTS = re.compile(r"<(?=[a-zA-Z/!?])|\*|_(?=_)|(?<=_)_|(?<=\])\(")
 
 
-def write(report: Report, stream: IO[str], *, verbose: bool, masked: bool) -> None:
+def write(report: Report, stream: IO[str], manner: Manner) -> None:
     """Writes the whole report."""
+    verbose, masked = manner.verbose, manner.masked
     lines = [f"**{short.counted(report)}**", "", f"- {one_line(phrases.examined(report))}"]
     if report.examined.python:
         lines += faults.lines("head", partial(_head, report.facts))
     lines.append("")
     before, kernels = lines, []  # kernels take care of their own words
     if report.kernels is not None:
-        from attn_doctor.report import kernels_markdown
-
-        kernels = faults.lines("kernels", partial(kernels_markdown.lines, report.kernels, verbose=verbose))
+        kernels = faults.lines("kernels", partial(_kernels, report.kernels, verbose=verbose))
     lines = []
     for finding in report.diagnosis.findings:
         lines += faults.lines(f"finding {finding.id}", partial(_finding, finding))
@@ -120,3 +123,50 @@ def _finding(finding: Finding) -> list[str]:
         lines += [f"   ```\n   {command}\n   ```" for action in remedy.actions for command in action.commands]
     lines += ["", f"{phrases.sure(finding)}. {' '.join(finding.references)}", ""]
     return lines
+
+
+def _kernels(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
+    """What is wrong first, then the table, then what was not run and why."""
+    from attn_doctor.report.words import kernels as table
+
+    yield f"### Kernels: {_plain(table.title(trials))}"
+    yield ""
+    gpus = [f"- {_plain(line)}" for line in table.gpus(trials, verbose=verbose)]
+    yield from (*gpus, "") if gpus else ()
+    if trials.ran:
+        yield from _ran_kernels(trials, verbose=verbose)
+    else:
+        first, *rest = table.plan(trials)
+        yield _plain(first.words)
+        yield ""
+        yield from (f"{'  ' * line.depth}- {_plain(line.words)}" for line in rest)
+    yield ""
+
+
+def _ran_kernels(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
+    from attn_doctor.report.words import kernels as table
+
+    troubles = [f"- **{one.mark} {_plain(one.head)}**: {_plain(one.words)}" for one in table.troubles(trials)]
+    yield from (*troubles, "") if troubles else ()
+    if words := table.all_right(trials):
+        yield from (words, "")
+    for gpus in table.alike(trials):
+        yield f"| {table.where(gpus)} | {' | '.join(table.HEADS.values())} |"
+        yield "| --- |" + " --- |" * len(table.HEADS)
+        for name, squares in table.rows(trials, gpus[0]):
+            yield f"| {_plain(name)} | {' | '.join(square.words for square in squares)} |"
+        yield ""
+    yield from (f"- {_plain(line)}" for line in table.below(trials, verbose=verbose))
+
+
+def _plain(words: str) -> str:
+    """On one line, read as it is. Underscores stay: names of people are masked afterwards, and must be found."""
+    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", one_line(words))
+
+
+RENDERER = Renderer(
+    "markdown",
+    suffixes=(".md", ".markdown"),
+    media=Media.PERSON,
+    pages=(Page(CHECK, write), Page(TRACE, write), Page(EXPLAIN, write)),
+)

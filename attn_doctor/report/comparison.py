@@ -1,38 +1,48 @@
-"""Two reports held against each other, in words."""
+"""Two reports held against each other: the lines for people, and attn-doctor/compare/v1."""
 
 from __future__ import annotations
 
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 from attn_doctor.diagnose.report_diff import Comparison
+from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Unknown
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.fingerprint import Change, Trait
 from attn_doctor.model.report import Report
-from attn_doctor.report.summary import plain
 
 SCHEMA = "attn-doctor/compare/v1"
 
 
-def write(comparison: Comparison, old: Report, new: Report, stream: IO[str]) -> None:
-    """Writes all of it, critical facts first."""
-    lines = [f"old  {_about(old)}", f"new  {_about(new)}", *(f"mind: {note}" for note in comparison.notes)]
+class Compared(NamedTuple):
+    """Two reports, and in what they differ."""
+
+    comparison: Comparison
+    old: Report
+    new: Report
+
+
+def lines(compared: Compared) -> list[str]:
+    """All of it, critical facts first."""
+    comparison, old, new = compared
+    told = [f"old  {_about(old)}", f"new  {_about(new)}", *(f"mind: {note}" for note in comparison.notes)]
     for title, changes in (
         ("critical: kernels, dtypes or communication differ", comparison.critical),
         ("could not be looked at on one side", comparison.unlooked),
         ("benign", comparison.benign),
     ):
         if changes:
-            lines += ["", title, *(f"  {_change(change)}" for change in changes)]
+            told += ["", title, *(f"  {_change(change)}" for change in changes)]
     for title, findings in (("new findings", comparison.new), ("findings gone", comparison.gone)):
         if findings:
-            lines += ["", title, *(f"  {_finding(finding)}" for finding in findings)]
-    lines += ["", _verdict(comparison)]
-    stream.write("\n".join(line if not line else _plain(line) for line in lines) + "\n")
+            told += ["", title, *(f"  {_finding(finding)}" for finding in findings)]
+    told += ["", _verdict(comparison)]
+    return [line if not line else _plain(line) for line in told]
 
 
-def to_json(comparison: Comparison, old: Report, new: Report) -> dict[str, Any]:
+def to_json(compared: Compared) -> dict[str, Any]:
     """The same for programs: attn-doctor/compare/v1."""
+    comparison, old, new = compared
     return {
         "schema": SCHEMA,
         "old": _named(old),
@@ -112,4 +122,4 @@ def _named(report: Report) -> dict[str, Any]:
 
 def _plain(line: str) -> str:
     # Reports are files that somebody handed over: no escape codes of theirs reach the terminal.
-    return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
+    return " " * (len(line) - len(line.lstrip(" "))) + one_line(line)

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from rich.text import Text
 
-from attn_doctor.report.console import ReportConsole
+from attn_doctor.report.terminal.console import ReportConsole
 
 _TITLES = {"flash": "flash", "efficient": "memory-efficient", "cudnn": "cuDNN", "math": "math"}
 

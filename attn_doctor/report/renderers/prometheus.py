@@ -1,4 +1,7 @@
-"""The report as metrics for node_exporter's textfile collector. No node label: the scraper adds `instance`.
+"""`prometheus`: metrics for node_exporter's textfile collector.
+
+Of one node there is no node label: the scraper adds `instance`. Of a fleet, nodes are named only where something is
+wrong with them, so that the number of series stays small.
 
 Format: https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -8,20 +11,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from attn_doctor.machine.printable import harmless
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
+from attn_doctor.report.renderer import CHECK, FLEET, Manner, Media, Page, Renderer
+from attn_doctor.version import __version__
 
 if TYPE_CHECKING:
+    from attn_doctor.model.fleet import FleetVerdict
     from attn_doctor.model.kernels import KernelTrials
 
 _PACKAGES = ("torch", "triton", "flash-attn", "xformers", "flash-linear-attention", "transformers")
 
 
 def text(report: Report) -> str:
-    """The whole file."""
+    """The metrics of one node."""
     lines: list[str] = []
     facts = report.identity.fingerprint.facts if report.identity else {}
     info = {
@@ -83,6 +89,33 @@ def _of_kernels(lines: list[str], trials: KernelTrials) -> None:
         _metric(lines, "gpu_xids", "Xid events that a GPU told while kernels ran.", xids)
 
 
+def _fleet(verdict: FleetVerdict, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.model.fleet import State
+
+    lines: list[str] = []
+    _metric(lines, "fleet_info", "What made this.", [({"version": __version__}, 1.0)])
+    _metric(
+        lines,
+        "fleet_exit_status",
+        "0 fit, 1 a node fails or drifts critically, 3 missing or unreadable.",
+        [({}, float(verdict.exit_status))],
+    )
+    counts = [({"state": state.value}, float(len(verdict.nodes_in(state)))) for state in State]
+    _metric(lines, "fleet_nodes", "Nodes by what they come to.", counts)
+    unfit = [({"node": node, "state": state.value}, 1.0) for node, state in verdict.states.items()]
+    unfit = [one for one in unfit if one[0]["state"] != State.FIT.value]
+    _metric(lines, "fleet_node_state", "Nodes that are not fit.", unfit)
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in (*verdict.failing, *verdict.warned):
+        found.setdefault((one.finding.id, one.finding.severity), set()).update(one.nodes)
+    totals = [
+        ({"finding": name, "severity": severity}, float(len(nodes)))
+        for (name, severity), nodes in sorted(found.items())
+    ]
+    _metric(lines, "fleet_finding_nodes", "Nodes on which each finding was found.", totals)
+    stream.write("\n".join(lines) + "\n")
+
+
 def _metric(lines: list[str], name: str, help_: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
     lines += [f"# HELP attn_doctor_{name} {help_}", f"# TYPE attn_doctor_{name} gauge"]
     for labels, value in samples:
@@ -93,3 +126,16 @@ def _metric(lines: list[str], name: str, help_: str, samples: Iterable[tuple[dic
 def _escaped(said: str) -> str:
     said = harmless(said).encode(errors="replace").decode()
     return said.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _check(report: Report, stream: IO[str], manner: Manner) -> None:
+    stream.write(text(report))
+
+
+RENDERER = Renderer(
+    "prometheus",
+    suffixes=(".prom",),
+    media=Media.PROGRAM,
+    collected=True,
+    pages=(Page(CHECK, _check), Page(FLEET, _fleet)),
+)

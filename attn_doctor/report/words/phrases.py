@@ -11,7 +11,7 @@ from attn_doctor.model.findings import Finding, OpenQuestion
 from attn_doctor.model.kinds import KINDS, kind_of
 from attn_doctor.model.libraries import distributions
 from attn_doctor.model.report import Report
-from attn_doctor.report import short
+from attn_doctor.report.words import short
 
 if TYPE_CHECKING:
     from attn_doctor.model.trace import Trace

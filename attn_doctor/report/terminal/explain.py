@@ -11,9 +11,9 @@ from attn_doctor.machine import faults
 from attn_doctor.model.facts import Origin
 from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases, short
-from attn_doctor.report.console import ReportConsole
-from attn_doctor.report.text import Writer, unwritten
+from attn_doctor.report.terminal.console import ReportConsole
+from attn_doctor.report.terminal.report import Writer, unwritten
+from attn_doctor.report.words import phrases, short
 
 #: Facts that a question can be answered with, in words that a person can type.
 _EXAMPLES = {"compute_capability": "7.5", "version": "2.3.0"}

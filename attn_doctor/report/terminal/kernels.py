@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.model.kernels import KernelTrials
-from attn_doctor.report import kernels_table as table
+from attn_doctor.report.words import kernels as table
 
 _STYLES = {
     table.WRONG: "bold red",

@@ -1,12 +1,15 @@
-"""The fleet's verdict as one HTML page: no script, nothing loaded from elsewhere."""
+"""`html`: one page; no script, nothing loaded from elsewhere."""
 
 from __future__ import annotations
 
 from html import escape
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from attn_doctor.model.fleet import FleetVerdict
-from attn_doctor.report.fleet_lines import Fold, cohort_lines, headline, plain, sections
+from attn_doctor.report.renderer import FLEET, Manner, Media, Page, Renderer
+from attn_doctor.version import __version__
+
+if TYPE_CHECKING:
+    from attn_doctor.model.fleet import FleetVerdict
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -17,14 +20,16 @@ _STYLE = (
 )
 
 
-def write(verdict: FleetVerdict, stream: IO[str], *, doctor_version: str, fold: Fold) -> None:
-    """Writes the page."""
+def _fleet(verdict: FleetVerdict, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.fleet.nodeset import fold
+    from attn_doctor.report.words.fleet import cohort_lines, headline, plain, sections
+
     tone = {0: "fit", 1: "bad", 3: "unsure"}[verdict.exit_status]
     stream.write(
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>attn-doctor fleet</title>'
         f"<style>{_STYLE}</style></head>\n<body>\n"
         f'<h1 class="{tone}">{escape(headline(verdict))}</h1>\n'
-        f"<p>attn-doctor {escape(doctor_version)}, {escape(verdict.created)}, {verdict.reports:,} reports</p>\n<ul>\n"
+        f"<p>attn-doctor {escape(__version__)}, {escape(verdict.created)}, {verdict.reports:,} reports</p>\n<ul>\n"
     )
     for line in cohort_lines(verdict, fold):
         stream.write(f"<li>{escape(line)}</li>\n")
@@ -36,3 +41,6 @@ def write(verdict: FleetVerdict, stream: IO[str], *, doctor_version: str, fold: 
             stream.write(f"<tr><td>{escape(nodes)}</td><td>{escape(words)}</td></tr>\n")
         stream.write("</table>\n")
     stream.write("</body></html>\n")
+
+
+RENDERER = Renderer("html", suffixes=(".html", ".htm"), media=Media.PERSON, pages=(Page(FLEET, _fleet),))

@@ -15,8 +15,8 @@ from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
-from attn_doctor.report import phrases, short
-from attn_doctor.report.console import ReportConsole
+from attn_doctor.report.terminal.console import ReportConsole
+from attn_doctor.report.words import phrases, short
 
 if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials
@@ -56,15 +56,15 @@ def unwritten(console: Console, reason: str) -> None:
 
 
 def _trace(trace: Trace, console: Console, *, verbose: bool) -> None:
-    from attn_doctor.report import trace_text  # rich's tables, for nobody else
+    from attn_doctor.report.terminal import trace as page  # rich's tables, for nobody else
 
-    trace_text.write(trace, console, verbose=verbose)
+    page.write(trace, console, verbose=verbose)
 
 
 def _kernels(trials: KernelTrials, console: Console, *, verbose: bool) -> None:
-    from attn_doctor.report import kernels_text
+    from attn_doctor.report.terminal import kernels as page
 
-    kernels_text.write(trials, console, verbose=verbose)
+    page.write(trials, console, verbose=verbose)
 
 
 class Writer:

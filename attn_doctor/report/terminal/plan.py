@@ -8,7 +8,7 @@ from rich.text import Text
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.plans import FileEdit, Install, Plan, Remaining, Step
-from attn_doctor.report import phrases
+from attn_doctor.report.words import phrases
 
 _STYLE = {Safety.SAFE: "green", Safety.UNSAFE: "yellow", Safety.DISPLAY_ONLY: "dim"}
 

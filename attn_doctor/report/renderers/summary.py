@@ -1,5 +1,5 @@
-"""The report in at most 4 KiB, its first line in at most 80 characters: for a container's termination message, a drain
-reason, a pager. Plain words; nothing of a terminal.
+"""`summary`: the report in at most 4 KiB, its first line in at most 80 characters: for a container's
+termination message, a drain reason, a pager. Plain words; nothing of a terminal.
 
 Limits: https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/ (4096 bytes),
 node-problem-detector's max_output_length (80).
@@ -8,14 +8,16 @@ node-problem-detector's max_output_length (80).
 from __future__ import annotations
 
 from functools import partial
+from typing import IO
 
 from attn_doctor.machine import faults
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
-from attn_doctor.report import short
+from attn_doctor.report.renderer import CHECK, Manner, Media, Page, Renderer
+from attn_doctor.report.words import short
+from attn_doctor.report.words.short import LARGEST, shortened
 
-LARGEST = 4096
 FIRST_LINE = 80
 
 
@@ -41,10 +43,10 @@ def text(report: Report) -> str:
     if report.diagnosis.open_questions:
         lines.append(f"open: {', '.join(dict.fromkeys(one.recipe for one in report.diagnosis.open_questions))}")
     if report.kernels is not None:
-        from attn_doctor.report import kernels_table
+        from attn_doctor.report.words import kernels as words
 
-        kernels = report.kernels
-        lines += faults.lines("kernels", lambda: [kernels_table.brief(kernels)])
+        trials = report.kernels
+        lines += faults.lines("kernels", lambda: [words.brief(trials)])
     if report.own_faults:
         lines.append(f"failed in attn-doctor itself: {', '.join(fault.part for fault in report.own_faults)}")
     if report.failure is None:
@@ -59,7 +61,7 @@ def text(report: Report) -> str:
 def within(lines: list[str], most: int) -> str:
     """As many lines as fit in so many bytes; what is left out is counted."""
     kept, used = [], 0
-    clean = [plain(line) for line in lines]
+    clean = [one_line(line) for line in lines]
     for number, line in enumerate(clean):
         size = len(line.encode()) + 1
         left = f"… and {len(clean) - number} more lines\n" if number < len(clean) - 1 else ""
@@ -71,20 +73,16 @@ def within(lines: list[str], most: int) -> str:
     return "\n".join(kept) + "\n"
 
 
-def shortened(words: str, most: int) -> str:
-    """At most so many characters, on one line."""
-    words = plain(words)
-    return words if len(words) <= most else words[: most - 1] + "…"
-
-
-def plain(words: str) -> str:
-    """One line without control characters: what a report says may come from somebody's file."""
-    return one_line(words)
-
-
 def _finding(finding: Finding) -> list[str]:
     accepted = " (accepted)" if finding.accepted else ""
     lines = [f"{finding.severity.value} {finding.id}{accepted}: {finding.title}"]
     if finding.remedies and not finding.accepted:
         lines.append(f"cure: {finding.remedies[0].title} ({finding.remedies[0].safety.value})")
     return lines
+
+
+def _write(report: Report, stream: IO[str], manner: Manner) -> None:
+    stream.write(text(report))
+
+
+RENDERER = Renderer("summary", media=Media.PROGRAM, collected=True, pages=(Page(CHECK, _write),))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from attn_doctor.machine.printable import one_line
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
-from attn_doctor.report import short
-from attn_doctor.report.summary import LARGEST, plain, shortened
+from attn_doctor.report.words import short
+from attn_doctor.report.words.short import LARGEST, shortened
 
 SCHEMA = "attn-doctor/status/v1"
 #: Clocks of two nodes that write to one folder may differ by so much.
@@ -53,9 +54,9 @@ def weigh(report: Report, *, file: str, now: datetime, max_age: timedelta, boot_
 def _kernels(report: Report) -> str:
     if report.kernels is None:
         return ""
-    from attn_doctor.report import kernels_table
+    from attn_doctor.report.words import kernels
 
-    return kernels_table.brief(report.kernels)
+    return kernels.brief(report.kernels)
 
 
 def unreadable(file: str, why: str) -> Standing:
@@ -95,68 +96,74 @@ def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | N
     return unknown, f"{said}; the examination ended with status {report.exit_status}"
 
 
-def worst(standings: tuple[Standing, ...]) -> Status:
-    """Findings before what could not be looked at before health; without any report nothing is known."""
-    statuses = {one.status for one in standings}
-    for status in (Status.FOUND, Status.COULD_NOT_EXAMINE):
-        if status in statuses:
-            return status
-    return Status.HEALTHY if statuses else Status.COULD_NOT_EXAMINE
+class NodeStanding:
+    """All reports of a node, weighed. `nothing` is said where there is none."""
 
+    def __init__(self, node: str, reports: Iterable[Standing], *, nothing: str = "") -> None:
+        self.node = node
+        self.reports = tuple(reports)
+        self._nothing = nothing
 
-def ordered(standings: tuple[Standing, ...]) -> tuple[Standing, ...]:
-    """The worst first."""
-    order = (Status.FOUND, Status.COULD_NOT_EXAMINE, Status.HEALTHY)
-    return tuple(sorted(standings, key=lambda one: (order.index(one.status), one.file)))
+    @property
+    def worst(self) -> Status:
+        """Findings before what could not be looked at before health; without any report nothing is known."""
+        statuses = {one.status for one in self.reports}
+        for status in (Status.FOUND, Status.COULD_NOT_EXAMINE):
+            if status in statuses:
+                return status
+        return Status.HEALTHY if statuses else Status.COULD_NOT_EXAMINE
 
+    @property
+    def ordered(self) -> tuple[Standing, ...]:
+        """The worst first."""
+        order = (Status.FOUND, Status.COULD_NOT_EXAMINE, Status.HEALTHY)
+        return tuple(sorted(self.reports, key=lambda one: (order.index(one.status), one.file)))
 
-def headline(node: str, standings: tuple[Standing, ...], nothing: str) -> str:
-    """One line of at most 80 characters; `nothing` is said where there is no report."""
-    first = ordered(standings)[0] if standings else None
-    said = first.why if first else nothing
-    if first is None or first.status is Status.COULD_NOT_EXAMINE:
-        said = f"not known: {said}"
-    return shortened(f"attn-doctor {shortened(node, 40)}: {said}", 80)
+    def headline(self) -> str:
+        """One line of at most 80 characters."""
+        first = self.ordered[0] if self.reports else None
+        said = first.why if first else self._nothing
+        if first is None or first.status is Status.COULD_NOT_EXAMINE:
+            said = f"not known: {said}"
+        return shortened(f"attn-doctor {shortened(self.node, 40)}: {said}", 80)
 
+    def lines(self) -> list[str]:
+        """The headline, then a line for each report where there are several or something is wrong."""
+        told = [self.headline()]
+        for one in self.ordered:
+            if len(self.reports) > 1 or one.status is not Status.HEALTHY or one.kernels:
+                told.append(f"{one.file}: {one.why}" + (f"; {one.kernels}" if one.kernels else ""))
+        if not self.reports:
+            told.append("Make one: attn-doctor check --quick --output DIR/, and name the folder with --from.")
+        return [one_line(line) for line in told]
 
-def lines(node: str, standings: tuple[Standing, ...], nothing: str) -> list[str]:
-    """The headline, then a line for each report where there are several or something is wrong."""
-    told = [headline(node, standings, nothing)]
-    for one in ordered(standings):
-        if len(standings) > 1 or one.status is not Status.HEALTHY or one.kernels:
-            told.append(f"{one.file}: {one.why}" + (f"; {one.kernels}" if one.kernels else ""))
-    if not standings:
-        told.append("Make one: attn-doctor check --quick --output DIR/, and name the folder with --from.")
-    return told
-
-
-def to_json(node: str, standings: tuple[Standing, ...], nothing: str) -> dict[str, Any]:
-    """The same for programs; at most 4 KiB of UTF-8, with what had to go counted in `left_off`."""
-    whole: dict[str, Any] = {
-        "schema": SCHEMA,
-        "node": shortened(node, 128),
-        "status": int(worst(standings)),
-        "line": headline(node, standings, nothing),
-        "reports": [],
-        "left_off": 0,
-    }
-    room = LARGEST - 1000
-    for one in ordered(standings):
-        entry: Mapping[str, Any] = {
-            "file": plain(one.file)[-200:],
-            "status": int(one.status),
-            "why": shortened(one.why, 200),
-            "created": shortened(str(one.created), 40),
-            "environment": shortened(one.environment, 40),
-            "findings": [shortened(id_, 60) for id_ in one.findings[:3]],
-            **({"kernels": shortened(one.kernels, 200)} if one.kernels else {}),
+    def to_json(self) -> dict[str, Any]:
+        """The same for programs; at most 4 KiB of UTF-8, with what had to go counted in `left_off`."""
+        whole: dict[str, Any] = {
+            "schema": SCHEMA,
+            "node": shortened(self.node, 128),
+            "status": int(self.worst),
+            "line": self.headline(),
+            "reports": [],
+            "left_off": 0,
         }
-        room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
-        if room < 0:
-            whole["left_off"] += 1
-        else:
-            whole["reports"].append(entry)
-    return whole
+        room = LARGEST - 1000
+        for one in self.ordered:
+            entry: Mapping[str, Any] = {
+                "file": one_line(one.file)[-200:],
+                "status": int(one.status),
+                "why": shortened(one.why, 200),
+                "created": shortened(str(one.created), 40),
+                "environment": shortened(one.environment, 40),
+                "findings": [shortened(id_, 60) for id_ in one.findings[:3]],
+                **({"kernels": shortened(one.kernels, 200)} if one.kernels else {}),
+            }
+            room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
+            if room < 0:
+                whole["left_off"] += 1
+            else:
+                whole["reports"].append(entry)
+        return whole
 
 
 def _short(span: timedelta) -> str:

@@ -1,0 +1,79 @@
+"""The one place that knows which formats there are: those that lie in `renderers/`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Generic
+
+from attn_doctor.errors import BadInput
+from attn_doctor.report import renderers
+from attn_doctor.report.renderer import Kind, Media, R, Renderer, Write
+
+#: Where nothing is asked for.
+DEFAULT = "text"
+#: What --json is short for.
+JSON = "json"
+
+
+class Picked(Generic[R]):
+    """A format, and how it writes the kind of result that it was picked for."""
+
+    __slots__ = ("renderer", "write")
+
+    def __init__(self, renderer: Renderer, write: Write[R]) -> None:
+        self.renderer = renderer
+        self.write = write
+
+
+def pick(
+    kind: Kind[R],
+    form: str | None = None,
+    *,
+    as_json: bool = False,
+    output: str | os.PathLike[str] | None = None,
+    flag: str = "--format",
+) -> Picked[R]:
+    """The format that is asked for: by its name, else by the end of the output's name, else text.
+
+    Raises BadInput for one that is not there, or does not write such a result; `flag` is how it was asked for.
+    """
+    name = JSON if as_json else form or _by_suffix(kind, output) or DEFAULT
+    renderer = _load(name) if name in _files() else None
+    page = renderer.page(kind) if renderer is not None else None
+    if renderer is None or page is None:
+        raise BadInput(
+            f"the result of `{kind.name}` is not written in that format",
+            about=f"{flag} {name[:80]}",
+            hint=f"One of {', '.join(names(kind))}.",
+        )
+    return Picked(renderer, page.write)
+
+
+def names(kind: Kind[Any]) -> tuple[str, ...]:
+    """The formats in which such a result can be written: the usual one first, then what people read."""
+    offered = [one for one in _all() if one.page(kind) is not None]
+    order = {one.name: (one.name != DEFAULT, one.media is not Media.PERSON, one.name) for one in offered}
+    return tuple(sorted(order, key=order.__getitem__))
+
+
+def _by_suffix(kind: Kind[Any], output: str | os.PathLike[str] | None) -> str | None:
+    suffix = Path(output).suffix.lower() if output is not None else ""
+    fitting = (one.name for one in _all() if suffix in one.suffixes and one.page(kind) is not None)
+    return next(fitting, None) if suffix else None
+
+
+def _all() -> Iterator[Renderer]:
+    return (_load(name) for name in sorted(_files()))
+
+
+def _files() -> set[str]:
+    lying = (name for folder in renderers.__path__ for name in os.listdir(folder))  # noqa: PTH208
+    return {name[:-3] for name in lying if name.endswith(".py") and not name.startswith("_")}
+
+
+def _load(name: str) -> Renderer:
+    renderer: Renderer = importlib.import_module(f"{renderers.__name__}.{name}").RENDERER
+    return renderer

@@ -1,0 +1,97 @@
+"""What a file of `renderers/` says of itself, and the kinds of results that there are to write.
+
+Plain classes: `status` reads this file in its few milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from attn_doctor.model.fleet import FleetVerdict
+    from attn_doctor.model.report import Report
+    from attn_doctor.recipes.recipe import Recipe
+    from attn_doctor.report.comparison import Compared
+    from attn_doctor.report.standing import NodeStanding
+
+R = TypeVar("R")
+
+
+class Kind(Generic[R]):
+    """A kind of result: the class of what is written, and whose result it is."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+CHECK: Kind[Report] = Kind("check")
+TRACE: Kind[Report] = Kind("trace")
+EXPLAIN: Kind[Report] = Kind("explain")
+FLEET: Kind[FleetVerdict] = Kind("fleet")
+COMPARISON: Kind[Compared] = Kind("compare")
+STATUS: Kind[NodeStanding] = Kind("status")
+SDPA: Kind[tuple[str, Mapping[str, Any]]] = Kind("check --explain-sdpa")
+"""The call, and what is known of it."""
+RECIPES: Kind[tuple[Recipe, ...]] = Kind("recipes")
+
+#: Those that are one report (attn-doctor/report/v1), by the command that makes it.
+OF_COMMAND = {kind.name: kind for kind in (CHECK, TRACE, EXPLAIN)}
+
+
+class Media(Enum):
+    """Who reads it first."""
+
+    PERSON = "person"
+    PROGRAM = "program"
+
+
+class Manner:
+    """How much a person wants to see."""
+
+    __slots__ = ("masked", "verbose")
+
+    def __init__(self, *, verbose: bool = False, masked: bool = True) -> None:
+        self.verbose = verbose
+        """Every fact, and all evidence."""
+        self.masked = masked
+        """Names of users and hosts are hidden, in formats that are made to be shown around."""
+
+
+Write = Callable[[R, IO[str], Manner], None]
+
+
+class Page(Generic[R]):
+    """How one kind of result is written in a format."""
+
+    def __init__(self, kind: Kind[R], write: Write[R]) -> None:
+        self.kind = kind
+        self.write = write
+
+
+class Renderer:
+    """One format."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        suffixes: tuple[str, ...] = (),
+        media: Media,
+        pages: tuple[Page[Any], ...],
+        collected: bool = False,
+    ) -> None:
+        self.name = name
+        """What --format calls it, and what its file is called."""
+        self.suffixes = suffixes
+        """Ends of file names that mean it where --format is not given: `.md`."""
+        self.media = media
+        self.pages = pages
+        """The kinds of results that it renders."""
+        self.collected = collected
+        """Somebody gathers such reports: one that says why nothing could be examined beats silence."""
+
+    def page(self, kind: Kind[R]) -> Page[R] | None:
+        """How it writes that kind of result; None where it does not."""
+        return next((page for page in self.pages if page.kind is kind), None)

@@ -1,0 +1,79 @@
+"""`text`: for a person at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING, Any
+
+from attn_doctor.report.renderer import (
+    CHECK,
+    COMPARISON,
+    EXPLAIN,
+    FLEET,
+    SDPA,
+    STATUS,
+    TRACE,
+    Manner,
+    Media,
+    Page,
+    Renderer,
+)
+
+if TYPE_CHECKING:
+    from attn_doctor.model.fleet import FleetVerdict
+    from attn_doctor.model.report import Report
+    from attn_doctor.report.comparison import Compared
+    from attn_doctor.report.standing import NodeStanding
+
+# rich costs as much as reading all metadata: each page is loaded when it is written.
+
+
+def _report(report: Report, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.report.terminal import report as page
+
+    page.write(report, stream, verbose=manner.verbose)
+
+
+def _explanation(report: Report, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.report.terminal import explain
+
+    explain.write(report, stream, verbose=manner.verbose)
+
+
+def _fleet(verdict: FleetVerdict, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.report.terminal import fleet
+
+    fleet.write(verdict, stream)
+
+
+def _comparison(compared: Compared, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.report import comparison
+
+    stream.writelines(f"{line}\n" for line in comparison.lines(compared))
+
+
+def _standing(standing: NodeStanding, stream: IO[str], manner: Manner) -> None:
+    stream.writelines(f"{line}\n" for line in standing.lines())
+
+
+def _call(explained: tuple[str, Mapping[str, Any]], stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.report.terminal import sdpa
+
+    call, answer = explained
+    sdpa.write(call, answer, stream)
+
+
+RENDERER = Renderer(
+    "text",
+    suffixes=(".txt",),
+    media=Media.PERSON,
+    pages=(
+        Page(CHECK, _report),
+        Page(TRACE, _report),
+        Page(EXPLAIN, _explanation),
+        Page(FLEET, _fleet),
+        Page(COMPARISON, _comparison),
+        Page(STATUS, _standing),
+        Page(SDPA, _call),
+    ),
+)

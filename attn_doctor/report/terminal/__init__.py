@@ -1,0 +1,1 @@
+"""Pages for a person at a terminal; plain where there is none."""
