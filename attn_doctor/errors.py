@@ -1,18 +1,18 @@
-"""Every exception raised on purpose. Each says what happened, what it was about, and what to do.
+"""The exceptions that are raised on purpose. Each has three parts: what happened, what it concerns, what to do.
 
     AttnDoctorError
-    ├── BadInput          a file, flag or value that a person gave          exit status 2
+    ├── BadInput          an invalid file, option or value from the user    exit status 2
     │   └── BrokenRecipe  a recipe file with all its faults                 exit status 2
-    └── TargetUnusable    the interpreter to examine cannot be examined     exit status 3
+    └── TargetUnusable    the interpreter cannot be examined                exit status 3
 
-Anything else that escapes is a bug of ours: the command line writes a log and exits with 70.
+Any other exception is a bug of attn-doctor: the command line writes a log and exits with 70.
 """
 
 from __future__ import annotations
 
 
 class AttnDoctorError(Exception):
-    """The root. `what` happened, `about` what, and a `hint` what to do; printed without a traceback."""
+    """The base class. `what` happened, `about` which thing, and a `hint` what to do; printed without a traceback."""
 
     exit_status = 3
 
@@ -27,7 +27,7 @@ class AttnDoctorError(Exception):
 
 
 class BadInput(AttnDoctorError):
-    """A person's file, flag or value is wrong."""
+    """A file, option or value from the user is invalid."""
 
     exit_status = 2
 
@@ -37,6 +37,6 @@ class BrokenRecipe(BadInput):
 
 
 class TargetUnusable(AttnDoctorError):
-    """The interpreter that was to be examined is missing, does not start, or does not answer."""
+    """The interpreter to examine is missing, does not start, or does not answer."""
 
     exit_status = 3

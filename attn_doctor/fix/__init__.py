@@ -1,4 +1,5 @@
-"""Cures: a plan in the open, changes under a journal, a proof by examining again, and everything put back otherwise.
+"""Carries out plans: journals each change before making it, examines again afterwards, and undoes the run when that
+fails.
 
-The only layer that changes anything outside attn-doctor's own temporary folders.
+The only package that changes anything outside attn-doctor's own temporary folders.
 """

@@ -1,4 +1,6 @@
-"""Which files a plan may touch: the named configurations, the project they or a traced call are in, the target."""
+"""Which files a plan may change: the named configurations, files of the affected projects, and the target
+environment.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.probe.packages.patches import NOTE
 
-#: What marks the root of somebody's project.
+#: Files that mark the root of a project.
 _ROOT_MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
 
 
 def project_of(file: Path) -> Path:
-    """The project that a file is in: the nearest folder above it with a mark of one, else its own folder.
+    """The project of a file: the nearest folder above it that contains a root mark, else the file's own folder.
 
-    Never a home directory or the root: a stray .git there does not make everything below it one project.
+    Never a home directory or the root folder: a stray .git there does not make everything below it one project.
     """
     home = Path.home()
     for folder in file.parents:
@@ -30,8 +32,8 @@ def project_of(file: Path) -> Path:
 
 
 def check_plan(plan: Plan, *, prefix: Path, here: Path, stash: bool = True) -> None:
-    """Holds a plan that comes from a file against what it may speak of: this target, and the projects of its own
-    configurations or of the current folder. Raises Refused.
+    """Checks that a plan read from a file changes only this target, and the projects of its own configurations or of
+    the current folder. Raises Refused.
     """
     if plan.prefix != os.path.realpath(prefix):
         raise Refused(f"the plan is for the environment {plan.prefix}, and its interpreter is of {prefix}")
@@ -51,11 +53,11 @@ def _is_patchable(path: Path) -> bool:
 
 
 def check_file(file: str, *, configs: Iterable[str], roots: Iterable[str], prefix: str = "") -> Path:
-    """The file, when it is one of the configurations or lies below one of the roots.
+    """The file, when it is one of the configurations or below one of the roots.
 
-    Below `prefix`, the target's environment, only a package's Python source and what is noted of it in its dist-info
-    may be touched, also where the environment lies inside the project. Links are resolved first: a plan names the
-    file itself, so that a link which is bent afterwards leads nowhere.
+    Below `prefix`, the target's environment, only a package's Python source and its records in dist-info may be
+    changed, even when the environment is inside the project. Links are resolved first: a plan names the file itself, so
+    that redirecting a link later has no effect.
     Raises Refused.
     """
     path = Path(file)
@@ -64,7 +66,7 @@ def check_file(file: str, *, configs: Iterable[str], roots: Iterable[str], prefi
     real = Path(os.path.realpath(path))
     if real != path:
         raise Refused(f"{file} is reached through a link; it is {real}")
-    # Configurations were resolved when they were named; the roots as well.
+    # Configurations and roots were resolved when they were named.
     installed = bool(prefix) and path.is_relative_to(prefix)
     if installed and not _is_patchable(path) and file not in set(configs):
         raise Refused(f"{file} is a file of the environment that no plan may touch")

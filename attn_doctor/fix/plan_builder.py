@@ -1,4 +1,4 @@
-"""A plan under way: what was chosen, and what treatments and planning add to it."""
+"""A plan under construction: the chosen remedies, and the steps added by treatments."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from attn_doctor.model.remedies import Action
 
 A = TypeVar("A", bound=Action)
 
-#: Asks the installer what it would do. Raises Refused.
+#: Asks the installer what it would install. Raises Refused.
 Resolve = Callable[[InstallRequest], Install]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A finding with the remedy that the plan takes."""
+    """A finding, and the remedy that the plan uses for it."""
 
     finding: Finding
     remedy: Remedy
     notes: tuple[str, ...] = ()
-    """Why a better remedy was passed over."""
+    """Why a better remedy was not used."""
 
     def actions(self, of: type[A]) -> list[A]:
         """The remedy's actions of this kind."""
@@ -39,31 +39,31 @@ def _nothing_is_installed(request: InstallRequest) -> Install:
 
 @dataclass(slots=True, kw_only=True)
 class PlanBuilder:
-    """The plan so far, and what treatments may ask."""
+    """The plan so far, and the inputs for treatments."""
 
     facts: FactSet
     configs: tuple[str, ...]
     projects: tuple[str, ...]
     prefix: str
     here: str
-    """The current project; empty where there is none."""
+    """The current project; empty when there is none."""
     sealed: bool = False
-    """The environment belongs to the system's package manager: nothing in it is touched."""
+    """The environment belongs to the system's package manager and must not be changed."""
     resolve: Resolve = _nothing_is_installed
     steps: list[Step] = field(default_factory=list)
     left: list[Remaining] = field(default_factory=list)
     grounds: dict[FactName, Fact] = field(default_factory=dict)
 
     def rest_on(self, finding: Finding) -> None:
-        """The plan is stale once the finding's evidence is."""
+        """Makes the plan depend on the finding's evidence: when that changes, the plan is stale."""
         self.grounds.update({fact.name: fact for fact in finding.evidence})
 
     def leave(self, chosen: Chosen, reason: str) -> None:
-        """The finding stays, although a remedy was chosen."""
+        """Leaves the finding open, although a remedy was chosen."""
         self.left.append(remaining(chosen.finding, reason))
 
     def add(self, change: Change, chosen: Sequence[Chosen], cures: tuple[Cured, ...], *, undo: str = "") -> None:
-        """One more step. It can be taken back exactly, unless `undo` says why that is not sure."""
+        """Adds a step. It can be undone exactly, unless `undo` gives a reason why not."""
         for one in chosen:
             self.rest_on(one.finding)
         self.steps.append(
@@ -78,7 +78,9 @@ class PlanBuilder:
         )
 
     def add_installation(self, install: Install, chosen: Sequence[Chosen]) -> None:
-        """The one step that installs: the plan is stale as well once another version of what it changes is there."""
+        """Adds the step that installs; the plan becomes stale when the installed version of a package it changes
+        differs.
+        """
         for change in install.changes:
             fact = self.facts.fact(FactName("package", change.name, "version"))
             if fact.name in self.facts:
@@ -92,7 +94,7 @@ class PlanBuilder:
 
 
 def cured(chosen: Chosen, only: tuple[str, ...] | None = None) -> Cured:
-    """What a step cures."""
+    """The finding that a step fixes, for the plan."""
     finding = chosen.finding
     return Cured(
         finding=finding.id,
@@ -105,7 +107,7 @@ def cured(chosen: Chosen, only: tuple[str, ...] | None = None) -> Cured:
 
 
 def remaining(finding: Finding, reason: str, *, needs_unsafe: bool = False, needs_naming: bool = False) -> Remaining:
-    """The finding as one that stays, with what a person can do about it."""
+    """The finding as one that stays open, with instructions for a person."""
     by_hand = []
     for remedy in finding.remedies:
         by_hand.append(remedy.title)
@@ -124,12 +126,12 @@ def remaining(finding: Finding, reason: str, *, needs_unsafe: bool = False, need
 
 
 def subjects(finding: Finding) -> tuple[str, ...]:
-    """Its subjects without their kind: `train.yaml` of `config train.yaml`."""
+    """Its subjects without their kind: `train.yaml` for `config train.yaml`."""
     return tuple(one.partition(" ")[2] for one in finding.subjects)
 
 
 def least_safe(chosen: Sequence[Chosen]) -> Safety:
-    """The step is as safe as the least safe remedy in it."""
+    """The safety of a step: that of its least safe remedy."""
     return max((one.remedy.safety for one in chosen), key=list(Safety).index)
 
 

@@ -1,7 +1,7 @@
-"""Why something cannot be done by a program. Caught in make.py, where it becomes a finding that is left."""
+"""The reason why a program cannot make a change; planning/plan.py then leaves the finding open with this reason."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """The change cannot be planned; the message is the reason, in words for people."""
+    """The change cannot be planned; the message is the reason, for people."""

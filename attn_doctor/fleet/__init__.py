@@ -1,1 +1,3 @@
-"""Many reports of many nodes → one answer: who is missing, who fails, who differs from the others and in what."""
+"""Combines the reports of many nodes into one verdict: missing nodes, failing nodes, and nodes that differ from the
+others.
+"""

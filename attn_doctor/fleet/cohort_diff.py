@@ -1,7 +1,8 @@
-"""The nodes of one cohort → what differs, by majority or by a golden file. Pure.
+"""Compares the nodes of one cohort with their majority or with a golden file. Pure.
 
-The vote is per fact: what more than half of the nodes say is the baseline. Where one fingerprint has the majority this
-is that fingerprint, and where all are different (a fact that is each node's own) the others are compared all the same.
+The vote is per fact: the value of more than half of the nodes is the baseline. When one fingerprint has the majority,
+the baseline is that fingerprint. When every node differs in some fact (a value of its own), the other facts are still
+compared.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from attn_doctor.fleet.gather import ABSENT, CohortKey, Gathered, Record
 from attn_doctor.model.fingerprint import Importance, importance
 from attn_doctor.model.fleet import Cohort, Difference, OddGroup, Value
 
-#: Without these nobody knows what would run at all; the driver only where there are GPUs.
+#: Facts that decide what would run at all; the driver is added on nodes with GPUs.
 _DECIDING = frozenset({"packages.torch", "gpu_count", "compute_capability"})
-#: Number of the pair that stands for a name that is not there.
+#: In place of the number of a pair, for a name that a node does not have.
 _NOT_THERE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a golden file says of one cohort."""
+    """The values that a golden file gives for one cohort."""
 
     facts: Mapping[str, Any]
     quick: bool
@@ -33,9 +34,9 @@ class Expectation:
 class _Fact:
     name: str
     counts: dict[int, int]
-    """Nodes that have each pair."""
+    """Number of a pair -> number of nodes that have it."""
     baseline: int | None = None
-    """Pair, _NOT_THERE, or None where there is no majority."""
+    """Number of a pair; _NOT_THERE; or None when there is no majority."""
     baseline_shown: str | None = None
 
 
@@ -48,7 +49,7 @@ def compare(
     expectation: Expectation | None,
     golden: bool,
 ) -> Cohort:
-    """`records` are the cohort's, all with a fingerprint; `golden`: a golden file was given."""
+    """Compares `records`, which are all of one cohort and have fingerprints; `golden`: a golden file was given."""
     holders: dict[int, list[str]] = defaultdict(list)
     for record in records:
         if record.fingerprint is not None:
@@ -77,7 +78,7 @@ def compare(
                 different[weight].append((fact.name, fact.baseline_shown, _shown(gathered, pair)))
         for weight, found in different.items():
             odd[weight][tuple(found)] += nodes
-    # Where a golden file knows the fact it is told as not compared with that.
+    # A fact in the golden file is reported as not compared with it.
     told = {name for name in unlooked if importance(name) is Importance.CRITICAL}
     unknown = tuple(one for one in _unknown_everywhere(gathered, holders, deciding) if one[0] not in told)
     return Cohort(
@@ -103,7 +104,7 @@ def compare(
 
 
 def _unknown_everywhere(gathered: Gathered, holders: Iterable[int], deciding: Set[str]) -> tuple[tuple[str, str], ...]:
-    """What all nodes could not look at: alike, so that no vote would ever name it."""
+    """Facts unknown on all nodes: since all are alike, no vote would ever report them."""
     shared = set.intersection(*(set(gathered.fingerprints[one]) for one in holders))
     found = (gathered.pairs[one] for one in shared if gathered.pairs[one].unknown)
     return tuple(
@@ -116,9 +117,9 @@ def _unknown_everywhere(gathered: Gathered, holders: Iterable[int], deciding: Se
 
 
 def majority(gathered: Gathered, records: Iterable[Record]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """(facts that more than half of the nodes agree in, names of the others): what a golden file is made of.
+    """Returns the facts on which more than half of the nodes agree, and the names of the others, for a golden file.
 
-    What could not be looked at is no expectation.
+    Unknown facts never become part of a golden file.
     """
     holders: dict[int, list[str]] = defaultdict(list)
     for record in records:
@@ -140,7 +141,7 @@ def majority(gathered: Gathered, records: Iterable[Record]) -> tuple[dict[str, A
 
 
 def _counts(gathered: Gathered, holders: Mapping[int, Sequence[str]]) -> tuple[Counter[int], int]:
-    # By weight, so that Counter counts arrays at C's speed: ten thousand fingerprints have millions of pairs.
+    # Grouped by weight, so that Counter counts arrays at C speed: ten thousand fingerprints have millions of pairs.
     by_weight: dict[int, list[int]] = defaultdict(list)
     for fingerprint, nodes in holders.items():
         by_weight[len(nodes)].append(fingerprint)
@@ -177,7 +178,7 @@ def _varying(
             shown = ABSENT if value is None else str(value)
             values = by_name.get(name, {})
             if not (name in universal and number in values) and importance(name) is not Importance.IGNORED:
-                # A value that no node has: a number that none of them can be equal to.
+                # A value that no node has: a number that equals none of theirs.
                 found.append(_Fact(name, values, -2 if number is None else number, shown))
         return found
     return [
@@ -193,7 +194,7 @@ def _voted(name: str, values: Mapping[int, int], total: int, gathered: Gathered)
     voters = sum(known.values())
     best = max(known, key=lambda pair: (known[pair], pair), default=None) if voters else None
     if best is None or known[best] * 2 <= voters:
-        if not voters:  # nobody could look: nothing to compare
+        if not voters:  # unknown on every node: nothing to compare
             only = next(iter(values))
             return _Fact(name, dict(values), only, gathered.pairs[only].shown)
         return _Fact(name, {pair: count for pair, count in counts.items() if count})
@@ -201,7 +202,7 @@ def _voted(name: str, values: Mapping[int, int], total: int, gathered: Gathered)
 
 
 def _theirs(gathered: Gathered, holders: Iterable[int], judged: Mapping[str, _Fact]) -> dict[int, dict[str, int]]:
-    """Of each fingerprint, its pairs of the facts that vary."""
+    """Fingerprint -> its pairs of the facts that vary."""
     wanted = {pair for fact in judged.values() for pair in fact.counts if pair != _NOT_THERE}
     return {
         fingerprint: {

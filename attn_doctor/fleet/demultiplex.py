@@ -1,9 +1,9 @@
-"""Lines of many nodes in one pipe → whole reports.
+"""Separates the lines of many nodes in one stream into whole reports.
 
-Known by themselves, line by line: one report a line, indented reports, `3: chunk` of `srun --label`, `node: line` of
-clush and pdsh, and `AD1` frames, with or without such a label. srun passes standard output on in pieces of 1 KB and
-prefixes each one, so the pieces of a task are put together again; without `--label` pieces of several nodes mix, and
-what comes of that is named, never guessed at.
+Each line is recognized by itself: one report per line, indented reports, `3: chunk` of `srun --label`, `node: line` of
+clush and pdsh, and `AD1` frames, with or without such a label. srun forwards standard output in pieces of 1 KB and
+labels each one, so the pieces of a task are joined again. Without `--label`, pieces of several nodes mix; the resulting
+fragments are reported as unreadable, never guessed at.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Sender = int | str | None
 
 _TASK = re.compile(rb"\s{0,8}(\d{1,7}): ?(.*)", re.DOTALL)
 _NODE = re.compile(rb"([A-Za-z0-9][A-Za-z0-9._-]{0,252}): (.*)", re.DOTALL)
-#: Programs that write about nodes in the same form, `srun: error: n2: task 1: Killed`.
+#: Programs that write about nodes in the form of a labelled line, `srun: error: n2: task 1: Killed`.
 _ENGINES = frozenset({b"srun", b"slurmstepd", b"clush", b"pdsh", b"ssh", b"timeout"})
 _KEPT_LINES = 4
 _KEPT_WIDTH = 300
@@ -33,28 +33,28 @@ class _Channel:
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
     depth: int = 0
-    """Braces opened and not closed, those within strings too: a hint when to try, not more."""
+    """Braces opened and not closed, including those inside strings: only a hint when to try parsing."""
     reports: int = 0
     said: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
 
 
 class Demultiplexer:
-    """Feed it lines, then `end` it."""
+    """Call `feed` with each line, then `end`."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.engine_said: deque[str] = deque(maxlen=10_000)
-        """What srun, clush and others wrote about nodes."""
+        """Messages of srun, clush and others about nodes."""
         self._channels: dict[Sender, _Channel] = {}
         self._frames = chunks.Joiner()
         self._lines = 0
 
     def feed(self, line: bytes) -> Iterator[Arrival]:
-        """One line, with or without its end."""
+        """Processes one line, with or without its line end."""
         self._lines += 1
         line = line.rstrip(b"\r\n")
         if line.startswith(b"{"):
-            if line.endswith(b"}"):  # one report a line: nothing of what follows is needed for it
+            if line.endswith(b"}"):  # one report per line: later lines are not needed for it
                 found = report_of(line, source=self._place())
                 if isinstance(found, NodeReport):
                     if None in self._channels and self._channels[None].parts:
@@ -79,7 +79,7 @@ class Demultiplexer:
             yield from self._take(named[1].decode(), named[2])
 
     def too_long(self, start: bytes) -> Unreadable:
-        """A line that begins like this and goes on for ever was left out."""
+        """Records that a line with this beginning was skipped because it is too long."""
         task, named = _TASK.match(start), _NODE.match(start)
         return Unreadable(
             source=self._place(),
@@ -90,7 +90,7 @@ class Demultiplexer:
         )
 
     def end(self) -> Iterator[Arrival]:
-        """What is still open; and tasks that sent something, but no report."""
+        """Yields the reports that are still incomplete, and the tasks that sent output but no report."""
         for joined in self._frames.rest():
             yield Unreadable(source=self._place(), reason=joined.fault, node=joined.node)
         for sender, channel in self._channels.items():
@@ -104,7 +104,7 @@ class Demultiplexer:
                 )
 
     def said(self) -> dict[str, str]:
-        """Last words of named senders that are in no report."""
+        """Last output lines of named senders that sent no report."""
         return {
             sender: " / ".join(channel.said)
             for sender, channel in self._channels.items()
@@ -133,7 +133,7 @@ class Demultiplexer:
             yield self._close(sender, channel)
         elif channel.depth <= 0 and chunk.endswith(b"}"):
             found = self._decoded(sender, channel)
-            # Not yet whole: a brace within a text deceives; the rest is still to come.
+            # Not complete yet: a brace inside a text misled the count; the rest will follow.
             if isinstance(found, NodeReport) or not _cut(found):
                 self._forget(channel)
                 yield found
@@ -159,7 +159,7 @@ class Demultiplexer:
     def _close(self, sender: Sender, channel: _Channel) -> Arrival:
         found = self._decoded(sender, channel)
         if isinstance(found, Unreadable):
-            channel.reports += 1  # it is told of: not a task that sent nothing
+            channel.reports += 1  # it is reported: not a task without output
         self._forget(channel)
         return found
 
@@ -182,7 +182,7 @@ class Demultiplexer:
 
 
 def _begins(chunk: bytes, *, labelled: bool) -> bool:
-    # A piece of a torn line can begin with any brace; only the first one of a report begins with its schema.
+    # A piece of a broken line can begin with any brace; only the first piece of a report begins with its schema.
     return chunk == b"{" or chunk.startswith(b'{"schema"' if labelled else b"{")
 
 

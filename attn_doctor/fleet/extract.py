@@ -1,5 +1,6 @@
-"""One report's JSON → what the fleet side keeps of it, or why it is none. What comes from other machines is doubted:
-every type is looked at, nothing is taken on trust, nothing raises."""
+"""Extracts the fields that fleet commands use from one report's JSON, or the reason why it is not a report.
+
+Input from other machines is not trusted: every type is checked, and nothing raises."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from attn_doctor.formats.report_v1 import SCHEMA
 from attn_doctor.machine import faults
 from attn_doctor.model.fleet import MachineMarks, NodeFinding, NodeReport, Outcome, Unreadable
 
-#: A report is some tens of KB; what is a thousand times that is none, and must not fill the memory.
+#: Bytes. A report has some tens of KB; a thousand times that is not a report and must not fill the memory.
 LARGEST = 16 << 20
 _NAMED = re.compile(rb'"node"\s*:\s*\{[^{}]{0,400}?"name"\s*:\s*"([A-Za-z0-9._-]{1,253})"')
 _MOST_WORDS = 400
@@ -21,11 +22,11 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class _NoReport(Exception):
-    """Why not."""
+    """The input is not a report; the text is the reason."""
 
 
 def report_of(data: bytes, *, source: str, node: str | None = None, task: int | None = None) -> NodeReport | Unreadable:
-    """Reads one report; `node` and `task` say who sent it, as far as the pipe or the file's name told."""
+    """Reads one report; `node` and `task` name the sender, as far as the stream or the file name contains it."""
 
     def unreadable(reason: str) -> Unreadable:
         return Unreadable(source=source, reason=reason, node=_name_in(data) or node, task=task)
@@ -66,7 +67,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _whole(written: Mapping[str, Any]) -> bool:
-    """Whether everything was looked at: where a part of attn-doctor failed, a fact that is missing is not absent."""
+    """True when all parts of attn-doctor ran: when one failed, a missing fact does not mean absent."""
     return written.get("failure") is None and not written.get("own_faults")
 
 
@@ -106,7 +107,7 @@ def _read(written: Any, task: int | None) -> NodeReport:
 
 
 def _environment(written: Mapping[str, Any], names: set[str]) -> str:
-    # Not its id: that differs where only Python does, and then nobody would be told.
+    # Not the environment's id: it differs when only the Python version does, and the difference would stay unreported.
     environment = _dict(written, "environment", {})
     folder = _text(environment, "prefix", _text(_dict(written, "target", {}), "python", ""))
     parts = {part for name in names for part in (name, name.partition(".")[0])}
@@ -126,7 +127,7 @@ def _marks(volatile: Mapping[str, Any]) -> MachineMarks:
 
 
 def _flat(values: dict[str, Any], what: str) -> dict[str, Any]:
-    """A value is a text, a number, nothing, a list of texts, or the reason why nobody could look."""
+    """The facts, checked: a value is a text, a number, null, a list of texts, or the reason why it is unknown."""
     if _PLAIN.issuperset(map(type, values.values())):
         return values
     for name, value in values.items():
@@ -142,7 +143,7 @@ def _flat(values: dict[str, Any], what: str) -> dict[str, Any]:
 
 
 def _supposed(written: Mapping[str, Any]) -> str:
-    """Why what the report says is not what is there; empty where it is."""
+    """Why the report does not describe the real node (assumed facts); empty when it does."""
     command, assumed = _text(written, "command", "check"), written.get("assumed")
     if command != "check":
         return f"the report is of `{command[:40]}`, not of `check`"
@@ -158,7 +159,7 @@ def _kernels(written: Mapping[str, Any]) -> str:
 
 
 def _limits(written: Mapping[str, Any]) -> str:
-    """Why the report says nothing of a part of the node; empty where all was judged."""
+    """Which part of the node the report does not cover, and why; empty when all recipes were evaluated."""
     given = [flag for flag, key in (("--only", "limited_to"), ("--skip", "left_out")) if written.get(key)]
     return f"a part was judged ({', '.join(given)}), nothing is known of the rest" if given else ""
 

@@ -1,7 +1,7 @@
-"""Reports, one after the other → what the verdict needs of them, and no more: a fleet's reports are gigabytes.
+"""Collects reports one by one and keeps only what the verdict needs: the reports of a fleet are gigabytes.
 
-Of each node a small record stays; facts are kept once for each distinct fingerprint, as numbers of (name, value) pairs
-that all share. In which order reports come makes no difference.
+Each node leaves a small record. Facts are stored once for each distinct fingerprint, as numbers of shared (name, value)
+pairs. The order in which reports arrive does not change the result.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from zlib import crc32
 from attn_doctor.machine import faults
 from attn_doctor.model.fleet import MachineMarks, NodeReport, Outcome, Unreadable
 
-#: Shown where a fact's name is not among a node's facts, or null.
+#: Shown when a node does not have the fact, or its value is null.
 ABSENT = "absent"
-#: A node that restarted is back no sooner, with another boot id; two machines of one name answer side by side.
+#: Shortest time in seconds for a reboot. A rebooted node has another boot id; two machines of one name answer at the
+#: same time.
 _RESTART = 120.0
 _SHOWN_WIDTH = 200
 _UNKNOWN = "\0unknown"
@@ -38,24 +39,24 @@ class Pair:
     name: str
     shown: str
     text: str
-    """What it is compared by; values that could not be looked at are equal whatever the reason."""
+    """The form that is compared; unknown values are equal whatever their reasons."""
 
     @property
     def unknown(self) -> bool:
-        """It could not be looked at; `shown` tells one of the reasons."""
+        """True for an unknown value; `shown` is one of the reasons."""
         return self.text == _UNKNOWN
 
 
 @dataclass(slots=True)
 class Record:
-    """One node's report of one environment, as much as is kept of it."""
+    """The kept part of one node's report about one environment."""
 
     node: str
     created: str
     quick: bool
     limited: bool
     machine: bytes
-    """Its boot in 4 bytes, each of its GPUs in 4."""
+    """Checksum of its boot id in 4 bytes, then 4 bytes for each of its GPUs."""
     cohort: CohortKey
     outcome: Outcome
     fingerprint: int | None
@@ -66,11 +67,11 @@ class Record:
 
 @dataclass(slots=True)
 class Gathered:
-    """All that came."""
+    """All reports collected so far."""
 
     reports: int = 0
     records: dict[tuple[str, str, bool, bool], tuple[Record, ...]] = field(default_factory=dict)
-    """By node, environment, whether it was quick, and whether limited; several only where two machines go by one
+    """Keyed by node, environment, quick or not, and limited or not; several records only when two machines share one
     name."""
     repeated: set[str] = field(default_factory=set)
     unreadable: list[Unreadable] = field(default_factory=list)
@@ -78,15 +79,15 @@ class Gathered:
     """Each as numbers into `pairs`, sorted by name."""
     pairs: list[Pair] = field(default_factory=list)
     tasks: dict[int, str] = field(default_factory=dict)
-    """Node of each task number of `srun --label`."""
+    """Task number of `srun --label` -> node."""
     _numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     _digests: dict[bytes, int] = field(default_factory=dict)
     _by_pairs: dict[bytes, int] = field(default_factory=dict)
     _shared: dict[Any, Any] = field(default_factory=dict)
-    """One object for equal values: a fleet says the same thing ten thousand times."""
+    """One object for equal values: nodes of a fleet send equal values ten thousand times."""
 
     def add(self, arrival: NodeReport | Unreadable) -> None:
-        """Takes one in."""
+        """Adds one report."""
         if isinstance(arrival, Unreadable):
             self.unreadable.append(arrival)
             return
@@ -114,18 +115,19 @@ class Gathered:
         self._place(record, self._share(arrival.environment))
 
     def add_all(self, arrivals: Iterable[NodeReport | Unreadable]) -> None:
-        """Takes all of them in."""
+        """Adds all of them."""
         for arrival in arrivals:
             self.add(arrival)
 
     def places(self, order: Sequence[str], *, proven: bool) -> dict[int, str]:
-        """Node of each task number: its place in the job, if what is known of the others agrees with that. `proven`:
-        at least one of them has to be known."""
+        """Task number -> node: the position in the job, if the nodes already known agree with it.
+
+        `proven`: at least one of the nodes must be known."""
         agree = all(task < len(order) and _short(order[task]) == _short(node) for task, node in self.tasks.items())
         return dict(enumerate(order)) if agree and (self.tasks or not proven) else {}
 
     def close_round(self, order: Sequence[str]) -> dict[int, str]:
-        """Names the tasks of one launch by the nodes it was asked for, and forgets their numbers."""
+        """Assigns the tasks of one launch to the nodes it was started on, then forgets the task numbers."""
         found = self.places(order, proven=False)
         self.unreadable = [
             replace(one, node=one.node or found.get(one.task), task=None) if one.task is not None else one
@@ -135,8 +137,8 @@ class Gathered:
         return found
 
     def every(self) -> Iterator[tuple[str, Record]]:
-        """(environment, record) of each that counts. A limited one hides no full one of the same node and environment:
-        beside it only its own findings count, and those only while they are younger."""
+        """Yields (environment, record) for each record that counts. A limited record never replaces a full one of the
+        same node and environment; only its own findings are added, and only while they are newer."""
         for (node, environment, _, limited), records in self.records.items():
             full = [
                 one.created
@@ -161,19 +163,20 @@ class Gathered:
         self.records[key] = (*there, record)
 
     def _fixed(self, record: Record) -> tuple[Any, ...]:
-        """Which of two reports counts: the later; of equal age the worse; at last any order that is always the same."""
+        """Sort key to choose between two reports: the later one; at equal age the worse; then any fixed order."""
         facts = b"" if record.fingerprint is None else self.digest(record.fingerprint)
         worse = 2 if record.outcome.fails else int(record.outcome.unexamined)
         return (record.created, worse, facts, repr(record.outcome), record.machine, record.cohort)
 
     def digest(self, fingerprint: int) -> bytes:
-        """The same for equal facts in any run."""
+        """A digest that is equal for equal facts in every run."""
         written = sorted((self.pairs[one].name, self.pairs[one].text) for one in self.fingerprints[fingerprint])
         return blake2b(repr(written).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def _fingerprint(self, facts: Mapping[str, Any]) -> int:
-        # Facts that are written alike need no second look; a sender's own hash is not what decides.
-        # marshal and not repr: it is on every report's way, and five times as fast. Version 2 marks no shared objects.
+        # Facts with equal digests are compared only once; the hash sent by a node is not used.
+        # marshal instead of repr: this runs for every report, and marshal is five times as fast. Version 2 does not
+        # mark shared objects.
         mark = blake2b(marshal.dumps(dict(facts), 2), digest_size=16).digest()
         known = self._digests.get(mark)
         if known is not None:
@@ -187,11 +190,11 @@ class Gathered:
         return number
 
     def number_of(self, name: str, value: Any) -> int | None:
-        """The pair's number, None where no report has it."""
+        """The pair's number; None when no report has it."""
         return self._numbers.get((name, _compared(value)))
 
     def value(self, number: int) -> Any:
-        """A pair's value as JSON has it."""
+        """A pair's value as in JSON."""
         text = self.pairs[number].text
         return json.loads(text[1:]) if text.startswith("\0") else text
 
@@ -201,7 +204,7 @@ class Gathered:
         if number is None:
             number = self._numbers[(name, text)] = len(self.pairs)
             self.pairs.append(Pair(name, _shown(value), text))
-        elif text == _UNKNOWN:  # of many reasons the same one is shown, whichever came first
+        elif text == _UNKNOWN:  # of several reasons the same one is shown, whatever the order of arrival
             self.pairs[number] = min(self.pairs[number], Pair(name, _shown(value), text), key=lambda one: one.shown)
         return number
 
@@ -210,7 +213,7 @@ class Gathered:
 
 
 def _cohort(written: Mapping[str, Any]) -> CohortKey:
-    """Every part of it as text, so that anything can be compared with anything."""
+    """The cohort's key with every part as text, so that keys of all types can be compared."""
     return tuple(sorted((str(name), _part(value)) for name, value in written.items()))
 
 
@@ -229,7 +232,7 @@ def _shown(value: Any) -> str:
 
 
 def _marked(machine: MachineMarks) -> bytes:
-    # Checksums: names of eight GPUs would take more room than all else that is kept of a node.
+    # Checksums, because the names of eight GPUs would take more memory than the rest of a record.
     return b"".join(crc32(mark.encode()).to_bytes(4, "big") for mark in (machine.boot, *machine.gpu_uuids))
 
 
@@ -254,7 +257,7 @@ def _seconds_apart(one: str, other: str) -> float:
 
 
 def moment(written: str) -> datetime:
-    """A report's `created`; without a zone it is UTC.
+    """Parses a report's `created`; without a zone it is UTC.
 
     Raises ValueError.
     """

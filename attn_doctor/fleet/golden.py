@@ -1,5 +1,6 @@
-"""attn-doctor/golden/v1: today's majority, kept as what later fleets are held against. A golden file beats the vote,
-and is the only thing that notices when all nodes are wrong together."""
+"""attn-doctor/golden/v1: the present majority, stored as the baseline for later fleet checks.
+
+A golden file takes precedence over the vote, and is the only way to notice that all nodes are wrong in the same way."""
 
 from __future__ import annotations
 
@@ -31,16 +32,16 @@ class Golden:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewGolden:
-    """A new one, as JSON text, and what could not be put in it."""
+    """A new golden file as JSON text, and the facts that it does not contain."""
 
     text: str
     cohorts: int
     undecided: tuple[str, ...]
-    """Facts without a majority: they are no expectation."""
+    """Facts without a majority: the file has no value for them."""
 
 
 def make_golden(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str) -> NewGolden:
-    """A golden file of these reports. Of a cohort with deep and quick reports the deep ones are taken."""
+    """Makes a golden file from these reports; for a cohort with deep and quick reports, from the deep ones."""
     groups: dict[CohortKey, dict[bool, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for _, record in gathered.every():
         values = dict(record.cohort)
@@ -63,7 +64,7 @@ def make_golden(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str)
 
 
 def read(file: Path) -> Golden:
-    """Reads one.
+    """Reads a golden file.
 
     Raises BadInput.
     """

@@ -1,6 +1,6 @@
-"""The engine's command for `fleet run`: the site's own srun, clush or Ray starts `check` on every node.
+"""The launch command of `fleet run`: the site's own srun, clush or Ray starts `check` on every node.
 
-Each flag is there because leaving it out lost reports in tests; docs/fleet.md tells which.
+Each option is there because tests lost reports without it; docs/fleet.md names the reasons.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from enum import Enum
 
 from attn_doctor.fleet.nodeset import fold
 
-#: srun's -W counts from the first task that ends: above the longest legitimate run.
+#: Seconds. srun's -W counts from the end of the first task: longer than the slowest regular run takes after that.
 _AFTER_THE_FIRST = 15
-#: Seconds between SIGTERM and SIGKILL for a doctor that hangs.
+#: Seconds between SIGTERM and SIGKILL when attn-doctor hangs.
 _KILL = 5
-#: What an engine needs on top to start tasks, notice lost nodes, and end.
+#: Additional seconds for an engine to start tasks, notice lost nodes, and end.
 _ENGINE = 60.0
 _AT_ONCE = 64
 _CONNECT = 10
 
 
 class Engine(str, Enum):
-    """What starts processes on nodes."""
+    """Program that starts processes on nodes."""
 
     SLURM = "slurm"
     CLUSH = "clush"
@@ -31,7 +31,7 @@ class Engine(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to start, and where."""
+    """The command to start, and the nodes to start it on."""
 
     engine: Engine
     nodes: tuple[str, ...]
@@ -49,11 +49,11 @@ class Launch:
     engine_args: tuple[str, ...] = ()
     in_job: bool = False
     asking: tuple[str, ...] = ()
-    """What asks a Ray cluster: fleet/on_ray.py."""
+    """The command that queries a Ray cluster: fleet/on_ray.py."""
 
     @property
     def limit(self) -> float:
-        """Seconds after which even the engine itself is given up."""
+        """Seconds after which the engine itself is ended."""
         rounds = -(-len(self.nodes) // _AT_ONCE) if self.engine is Engine.CLUSH else 1
         return self.queue_timeout + rounds * (self.timeout + _KILL) + _AFTER_THE_FIRST + _ENGINE
 
@@ -64,15 +64,15 @@ class Launch:
         return self._srun() if self.engine is Engine.SLURM else self._clush()
 
     def _node_command(self) -> tuple[str, ...]:
-        # Outside of the doctor: what holds Python itself (a dead file server) no limit of ours would end.
+        # An outer limit: none of our own would end a process that blocks Python itself (a dead file server).
         limited = ("timeout", "-k", str(_KILL), str(self.timeout))
-        # --exit-zero: a node that is ill must not look to the engine like a step that failed.
+        # --exit-zero: findings on a node must not look like a failed step to the engine.
         return (*limited, *self.doctor, "check", "--format", "chunks", "--exit-zero", *self.check_args)
 
     def _srun(self) -> tuple[str, ...]:
         wanted: list[str] = ["srun", "-Q", "--no-kill", "--kill-on-bad-exit=0", "--label"]
         wanted += [f"--immediate={self.queue_timeout}", f"--wait={self.timeout + _KILL + _AFTER_THE_FIRST}"]
-        # --ntasks too: a job says its own in SLURM_NTASKS, and that would win
+        # --ntasks is needed too: otherwise the job's own value in SLURM_NTASKS applies
         wanted += [f"--nodes={len(self.nodes)}", f"--ntasks={len(self.nodes)}", "--ntasks-per-node=1"]
         wanted += [f"--nodelist={fold(self.nodes)}"]
         if self.in_job:
@@ -91,11 +91,12 @@ class Launch:
     def _clush(self) -> tuple[str, ...]:
         head = ["clush", "-S", "-f", str(_AT_ONCE), "-t", str(_CONNECT)]
         head += ["-u", str(self.timeout + _KILL + _AFTER_THE_FIRST), "-w", fold(self.nodes)]
-        # ssh hands one string to the shell of the other side, whatever it is given: quoted word by word.
+        # ssh passes one string to the remote shell in any case, so each word is quoted.
         return (*head, *self.engine_args, shlex.join(self._node_command()))
 
     def _ray(self) -> tuple[str, ...]:
-        # Within the node, and for a node that never answers: Ray has neither limit. Workers take seconds to start.
+        # A limit inside the node, and one for a node that never answers: Ray has neither. Workers take seconds to
+        # start.
         inner = self.timeout + _KILL + _AFTER_THE_FIRST
         limits = (str(inner), str(inner + self.queue_timeout))
         return (*self.asking, "run", ",".join(self.nodes), *limits, *self._node_command())

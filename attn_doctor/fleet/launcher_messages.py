@@ -1,4 +1,4 @@
-"""What the engine and the nodes themselves said → the nodes it is about. Pure."""
+"""Assigns messages of the engine and of the nodes to the nodes they concern. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _NODES_IN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|\[[0-9,-]+\])*")
 def because(
     engine_said: Sequence[str], node_said: Mapping[str, str], wanted: set[str], *, nothing_came: bool
 ) -> dict[str, str]:
-    """What the engine and the nodes themselves said of those nodes; where nothing came, what it said of no node."""
+    """Node -> message of the engine or the node, for the `wanted` nodes. When no report arrived, messages that name no
+    node are included.
+    """
     said: dict[str, list[str]] = defaultdict(list)
     general = []
     for line in engine_said:

@@ -1,4 +1,6 @@
-"""`--write-lists`: one file a state, a name a line, for `srun --exclude=FILE`, `clush --hostfile=FILE` and scripts."""
+"""`--write-lists`: one file per state, one name per line, for `srun --exclude=FILE`, `clush --hostfile=FILE` and
+scripts.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ FILES: tuple[tuple[str, tuple[State, ...]], ...] = (
 
 
 def check(folder: Path) -> None:
-    """Makes the folder.
+    """Creates the folder.
 
-    Raises BadInput where it cannot be written, before anything is examined for it.
+    Raises BadInput when it cannot be written, before anything is examined.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -31,6 +33,6 @@ def check(folder: Path) -> None:
 
 
 def write(verdict: FleetVerdict, folder: Path) -> None:
-    """Writes all of them, empty ones too: a stale list would exclude nodes that are well again."""
+    """Writes all lists, including empty ones: an outdated list would exclude nodes that are healthy again."""
     for name, states in FILES:
         replace_file(folder / name, "".join(f"{node}\n" for node in verdict.nodes_in(*states)), chosen=True)

@@ -1,7 +1,7 @@
-"""Node names folded as clusters write them, `gpu[001-124,130]`, and unfolded again.
+"""Folds node names into the notation of clusters, `gpu[001-124,130]`, and unfolds them.
 
-ClusterShell does it where it is installed (`attn-doctor[fleet]`), with its groups and several brackets in a name;
-without it the last number of a name is folded, in the same notation.
+Uses ClusterShell when installed (`attn-doctor[fleet]`), with its groups and several brackets in a name; otherwise only
+the last number of a name is folded, in the same notation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from attn_doctor.errors import BadInput
 
-#: A set of more nodes than this is a slip of the pen, and would fill the memory.
+#: Largest node set accepted: a larger one is a typing error and would fill the memory.
 _MOST = 1_000_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 _LAST_NUMBER = re.compile(r"(.*?)(\d+)(\D*)\Z", re.DOTALL)
@@ -23,7 +23,7 @@ _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 
 
 def fold(names: Iterable[str]) -> str:
-    """`n[1-3,7]` for n1 n2 n3 n7, in order; empty for none."""
+    """`n[1-3,7]` for n1 n2 n3 n7, in order; empty for no names."""
     wanted = sorted(set(names), key=_order)
     if not wanted:
         return ""
@@ -31,7 +31,7 @@ def fold(names: Iterable[str]) -> str:
     if library is not None and all(NAME.match(name) for name in wanted):
         try:
             return str(library.NodeSet.fromlist(wanted))
-        except Exception:  # a name that it reads in some other way: ours takes any
+        except Exception:  # a name that ClusterShell parses differently: ours accepts any
             return _fold(wanted)
     return _fold(wanted)
 
@@ -39,7 +39,7 @@ def fold(names: Iterable[str]) -> str:
 def unfold(text: str, *, about: str) -> tuple[str, ...]:
     """The names of a set, in the order written.
 
-    Raises BadInput for what is no set of nodes.
+    Raises BadInput when the text is not a node set.
     """
     hint = "Write node names as Slurm does: gpu[001-124,130],login1."
     library = _library()
@@ -67,12 +67,12 @@ def unfold(text: str, *, about: str) -> tuple[str, ...]:
 def _library() -> Any:
     try:
         return importlib.import_module("ClusterShell.NodeSet")
-    except Exception:  # not there, or broken: it is a convenience
+    except Exception:  # not installed, or broken: it is optional
         return None
 
 
 def _order(name: str) -> tuple[str, str, int, int, str]:
-    """Names that fold together stand together, by number; the padding tells n1 from n01."""
+    """Sort key: names that fold together are adjacent, by number; the padding distinguishes n1 from n01."""
     found = _LAST_NUMBER.match(name)
     if found is None or len(found[2]) > 18:
         return (name, "", 0, 0, "")
@@ -102,7 +102,7 @@ def _folded(before: str, digits: list[str], after: str) -> str:
 
 
 def _follows(one: str, other: str) -> bool:
-    # 9 and 10 are neighbours and so are 09 and 10; 9 and 010 are not: a range is written with one width.
+    # 9 and 10 are neighbours, and so are 09 and 10, but not 9 and 010: a range is written with one width.
     padded = one.startswith("0") or other.startswith("0")
     return int(other) == int(one) + 1 and (len(one) == len(other) or not padded)
 

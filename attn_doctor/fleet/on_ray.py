@@ -1,4 +1,4 @@
-"""What Ray says of its nodes, and the command that asks them. Ray is never imported here: its own Python does that."""
+"""The nodes of a Ray cluster, and the command that runs on them. Ray is imported only by its own Python, never here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SOON = 90.0
 
 
 def head(address: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The words that ask a Ray cluster; `list` or `run …` follow.
+    """The first words of a command for a Ray cluster; `list` or `run …` follow.
 
-    Raises BadInput where Ray is not installed, or where the address is none of a cluster that exists.
+    Raises BadInput when Ray is not installed, or when no cluster exists at the address.
     """
     where = address or environment.get("RAY_ADDRESS") or "auto"
     if where == "local" or where.startswith(("http://", "https://", "-")):
@@ -35,10 +35,10 @@ def head(address: str | None, environment: Mapping[str, str]) -> tuple[str, ...]
 def nodes(
     asking: tuple[str, ...], *, among: tuple[str, ...] | None = None, expected: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """Those `among`, else all that are alive and those `expected` that are dead: why one cannot be asked, empty for
-    one that can.
+    """Node -> why it cannot be used, empty when it can.
 
-    Raises BadInput where no cluster answers.
+    The nodes are those in `among`; without it, all live nodes and the dead ones in `expected`. Raises BadInput when no
+    cluster answers.
     """
     try:
         found = json.loads(output_of((*asking, "list"), timeout=_SOON).strip().splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Folders, files and pipes → reports, one after the other; nothing is kept here."""
+"""Reads reports from folders, files and pipes, one by one; nothing is stored here."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ENDINGS = (".json", ".ndjson", ".jsonl")
 
 @dataclass(slots=True)
 class Messages:
-    """What else came with the reports."""
+    """Messages that arrived with the reports."""
 
     engine: list[str] = field(default_factory=list)
-    """Lines of srun, clush and the like."""
+    """Lines of srun, clush and similar programs."""
     nodes: dict[str, str] = field(default_factory=dict)
-    """Last words of nodes that are in no report."""
+    """Node -> its last output line, for nodes without a report."""
 
 
 def check_sources(sources: Sequence[str]) -> None:
-    """Raises BadInput for one that is not there, before anything is read."""
+    """Raises BadInput for a missing source, before anything is read."""
     for source in sources:
         if source != "-" and not Path(source).exists():
             raise BadInput(
@@ -42,9 +42,9 @@ def check_sources(sources: Sequence[str]) -> None:
 
 
 def read(sources: Sequence[str], heard: Messages) -> Iterator[Arrival]:
-    """Every report of every source.
+    """Yields every report of every source.
 
-    Raises BadInput for a source that cannot be read at all; one file of a folder that cannot is Unreadable.
+    Raises BadInput when a source cannot be read at all; an unreadable file in a folder is yielded as Unreadable.
     """
     for source in sources:
         if source == "-":
@@ -60,7 +60,7 @@ def read(sources: Sequence[str], heard: Messages) -> Iterator[Arrival]:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The reports of a folder, by name; hidden files are being written."""
+    """The reports of a folder, sorted by name; hidden files are still being written."""
     try:
         with os.scandir(folder) as entries:
             names = [one.path for one in entries if one.name.endswith(_ENDINGS) and not one.name.startswith(".")]
@@ -70,7 +70,9 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def watch(folders: Sequence[Path], heard: Messages, *, seconds: float) -> Iterator[Arrival | None]:
-    """Reports of folders as they come, for so long; None after each look. A file that changes is read again."""
+    """Yields reports as they appear in the folders, for this many seconds; None after each pass. A changed file is read
+    again.
+    """
     until = time.monotonic() + seconds
     seen: dict[Path, tuple[int, int]] = {}
     while True:
@@ -97,7 +99,7 @@ def _file(file: Path, heard: Messages) -> Iterator[Arrival]:
 
 
 def _contents(file: Path, heard: Messages) -> Iterator[Arrival]:
-    # O_NONBLOCK: a named pipe that nobody writes to must not hold everything up.
+    # O_NONBLOCK: a named pipe without a writer must not block.
     handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if file.suffix in _ENDINGS else 0))
     with os.fdopen(handle, "rb") as opened:
         about = os.fstat(handle)
@@ -121,7 +123,7 @@ def _contents(file: Path, heard: Messages) -> Iterator[Arrival]:
 
 
 def stream(lines: IO[bytes] | Iterable[bytes], source: str, heard: Messages) -> Iterator[Arrival]:
-    """Reports out of lines."""
+    """Yields the reports in these lines."""
     demultiplexer = Demultiplexer(source)
     for line, whole in _lines(lines):
         if whole:
@@ -134,7 +136,7 @@ def stream(lines: IO[bytes] | Iterable[bytes], source: str, heard: Messages) -> 
 
 
 def _lines(lines: IO[bytes] | Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """(line, whether it is whole); of one that is too long, its first KB."""
+    """Yields (line, whether it is complete); for a line that is too long, its first KB."""
     readline = getattr(lines, "readline", None)
     if readline is None:
         yield from ((line, True) for line in lines)
@@ -150,7 +152,7 @@ def _lines(lines: IO[bytes] | Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _several(whole: bytes) -> bool:
-    """More than one report, or a pipe's output: not one file that is damaged."""
+    """True for several reports or a pipe's output, in contrast to one damaged file."""
     first = whole.lstrip()[:600]
     if not first.startswith(b"{"):
         return b"{" in whole or b"AD1 " in whole
@@ -159,7 +161,7 @@ def _several(whole: bytes) -> bool:
 
 
 def _named_by(file: Path) -> str | None:
-    """NODE of NODE.json and NODE.ENVIRONMENT.json."""
+    """NODE from NODE.json and NODE.ENVIRONMENT.json."""
     stem = file.name
     for ending in _ENDINGS:
         stem = stem.removesuffix(ending)

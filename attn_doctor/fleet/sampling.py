@@ -1,6 +1,6 @@
-"""Which nodes are worth a deep examination: one for each distinct fingerprint, and every odd one. Pure.
+"""Chooses the nodes for a deep examination: one for each distinct fingerprint, and every node that differs. Pure.
 
-A thousand nodes must not import torch from one file server at once to learn the same thing a thousand times.
+A thousand nodes must not import torch from one file server at once for a thousand equal answers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Deep(str, Enum):
 
 
 def representatives(gathered: Gathered, verdict: FleetVerdict) -> tuple[str, ...]:
-    """The nodes, of those that sent a quick report. Call them what the verdict calls them."""
+    """The nodes to examine, of those that sent a quick report, under the names used in the verdict."""
     first: dict[tuple[object, ...], str] = {}
     seen = set(verdict.states) - set(verdict.missing)
     known_as = {node.partition(".")[0]: node for node in seen}
     for there in gathered.records.values():
         for record in there:
             if record.fingerprint is None:
-                continue  # what could not be looked at from outside cannot be looked at in depth either
+                continue  # what --quick could not examine, a deep examination cannot examine either
             node = record.node if record.node in seen else known_as.get(record.node.partition(".")[0], record.node)
             key = (record.cohort, record.fingerprint)
             first[key] = min(node, first.get(key, node))

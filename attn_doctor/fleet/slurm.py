@@ -1,4 +1,4 @@
-"""What Slurm says of its nodes: which there are, and which can be asked now."""
+"""The nodes that Slurm has, and their states."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from attn_doctor.fleet.nodeset import unfold
 from attn_doctor.machine.streaming import output_of
 
 _SOON = 30.0
-#: `sinfo -o %t`; anything else, and whatever carries a `*` (does not answer), cannot take a step now.
+#: States from `sinfo -o %t` in which a node accepts a step. A `*` means that the node does not answer.
 _USABLE = frozenset({"idle", "mix", "alloc", "plnd", "resv"})
 
 
 def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The nodes of the job that this process runs in, None outside of one."""
+    """The nodes of the job in which this process runs; None outside a job."""
     written = environment.get("SLURM_JOB_NODELIST")
     return unfold(written, about="SLURM_JOB_NODELIST") if written else None
 
 
 def nodes(*, partition: str | None = None, among: tuple[str, ...] | None = None) -> dict[str, str]:
-    """State of each node, with the admin's reason where there is one; empty for a node that can be asked now.
+    """Node -> why it cannot be used, with the admin's reason if there is one; empty when it can.
 
-    Raises AttnDoctorError where Slurm does not answer.
+    Raises AttnDoctorError when Slurm does not answer.
     """
-    # One line a node, not folded; %H (when) is left out, since it would differ on each.
+    # One line per node, not folded; %H (the time) is left out, since it would differ on each.
     line = ["sinfo", "-h", "-N", "-o", "%N|%t|%E", *(["-p", partition] if partition else [])]
     found: dict[str, str] = {}
     for row in output_of(line, timeout=_SOON).splitlines():
@@ -41,7 +41,7 @@ def nodes(*, partition: str | None = None, among: tuple[str, ...] | None = None)
 
 
 def expected(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """`--expect slurm`: the nodes of this job; outside of one, all that Slurm has.
+    """`--expect slurm`: the nodes of this job; outside a job, all nodes of Slurm.
 
     Raises BadInput.
     """

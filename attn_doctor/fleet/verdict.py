@@ -1,6 +1,6 @@
-"""Everything that came, and who was expected → one answer. Pure.
+"""Computes the verdict from all reports and the expected nodes. Pure.
 
-The verdict comes from reports alone, never from how the launcher ended: srun says 0 with a node lost.
+The verdict comes from reports alone, never from the launcher's exit status: srun returns 0 even when a node was lost.
 """
 
 from __future__ import annotations
@@ -15,40 +15,43 @@ from attn_doctor.fleet.gather import CohortKey, Gathered, Record, moment
 from attn_doctor.fleet.launcher_messages import because
 from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
 
-#: GPU count is no part of it: a node that lost one is to be found odd, not to be alone.
+#: The number of GPUs is not part of it: a node that lost a GPU must differ within its cohort instead of forming a new
+#: one.
 COHORT_BY = ("gpu", "compute_capability", "partition", "environment")
-#: Clocks of a cluster run together to the second; this is a broken one.
+#: Clocks of a cluster agree to within a second; a larger difference is a broken clock.
 _SKEW = timedelta(minutes=5)
-#: What was found yesterday need not be so today: told, where nobody says how old is too old.
+#: A report older than this is marked, since its findings may be outdated, unless a maximum age was given.
 _YOUNG = timedelta(hours=24)
-#: What one machine's own hardware does is not said of another that has the same software.
+#: Findings about one machine's hardware are not transferred to another node with the same software.
 _ITS_OWN = frozenset({"gpu-xid", "gpu-slower-than-siblings", "kernel-slower-than-elsewhere"})
 _NO_GPU = "GPUs were asked for, and none is seen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What the reports are held against."""
+    """Options for the verdict."""
 
     now: datetime
     expected: tuple[str, ...] | None = None
-    """In the order of the job, where it is one."""
+    """Expected nodes; in the order of the job, if there is one."""
     deep_expected: tuple[str, ...] = ()
-    """Nodes that were asked for a deep examination as well."""
+    """Nodes that were also asked for a deep examination."""
     gpus_asked: bool = False
-    """The engine was to give GPUs: a node where none is seen has not been examined for what it is there for."""
+    """The engine was to allocate GPUs: a node on which none is found counts as not examined."""
     cohort_by: tuple[str, ...] = COHORT_BY
     cohorts_as_given: bool = False
-    """Somebody chose them: nodes without a GPU stay among themselves."""
+    """Cohorts were given by option: nodes without a GPU stay in their own."""
     golden: Mapping[CohortKey, Expectation] | None = None
     max_age: timedelta | None = None
-    """A node whose last report is older is not known to be fit. None: it is told, and decides nothing."""
+    """A node whose last report is older is not known to be fit. None: old reports are marked, without effect on the
+    verdict.
+    """
     engine_said: Sequence[str] = ()
     node_said: Mapping[str, str] = field(default_factory=dict)
 
 
 def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
-    """The answer. The order in which reports came makes no difference."""
+    """Computes the verdict. The order in which reports arrived does not change it."""
     names = _names(gathered, question.expected)
     records = _named(gathered, names)
     unreadable = _unreadable(gathered, question.expected, names)
@@ -121,7 +124,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
 
 
 def _names(gathered: Gathered, expected: Sequence[str] | None) -> dict[str, str]:
-    """What reports call a node → what the expected set calls it: with its domain or without."""
+    """Name in a report -> name in the expected set, with or without the domain."""
     if expected is None:
         return {}
     wanted = set(expected)
@@ -132,7 +135,7 @@ def _names(gathered: Gathered, expected: Sequence[str] | None) -> dict[str, str]
     for node in {key[0] for key in gathered.records} | {one.node for one in gathered.unreadable if one.node}:
         fitting = by_short.get(node.partition(".")[0], set())
         one = next(iter(fitting)) if len(fitting) == 1 else node
-        # n1.here and n1.there are two nodes: only a name without a domain may stand for one with it.
+        # n1.here and n1.there are two nodes: only a name without a domain may match one with a domain.
         if node not in wanted and (one == one.partition(".")[0] or node == node.partition(".")[0]):
             found[node] = one
     return found
@@ -176,7 +179,9 @@ def _key(cohort: CohortKey, cohort_by: Sequence[str]) -> CohortKey:
 
 
 def _bring_home(groups: dict[tuple[CohortKey, bool], list[Record]]) -> None:
-    """A node that sees no GPU among nodes that see one is odd; alone in a cohort of its own nobody would notice."""
+    """Moves a node without a visible GPU into the cohort of the nodes it belongs to: in a cohort of its own, nothing
+    would differ.
+    """
     gpu = {"gpu", "compute_capability"}
     for key, quick in sorted(groups):
         parts = dict(key)
@@ -196,7 +201,7 @@ def _bring_home(groups: dict[tuple[CohortKey, bool], list[Record]]) -> None:
 
 
 def _counting(records: Sequence[Record]) -> list[Record]:
-    """Those whose findings count: of a node's environment the deep one, unless a quick one is newer."""
+    """The records whose findings count: for each environment the deep one, unless a quick one is newer."""
     if len({record.quick for record in records}) < 2:
         return list(records)
     by_place: dict[tuple[str, str], list[Record]] = defaultdict(list)
@@ -210,7 +215,7 @@ def _counting(records: Sequence[Record]) -> list[Record]:
 
 
 def _stands_for(by_cohort: Iterable[Sequence[Record]], deep: set[str]) -> dict[str, tuple[str, ...]]:
-    """Deeply examined nodes → those of the same fingerprint that only quick reports came from."""
+    """Node examined in depth -> the nodes of the same fingerprint that sent only quick reports."""
     found = {}
     for members in by_cohort:
         alike: dict[int | None, list[str]] = defaultdict(list)
@@ -237,7 +242,7 @@ def _findings(
             (failing if finding in gating else warned)[finding] |= where
         if record.outcome.fails and not gating:
             failing[NodeFinding(id="unnamed", severity="error", title="it exits with 1 and names no finding")] |= nodes
-    # What gates on a node, or on the one that speaks for it, is not told again as a warning.
+    # A finding that fails a node or its representative is not repeated as a warning.
     gated: dict[str, set[str]] = defaultdict(set)
     for finding, nodes in failing.items():
         gated[finding.id] |= nodes
@@ -246,7 +251,7 @@ def _findings(
 
 
 def _kernels(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What came of --kernels; a node of which one report has it was asked for it."""
+    """(result of --kernels, nodes); if one report of a node has a result, --kernels was requested there."""
     by_node: dict[str, set[str]] = defaultdict(set)
     for record in records:
         by_node[record.node].add(record.kernels)
@@ -258,7 +263,7 @@ def _kernels(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ..
 
 
 def _gating(outcome: Outcome) -> set[NodeFinding]:
-    """Errors; where a report fails without one, it was asked to fail on less."""
+    """The errors; for a report that fails without an error, the findings on which it was asked to fail."""
     errors = {one for one in outcome.findings if one.severity == "error"}
     if errors or not outcome.fails:
         return errors
@@ -318,14 +323,14 @@ def _versions(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], .
 
 
 def _old(records: Iterable[Record], question: Question) -> tuple[tuple[str, str], ...]:
-    """(node, when) of those of whose environments one was last examined too long ago."""
+    """(node, time) for nodes with an environment that was last examined too long ago."""
     newest: dict[tuple[str, str], datetime] = {}
     for record in records:
         place = record.node, dict(record.cohort).get("environment", "")
         try:
             newest[place] = max(newest.get(place, moment(record.created)), moment(record.created))
         except ValueError:
-            continue  # told as a clock that is off
+            continue  # reported as a wrong clock
     oldest = question.now - (_YOUNG if question.max_age is None else question.max_age)
     found: dict[str, datetime] = {}
     for (node, _), created in newest.items():
@@ -335,7 +340,7 @@ def _old(records: Iterable[Record], question: Question) -> tuple[tuple[str, str]
 
 
 def _without_torch(gathered: Gathered, records: Iterable[Record]) -> tuple[str, ...]:
-    """Nodes with a fingerprint in which torch is absent: what is not there has no pair."""
+    """Nodes with a fingerprint without torch: an absent fact has no pair."""
     torches = {number for number, pair in enumerate(gathered.pairs) if pair.name == "packages.torch"}
     bare = {number for number, pairs in enumerate(gathered.fingerprints) if torches.isdisjoint(pairs)}
     return tuple(sorted({record.node for record in records if record.fingerprint in bare}))

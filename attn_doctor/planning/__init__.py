@@ -1,4 +1,4 @@
-"""From a diagnosis to a plan: which remedy each finding gets, and what the planned packages would bring up.
+"""Turns a diagnosis into a plan: chooses a remedy for each finding, and predicts the findings of the planned packages.
 
-Changes nothing: what a plan does is carried out in fix/.
+Changes nothing; fix/ carries plans out.
 """

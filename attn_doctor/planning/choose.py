@@ -1,4 +1,4 @@
-"""Which remedy each finding gets, and why some get none. Pure."""
+"""Chooses a remedy for each finding, or the reason why there is none. Pure."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ from attn_doctor.recipes.recipe import Recipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a person allows and asks for."""
+    """The options that allow or select remedies."""
 
     unsafe: bool = False
     only: tuple[str, ...] = ()
-    """Ids of recipes; everything but notes when empty."""
+    """Ids of recipes; when empty, all findings except notes."""
     named: tuple[str, ...] = ()
-    """Ids of findings that a person named by themselves: mended also where they rest on an assumption."""
+    """Ids of findings named with --only: they are fixed even when they rest on an assumption."""
     remedies: tuple[tuple[str, str], ...] = ()
-    """(finding, remedy) that a person chose over the order of preference."""
+    """(finding, remedy) pairs chosen by option instead of by the order of preference."""
     wheels: tuple[tuple[str, str], ...] = ()
-    """(package, version) of the wheel files that a person named."""
+    """(package, version) of the wheel files named by option."""
 
 
 def choose(
     diagnosis: Diagnosis, facts: FactSet, recipes: Iterable[Recipe], policy: Policy
 ) -> tuple[tuple[Chosen, ...], tuple[Remaining, ...]]:
-    """For each finding the first remedy whose conditions hold and which the policy allows, or why there is none."""
+    """Chooses for each finding the first remedy with true conditions that the policy allows, or records why there is
+    none.
+    """
     shelf = {recipe.id: recipe for recipe in recipes}
     chosen = []
     staying = []
@@ -57,7 +59,7 @@ def choose(
 
 
 def assumptions_of(chosen: Chosen, facts: FactSet, recipe: Recipe | None) -> tuple[str, ...]:
-    """The assumptions that the finding rests on, or what is to be done about it; as they were typed."""
+    """The assumptions on which the finding or its remedy rests, as typed."""
     written = next((one for one in recipe.remedies if one.id == chosen.remedy.id), None) if recipe else None
     grounds = list(chosen.finding.evidence)
     if recipe is not None and written is not None:
@@ -117,9 +119,9 @@ def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy
 
 
 def _obstacle(remedy: Remedy, facts: FactSet, policy: Policy) -> str:
-    """Empty when nothing stands in the way; words when a person has to do something first.
+    """What a person has to do before the remedy can be used; empty when nothing.
 
-    Raises NotForThisNode when it is not to be had for this node: the next remedy's turn.
+    Raises NotForThisNode when the remedy does not exist for this node; then the next remedy is tried.
     """
     wheels = dict(policy.wheels)
     found = (treatment_of(one.action).obstacle(one.action, facts, wheels) for one in remedy.actions)
@@ -131,7 +133,9 @@ def _by_a_program(remedy: Remedy) -> bool:
 
 
 def _holds(remedy: Remedy, recipe: Recipe, finding: Finding, facts: FactSet) -> bool:
-    """Whether its conditions hold. Offering one whose conditions are open is for people to judge, not for us."""
+    """True when the remedy's conditions hold. Undecided conditions count as false: a person may still choose the
+    remedy.
+    """
     written = next((one for one in recipe.remedies if one.id == remedy.id), None)
     if written is None:
         return False

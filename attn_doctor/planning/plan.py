@@ -1,4 +1,4 @@
-"""From a diagnosis to a plan. Reads files and asks the resolver through what it is handed; changes nothing."""
+"""Makes a plan from a diagnosis. Reads files and asks the resolver it is given; changes nothing."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def plan(
     here: Path | None = None,
     sealed: bool = False,
 ) -> Plan:
-    """The plan; `here` is the current project; a `sealed` environment belongs to the system's package manager.
+    """Makes the plan. `here` is the current project; a `sealed` environment belongs to the system's package manager.
 
-    Equal diagnoses, facts, policies and answers of the resolver give equal plans.
+    Equal diagnoses, facts, policies and resolver answers give equal plans.
     """
     chosen, stay = choose(diagnosis, facts, tuple(recipes), policy)
     named = tuple(os.path.realpath(one) for one in configs)
@@ -64,7 +64,9 @@ def plan(
 
 
 def _by_treatment(chosen: Iterable[Chosen]) -> Iterator[tuple[Treatment[Action], list[Chosen]]]:
-    """In the order of a plan's steps; kinds of action that have one place in it are planned together, by either."""
+    """Groups by treatment, in the order of a plan's steps; kinds of action with the same position are planned
+    together.
+    """
     planned: dict[int, tuple[Treatment[Action], dict[int, Chosen]]] = {}
     for number, one in enumerate(chosen):
         for proposed in one.remedy.actions:

@@ -1,4 +1,4 @@
-"""Judges the set of packages that a plan would leave, before anything is installed. Pure."""
+"""Evaluates the recipes on the packages that a plan would install, before anything is installed. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from attn_doctor.model.plans import Install, PackageChange
 
 _HOW = "the installer's preview"
 _LATER = "not known before it is installed"
-#: CUDA runtimes that torch's wheels bring along tell which CUDA they are for.
+#: The CUDA runtime that torch's wheels require shows which CUDA release they were built for.
 _RUNTIME = re.compile(r"nvidia-cuda-runtime(-cu\d+)?$")
 
 
 def planned(install: Install, facts: FactSet) -> FactSet:
-    """The facts as if the releases were there; what only the installed files can tell is unknown."""
+    """The facts as they would be after the installation; facts that need the installed files become unknown."""
     changes = {one.name: one for one in install.changes}
     found: dict[FactName, Fact] = {}
     for name, change in changes.items():
@@ -34,7 +34,8 @@ def planned(install: Install, facts: FactSet) -> FactSet:
         found[FactName("package", name, "duplicates")] = facts.fact(FactName("package", name, "duplicates"))
     for listing in (FactName("listed", "", kind.name) for kind in KINDS if kind.part_of_package):
         if changes and listing in facts:
-            # What a release brings along is not in the list: without this its own modules would be missing ones.
+            # The packages that a release brings are not listed yet: without this its own modules would count as
+            # missing.
             found[listing] = _fact(listing, Unknown(_LATER))
     torch = "torch" in changes
     modules = {name.replace("-", "_") for name in changes}
@@ -52,7 +53,7 @@ def planned(install: Install, facts: FactSet) -> FactSet:
 
 
 def _cuda(changes: dict[str, PackageChange]) -> State:
-    """The CUDA that the planned torch is for, as far as names tell: so that the driver can be held against it."""
+    """The CUDA release of the planned torch, as far as package names show it, to compare it with the driver."""
     _, _, local = changes["torch"].after.partition("+")
     if local == "cpu":
         return Absent("a CPU build")
@@ -64,7 +65,7 @@ def _cuda(changes: dict[str, PackageChange]) -> State:
 
 
 def warnings(install: Install, facts: FactSet) -> tuple[str, ...]:
-    """What a person should know of the extensions that a change of torch reaches."""
+    """Warnings about extensions affected by a change of torch."""
     changing = {one.name for one in install.changes}
     if "torch" not in changing:
         return ()
@@ -82,12 +83,12 @@ def warnings(install: Install, facts: FactSet) -> tuple[str, ...]:
 
 
 def check(install: Install, facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
-    """Raises Refused where the planned set brings up a finding as bad as a warning."""
+    """Raises Refused when the planned packages cause a new finding with severity warning or error."""
     check_facts(facts, derive(planned(install, facts)), before, judged)
 
 
 def check_facts(had: FactSet, facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
-    """The same of facts that were gathered already, such as those of fetched files; `had` are today's."""
+    """The same check on given facts, such as those of downloaded files; `had` are the present facts."""
     broken = newly_unmet(had, facts)
     if broken:
         raise Refused(f"the cure would leave unmet what is met today and is not started: {'; '.join(broken)}")
@@ -103,13 +104,13 @@ def check_facts(had: FactSet, facts: FactSet, before: Diagnosis, judged: Callabl
 
 
 def newly_unmet(had: FactSet, facts: FactSet) -> tuple[str, ...]:
-    """Requirements of the attention stack that are met, or that nothing has, and would not be met."""
+    """Requirements of the attention stack that are now met (or not relevant) and would no longer be met."""
     before = unmet_in_stack(had)
     return tuple(words for subject, words in unmet_in_stack(facts).items() if subject not in before)
 
 
 def _keys(finding: Finding) -> tuple[tuple[str, str], ...]:
-    """The same trouble on another extension is another trouble."""
+    """Keys that distinguish findings: the same recipe on another extension is another finding."""
     return tuple((finding.id, subject) for subject in finding.subjects) or ((finding.id, ""),)
 
 

@@ -1,6 +1,6 @@
-"""Fetched releases looked at as if they were installed: their metadata and their ELF files, before anything changes.
+"""Examines downloaded releases as if they were installed: metadata and ELF files, before anything changes.
 
-The same probes as for the environment, with the fetched files in front of it. Nothing is imported.
+Uses the same probes as for the environment, with the downloaded files first on the path. Nothing is imported.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _HOW = "fetched, not installed yet"
 
 
 def facts_of(install: Install, fetched: Path, target: Target, facts: FactSet, *, scratch: Path) -> FactSet:
-    """The facts of the environment as it would be, read from the files themselves.
+    """The facts of the environment as it would be, read from the downloaded files.
 
-    `fetched` holds wheels (pip) or what was in them (uv). Raises Refused for a wheel that cannot be read.
+    `fetched` contains wheels (pip) or their unpacked contents (uv). Raises Refused for a wheel that cannot be read.
     """
     stage = fetched
     if any(fetched.glob("*.whl")):
@@ -41,7 +41,7 @@ def facts_of(install: Install, fetched: Path, target: Target, facts: FactSet, *,
         *extensions.probe(inventory, there, dict(os.environ)),
     ]
     names = {one.name for one in install.changes}
-    # What lies there now gives way: it is no second copy.
+    # The installed version would be replaced, so it is not a second copy.
     alone = [
         Fact(name=FactName("package", name, attribute), state=Absent("it gives way"), how=_HOW)
         for name in names
@@ -51,7 +51,9 @@ def facts_of(install: Install, fetched: Path, target: Target, facts: FactSet, *,
 
 
 def _unpack(wheel: Path, stage: Path) -> None:
-    """Only what the probes read: metadata, shared libraries, torch's version file, and the packages' own names."""
+    """Unpacks only what the probes read: metadata, shared libraries, torch's version file, and the names of the
+    packages.
+    """
     try:
         with zipfile.ZipFile(wheel) as archive:
             for member in archive.infolist():

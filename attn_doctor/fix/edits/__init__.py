@@ -1,1 +1,1 @@
-"""One file for each kind of action."""
+"""File edits, one file for each form of edit."""

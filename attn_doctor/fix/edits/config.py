@@ -1,7 +1,7 @@
-"""`set-config`: one key of a training configuration gets another value; every other byte stays.
+"""`set-config`: sets one key of a training configuration; every other byte stays.
 
-Whose file it is and which form it has is told as probe/configs/configs.py does; what a setting is called there, in
-config_keys.py.
+probe/configs/configs.py determines the framework and the form of the file, config_keys.py the framework's name for a
+setting.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _BOM = b"\xef\xbb\xbf"
 def planned(
     file: str, content: bytes, settings: dict[str, str], calls: Mapping[int | None, dict[str, str]] | None = None
 ) -> FileEdit | None:
-    """The edit that gives the keys these values; None where they have them already.
+    """The edit that gives the keys these values; None when they already have them.
 
-    `calls`: of a script, the settings for each call by the line it begins in, in the place of `settings`.
+    `calls`: for a script, line of a call -> settings for that call, instead of `settings`.
 
-    Raises Refused where a program should not do it.
+    Raises Refused when the edit cannot be made safely.
     """
-    # Marks of parsers count characters without the byte order mark; splices count bytes with it.
+    # Parser marks count characters without the byte order mark; splices count bytes with it.
     skipped = len(_BOM) if content.startswith(_BOM) else 0
     try:
         text = content[skipped:].decode("utf-8")
@@ -58,7 +58,7 @@ def planned(
                     at = skipped + len(text[:start].encode())
                     mine.append(Splice(start=at, end=at + len(text[start:end].encode()), text=new))
         if mine:
-            # One call's edit by itself: its lines stay where they are, and so each call can be found again.
+            # Each call's edit keeps the number of lines, so that every call can be found again.
             _check(text, _after(content, mine, skipped), loaded, wanted)
         splices += mine
     if not splices:
@@ -74,7 +74,7 @@ def _after(content: bytes, splices: list[Splice], skipped: int) -> str:
 
 
 def _check(before: str, after: str, loaded: Callable[[str], Any], wanted: dict[str, str]) -> None:
-    """Parsed again, only the wanted keys may differ: what the parser's marks say is not taken on trust."""
+    """Parses the result again: only the wanted keys may differ, in case the parser's marks were wrong."""
     others = [[pair for pair in loaded(text) if pair[0] not in wanted] for text in (before, after)]
     if others[0] != others[1]:
         raise Refused("the edit would change more than the one key")

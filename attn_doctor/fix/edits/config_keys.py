@@ -1,4 +1,6 @@
-"""What a setting is called in the configuration of each framework, and which absent keys are right as they are."""
+"""The name of a setting in each framework's configuration, and the defaults under which a missing key needs no
+change.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from attn_doctor.fix.refusal import Refused
 from attn_doctor.probe.configs.frameworks import kind_of
 
 _HALF = ("bf16", "fp16", "pure_bf16")
-#: What an absent key means: setting it to that would be no change.
+#: Meaning of a missing key: setting it to that value would change nothing.
 _DEFAULTS: dict[str, dict[str, tuple[str, ...]]] = {
     # https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/hparams/model_args.py
     "llamafactory": {"flash_attn": ("auto",), "bf16": ("false",), "fp16": ("false",), "pure_bf16": ("false",)},
     # https://github.com/axolotl-ai-cloud/axolotl/blob/main/src/axolotl/utils/schemas/config.py
     "axolotl": {"fp16": ("false",), "bf16": ("auto",), "flash_attention": ("false",)},
-    # A section that is not there is off, and what the trainer says is not held against it.
+    # A missing section is off, and the trainer's own settings are not compared with it.
     "deepspeed": {"bf16.enabled": ("false", "auto"), "fp16.enabled": ("false", "auto")},
     "accelerate": {"mixed_precision": ("no",)},
     "transformers": {},
@@ -22,9 +24,9 @@ _DEFAULTS: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def own_keys(keys: Sequence[str], settings: dict[str, str]) -> dict[str, str]:
-    """The file's own names for the settings; without those that are absent and right as they are.
+    """The framework's own names for the settings, without missing keys whose default is right.
 
-    Raises Refused where the framework has no place for one.
+    Raises Refused when the framework has no such setting.
     """
     if any(key.startswith("top.") for key in keys):
         return _web_ui(keys, settings)
@@ -54,7 +56,7 @@ def _attention(kind: str, keys: Sequence[str], value: str) -> dict[str, str]:
         private = "_attn_implementation" in keys and "attn_implementation" not in keys
         return {"_attn_implementation" if private else "attn_implementation": value}
     if kind == "axolotl" and "attn_implementation" not in keys:
-        # Before 0.17 each attention had a switch of its own.
+        # Before 0.17 each attention implementation had a switch of its own.
         if value != "sdpa":
             raise Refused(f"this axolotl configuration has no place for {value}")
         return {"flash_attention": "false", "sdp_attention": "true"}

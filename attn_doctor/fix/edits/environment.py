@@ -1,7 +1,7 @@
-"""`set-environment`: a variable in what an environment's activation sources. Never a shell's own start-up files.
+"""`set-environment`: sets a variable in the environment's activation scripts, never in a shell's own start-up files.
 
-A virtual environment's own activate scripts get a marked block at their end (and one where `deactivate` begins);
-conda sources every file of activate.d and deactivate.d, so that ours are files of their own.
+In a virtual environment, the activate scripts get a marked block at their end (and one where `deactivate` begins).
+conda sources every file in activate.d and deactivate.d, so there the block is a file of its own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LIMIT = (
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """One activation script and how its shell says it."""
+    """One activation script, and the syntax of its shell."""
 
     file: str
     sets: str
     unsets: str
     deactivates: str = ""
-    """The line after which `deactivate` has its own block; empty where it has none."""
+    """The line after which `deactivate` gets its own block; empty when it has none."""
 
 
 _VENV = (
@@ -49,14 +49,14 @@ _SETS = re.compile(r"(?:export|set -gx|setenv) (\w+)[= ]'([^']*)'")
 
 
 def files(prefix: Path) -> tuple[str, ...]:
-    """The files that this action may touch."""
+    """The files that this action may change."""
     return tuple(str(prefix / script.file) for script in (*_VENV, *_CONDA))
 
 
 def planned(prefix: Path, wanted: Mapping[str, str]) -> tuple[FileEdit, ...]:
     """The edits that make activation set these variables.
 
-    Raises Refused where nothing is sourced, or it says so already; OSError.
+    Raises Refused when the environment has no activation script or sets them already; OSError.
     """
     for name, value in wanted.items():
         fault = variable_fault(name, value)
@@ -78,7 +78,7 @@ def planned(prefix: Path, wanted: Mapping[str, str]) -> tuple[FileEdit, ...]:
 
 
 def written(prefix: Path) -> dict[str, str]:
-    """The variables that our blocks set when the environment is activated, read from the files."""
+    """The variables that our blocks set on activation, read from the files."""
     found: dict[str, str] = {}
     for script in (_VENV[0], _CONDA[0]):
         with contextlib.suppress(OSError):
@@ -90,7 +90,9 @@ def written(prefix: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def activated(prefix: Path) -> Iterator[None]:
-    """While it lasts, what is started sees the variables as after activation: read from the files, without a shell."""
+    """Within this context, started processes see the variables as after activation: read from the files, without a
+    shell.
+    """
     before = {name: os.environ.get(name) for name in written(prefix)}
     os.environ.update(written(prefix))
     try:
@@ -138,7 +140,7 @@ def _block(form: str, settings: Mapping[str, str], indent: str = "") -> str:
 
 
 def _place(text: str, *, at: int, nested: bool = False) -> tuple[int, int]:
-    """Our block there, or the empty place where one belongs."""
+    """(start, end) of our block, or the empty span where it belongs."""
     for start, end in _blocks(text):
         if text[start:].startswith(" ") == nested:
             return start, end
@@ -151,6 +153,6 @@ def _blocks(text: str) -> list[tuple[int, int]]:
 
 
 def _line_after(text: str, line: str) -> int | None:
-    """Where the line after this one begins; None where it is not there exactly once."""
+    """Start of the line after this one; None unless this line occurs exactly once."""
     found = [match.end() for match in re.finditer(rf"^{re.escape(line)}[^\n]*\n", text, re.MULTILINE)]
     return found[0] if len(found) == 1 else None

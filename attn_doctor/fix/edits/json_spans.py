@@ -1,6 +1,6 @@
-"""Where in a JSON text a key's value stands: the standard decoder is walked along, member by member.
+"""Finds the position of a key's value in a JSON text, with the standard decoder, member by member.
 
-A dotted key is looked for as it is, then in the section of its first part: `bf16.enabled`.
+A dotted key is looked up literally first, then in the section named by its first part: `bf16.enabled`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Member:
 
 
 def splices(text: str, key: str, value: str) -> tuple[list[tuple[int, int, str]], list[str]]:
-    """(start, end, new text) in characters, and warnings. Of a key that stands twice the last one counts.
+    """(start, end, new text) in characters, and warnings. For a duplicate key the last one counts.
 
     Raises Refused.
     """
@@ -72,14 +72,14 @@ def _spans(
     if not members:
         return [(opening + 1, opening + 1, f"{json.dumps(key)}: {written}")], []
     last = members[-1]
-    # Between members as between the last two, or as before the first one.
+    # Separator as between the last two members, or as before the first one.
     before = text[members[-2].end : last.key_start] if len(members) > 1 else "," + text[opening + 1 : last.key_start]
     colon = text[last.key_start + len(json.dumps(last.key)) : last.start]
     return [(last.end, last.end, f"{before}{json.dumps(key)}{colon if ':' in colon else ': '}{written}")], []
 
 
 def loaded(text: str) -> list[tuple[str, Any]]:
-    """Every member in order, those of a section under dotted keys: for comparing before with after."""
+    """Every member in order, those of sections under dotted keys: to compare before with after."""
     found: list[tuple[str, Any]] = []
     for one in _members(text, 0)[0]:
         if isinstance(one.value, dict):

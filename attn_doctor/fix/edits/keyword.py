@@ -1,7 +1,8 @@
-"""`edit-source`, set-keyword: one keyword at one call of an installed package, or of a checkout in the current project.
+"""`edit-source`, set-keyword: sets a keyword of one call in an installed package, or in a checkout in the current
+project.
 
-A recipe says where as data; the parser finds the call. In site-packages the distribution's RECORD is kept in step, so
-that whoever verifies it sees no damage; `dist-info/attn-doctor.json` says that it was patched, so that `check` sees.
+The recipe gives the place as data; the parser finds the call. In site-packages the distribution's RECORD is updated, so
+that a verification still succeeds; `dist-info/attn-doctor.json` records the patch, so that `check` can report it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from attn_doctor.recipes.schema.allowed_edits import keyword_fault
 def planned(wanted: EditSource, facts: FactSet, *, finding: str, prefix: str, project: str) -> tuple[FileEdit, ...]:
     """The edits, in the order in which they are made.
 
-    `prefix` is the target's environment, `project` the current project, links resolved. Raises Refused, OSError.
+    `prefix` is the target's environment, `project` the current project, both with links resolved. Raises Refused,
+    OSError.
     """
     _check_plain(wanted)
     name = _package(wanted, facts)
@@ -56,7 +58,7 @@ def planned(wanted: EditSource, facts: FactSet, *, finding: str, prefix: str, pr
 
 
 def _check_plain(wanted: EditSource) -> None:
-    """Raises Refused for what names anything but a plain place and a literal."""
+    """Raises Refused unless the edit names a plain place and a literal."""
     fault = keyword_fault(
         file=wanted.file,
         function=wanted.function,
@@ -102,7 +104,7 @@ def _edited(wanted: EditSource, file: Path, content: bytes) -> FileEdit:
 
 
 def _check_bytecode(file: Path) -> None:
-    """Python would go on running the old bytecode where it was told never to look at the source (PEP 552)."""
+    """Raises Refused when Python would keep running old bytecode: unchecked hash-based .pyc files (PEP 552)."""
     for compiled in sorted((file.parent / "__pycache__").glob(f"{file.stem}.*.pyc")):
         with compiled.open("rb") as stream:
             head = stream.read(8)
@@ -111,7 +113,7 @@ def _check_bytecode(file: Path) -> None:
 
 
 def _record(folder: Path, name: str, file: str) -> tuple[Path, str]:
-    """The dist-info that lists the file, and its RECORD's text."""
+    """The dist-info that lists the file, and the text of its RECORD."""
     found = []
     for info in sorted(folder.glob("*.dist-info")):
         if canonicalize_name(info.name.split("-", 1)[0]) != name or info.is_symlink():
@@ -132,7 +134,7 @@ def _check_untouched(record: str, name: str, content: bytes, file: Path) -> None
 
 
 def _recorded(file: Path, record: str, contents: dict[str, bytes]) -> FileEdit:
-    """RECORD with the rows of these files in step; every other byte stays."""
+    """The edit of RECORD that updates the rows of these files; every other byte stays."""
     splices = []
     at = 0
     todo = dict(contents)

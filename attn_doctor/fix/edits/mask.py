@@ -1,7 +1,7 @@
-"""`edit-source`, cast-mask: a float32 mask is given the query's dtype at the call of SDPA that a trace named.
+"""`edit-source`, cast-mask: casts a float32 mask to the query's dtype at the call of SDPA that a trace named.
 
-A mask that is None or boolean in another call of the same line stays as it is: cast to numbers, a boolean one would
-mean something else and say so to nobody.
+A mask that is None or boolean in another call on the same line is not cast: as numbers, a boolean mask would silently
+mean something else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WARNING = (
 
 
 def call(facts: FactSet, attention: str) -> Call:
-    """The call whose mask is too wide. Raises Refused where the trace names none that a program may mend."""
+    """The call with the wide mask. Raises Refused when the trace names none that may be edited."""
 
     def text(attribute: str) -> str:
         return facts.text(FactName("attention", attention, attribute)) or ""
@@ -36,7 +36,7 @@ def call(facts: FactSet, attention: str) -> Call:
 
 
 def splices(content: bytes, at: Call) -> tuple[Splice, ...]:
-    """The mask with a cast around it. Raises Refused where mask or query are no plain names."""
+    """Adds a cast around the mask. Raises Refused unless mask and query are plain names."""
     source = read(content, at.file)
     node = call_at(source.tree, at)
     if any(isinstance(argument, ast.Starred) for argument in node.args):
@@ -46,7 +46,7 @@ def splices(content: bytes, at: Call) -> tuple[Splice, ...]:
     query = named.get("query") or (node.args[0] if node.args else None)
     if mask is None:
         raise Refused("the call does not name its mask")
-    # Each is read more than once: what is computed there might do something when it is asked twice.
+    # Each is read more than once: an expression with side effects would run twice.
     if not is_name(mask) or not is_name(query):
         raise Refused("mask and query have to stand by their names at the call")
     assert query is not None

@@ -1,7 +1,7 @@
-"""`edit-source`, cast-operand: the float32 operand that a trace named is cast to the dtype of what it meets.
+"""`edit-source`, cast-operand: casts the float32 operand named by a trace to the dtype of the other operand.
 
-Only a parameter, a buffer or a constant that stands by its name in the expression; what is computed has its cause
-elsewhere, and is cast at the kernel call instead (source.py).
+Only for a parameter, a buffer or a constant that is written as a name in the expression. A computed operand has its
+cause elsewhere, and is cast at the kernel call instead (source.py).
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _OPERATORS: dict[str, type[ast.operator]] = {
     "mul": ast.Mult, "add": ast.Add, "sub": ast.Sub, "rsub": ast.Sub, "div": ast.Div, "matmul": ast.MatMult,
 }  # fmt: skip
 _HALF = ("float16", "bfloat16")
-#: Tables of positions: in half precision neighbouring positions become one.
+#: Position tables: in half precision neighbouring positions would become equal.
 _TABLE = re.compile(r"inv_freq|freqs|cos|sin", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """Where a half operand meets a float32 one that has a name."""
+    """An operation of a half-precision operand and a float32 operand that has a name."""
 
     file: str
     line: int
     operator: str
     name: str
-    """The last part of the operand's name."""
+    """The last part of the operand's dotted name."""
 
 
 def meeting(facts: FactSet, promotion: str) -> Meeting:
-    """The meeting that a promotion is. Raises Refused where the trace does not name one."""
+    """The operation at which a promotion happened. Raises Refused when the trace does not name one."""
     own = f"promotion.{promotion}."
 
     def text(attribute: str) -> str:
@@ -54,7 +54,7 @@ def meeting(facts: FactSet, promotion: str) -> Meeting:
 
 
 def splices(content: bytes, at: Meeting) -> tuple[Splice, ...]:
-    """The operand with a cast behind it. Raises Refused where it does not stand there once, beside a name."""
+    """Appends a cast to the operand. Raises Refused unless it occurs there exactly once, next to a name."""
     source = read(content, at.file)
     found = []
     for node in ast.walk(source.tree):
@@ -75,14 +75,14 @@ def splices(content: bytes, at: Meeting) -> tuple[Splice, ...]:
 
 
 def warnings(at: Meeting) -> tuple[str, ...]:
-    """What a person should know before the operand loses precision."""
+    """Warnings before the operand loses precision."""
     if _TABLE.search(at.name):
         return (f"{at.name} looks like a table of positions: in half precision neighbouring positions become one",)
     return ()
 
 
 def _last(node: ast.expr) -> str:
-    """The last part of a dotted name; empty for anything else, which might do something when it is asked twice."""
+    """The last part of a dotted name; empty for any other expression, which might have side effects."""
     inner = node
     while isinstance(inner, ast.Attribute):
         inner = inner.value

@@ -1,4 +1,4 @@
-"""Where a shell script sets a key in its calls of LLaMA-Factory: `--key value`, `--key=value`, `key=value`."""
+"""Finds where a shell script sets a key in its calls of LLaMA-Factory: `--key value`, `--key=value`, `key=value`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _PLAIN = re.compile(r"[\w.-]+\Z")
 
 
 def splices(script: str, key: str, value: str, line: int | None = None) -> tuple[list[tuple[int, int, str]], list[str]]:
-    """(start, end, new text) in characters, and warnings: for the call that begins in this line, else for each call.
+    """(start, end, new text) in characters, and warnings, for the call that begins on this line; for every call when
+    None.
 
-    In a call that sets the key twice the last one counts. Raises Refused.
+    For a duplicate key in a call the last one counts. Raises Refused.
     """
     if not _PLAIN.match(value):
         raise Refused(f"{value!r} is no plain word for a shell")
@@ -40,7 +41,7 @@ def splices(script: str, key: str, value: str, line: int | None = None) -> tuple
 
 
 def loaded(script: str, line: int | None = None) -> list[tuple[str, str | None]]:
-    """Every argument of every call in order, or of the call that begins in this line."""
+    """Every argument, in order, of the call that begins on this line; of every call when None."""
     return [
         (one.key, one.value) for call in calls(script) if line is None or call.line == line for one in call.arguments
     ]

@@ -1,6 +1,7 @@
-"""`edit-source`: q, k or v are cast at the kernel call that a trace named. Places come from the parser, never a search.
+"""`edit-source`: casts q, k or v at the kernel call that a trace named. The parser finds the place, never a text
+search.
 
-Only at the call itself, and only in a person's own project: installed packages are left to their releases.
+Only at the call itself, and only in the user's own project: installed packages are not edited.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from attn_doctor.model.plans import Splice
 from attn_doctor.probe.packages.keyword_calls import NotThere, Parsed, parsed
 
 _HALF = ("float16", "bfloat16")
-#: Names of an attention function's operands, by role; positions where they are given without a name.
+#: Role -> keyword names of that operand in attention functions; positional arguments are in the order of the roles.
 _NAMES = {"q": ("q", "query"), "k": ("k", "key"), "v": ("v", "value")}
 _BROKEN = ("raises", "silently mixed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A broken attention call as a trace saw it."""
+    """A broken attention call, from a trace."""
 
     file: str
     line: int
@@ -33,7 +34,7 @@ class Call:
 
 
 def calls(facts: FactSet, promotions: Iterable[str]) -> tuple[Call, ...]:
-    """The broken calls that these promotions reached. Raises Refused where a trace does not say."""
+    """The broken calls that these promotions reached. Raises Refused when the trace does not contain them."""
     kernels = {facts.text(FactName("promotion", one, "kernel")) for one in promotions}
     found = []
     for number in facts.subjects("attention"):
@@ -50,7 +51,7 @@ def calls(facts: FactSet, promotions: Iterable[str]) -> tuple[Call, ...]:
 
 
 def splices(content: bytes, call: Call) -> tuple[Splice, ...]:
-    """What casts the wide operands of the call to the dtype of a half one. Raises Refused."""
+    """Adds casts of the wide operands to the dtype of a half-precision one. Raises Refused."""
     source = read(content, call.file)
     node = call_at(source.tree, call)
     operands = _operands(node)
@@ -77,7 +78,7 @@ def splices(content: bytes, call: Call) -> tuple[Splice, ...]:
 
 
 def read(content: bytes, file: str) -> Parsed:
-    """The source with its tree. Raises Refused."""
+    """Parses the source. Raises Refused."""
     try:
         return parsed(content)
     except NotThere as error:
@@ -85,7 +86,7 @@ def read(content: bytes, file: str) -> Parsed:
 
 
 def check(content: bytes, file: str) -> None:
-    """Raises Refused where the edited file is no Python any more."""
+    """Raises Refused when the edited file is not valid Python."""
     try:
         compile(content, file, "exec", dont_inherit=True, flags=ast.PyCF_ONLY_AST)
     except (SyntaxError, ValueError) as error:
@@ -93,7 +94,7 @@ def check(content: bytes, file: str) -> None:
 
 
 def call_at(tree: ast.AST, call: Call) -> ast.Call:
-    """The one call of this name on that line. Raises Refused."""
+    """The only call of this name on that line. Raises Refused."""
     last = call.name.rpartition(".")[2]
     found = [
         node
@@ -119,7 +120,7 @@ def _operands(node: ast.Call) -> dict[str, ast.expr]:
 
 
 def is_name(node: ast.expr | None) -> bool:
-    """A name, or a dotted one: nothing happens when it is read twice."""
+    """True for a plain or dotted name: reading it twice has no side effects."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)

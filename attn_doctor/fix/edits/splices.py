@@ -1,4 +1,4 @@
-"""From splices to a file's new content, and to a diff for people. Pure."""
+"""Applies splices to a file's content, and makes a diff for people. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from attn_doctor.model.plans import FileEdit, Splice
 
 
 def spliced(content: bytes, splices: Iterable[Splice]) -> bytes:
-    """The content with each splice in its place.
+    """The content with every splice applied.
 
-    Raises Refused for splices that overlap or lie outside.
+    Raises Refused for splices that overlap or are out of range.
     """
     parts = []
     at = 0
@@ -28,7 +28,7 @@ def spliced(content: bytes, splices: Iterable[Splice]) -> bytes:
 def file_edit(
     file: str, content: bytes | None, splices: tuple[Splice, ...], *, warnings: tuple[str, ...] = ()
 ) -> FileEdit:
-    """The edit of a file with this content; None where there is no file yet."""
+    """The edit of a file with this content; None when the file does not exist yet."""
     before = content or b""
     after = spliced(before, splices)
     return FileEdit(
@@ -47,7 +47,7 @@ def digest(content: bytes) -> str:
 
 
 def diff(file: str, before: bytes, after: bytes) -> str:
-    """A unified diff with one line around each change; says when a file has no newline at its end."""
+    """A unified diff with one context line; marks a missing newline at the end of the file."""
 
     def lines(content: bytes) -> list[str]:
         return content.decode("utf-8", errors="replace").replace("\r\n", "\n").splitlines(keepends=True)

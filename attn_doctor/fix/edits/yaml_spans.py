@@ -1,4 +1,4 @@
-"""Where in a YAML text a top-level key's value stands, from the parser's own marks; never by searching."""
+"""Finds the position of a top-level key's value in a YAML text from the parser's marks, never by a text search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attn_doctor.fix.refusal import Refused
 def splices(text: str, key: str, value: str) -> tuple[list[tuple[int, int, str]], list[str]]:
     """(start, end, new text) in characters, and warnings.
 
-    A key that stands twice: the last one counts, as LLaMA-Factory's PyYAML reads it. Raises Refused.
+    For a duplicate key the last one counts, as in the PyYAML that LLaMA-Factory uses. Raises Refused.
     """
     root, aliased = _composed(text)
     pairs = [(k, v) for k, v in root.value if k.value == key]
@@ -30,14 +30,14 @@ def splices(text: str, key: str, value: str) -> tuple[list[tuple[int, int, str]]
         raise Refused(f"{key} shares its value with another key through a YAML anchor")
     old = text[start:end]
     if not old:
-        # `flash_attn:` with nothing behind it
+        # `flash_attn:` without a value
         colon = text.index(":", name.end_mark.index) + 1
         return [(colon, colon, f" {value}")], warnings
     return [(start, end, _in_style(old, value, key))], warnings
 
 
 def loaded(text: str) -> list[tuple[str, Any]]:
-    """Every top-level pair as parsed, in order: for comparing before with after."""
+    """Every top-level pair as parsed, in order: to compare before with after."""
     return [(str(k.value), _plain(v)) for k, v in _composed(text)[0].value]
 
 
@@ -60,7 +60,7 @@ def _composed(text: str) -> tuple[Any, frozenset[int]]:
     try:
         root = yaml.compose(text)
     except (YAMLError, ValueError, RecursionError) as error:
-        # compose takes one document only: a second one ends here too
+        # compose takes only one document: a second one also ends here
         raise Refused(f"the file is not one YAML document: {type(error).__name__}") from None
     if not isinstance(root, MappingNode):
         raise Refused("the file holds no keys")
@@ -83,7 +83,7 @@ def _nodes(node: Any) -> Iterator[Any]:
 
 
 def _in_style(old: str, value: str, key: str) -> str:
-    """The value as the old one was written: quotes stay, except around what must not be text."""
+    """The value in the style of the old one: quotes stay, except around a value that must not be text."""
     literal = value in ("true", "false", "null")
     for quote in ("'", '"'):
         if old.startswith(quote) and old.endswith(quote) and len(old) > 1:

@@ -1,1 +1,1 @@
-"""A run of `fix`: what is written down before each change, and how the run is finished, proven or taken back."""
+"""The journal of a `fix` run: written before each change; used to finish, verify and undo the run."""

@@ -1,4 +1,4 @@
-"""Files as they were before a step: copied aside whole, and put back byte for byte, with mode and time."""
+"""Backups of files before a step: copied completely, and restored byte for byte, with mode and time."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from attn_doctor.machine.atomic import copy, put, sha256_of, sync_folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """One path before a step."""
+    """State of one path before a step."""
 
     file: str
     sha256: str | None
-    """None when nothing was there, or a link."""
+    """None when there was no file, or a link."""
     blob: str = ""
     """Its copy, relative to the run's folder."""
     mode: int = 0
     mtime_ns: int = 0
     link: str | None = None
-    """Where it points to, when it is a link."""
+    """Target of the link, if it was one."""
     folder: bool = False
 
 
 def part_of(file: Path, run: Run) -> Path:
-    """The name of a file while it is written: known beforehand, so that a crash leaves nothing unexplained."""
+    """Temporary name of a file while it is written: predictable, so that a crash leaves no unknown file."""
     return file.with_name(f".{file.name[:100]}.{run.id}.attn-doctor")
 
 
 def keep(files: Iterable[Path], run: Run, step: int) -> tuple[Backup, ...]:
-    """Copies each file aside.
+    """Copies each file to the run's folder.
 
     Raises OSError.
     """
@@ -68,7 +68,7 @@ def keep(files: Iterable[Path], run: Run, step: int) -> tuple[Backup, ...]:
 
 
 def as_before(one: Backup) -> bool:
-    """Whether the path is now as it was.
+    """True when the path is now as it was.
 
     Raises OSError.
     """
@@ -88,12 +88,12 @@ def as_before(one: Backup) -> bool:
 
 
 def put_back(one: Backup, run: Run) -> None:
-    """Makes the path as it was.
+    """Restores the path.
 
     Raises OSError.
     """
     file = Path(one.file)
-    if os.path.lexists(part_of(file, run)):  # on a read-only file system even removing nothing is an error
+    if os.path.lexists(part_of(file, run)):  # on a read-only file system, even removing a missing file fails
         part_of(file, run).unlink()
     if as_before(one):
         return
@@ -116,10 +116,10 @@ def put_back(one: Backup, run: Run) -> None:
 
 
 def to_json(kept: Iterable[Backup]) -> list[dict[str, Any]]:
-    """For the run's step-N.json."""
+    """The backups as JSON values for the run's step-N.json."""
     return [asdict(one) for one in kept]
 
 
 def from_json(written: list[dict[str, Any]]) -> tuple[Backup, ...]:
-    """The reverse."""
+    """The reverse of `to_json`."""
     return tuple(Backup(**one) for one in written)

@@ -1,10 +1,10 @@
-"""The journal of a run: what was there before each change, on disk before the change is made.
+"""The journal of a run: the old state is on disk before each change is made.
 
     <home>/.attn-doctor/lock
     <home>/.attn-doctor/runs/<run>/plan.json, journal.jsonl, step-N.json, kept/...
 
-A home is the target's prefix, or the project of the files where no package changes. A line that was not written
-whole is as if it was never begun: the change it announces has not been made.
+A home is the target's prefix; when no package changes, the project of the files. An incomplete line is ignored: the
+change it would have announced was not made.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ FOLDER = ".attn-doctor"
 
 
 class JournalUnusable(AttnDoctorError):
-    """No journal can be written or read: nothing is changed without one."""
+    """A journal cannot be written or read; without one nothing is changed."""
 
 
 def boundary(name: str) -> None:
-    """Called between any two steps that reach the disk, for tests that end the process there."""
+    """Called between any two steps that reach the disk; tests end the process there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """Where everything about it lies."""
+        """Folder of the run."""
         return self.home / FOLDER / "runs" / self.id
 
     def note(self, at: str, **more: Any) -> None:
-        """Adds an entry and waits until it is on disk.
+        """Appends an entry and waits until it is on disk.
 
         Raises OSError.
         """
@@ -57,7 +57,7 @@ class Run:
         handle = os.open(self.folder / "journal.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         try:
             size = os.fstat(handle).st_size
-            # A crash may have cut the last line short: what follows it must not be read as its end.
+            # A crash may have cut the last line off: the next entry must start on a new line.
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 line = "\n" + line
             written = os.write(handle, line.encode())
@@ -70,7 +70,7 @@ class Run:
         boundary(f"after {at}")
 
     def entries(self) -> tuple[dict[str, Any], ...]:
-        """Every whole entry in order."""
+        """Every complete entry, in order."""
         try:
             text = (self.folder / "journal.jsonl").read_bytes().decode(errors="replace")
         except FileNotFoundError:
@@ -84,7 +84,7 @@ class Run:
         return tuple(found)
 
     def write(self, name: str, value: Any) -> None:
-        """A JSON file of the run, whole and on disk.
+        """Writes a JSON file of the run completely and waits until it is on disk.
 
         Raises OSError.
         """
@@ -92,7 +92,7 @@ class Run:
         put(file, (json.dumps(value) + "\n").encode(), part=self.folder / f"{name}.part", mode=0o644)
 
     def read(self, name: str) -> Any:
-        """A JSON file of the run.
+        """Reads a JSON file of the run.
 
         Raises JournalUnusable.
         """
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """applied, undone, or interrupted; empty when nothing was begun."""
+        """applied, undone, or interrupted; empty when no step was begun."""
         reached = [entry["at"] for entry in self.entries()]
         if not reached:
             return "undone"  # the folder was made, and nothing was changed
@@ -114,14 +114,14 @@ class Run:
 
 
 def home_of(prefix: Path, projects: tuple[str, ...], *, installs: bool) -> Path:
-    """Where the journal of a run lies: with the environment when that changes, else with the first project."""
+    """Where the journal of a run is stored: in the environment when packages change, else in the first project."""
     return prefix if installs or not projects else Path(projects[0])
 
 
 def begin(home: Path, plan_text: str, summary: str) -> Run:
-    """A new run with its plan on disk. The caller holds the lock.
+    """Starts a run with its plan on disk. The caller holds the lock.
 
-    Raises JournalUnusable where none can be written.
+    Raises JournalUnusable when it cannot be written.
     """
     run = Run(home=home, id=f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(2)}")
     try:
@@ -136,7 +136,7 @@ def begin(home: Path, plan_text: str, summary: str) -> Run:
 
 
 def runs(home: Path) -> tuple[Run, ...]:
-    """Every run of a home, the oldest first."""
+    """Every run of a home, oldest first."""
     try:
         names = sorted(entry.name for entry in (home / FOLDER / "runs").iterdir() if entry.is_dir())
     except OSError:
@@ -146,9 +146,9 @@ def runs(home: Path) -> tuple[Run, ...]:
 
 @contextlib.contextmanager
 def held(homes: tuple[Path, ...], *, wait: float = 0.0) -> Iterator[None]:
-    """Holds the lock of every home, in one order for everybody.
+    """Holds the locks of all homes, always taken in the same order.
 
-    Raises Held, or JournalUnusable where a home cannot be written.
+    Raises Held, or JournalUnusable when a home cannot be written.
     """
     with contextlib.ExitStack() as stack:
         for home in sorted(set(homes)):
@@ -160,7 +160,7 @@ def held(homes: tuple[Path, ...], *, wait: float = 0.0) -> Iterator[None]:
                 ignore = folder / ".gitignore"
                 _check_owner(home, folder)
                 with contextlib.suppress(FileExistsError), open(ignore, "xb") as made:  # noqa: PTH123
-                    made.write(b"*\n")  # a journal is no part of anybody's project; and a link there is not followed
+                    made.write(b"*\n")  # keeps the journal out of the project's git; a planted link is not followed
                 stack.enter_context(lock.locked(folder, wait=wait))
             except OSError as error:
                 raise _unusable(home, error) from None
@@ -168,8 +168,8 @@ def held(homes: tuple[Path, ...], *, wait: float = 0.0) -> Iterator[None]:
 
 
 def _check_owner(home: Path, folder: Path) -> None:
-    """Raises JournalUnusable for a journal that somebody else laid into a folder where everybody may write: what is
-    put back comes from there."""
+    """Raises JournalUnusable for a journal that another user planted in a shared folder: undo restores files from
+    it."""
     owner, about = folder.stat().st_uid, home.stat()
     if about.st_mode & stat.S_IWOTH and owner not in (os.geteuid(), 0, about.st_uid):
         raise JournalUnusable(
@@ -178,7 +178,7 @@ def _check_owner(home: Path, folder: Path) -> None:
 
 
 def let_finish(homes: tuple[Path, ...], *, wait: float = 0.0) -> None:
-    """Waits until no run is under way in any home: what is looked at meanwhile is half changed.
+    """Waits until no run is active in any home: an examination meanwhile would see half of the changes.
 
     Raises Held.
     """
@@ -187,7 +187,7 @@ def let_finish(homes: tuple[Path, ...], *, wait: float = 0.0) -> None:
 
 
 def names(homes: tuple[Path, ...]) -> frozenset[str]:
-    """Of every run of these homes, whatever became of it."""
+    """Names of all runs of these homes, in any state."""
     return frozenset(run.id for home in homes for run in runs(home))
 
 

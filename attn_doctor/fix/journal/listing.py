@@ -1,4 +1,4 @@
-"""What lies in the folders that an installer writes to: names, sizes and times, to see what it put in."""
+"""Lists the folders that an installer writes to, by name, size and time, to see which files it added."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ class Roots:
     """The folders, each once, links resolved."""
 
     site: str
-    """Where wheels' own files go."""
+    """Folder for the wheels' own files."""
     folders: tuple[str, ...]
 
     @classmethod
     def of(cls, purelib: str, platlib: str, scripts: str) -> Roots:
-        """From an interpreter's own answer."""
+        """Makes the folders from the paths that an interpreter reports."""
         folders = dict.fromkeys(os.path.realpath(one) for one in (purelib, platlib, scripts))
         return cls(site=os.path.realpath(purelib), folders=tuple(folders))
 
     def cover(self, file: str) -> bool:
-        """Whether the file lies in one of them."""
+        """True when the file is below one of them."""
         return any(file.startswith(folder + "/") for folder in self.folders)
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """JSON values for the journal."""
         return {"site": self.site, "folders": list(self.folders)}
 
     @classmethod
     def from_json(cls, written: dict[str, Any]) -> Roots:
-        """The reverse."""
+        """The reverse of `to_json`."""
         return cls(site=written["site"], folders=tuple(written["folders"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Everything there, without content."""
+    """All files in the folders, without contents."""
 
     files: dict[str, tuple[int, ...]]
     """(size, mtime in ns, inode) of each file and link."""
     folders: frozenset[str]
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """JSON values for the journal."""
         return {"files": {file: list(seen) for file, seen in self.files.items()}, "folders": sorted(self.folders)}
 
     @classmethod
     def from_json(cls, written: dict[str, Any]) -> Listing:
-        """The reverse."""
+        """The reverse of `to_json`."""
         return cls(
             files={file: tuple(seen) for file, seen in written["files"].items()}, folders=frozenset(written["folders"])
         )
 
     def changed(self, now: Listing) -> tuple[str, ...]:
-        """Files that are there before and now, and are not the same; compiled ones apart."""
+        """Files present before and now, but changed; except compiled ones."""
         return tuple(
             file
             for file, seen in self.files.items()
@@ -67,7 +67,7 @@ class Listing:
 
 
 def listing(roots: Roots) -> Listing:
-    """Raises OSError for a folder that cannot be read."""
+    """Lists the folders. Raises OSError for one that cannot be read."""
     files: dict[str, tuple[int, ...]] = {}
     folders: set[str] = set()
     for root in roots.folders:

@@ -1,4 +1,4 @@
-"""Takes up a run that was cut off: a step that was not finished is put back and made again."""
+"""Resumes an interrupted run: an unfinished step is undone and made again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from attn_doctor.model.plans import Plan
 
 
 def interrupted(home: Path) -> Run | None:
-    """The last run of a home that neither ended well nor was put back. The caller holds the lock."""
+    """The last run of a home, when it neither finished nor was undone. The caller holds the lock."""
     return next((run for run in reversed(runs(home)) if run.state == "interrupted"), None)
 
 
 def resumed_steps(run: Run, *, reinstall: Reinstall | None = None) -> tuple[Plan | None, frozenset[int]]:
-    """The plan and the steps that are done; None once a run that was being undone is undone.
+    """The plan and the finished steps. The plan is None when the interrupted run was itself an undo, which is then
+    completed.
 
     Raises JournalUnusable, ChangedSince, UndoFailed.
     """
@@ -30,7 +31,7 @@ def resumed_steps(run: Run, *, reinstall: Reinstall | None = None) -> tuple[Plan
         raise JournalUnusable(f"the run's plan cannot be read: {error.strerror}", about=str(run.folder)) from None
     done = {entry["step"] for entry in entries if entry["at"] == "changed"}
     begun = {entry["step"] for entry in entries if entry["at"] == "changing"} - done
-    # Also what is done: it would be put back, unasked, if the rest of the run fails.
+    # Finished steps are checked too: they would be undone if the rest of the run fails.
     check_untouched(run, begun=begun | done, whole=done)
     for number in begun:
         undo_step(run, number, reinstall=reinstall)

@@ -1,4 +1,4 @@
-"""Commands about a run that are printed for a person: whole, so that they work when they are typed, from anywhere."""
+"""Printed commands about a run: complete, so that they work from any folder."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from attn_doctor.machine.own_command import typed
 
 
 def undo(run: Run, *options: str) -> str:
-    """Puts this very run back."""
+    """Command that undoes this run."""
     return typed("undo", run.id, *options, *_found_by(run))
 
 
 def resume(run: Run) -> str:
-    """Finishes it."""
+    """Command that finishes this run."""
     return typed("fix", "--resume", *_found_by(run))
 
 
 def _found_by(run: Run) -> tuple[str, ...]:
-    """The options that lead to the run: its interpreter, and a file of the project where that keeps the journal."""
+    """The options that locate the run: its interpreter, or a file of the project that contains the journal."""
     try:
         plan = run.read("plan.json")
         python, prefix, named = str(plan["python"]), str(plan["prefix"]), tuple(map(str, plan["configs"]))

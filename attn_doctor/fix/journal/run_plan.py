@@ -1,4 +1,4 @@
-"""A plan carried out whole: journal, changes, proof by examining again, and everything put back where that fails."""
+"""Carries out a whole plan: journal, changes, second examination; undoes everything when that fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from attn_doctor.model.plans import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How it ended."""
+    """Result of the run."""
 
     run: Run
     cured: bool
@@ -29,7 +29,7 @@ class Outcome:
 
 
 class NotCured(AttnDoctorError):
-    """A step failed, and everything was put back."""
+    """A step failed, or a finding remained, and everything was undone."""
 
     exit_status = 4
 
@@ -44,9 +44,9 @@ def carry_out(
     examine: Callable[[], Diagnosis],
     reinstall: Reinstall | None = None,
 ) -> Outcome:
-    """Carries it out. The caller holds the locks and has checked the facts that the plan rests on.
+    """Carries the plan out. The caller holds the locks and has checked the facts on which the plan rests.
 
-    Raises JournalUnusable before anything is changed, NotCured after everything was put back, UndoFailed.
+    Raises JournalUnusable before anything is changed, NotCured after everything was undone, UndoFailed.
     """
     run_steps.check_files(plan)
     run = begin(home, plan_text, ", ".join(cured.finding for step in plan.steps for cured in step.cures))
@@ -63,7 +63,7 @@ def go_on(
     done: frozenset[int],
     reinstall: Reinstall | None = None,
 ) -> Outcome:
-    """The rest of a run, from the first step that is not done."""
+    """Carries out the rest of a run, from the first unfinished step."""
     try:
         run_steps.apply(plan, run, install=install, done=done)
         after = examine()
@@ -72,7 +72,7 @@ def go_on(
             run.note("verified")
             return Outcome(run=run, cured=True, after=after)
     except BaseException as error:
-        # ^C and SIGTERM as well: whatever ends the run early, the files are put back first.
+        # Also on ^C and SIGTERM: whatever ends the run early, the files are restored first.
         with _undisturbed():
             undo(run, lenient=True, reinstall=reinstall)
         if isinstance(error, OSError):
@@ -91,7 +91,7 @@ def go_on(
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A second ^C must not stop the putting back halfway."""
+    """Blocks a second ^C, which must not interrupt the undo."""
 
     def later(number: int, frame: FrameType | None) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Carries out a plan, step by step, each announced in the journal before it is made."""
+"""Carries out a plan step by step; the journal announces each step before it is made."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from attn_doctor.model.plans import FileEdit, Install, Plan
 
 
 class StepFailed(AttnDoctorError):
-    """A step could not be made; what was made before it is put back by the caller."""
+    """A step failed; the caller undoes the earlier steps."""
 
     exit_status = 4
 
 
 class Stale(AttnDoctorError):
-    """What the plan was made for is not there any more."""
+    """The files or facts for which the plan was made have changed."""
 
     exit_status = 3
 
@@ -34,16 +34,16 @@ Installing = Callable[[Install, Run, int], None]
 
 
 def check_files(plan: Plan) -> None:
-    """Raises Stale where a file is not as the plan saw it, or is none that a plan may touch."""
+    """Raises Stale when a file differs from the plan's, or must not be changed by a plan."""
     for step in plan.steps:
         if isinstance(step.change, FileEdit):
             _checked(step.change, plan)
 
 
 def apply(plan: Plan, run: Run, *, install: Installing, done: frozenset[int] = frozenset()) -> None:
-    """Makes every step that is not done yet.
+    """Makes every unfinished step.
 
-    Raises StepFailed or Stale; everything that was begun is in the journal then.
+    Raises StepFailed or Stale; all steps begun are in the journal by then.
     """
     for number, step in enumerate(plan.steps):
         if number in done:
@@ -84,7 +84,7 @@ def _checked(edit: FileEdit, plan: Plan) -> tuple[Path, bytes | None]:
         shown = diff(edit.file, content or b"", spliced(content or b"", edit.splices))
     except Refused as error:
         raise Stale(str(error), about=edit.file, hint=hint) from None
-    if shown != edit.diff:  # what a person agreed to is the diff, and what is carried out are the splices
+    if shown != edit.diff:  # the user agreed to the diff; the splices must produce exactly that
         raise Stale("the plan shows another change than it would make", about=edit.file, hint=hint)
     return file, content
 
@@ -122,7 +122,7 @@ def _edit(edit: FileEdit, plan: Plan, run: Run, number: int) -> None:
 
 
 def _is_after(edit: FileEdit) -> bool:
-    """A run that is taken up again meets its own work."""
+    """True when the edit is already made, as in a resumed run."""
     return edit.before != edit.after and sha256_of(Path(edit.file)) == edit.after
 
 

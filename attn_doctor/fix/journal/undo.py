@@ -1,4 +1,4 @@
-"""Puts back what a run changed, from the journal alone; may be cut off and begun again at any point."""
+"""Undoes a run, using only its journal; can be interrupted and repeated at any point."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from attn_doctor.fix.journal.listing import Listing, Roots, listing
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.atomic import copy, sha256_of
 
-#: Makes ready to install these releases again: from a private folder of the run, by the installer of that name.
-#: Gives what does it. Raises Refused.
+#: Prepares to install these releases again, from a private folder of the run, with the installer of that name.
+#: Returns the function that installs them. Raises Refused.
 Reinstall = Callable[[tuple[str, ...], Path, str], Callable[[], None]]
 
 
 class UndoFailed(AttnDoctorError):
-    """Something could not be put back; `about` names it, and the journal stays."""
+    """Something could not be restored; `about` names it, and the journal is kept."""
 
     exit_status = 5
 
 
 class ChangedSince(AttnDoctorError):
-    """Somebody else changed a file since: nothing was put back."""
+    """Another program changed a file after the run; nothing was restored."""
 
     exit_status = 3
 
 
 def undo(run: Run, *, lenient: bool = False, reinstall: Reinstall | None = None) -> int:
-    """Puts everything back that the run changed; gives the number of files that had to be.
+    """Restores everything that the run changed; returns the number of files restored.
 
-    `lenient` puts back whatever stands there: for a run that has just failed, whose own half-made work it is.
-    `reinstall` is for what was changed without copies (`--no-stash`). Raises ChangedSince, UndoFailed,
+    `lenient` restores files whatever their present state: for a run that has just failed, with its own unfinished
+    changes.
+    `reinstall` restores packages changed without copies (`--no-stash`). Raises ChangedSince, UndoFailed,
     JournalUnusable.
     """
     entries = run.entries()
@@ -49,10 +50,10 @@ def undo(run: Run, *, lenient: bool = False, reinstall: Reinstall | None = None)
     undoing = any(entry["at"] == "undoing" for entry in entries)
     steps = [(number, run.read(f"step-{number}.json")) for number in reversed(begun)]
     if not lenient:
-        # Of packages that were half put back anything may stand there; files are what they were or what was made.
+        # Packages restored halfway may be in any state; files are in the old or the new state.
         _check([one for one in steps if not undoing or one[1]["kind"] == "edit-file"], whole, run)
     try:
-        # On a full disk the files themselves matter more than the entries: whoever runs undo again finds them in place.
+        # On a full disk the files matter more than the journal: a second undo finds them restored.
         with contextlib.suppress(OSError):
             run.note("undoing")
         count = _put_all_back(steps, run, whole, reinstall)
@@ -70,9 +71,9 @@ def undo(run: Run, *, lenient: bool = False, reinstall: Reinstall | None = None)
 def _put_all_back(
     steps: list[tuple[int, dict[str, Any]]], run: Run, whole: set[int], reinstall: Reinstall | None
 ) -> int:
-    """Every step, also where one of them cannot be: as much as can be is as it was.
+    """Undoes every step, even after one failed: as much as possible is restored.
 
-    Raises the first one's OSError or UndoFailed afterwards.
+    Raises the OSError or UndoFailed of the first failure at the end.
     """
     count = 0
     failed: OSError | UndoFailed | None = None
@@ -87,12 +88,12 @@ def _put_all_back(
 
 
 def check_untouched(run: Run, *, begun: Set[int], whole: Set[int]) -> None:
-    """Raises ChangedSince where somebody has changed since what a run that was cut off had made; JournalUnusable."""
+    """Raises ChangedSince when another program has changed the work of an interrupted run; JournalUnusable."""
     _check([(number, run.read(f"step-{number}.json")) for number in sorted(begun)], whole, run)
 
 
 def undo_step(run: Run, number: int, *, reinstall: Reinstall | None = None) -> None:
-    """Puts back one step that was cut off halfway, so that it can be made again.
+    """Undoes one interrupted step, so that it can be made again.
 
     Raises UndoFailed, JournalUnusable.
     """
@@ -107,10 +108,10 @@ def _check(steps: list[tuple[int, dict[str, Any]]], whole: Set[int], run: Run) -
     foreign = []
     for number, step in steps:
         if number not in whole and step["kind"] != "edit-file":
-            continue  # cut off halfway: anything may stand there
+            continue  # interrupted: may be in any state
         for one in from_json(step["kept"]):
             wanted = step["after"].get(one.file)
-            # Bytecode is compiled anew by whoever imports the new release.
+            # Bytecode is compiled again when the new release is imported.
             if "__pycache__" not in one.file and not as_before(one) and sha256_of(Path(one.file)) != wanted:
                 foreign.append(one.file)
         for file, digest in step["after"].items():
@@ -151,14 +152,14 @@ def _put_back(step: dict[str, Any], run: Run, *, whole: bool, reinstall: Reinsta
 
 
 def _releases_before(step: dict[str, Any]) -> tuple[str, ...]:
-    """What has to be installed again, since nothing was copied aside."""
+    """The releases to install again, because no copies were made."""
     if step.get("stash", True):
         return ()
     return tuple(f"{name}=={version}" for name, version in step["before"].items() if version is not None)
 
 
 def _ready(old: tuple[str, ...], run: Run, reinstall: Reinstall | None, installer: str) -> Callable[[], None]:
-    """Before anything is taken out: where the old releases cannot be had, the new ones stay."""
+    """Prepared before anything is removed: if the old releases are not available, the new ones stay."""
     if reinstall is None:
         raise _not_reinstalled(old, run, "no installer is at hand")
     try:
@@ -176,9 +177,10 @@ def _not_reinstalled(old: tuple[str, ...], run: Run, reason: str) -> UndoFailed:
 
 
 def _take_out(step: dict[str, Any], run: Run, *, whole: bool) -> int:
-    """Takes out what the installer put in; of an installation that was cut off, everything that was not there before.
+    """Removes the files that the installer added; after an interrupted installation, all files that were not there
+    before.
 
-    Files go into the run's own folder, not away: what is not in any list might be somebody's after all.
+    The files are moved into the run's own folder, not deleted: an unlisted file might belong to the user.
     """
     roots = Roots.from_json(step["roots"])
     before = Listing.from_json(run.read(step["listing"]))
@@ -194,7 +196,7 @@ def _take_out(step: dict[str, Any], run: Run, *, whole: bool) -> int:
         if file in known or (mine is not None and file not in mine and not compiled):
             continue
         if compiled and mine is not None and str(Path(file).parent.parent) not in touched:
-            continue  # another program compiled its own
+            continue  # compiled by another program
         boundary("before taking out")
         _move(Path(file), aside / hashlib.sha256(file.encode()).hexdigest()[:24])
         boundary("after taking out")
@@ -211,7 +213,7 @@ def _move(file: Path, aside: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:  # another file system
             raise
-        with contextlib.suppress(OSError):  # on a full disk taking it out matters more
+        with contextlib.suppress(OSError):  # on a full disk removing it matters more
             if not file.is_symlink():
                 copy(file, aside)
         file.unlink()
@@ -221,5 +223,5 @@ def _remove_folder(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # somebody put something into it: theirs to keep
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # contains a file of another program, which stays
             raise

@@ -1,4 +1,4 @@
-"""Whether a plan cured what it said, from the diagnoses before and after. Pure."""
+"""Decides from the diagnoses before and after whether a plan fixed its findings. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from attn_doctor.model.plans import Plan
 
 
 def troubles(plan: Plan, before: Diagnosis, after: Diagnosis) -> tuple[str, ...]:
-    """Why it is no cure, in words; none when every finding is gone and nothing as bad appeared."""
+    """Why the plan failed; empty when every finding is gone and no new one is as severe."""
     found = []
     now = tuple(_flat(after.findings))
-    # What was not asked for is no proof either: a traced run that is taken up again without its trace.
+    # A recipe that was not evaluated is no proof either: a traced run that was resumed without its trace.
     opened = {*(question.recipe for question in after.open_questions), *after.not_asked}
     worst_cured = Severity.ERROR
     for step in plan.steps:
@@ -44,7 +44,7 @@ def _keys(finding: Finding) -> tuple[tuple[str, str], ...]:
 
 
 def changed_grounds(plan: Plan, facts: FactSet) -> tuple[str, ...]:
-    """The facts that a plan rests on and that are not as they were."""
+    """The facts on which a plan rests and that have changed since."""
     return tuple(
         f"{ground.name}: was {_said(ground.state)}, is {_said(facts.fact(ground.name).state)}"
         for ground in plan.grounds
@@ -53,7 +53,7 @@ def changed_grounds(plan: Plan, facts: FactSet) -> tuple[str, ...]:
 
 
 def _essence(state: State) -> object:
-    # Reasons are words; an installation elsewhere may word them otherwise.
+    # Reasons are free text; another installation may word them differently.
     return state if isinstance(state, Known) else type(state)
 
 

@@ -1,1 +1,1 @@
-"""pip and uv as a target has them: which one works, what it would take, what it is told to do."""
+"""pip and uv for a target: which one works, what it would install, and its command lines."""

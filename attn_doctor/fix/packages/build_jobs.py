@@ -1,4 +1,4 @@
-"""How many compilers a build may start at once: as many as the memory holds, whatever the package would choose."""
+"""How many compilers a build may start at once: as many as fit into memory, whatever the package would choose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attn_doctor.model.facts import FactSet
 
-#: GiB that one job takes at most: 5 for each of nvcc's threads.
+#: GiB per nvcc thread, and threads per job.
 #: https://github.com/Dao-AILab/flash-attention/pull/2079
 _PER_THREAD, _THREADS = 5, 2
 
@@ -23,7 +23,7 @@ def environment(facts: FactSet, *, root: Path = Path("/")) -> dict[str, str]:
 
 
 def _limit_mib(root: Path) -> int | None:
-    """What the container may use: its /proc/meminfo is the host's."""
+    """Memory limit of the container; its /proc/meminfo shows the host's memory."""
     for name in ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             text = (root / name).read_text().strip()

@@ -1,4 +1,4 @@
-"""Which installer works on a target: uv, its own pip, or the pip beside attn-doctor."""
+"""Finds the installer for a target: uv, the target's own pip, or the pip of attn-doctor's environment."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _FOR_ANOTHER = Version("22.3")
 
 
 def installer_for(asked: str, target: Target, sources: Sources, folder: Path) -> Installer:
-    """uv where the target has it or it is on PATH, else the target's own pip, else ours, working for the target.
+    """uv when the target has it or it is on PATH, else the target's own pip, else ours with `--python`.
 
-    Raises Refused where there is none.
+    Raises Refused when there is none.
     """
     if target.externally_managed:
         raise Refused("the environment belongs to the system's package manager (EXTERNALLY-MANAGED)")
     own = target.python.parent / "uv"
     found = shutil.which("uv")
-    uv = str(own) if own.is_file() else found and str(Path(found).absolute())  # it starts in another folder
+    uv = str(own) if own.is_file() else found and str(Path(found).absolute())  # started elsewhere
     if asked in ("auto", "uv") and uv:
         return Installer(kind="uv", command=(uv,), target=target, sources=sources, folder=folder)
     if sources.torch_backend:
@@ -55,7 +55,7 @@ def installer_for(asked: str, target: Target, sources: Sources, folder: Path) ->
 
 
 def _pip_version(target: Target) -> Version | None:
-    """That of the target's own pip; None where it is not told, which newer ones tell."""
+    """Version of the target's own pip; None when unknown, which only newer ones report."""
     here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
     try:
         return Version(here["pip"].version)

@@ -1,4 +1,4 @@
-"""Programs on this node that run from an environment: replacing packages under them breaks them in odd ways."""
+"""Finds programs on this node that run from an environment: replacing packages under them breaks them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from attn_doctor.machine.target import Target
 
 
 class InUse(AttnDoctorError):
-    """Something runs from the environment."""
+    """A process runs from the environment."""
 
 
 def using(target: Target) -> tuple[str, ...]:
-    """`process 123: python train.py` for each, our own and those that started us apart, and other runs of `fix`.
+    """`process 123: python train.py` for each process, except our own, our parents, and other runs of `fix`.
 
-    Only processes that this user may look at; nothing is seen of other nodes.
+    Only processes that this user may inspect, and only on this node.
     """
     site = os.path.realpath(str(target.told["purelib"])) + "/"
     own = set(_line(os.getpid()))
@@ -25,8 +25,8 @@ def using(target: Target) -> tuple[str, ...]:
         if int(folder.name) in own:
             continue
         words = _words(folder)
-        # A run of `fix` and what it started, an installer: it has the lock, or waits for it as we shall. One that
-        # outlived its run is a stranger.
+        # Another `fix` and its installer are exempt: it holds the lock, or waits for it as we will. An installer that
+        # outlived its `fix` is not exempt.
         if (_from(words[0], target) or site in _read(folder / "maps")) and not any(
             _is_fix(_words(Path(f"/proc/{one}"))) for one in _line(int(folder.name))
         ):
@@ -35,7 +35,7 @@ def using(target: Target) -> tuple[str, ...]:
 
 
 def _is_fix(words: list[str]) -> bool:
-    """`python -m attn_doctor fix`, or the console script, which a Python is started with as well."""
+    """True for `python -m attn_doctor fix` or the console script, which is also started with a Python."""
     for number, word in enumerate(words[:4]):
         if word == "attn_doctor" or Path(word).name == "attn-doctor":
             return next((one for one in words[number + 1 :] if not one.startswith("-")), "") in ("fix", "undo")
@@ -43,12 +43,13 @@ def _is_fix(words: list[str]) -> bool:
 
 
 def _from(program: str, target: Target) -> bool:
-    # sys.executable of a virtual environment is a link: the name it was started by tells, the file does not.
+    # In a virtual environment sys.executable is a link: the name by which it was started identifies it, the file does
+    # not.
     return program.startswith("/") and Path(program).parent == target.python.parent
 
 
 def _line(process: int) -> list[int]:
-    """The process, the one that started it, and so on."""
+    """The process ids of the process, its parent, and so on."""
     found = [process]
     while found[-1] > 1:
         status = _read(Path(f"/proc/{found[-1]}/stat")).rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""The command that a person types for what `fix` would ask of the installer, with the same packages held."""
+"""Install commands for a person: they hold the same packages as `fix` would."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from attn_doctor.recipes.data.torch_releases import index_of
 
 
 def install_command(request: InstallRequest, facts: FactSet, *, unknown_index: str = "INDEX") -> str:
-    """One command for this target's pip, or for uv where it has none.
+    """One command for this target's pip, or for uv when the target has no pip.
 
-    A request that does not name torch leaves it alone: with --no-deps, else by torch's installed version.
+    When the request does not name torch, the command keeps it unchanged: with --no-deps, else by a pin of the installed
+    version.
     """
     python = facts.text("python.executable") or "python"
     with_pip = not speaks_uv(facts)
@@ -43,14 +44,14 @@ def install_command(request: InstallRequest, facts: FactSet, *, unknown_index: s
 
 
 def _installed(facts: FactSet) -> dict[str, str]:
-    """Versions of the packages that torch binds, as their metadata spells them."""
+    """Installed versions of the packages bound to torch, as their metadata spells them."""
     found = ((name, facts.text(f"package.{name}.version")) for name in BOUND_TO_TORCH)
     return {name: version for name, version in found if version}
 
 
 def _held(request: InstallRequest, facts: FactSet) -> tuple[str, ...]:
-    """torch's pin alone: torch's own requirements hold triton and the CUDA packages, and a companion that does not fit
-    this torch as it is would make pip refuse."""
+    """Only the pin of torch: torch's own requirements hold triton and the CUDA packages, and pip would refuse because
+    of a companion that already does not fit this torch."""
     if request.moves_torch:
         return ()
     version = _installed(facts).get("torch")
@@ -63,7 +64,9 @@ def _held(request: InstallRequest, facts: FactSet) -> tuple[str, ...]:
 
 
 def _release(version: str) -> str:
-    """What torch calls itself may name a build that its metadata does not: 2.13.0+cu130 of a registry's 2.13.0."""
+    """The version without a build tag that the metadata lacks: torch may report 2.13.0+cu130 when its metadata has
+    2.13.0.
+    """
     try:
         return Version(version).public
     except InvalidVersion:
@@ -71,6 +74,6 @@ def _release(version: str) -> str:
 
 
 def other_names(requirements: Iterable[str], facts: FactSet) -> tuple[str, ...]:
-    """The distributions that hold the required libraries under names of their own."""
+    """The distributions that provide the required libraries under other names."""
     own = (facts.text(FactName("package", name_of(text), "distribution")) for text in requirements)
     return tuple(name for name in own if name is not None)

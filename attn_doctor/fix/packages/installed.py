@@ -1,4 +1,4 @@
-"""What is installed in the target, from its metadata folders; everything, not only what the probes care about."""
+"""All distributions installed in the target, from their metadata folders."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Installed:
 
     @property
     def pin(self) -> str | None:
-        """`name==version` for a constraints file; None for a version that is none.
+        """`name==version` for a constraints file; None for an invalid version.
 
-        Metadata is anybody's text: a line break in it would be an option of pip's.
+        Metadata is not trusted: a line break in it could inject an option of pip's.
         """
         try:
             return f"{self.name}=={Version(self.version)}"
@@ -38,16 +38,16 @@ class Installed:
 
     @property
     def installer(self) -> str:
-        """Who installed it: pip, uv, conda; empty when that is not written."""
+        """The installer that installed it: pip, uv, conda; empty when not recorded."""
         try:
             return (self.info / "INSTALLER").read_text(errors="replace").strip()
         except OSError:
             return ""
 
     def files(self) -> tuple[Path, ...]:
-        """Every file that it brought, compiled ones too, and its metadata folder's own.
+        """Every file that it installed, compiled ones and its metadata included.
 
-        Paths of its RECORD that lead out of the environment are the caller's to judge.
+        Its RECORD may contain paths outside the environment; the caller has to check them.
         """
         site = self.info.parent
         found = [path for path in self.info.rglob("*") if not path.is_dir() or path.is_symlink()]
@@ -55,7 +55,7 @@ class Installed:
             path = Path(os.path.normpath(site / recorded))
             found.append(path)
             if path.suffix == ".py":
-                # Compiled by an import, not by the installer: in no RECORD, and removed with the source.
+                # Compiled by an import, not by the installer: not in RECORD, but removed with the source.
                 found += sorted((path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"))
         return tuple(dict.fromkeys(found))
 
@@ -69,7 +69,7 @@ def _recorded(record: Path) -> Iterable[str]:
 
 
 def installed(sites: Iterable[str]) -> dict[str, Installed]:
-    """By canonical name, of the target's own folders."""
+    """Canonical name -> distribution, from the target's own folders."""
     found: dict[str, Installed] = {}
     for site in dict.fromkeys(sites):
         for info in sorted(Path(site).glob("*.dist-info")):
@@ -86,9 +86,9 @@ def installed(sites: Iterable[str]) -> dict[str, Installed]:
 
 
 def conda_names(prefix: Path) -> frozenset[str]:
-    """Distributions that conda put into this environment, by canonical name; empty where it is none of conda's.
+    """Canonical names of the distributions that conda installed in this environment; empty when it is not conda's.
 
-    conda-meta holds one JSON file for each of its packages, with every file that it brought.
+    conda-meta has one JSON file for each package, which lists all its files.
     """
     found = set()
     for record in sorted((prefix / "conda-meta").glob("*.json")):

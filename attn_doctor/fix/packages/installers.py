@@ -1,7 +1,7 @@
-"""pip and uv as this target has them: the command lines, and their answers read from files.
+"""pip and uv for one target: their command lines, and their answers read from files.
 
-No shell, no index of our own: what the user configured is what they use. Previews never build anything, since a
-source distribution's setup.py is a program; what a plan says is built is built before anything is changed.
+Uses no shell, and the package index that the user configured. A preview never builds anything, since a source
+distribution's setup.py is a program. A plan names the releases to build, which are built before anything is changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.target import Target
 
-#: Settings that would send an installation somewhere else than into the target, or add to it.
+#: Settings that would install into another place than the target, or install more.
 _ELSEWHERE = (
     "PIP_TARGET",
     "PIP_PREFIX",
@@ -56,17 +56,17 @@ REPORTS = Version("22.2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where packages may come from besides what the user configured."""
+    """Sources of packages in addition to the user's configuration."""
 
     index_url: str | None = None
     no_index: bool = False
     find_links: tuple[str, ...] = ()
     torch_backend: str = ""
-    """uv's own way to the index of a torch build."""
+    """Value of uv's --torch-backend, which selects the index of a torch build."""
 
     @property
     def named(self) -> bool:
-        """Whether a person says where packages come from: by option or by the environment."""
+        """True when the user chose the source of packages, by option or by the environment."""
         configured = (
             "UV_INDEX_URL",
             "UV_DEFAULT_INDEX",
@@ -82,7 +82,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
-    """One of them, for one target."""
+    """pip or uv, for one target."""
 
     kind: str
     command: tuple[str, ...]
@@ -92,14 +92,14 @@ class Installer:
     """Private to this run."""
     timeout: float = 1800.0
     reports: bool = True
-    """pip 22.2 and later tell what they would do."""
+    """True for pip 22.2 and later, which can report what they would install."""
     whose: str = ""
-    """For people, where it is not the target's own."""
+    """Owner of the installer, in words, when it is not the target's own."""
 
     def preview(
         self, requirements: tuple[str, ...], constraints: tuple[str, ...], *, no_deps: bool, reinstall: bool
     ) -> tuple[Release, ...]:
-        """What one call of the resolver would install. Raises Refused with its last words."""
+        """The releases that one call of the resolver would install. Raises Refused with its last message."""
         pinned = self.folder / "constraints.txt"
         pinned.write_text("".join(f"{one}\n" for one in constraints))
         if self.kind == "pip":
@@ -111,7 +111,7 @@ class Installer:
         wanted = self.folder / "requirements.in"
         wanted.write_text("".join(f"{one}\n" for one in requirements))
         lock = self.folder / "pylock.toml"
-        lock.unlink(missing_ok=True)  # uv prefers what an earlier answer says
+        lock.unlink(missing_ok=True)  # uv would prefer the versions of an earlier answer
         self._run(
             "preview",
             [
@@ -137,9 +137,9 @@ class Installer:
         return from_pip_report(json_of(report))
 
     def _preview_anew(self, requirements: tuple[str, ...], pinned: Path) -> tuple[Release, ...]:
-        """With dependencies, and the named releases also where they are there already, but nothing else anew.
+        """Preview with dependencies, where the named releases are installed again and nothing else is.
 
-        pip's own --force-reinstall would fetch every dependency again, torch first.
+        pip's own --force-reinstall would download every dependency again, torch first.
         """
         found = {one.name: one for one in self._reported(requirements, pinned, no_deps=False)}
         there = tuple(one for one in requirements if canonicalize_name(Requirement(one).name) not in found)
@@ -148,16 +148,16 @@ class Installer:
         forced = self._reported(there, pinned, no_deps=True, anew=True)
         exact = tuple(f"{one.name}=={one.version}" for one in forced)
         rest = tuple(one for one in requirements if one not in there)
-        # Another build of the same release (+cpu, +cu128) may need what the installed one does not.
+        # Another build of the same release (+cpu, +cu128) may have other requirements than the installed one.
         found |= {one.name: one for one in (*forced, *self._reported((*rest, *exact), pinned, no_deps=False))}
         return tuple(sorted(found.values(), key=lambda one: one.name))
 
     def _preview_by_fetching(
         self, requirements: tuple[str, ...], pinned: Path, *, no_deps: bool
     ) -> tuple[Release, ...]:
-        """For a pip without --report: the named releases themselves, when what they need is there already.
+        """Preview for a pip without --report: only the named releases, provided that their requirements are installed.
 
-        Resolving more would mean to fetch a whole torch only to see its name.
+        Resolving more would mean downloading a whole torch to learn its version.
         """
         into = self.folder / f"previewed{len(list(self.folder.glob('previewed*')))}"
         into.mkdir()
@@ -190,7 +190,7 @@ class Installer:
             )
 
     def fetch(self, pins: tuple[str, ...], into: Path, *, no_cache: bool) -> tuple[str, ...]:
-        """Fetches the releases, so that installing them needs no network; gives the files they bring.
+        """Downloads the releases, so that installing them needs no network; returns the files they contain.
 
         Paths are relative to site-packages, `bin/…` for scripts. Raises Refused.
         """
@@ -210,9 +210,9 @@ class Installer:
         return self._brought(into)
 
     def build(self, pins: tuple[str, ...], into: Path, *, no_cache: bool, told: Mapping[str, str]) -> tuple[str, ...]:
-        """Builds these releases from source with what the target has installed; nothing of the target changes.
+        """Builds these releases from source against the target's installed packages; the target is not changed.
 
-        Raises Refused with the build's last words.
+        Raises Refused with the build's last message.
         """
         into.mkdir(exist_ok=True)
         names = [pin.partition("==")[0] for pin in pins]
@@ -227,7 +227,7 @@ class Installer:
         return self._brought(into)
 
     def bring(self, wheels: tuple[str, ...], into: Path) -> tuple[str, ...]:
-        """Takes wheel files that a person named to the fetched ones. Raises Refused, OSError."""
+        """Copies wheel files that the user named to the downloaded ones. Raises Refused, OSError."""
         into.mkdir(exist_ok=True)
         if wheels and self.kind == "pip":
             for wheel in wheels:
@@ -246,16 +246,16 @@ class Installer:
         wheels: Mapping[str, str] | None = None,
         told: Mapping[str, str] | None = None,
     ) -> None:
-        """Installs what was fetched, built and brought; `wheels` are the named files by package.
+        """Installs the downloaded, built and copied releases; `wheels`: package -> file named by the user.
 
-        Raises Refused with the installer's last words.
+        Raises Refused with the installer's last message.
         """
         files = dict(wheels or {})
         anew = [pin.partition("==")[0] for pin in (*pins, *builds)] if reinstall else []
         anew += [*files, *(pin.partition("==")[0] for pin in builds)]
         if self.kind == "pip":
-            # By its path, since the name of a published wheel may say more than its metadata (+cu12torch2.8…); the
-            # copy, which was looked at, and not the file itself: a build may have taken hours since.
+            # By path, since the file name of a published wheel may contain more than its metadata (+cu12torch2.8…). The
+            # checked copy is installed, not the original, which may have changed during a build of hours.
             self._run(
                 "install",
                 ["install", "--quiet", "--no-index", "--find-links", str(fetched), "--no-deps",
@@ -297,7 +297,7 @@ class Installer:
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "NO_COLOR": "1",
             "UV_NO_PROGRESS": "1",
-            # Published wheels are renamed after they were built; names and metadata are held against each other here.
+            # Published wheels are renamed after they were built; this package compares names and metadata itself.
             "UV_SKIP_WHEEL_FILENAME_CHECK": "1",
             **(told or {}),
         }

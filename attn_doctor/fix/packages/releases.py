@@ -1,6 +1,6 @@
-"""What an installer would take: releases, read from pip's report, uv's lock and wheel files.
+"""The releases that an installer would install, read from pip's report, uv's lock file and wheel files.
 
-Everything here was written by others: nothing that is no name or no version goes into a command line or a path.
+This input is not trusted: only valid names and versions reach a command line or a path.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_METADATA = 2_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One release that the installer would take."""
+    """One release that the installer would install."""
 
     name: str
     version: str
@@ -49,7 +49,7 @@ def json_of(file: Path) -> dict[str, Any]:
 
 
 def from_pip_report(report: Mapping[str, Any]) -> tuple[Release, ...]:
-    """From `pip install --report`. Raises Refused."""
+    """Reads the report of `pip install --report`. Raises Refused."""
     found = []
     try:
         for item in report["install"]:
@@ -62,7 +62,7 @@ def from_pip_report(report: Mapping[str, Any]) -> tuple[Release, ...]:
 
 
 def from_pylock(file: Path) -> tuple[Release, ...]:
-    """From `uv pip compile --format pylock.toml`. Raises Refused."""
+    """Reads the output of `uv pip compile --format pylock.toml`. Raises Refused."""
     try:
         table = tomllib.loads(file.read_text())
         found = []
@@ -80,7 +80,7 @@ def from_pylock(file: Path) -> tuple[Release, ...]:
 
 
 def release(name: str, version: str, url: str, hashes: Mapping[str, str]) -> Release:
-    """A release, checked. Raises Refused."""
+    """A release with checked fields. Raises Refused."""
     canonical = canonicalize_name(str(name))
     if not canonical.replace("-", "").replace(".", "").isalnum():
         raise Refused(f"no package name: {str(name)[:80]!r}")
@@ -93,7 +93,7 @@ def release(name: str, version: str, url: str, hashes: Mapping[str, str]) -> Rel
 
 
 def files_in_wheels(folder: Path) -> tuple[str, ...]:
-    """The files that the wheels of a folder bring, relative to site-packages, `bin/…` for scripts. Raises Refused."""
+    """The files in the wheels of a folder, relative to site-packages, `bin/…` for scripts. Raises Refused."""
     found: list[str] = []
     for wheel in sorted(folder.glob("*.whl")):
         try:
@@ -113,7 +113,7 @@ def files_in_wheels(folder: Path) -> tuple[str, ...]:
 
 
 def metadata_of(wheel: Path) -> tuple[str, str, tuple[str, ...]]:
-    """(name, version, Requires-Dist) of a wheel's METADATA. Raises Refused."""
+    """(name, version, Requires-Dist) from a wheel's METADATA. Raises Refused."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = [
@@ -131,7 +131,9 @@ def metadata_of(wheel: Path) -> tuple[str, str, tuple[str, ...]]:
 
 
 def unmet(needed: Iterable[str], there: Mapping[str, str], markers: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of the Requires-Dist that no installed version meets, extras apart. Raises Refused for one that is none."""
+    """The Requires-Dist entries that no installed version meets, extras ignored. Raises Refused for an invalid
+    entry.
+    """
     missing = []
     for text in needed:
         try:

@@ -1,5 +1,5 @@
-"""`install-packages` and `install-wheel`: one call of the installer for the whole plan, shown before, put back from
-copies afterwards."""
+"""`install-packages` and `install-wheel`: one call of the installer for the whole plan, with a preview, and restored
+from copies on undo."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from attn_doctor.machine.target import Target
 from attn_doctor.model.install_request import InstallRequest, is_bound_to_torch
 from attn_doctor.model.plans import Install, PackageChange
 
-#: Looks at fetched files as if they were installed; raises Refused.
+#: Evaluates downloaded files as if they were installed; raises Refused.
 Judge = Callable[[Install, Path], None]
 
 
@@ -44,7 +44,7 @@ def resolve(
     build_environment: Mapping[str, str] | None = None,
     judge: Judge | None = None,
 ) -> Install:
-    """Asks the installer what it would do; files that a person named are judged at once. Raises Refused."""
+    """Asks the installer what it would install; files that the user named are checked immediately. Raises Refused."""
     for one in request.requirements:
         _requirement(one)
     builds = tuple(_exact(one) for one in request.builds)
@@ -117,17 +117,17 @@ def _previewed(
     names: frozenset[str],
 ) -> tuple[Release, ...]:
     if installer.kind == "uv" and not request.no_deps:
-        # uv's compiler knows nothing of what is installed and takes the newest: ask first with everything as it is.
+        # uv's compiler ignores installed versions and takes the newest: ask first with everything pinned.
         rest = tuple(one.pin for one in here.values() if one.pin and one.name not in names)
         try:
             return installer.preview(requirements, rest, no_deps=False, reinstall=request.reinstall)
         except Refused:
-            pass  # something has to move: the resolver's own choice, torch apart
+            pass  # something has to change: the resolver's own choice, except torch
     return installer.preview(requirements, pins, no_deps=request.no_deps, reinstall=request.reinstall)
 
 
 def _requirement(text: str) -> Requirement:
-    """Raises Refused for what is no plain `name<specifier>`: no URLs, paths, options or markers from a recipe."""
+    """Raises Refused unless the text is a plain `name<specifier>`: no URLs, paths, options or markers from a recipe."""
     try:
         found = Requirement(text)
     except InvalidRequirement:
@@ -138,7 +138,7 @@ def _requirement(text: str) -> Requirement:
 
 
 def _exact(text: str) -> Release:
-    """A release that is built: named exactly, since nothing resolves it."""
+    """A release to build: named exactly, since it is not resolved."""
     found = _requirement(text)
     pins = list(found.specifier)
     if len(pins) != 1 or pins[0].operator != "==" or found.extras or "*" in pins[0].version:
@@ -183,9 +183,9 @@ def _without_secrets(url: str | None) -> str | None:
 
 
 def apply(change: Install, run: Run, number: int, *, installer: Installer, judge: Judge | None = None) -> None:
-    """Fetches and builds, looks at what came, copies aside, installs, and notes what came of it.
+    """Downloads and builds, checks the files, makes backups, installs, and journals the result.
 
-    Raises StepFailed with the installer's last words, Stale, OSError.
+    Raises StepFailed with the installer's last message, Stale, OSError.
     """
     target = installer.target
     roots = roots_of(target)
@@ -203,7 +203,7 @@ def apply(change: Install, run: Run, number: int, *, installer: Installer, judge
     pins = tuple(pin for pin in pins if pin not in change.builds)
     told = dict(change.build_environment)
     fetched = run.folder / "fetched"
-    shutil.rmtree(fetched, ignore_errors=True)  # of a run that was cut off there
+    shutil.rmtree(fetched, ignore_errors=True)  # left by a run that was interrupted here
     try:
         brings = installer.fetch(pins, fetched, no_cache=change.no_cache)
         if change.builds:
@@ -218,7 +218,7 @@ def apply(change: Install, run: Run, number: int, *, installer: Installer, judge
     boundary("fetched")
     new = _places(brings, target, roots, uv=installer.kind == "uv")
     old = [file for one in change.changes if one.name in here for file in here[one.name].files()]
-    # Without a stash what is new is still noted, so that it can be taken out; what was there is not copied.
+    # Without backups, new files are still recorded, so that they can be removed; old files are not copied.
     inside = [real for real in map(_real, (*old, *new)) if _inside(real, target)] if change.stash else []
     before = listing(roots)
     kept = keep([*inside], run, number)
@@ -227,7 +227,7 @@ def apply(change: Install, run: Run, number: int, *, installer: Installer, judge
     run.write(f"listing-{number}.json", before.to_json())
     step = {
         "kind": "install-packages",
-        # What is not there is told by the listing, except outside of the folders that it covers.
+        # Missing files follow from the listing, except outside the folders that it covers.
         "kept": [one for one in to_json(kept) if one["sha256"] or one["link"] or not roots.cover(one["file"])],
         "listing": f"listing-{number}.json",
         "roots": roots.to_json(),
@@ -263,7 +263,7 @@ def apply(change: Install, run: Run, number: int, *, installer: Installer, judge
 
 
 def _named(change: Install) -> dict[str, str]:
-    """The wheel files of a plan by package; they have to be what the plan was shown for. Raises Stale."""
+    """Package -> wheel file of a plan; the file must be the one shown with the plan. Raises Stale."""
     found = {}
     for path in change.wheels:
         match = [one for one in change.changes if one.source == Path(path).name]
@@ -274,23 +274,25 @@ def _named(change: Install) -> dict[str, str]:
 
 
 def _places(brings: tuple[str, ...], target: Target, roots: Roots, *, uv: bool) -> list[Path]:
-    """Where the files of the releases will go; data files may go below the prefix as well as into site-packages."""
+    """Where the releases' files will be installed; data files may go below the prefix as well as into site-packages."""
     found = []
     for one in brings:
         head, _, rest = one.partition("/")
         found.append(target.python.parent / rest if head == "bin" and rest else Path(roots.site) / one)
         if head in ("share", "etc", "include", "man", "lib"):
             found.append(target.prefix / one)
-    return [*found, target.prefix / ".lock"] if uv else found  # uv leaves its lock behind
+    return [*found, target.prefix / ".lock"] if uv else found  # uv leaves its lock file
 
 
 def _real(file: Path) -> Path:
-    """By the name that the listing has for it: site-packages may be reached through a link."""
+    """The path as in the listing: site-packages may be reached through a link."""
     return Path(os.path.realpath(file.parent)) / file.name
 
 
 def _inside(real: Path, target: Target) -> bool:
-    """RECORD files are anybody's text: only what lies in the target's own folders is copied aside and put back."""
+    """True for a path in the target's own folders. RECORD is not trusted: other paths are neither copied nor
+    restored.
+    """
     return real.is_relative_to(os.path.realpath(target.prefix)) or any(
         real.is_relative_to(folder) for folder in roots_of(target).folders
     )
@@ -298,7 +300,7 @@ def _inside(real: Path, target: Target) -> bool:
 
 def _check_hashes(change: Install, fetched: Path, kind: str) -> None:
     if kind != "pip":
-        return  # uv keeps no wheel: what it unpacked is judged by its files
+        return  # uv keeps no wheel: the unpacked files are checked instead
     for one in change.changes:
         if one.source.endswith(".whl") and one.sha256:
             file = fetched / one.source

@@ -1,4 +1,4 @@
-"""Commands as they work when a person types them: with an installer that is there, about the interpreter examined."""
+"""Rewrites commands so that they work when typed: with an available installer, for the examined interpreter."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from attn_doctor.model.facts import Absent, FactSet
 
-#: Commands of ours that look at an interpreter.
+#: Commands of attn-doctor that examine an interpreter.
 _OURS = re.compile(r"(attn-doctor (?:check|fix|trace|undo))\b(?!.*--python)")
-#: pip's words that uv spells in another way; what it has none for goes.
+#: pip option -> uv option; empty when uv has no such option.
 _UV = {"--no-cache-dir": "--no-cache", "--pre": "--prerelease=allow", "-y": "", "-v": ""}
 _BY_UV = frozenset({"install", "uninstall", "list", "show", "freeze", "check"})
 
 
 def typable(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
-    """The commands for this node. pip becomes uv where the environment has no pip and uv is there; where it is not,
-    pip is installed first."""
+    """The commands for this node. Without pip in the environment they use uv if it exists; otherwise pip is installed
+    first."""
     python = facts.text("python.executable")
     found = []
     for command in commands:
@@ -35,17 +35,17 @@ def typable(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
 
 
 def speaks_uv(facts: FactSet) -> bool:
-    """Whether commands for this environment are uv's: it has no pip, and uv is not known to be missing."""
+    """True when commands for this environment use uv: it has no pip, and uv is not known to be missing."""
     return facts.value("python.has_pip") is False and not isinstance(facts.fact("python.uv").state, Absent)
 
 
 def _by_uv(command: str, asks_pip: str, python: str, facts: FactSet) -> str:
-    """`python -m pip install …` as uv has it; what uv has no word for stays pip's, which then says so."""
+    """`python -m pip install …` for uv; an option without counterpart stays as it is, and uv reports it."""
     before, there, after = command.partition(asks_pip)
     verb, _, rest = after.partition(" ")
     if not there or verb not in _BY_UV:
         return command
-    # Word by word, as it is written: what a shell reads in it is to stay.
+    # Word by word, without parsing: the shell syntax in the command has to stay.
     words = [_UV.get(word, word) for word in rest.split(" ")]
     uv = shlex.quote(facts.text("python.uv") or "uv")
     return " ".join([f"{before}{uv} pip {verb} --python {shlex.quote(python)}", *(word for word in words if word)])

@@ -1,4 +1,6 @@
-"""A wheel file that a person named: its name and metadata held against the target. Its ELF files: staged.py."""
+"""A wheel file named by the user: checks its name and metadata against the target. planning/preview_install.py checks
+its ELF files.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ from attn_doctor.recipes.data.wheels import TABLES, NoWheel, fitting, node_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelFile:
-    """One that may be installed, as far as its name and metadata tell."""
+    """A wheel that may be installed, as far as its name and metadata show."""
 
     path: Path
     package: str
     version: str
-    """That of its metadata: published wheels say more in their names (+cu12torch2.8…)."""
+    """From its metadata: published wheels have more in their file names (+cu12torch2.8…)."""
     sha256: str
 
 
 def read(path: Path, target: Target) -> WheelFile:
-    """Raises Refused for a file that is no wheel, or not one for this Python and platform."""
+    """Reads the wheel. Raises Refused when the file is not a wheel, or not one for this Python and platform."""
     real = expanded(path).resolve()
     try:
         name, version, _, tags = parse_wheel_filename(real.name)
@@ -53,7 +55,7 @@ def read(path: Path, target: Target) -> WheelFile:
 
 
 def unofficial(one: WheelFile, facts: FactSet) -> str:
-    """Empty for the published wheel of this node; else words about it."""
+    """Empty for the official wheel for this node; else how it differs."""
     if one.package not in TABLES:
         return ""
     try:

@@ -1,7 +1,7 @@
-"""What each kind of action means: one file a kind, named as the kind is (`set-config` in set_config.py).
+"""The treatments: one file for each kind of action, with the name of the kind (`set-config` in set_config.py).
 
-A treatment says what a person would type and plans the change. Making it and putting it back are those of the change
-that it plans (a file edit, an installation).
+A treatment gives the commands that a person would type, and plans the change. The change itself (a file edit, an
+installation) is made and undone elsewhere in fix/.
 """
 
 from __future__ import annotations
@@ -21,36 +21,38 @@ A = TypeVar("A", bound=Action)
 
 
 class NotForThisNode(Exception):
-    """What the action would bring is not to be had for this node; the next remedy's turn."""
+    """The action's package does not exist for this node; the next remedy is tried."""
 
 
 class Treatment(Generic[A]):
-    """One kind of action. Plans import what edits and resolves when they are made: check asks for commands alone."""
+    """One kind of action. The modules that edit and resolve are imported only for planning: check needs commands
+    alone.
+    """
 
     order: ClassVar[int | None] = None
-    """Its place among the steps of a plan; None: a person has to do it."""
+    """Position among the steps of a plan; None when a person has to carry it out."""
 
     def described(self, action: A) -> Sequence[str]:
-        """What it does, as the pages of recipes say it, line by line."""
+        """Description of the action for the pages of recipes, line by line."""
         raise NotImplementedError
 
     def completed(self, action: A, facts: FactSet) -> A:
-        """The action, whose texts are filled, with what only this node tells."""
+        """The action with the texts that depend on this node filled in."""
         return action
 
     def commands(self, action: A, facts: FactSet, bound: Mapping[str, str]) -> tuple[str, ...]:
-        """What a person would type for this target; `bound`: the subjects that the finding is about, by kind."""
+        """The commands that a person would type for this target; `bound`: kind -> subject of the finding."""
         return ()
 
     def obstacle(self, action: A, facts: FactSet, wheels: Mapping[str, str]) -> str:
-        """What a person has to do before it can be planned; empty when nothing is.
+        """What a person has to do before it can be planned; empty when nothing.
 
-        `wheels`: versions of the wheel files that were named, by package. Raises NotForThisNode.
+        `wheels`: package -> version of the wheel files named by the user. Raises NotForThisNode.
         """
         return ""
 
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
-        """Adds the steps for all the findings whose remedy has an action of this kind, or says why there are none."""
+        """Adds the steps for all findings whose remedy has an action of this kind, or records why there are none."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""`advise`: words and commands for a person, who does it."""
+"""`advise`: instructions and commands that a person carries out."""
 
 from __future__ import annotations
 

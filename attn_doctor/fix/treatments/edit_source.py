@@ -1,4 +1,4 @@
-"""`edit-source`: casts in the current project where a trace says so, and keywords at calls of installed packages."""
+"""`edit-source`: casts in the current project at places from a trace, and keywords at calls of installed packages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _EditSource(Treatment[EditSource]):
         return (f"Edits the source (`{action.edit}`).",)
 
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
-        """Several promotions that reach one call are cured by one edit of it."""
+        """Plans the edits; several promotions that reach one call are fixed by one edit."""
         casts = Casts(builder)
         for one in chosen:
             try:
@@ -84,14 +84,14 @@ def _set_keyword(builder: PlanBuilder, chosen: Chosen, action: EditSource) -> No
 
 
 class Casts:
-    """Casts, file by file."""
+    """The casts, by file."""
 
     def __init__(self, builder: PlanBuilder) -> None:
         self.builder = builder
         self.contents: dict[str, bytes] = {}
         self.warnings: dict[str, dict[str, None]] = {}
         self.by: dict[str, list[tuple[Chosen, tuple[Splice, ...]]]] = {}
-        """Of each file, what each cure changes in it."""
+        """File -> the splices of each finding."""
 
     def add(self, one: Chosen, file: str, splicing: _Splicing) -> None:
         """Raises Refused, OSError."""
@@ -105,16 +105,16 @@ class Casts:
         self.by.setdefault(str(path), []).append((one, splicing(content)))
 
     def warn(self, file: str, warnings: tuple[str, ...]) -> None:
-        """For the step that edits this file."""
+        """Adds warnings to the step that edits this file."""
         self.warnings.setdefault(os.path.realpath(file), {}).update(dict.fromkeys(warnings))
 
     def forget(self, one: Chosen) -> None:
-        """A finding of which one place cannot be mended is no step's."""
+        """Removes a finding that cannot be fixed in all of its places."""
         left_over = {file: [cure for cure in cures if cure[0] != one] for file, cures in self.by.items()}
         self.by = {file: cures for file, cures in left_over.items() if cures}
 
     def plan(self) -> None:
-        """Makes the steps."""
+        """Adds the steps to the plan."""
         from attn_doctor.fix.edits import source
         from attn_doctor.fix.edits.splices import file_edit, spliced
         from attn_doctor.fix.plan_builder import cured

@@ -1,4 +1,4 @@
-"""`install-packages`: the installer is asked once for the whole plan, wheels that a person named included."""
+"""`install-packages`: one call of the installer for the whole plan, including wheels named by the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
     from attn_doctor.model.plans import Install
 
-#: Last in a plan, and one step for every kind of action that installs.
+#: Last in a plan; one step for all kinds of action that install.
 INSTALLS_AT = 40
 _FLAGS = {
     "no_deps": "--no-deps",
@@ -44,7 +44,7 @@ class _InstallPackages(Treatment[InstallPackages]):
 
 
 def _removals(requirements: Sequence[str], facts: FactSet) -> tuple[str, ...]:
-    """Two distributions must not own the same files: one that bears another name is taken out first."""
+    """Two distributions must not own the same files: one with another name for the same library is removed first."""
     renamed = other_names(requirements, facts)
     if not renamed:
         return ()
@@ -55,11 +55,11 @@ def _removals(requirements: Sequence[str], facts: FactSet) -> tuple[str, ...]:
 
 
 def plan_installation(builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
-    """One step that installs for all of them, or for those for which it can be had."""
+    """One step that installs for all of them, or for those that can be installed."""
     try:
         install = _resolved(builder, chosen)
     except Refused as error:
-        # It is one call for all: a cure that cannot be had must not keep the others from being.
+        # All are installed by one call: one that is not available must not prevent the others.
         refused = _refused_alone(builder, chosen) if len(chosen) > 1 else {}
         for number, one in enumerate(chosen):
             if number in refused or not refused:
@@ -80,7 +80,7 @@ def _resolved(builder: PlanBuilder, chosen: Sequence[Chosen]) -> Install:
 
 
 def _refused_alone(builder: PlanBuilder, chosen: Sequence[Chosen]) -> dict[int, str]:
-    """Why not, for each of the cures that cannot be had by itself either."""
+    """Why not, for each finding whose packages cannot be installed even alone."""
     refused = {}
     for number, one in enumerate(chosen):
         try:

@@ -1,4 +1,4 @@
-"""`install-wheel`: the wheel that a package's authors publish for the node, which a person fetches and names."""
+"""`install-wheel`: the wheel that a package's authors publish for the node, which a person downloads and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`set-config`: one key of a training configuration gets another value."""
+"""`set-config`: sets one key of a training configuration."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _SetConfig(Treatment[SetConfig]):
                 name, line = place_of(subject)
                 file = os.path.realpath(name) if name else ""
                 there = wanted.setdefault(file, {}).setdefault(line, {})
-                # All of its keys or none: half of a cure is none.
+                # All keys or none: setting half of them would not fix the finding.
                 clash = next((key for key, value in keys.items() if there.get(key, value) != value), None)
                 if clash is not None:
                     builder.leave(one, f"another cure wants {clash} to be {there[clash]}")
@@ -68,7 +68,7 @@ class _SetConfig(Treatment[SetConfig]):
 
 
 def _line(action: SetConfig, facts: FactSet, subject: str | None) -> str:
-    """A setting as its file spells it, with the place where it stands."""
+    """A setting as its file spells it, with the place."""
     about = "attention" if action.key in _ATTENTION_KEYS else "precision"
     place = facts.text(f"config.{subject}.{about}_place") if subject else None
     if subject and facts.text(f"config.{subject}.framework") == "deepspeed":
@@ -81,7 +81,9 @@ def _line(action: SetConfig, facts: FactSet, subject: str | None) -> str:
 
 
 def _check_cache(path: Path) -> None:
-    """A blob of the Hugging Face cache is named by its content, and every snapshot links to it."""
+    """Raises Refused for a blob of the Hugging Face cache: its name is a hash of its content, and every snapshot links
+    to it.
+    """
     if path.parent.name == "blobs" and (path.parent.parent / "snapshots").is_dir():
         raise Refused("it is in the Hugging Face cache: save the model in a folder of yours, and edit it there")
 

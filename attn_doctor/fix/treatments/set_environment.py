@@ -1,4 +1,6 @@
-"""`set-environment`: activating the environment sets a variable. All variables stand in the same activation files."""
+"""`set-environment`: sets a variable when the environment is activated. All variables are in the same activation
+files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Snippets for schedulers and health checkers: the files beside this one, with the places @@LIKE_THIS@@ filled in."""
+"""Hook files for schedulers and health checkers: the templates in this folder, with placeholders @@LIKE_THIS@@ filled
+in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from importlib.resources import files
 
 
 class Hook(str, Enum):
-    """Where attn-doctor is called from."""
+    """The program that calls attn-doctor."""
 
     SLURM_JOB = "slurm-job"
     SLURM_HEALTHCHECK = "slurm-healthcheck"
@@ -21,7 +23,7 @@ class Hook(str, Enum):
     GPUD = "gpud"
 
 
-#: Files of each hook; the first one is the hook, others go with it.
+#: Files of each hook; the first one is the hook, the others accompany it.
 FILES: Mapping[Hook, tuple[str, ...]] = {
     Hook.SLURM_JOB: ("slurm-job.sh",),
     Hook.SLURM_HEALTHCHECK: ("slurm-healthcheck.sh",),
@@ -31,7 +33,7 @@ FILES: Mapping[Hook, tuple[str, ...]] = {
     Hook.GPUD: ("gpud.yaml",),
 }
 
-#: Options that say something to some hooks alone; the others refuse them.
+#: Options that apply only to some hooks; the others refuse them.
 TAKES: Mapping[Hook, tuple[str, ...]] = {
     Hook.SLURM_JOB: ("--check-arg", "--fix", "--plan", "--unsafe-fixes", "--fix-arg"),
     Hook.SLURM_HEALTHCHECK: ("--check-arg",),
@@ -42,24 +44,24 @@ TAKES: Mapping[Hook, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """What is filled in."""
+    """Values of the placeholders."""
 
     version: str
     doctor: Sequence[str]
     python: str
-    """Empty: what is active where the hook runs (slurm-taskprolog alone)."""
+    """Empty: the interpreter active when the hook runs (slurm-taskprolog alone)."""
     reviewed: Sequence[str] = ()
-    """Arguments of `fix`: what somebody has looked at."""
+    """Arguments for `fix` that restrict it to reviewed remedies."""
     check: Sequence[str] = ()
     deep: str = "auto"
     timeout: int = 300
     image: str = "REGISTRY/IMAGE:TAG"
     folder: str = "/etc/attn-doctor"
-    """Where the files of the hook will lie."""
+    """Folder in which the hook's files will be installed."""
 
 
 def written(hook: Hook, places: Places) -> dict[str, str]:
-    """File name → text. Every value is quoted for the kind of file it goes into."""
+    """File name -> text. Every value is quoted for the type of its file."""
     found = {}
     for name in FILES[hook]:
         text = files(__package__).joinpath(name).read_text()
