@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.fix.treatments import treatment_of
+from attn_doctor.model.remedies import Advise
 from attn_doctor.recipes.recipe import (
     Affected,
     AnyOf,
@@ -19,7 +20,7 @@ from attn_doctor.recipes.recipe import (
     Recipe,
     RecipeRemedy,
 )
-from attn_doctor.recipes.shelf import bundled
+from attn_doctor.recipes.shelf import bundled, families
 
 _SAFETY = {
     "safe": "safe: `attn-doctor fix` does it",
@@ -33,7 +34,43 @@ def pages() -> dict[str, str]:
     libraries: dict[str, list[Recipe]] = {}
     for recipe in bundled():
         libraries.setdefault(recipe.library, []).append(recipe)
-    return {f"{library}.md": _page(library, recipes) for library, recipes in sorted(libraries.items())}
+    return {
+        **{f"{library}.md": _page(library, recipes) for library, recipes in sorted(libraries.items())},
+        "families.md": _families(families()),
+    }
+
+
+def _families(known: Iterable[Recipe]) -> str:
+    known = tuple(known)
+    told = (
+        "Written by `python docs/generate.py` from the shelf: what `explain` says where no recipe knows a message."
+    )
+    head = [
+        "# Families of messages",
+        f"{told} What the parts mean is in [recipes.md](../recipes.md#families).",
+        _list(f"[{one.id}](#{one.id}): {one.title}" for one in known),
+    ]
+    return "\n\n".join([*head, *map(_family, known)]) + "\n"
+
+
+def _family(one: Recipe) -> str:
+    assert one.family is not None
+    of = [f"about: {one.family.about}"]
+    of += [f"of {', '.join(f'`{name}`' for name in one.family.owners)}"] if one.family.owners else []
+    of += [", ".join(f"`{name}`" for name in one.family.exceptions)] if one.family.exceptions else []
+    parts = [f"## {one.id}", f"**{one.title}**", " · ".join([*of, f"checked {one.checked}"]), one.what]
+    if one.remedies:
+        checks = (f"{number}. {_checked(remedy)}" for number, remedy in enumerate(one.remedies, start=1))
+        parts.append("**What splits its causes**\n\n" + "\n".join(checks))
+    parts.append("**How a log tells it.** One of:\n\n" + _list(map(_log, one.logs)))
+    if one.references:
+        parts.append("**Sources**\n\n" + _list(f"<{url}>" for _, url in one.references))
+    return "\n\n".join(parts)
+
+
+def _checked(remedy: RecipeRemedy) -> str:
+    commands = [command for action in remedy.actions if isinstance(action, Advise) for command in action.commands]
+    return remedy.title + "".join(f"\n\n       {command}" for command in commands)
 
 
 def _page(library: str, recipes: list[Recipe]) -> str:

@@ -45,7 +45,7 @@ def list_(folders: Folders = None, json_: AsJson = False) -> int:
     wide = max((len(recipe.id) for recipe in recipes), default=0)
     broad = max((len(recipe.library) for recipe in recipes), default=0)
     for recipe in recipes:
-        mark = " (preview)" if recipe.status == "preview" else ""
+        mark = " (family)" if recipe.family else " (preview)" if recipe.status == "preview" else ""
         _print(f"{recipe.id:{wide}}  {recipe.library:{broad}}  {recipe.severity.value:7}  {recipe.title}{mark}")
     return Status.HEALTHY
 

@@ -9,6 +9,7 @@ from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
+from attn_doctor.model.findings import Finding
 from attn_doctor.model.kinds import PLURAL
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.recipes.recipe import Case, Recipe
@@ -64,10 +65,7 @@ def _facts_fault(recipe: Recipe, case: Case) -> str:
     finding = diagnosis.findings[0]
     if case.severity is not None and finding.severity is not case.severity:
         return f"expected {case.severity.value}, got {finding.severity.value}"
-    offered = tuple(remedy.id for remedy in finding.remedies)
-    if case.offers and offered != case.offers:
-        return f"expected the remedies {', '.join(case.offers)}; got {', '.join(offered) or 'none'}"
-    return ""
+    return _offers_fault(case, finding)
 
 
 def _log_fault(recipe: Recipe, case: Case, log: str) -> str:
@@ -85,4 +83,17 @@ def _log_fault(recipe: Recipe, case: Case, log: str) -> str:
         return f"expected {case.expect}, got {got} for the log {log!r}"
     if case.severity is not None and diagnosis.findings and diagnosis.findings[0].severity is not case.severity:
         return f"expected {case.severity.value}, got {diagnosis.findings[0].severity.value} for the log {log!r}"
+    if not diagnosis.findings:
+        return ""
+    (finding, *_) = diagnosis.findings
+    told = next((fact.state for fact in finding.evidence if str(fact.name) == "log.reasons"), Known(()))
+    if case.reasons and told != Known(case.reasons):
+        return f"expected the reasons {case.reasons}; got {told} for the log {log!r}"
+    return _offers_fault(case, finding)
+
+
+def _offers_fault(case: Case, finding: Finding) -> str:
+    offered = tuple(remedy.id for remedy in finding.remedies)
+    if case.offers and offered != case.offers:
+        return f"expected the remedies {', '.join(case.offers)}; got {', '.join(offered) or 'none'}"
     return ""

@@ -57,6 +57,7 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
         references=tuple(url for _, url in recipe.references),
         known_problems=filled(recipe.known_problems, facts, bound),
         status=recipe.status,
+        family=recipe.family is not None,
         rank=recipe.rank,
         origin=f"{recipe.origin} sha256:{recipe.sha256}",
     )

@@ -157,6 +157,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "references": list(finding.references),
         "status": finding.status,
         "rank": finding.rank,
+        "family": finding.family,
         "origin": finding.origin,
         "accepted": None
         if finding.accepted is None
@@ -349,6 +350,7 @@ def _read_finding(written: dict[str, Any]) -> Finding:
         references=tuple(written["references"]),
         status=written["status"],
         rank=written["rank"],
+        family=written.get("family") is True,  # older reports have no such key
         origin=written["origin"],
         accepted=None if accepted is None else Acceptance(**accepted),
     )

@@ -106,6 +106,8 @@ class Finding:
     origin: str = ""
     """The recipe's file and SHA-256."""
     accepted: Acceptance | None = None
+    family: bool = False
+    """It is no cause but a family of them: its remedies are checks that split it."""
 
     @property
     def rests_on_assumption(self) -> bool:

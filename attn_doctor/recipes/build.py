@@ -11,7 +11,7 @@ from typing import Any
 
 from attn_doctor.model.facts import FactName, Value
 from attn_doctor.model.findings import Safety, Severity
-from attn_doctor.model.remedies import Action, action_from
+from attn_doctor.model.remedies import Action, Advise, action_from
 from attn_doctor.recipes.recipe import (
     Affected,
     AnyOf,
@@ -19,6 +19,7 @@ from attn_doctor.recipes.recipe import (
     Below,
     Case,
     Condition,
+    Family,
     LogPattern,
     Matches,
     OneOf,
@@ -77,6 +78,58 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
     )
 
 
+def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str) -> Recipe:
+    """A family from its table: a recipe that is known from logs alone, and whose remedies are its checks."""
+    return Recipe(
+        id=table["id"],
+        library=library,
+        title=table["title"],
+        title_in_log=table.get("title_in_log", ""),
+        severity=Severity.INFO,
+        severity_when_reached=None,
+        what=table["what"].strip(),
+        why=table["what"].strip(),
+        known_problems="",
+        aliases=(),
+        explains=(),
+        checked=str(table["checked"]),
+        status="stable",
+        since=table.get("since", "0.1.0"),
+        rank=table.get("rank", 50),
+        gives_way=False,
+        without_gpu=False,
+        where=(),
+        for_each=None,
+        when=(),
+        reached=(),
+        references=tuple(("web", url) for url in table.get("references", ())),
+        logs=tuple(_log(item) for item in table["log"]),
+        remedies=tuple(_check(number, item) for number, item in enumerate(table.get("check", ()), start=1)),
+        cases=tuple(_case(item) for item in table["case"]),
+        origin=origin,
+        file=file,
+        sha256=sha256,
+        family=Family(
+            about=table["about"],
+            owners=tuple(table.get("owner", ())),
+            exceptions=tuple(table.get("exception", ())),
+            ours=table.get("ours", True),
+        ),
+    )
+
+
+def _check(number: int, table: dict[str, Any]) -> RecipeRemedy:
+    commands = (table["command"],) if "command" in table else ()
+    return RecipeRemedy(
+        id=f"check-{number}",
+        title=table["text"].strip(),
+        safety=Safety.DISPLAY_ONLY,
+        why_this_safety="It only looks.",
+        actions=(Advise(text="", commands=commands),) if commands else (),
+        when=tuple(_condition(item) for item in table.get("when", ())),
+    )
+
+
 def _each(conditions: tuple[Condition, ...]) -> str | None:
     for condition in conditions:
         for question in condition.questions if isinstance(condition, AnyOf) else (condition,):
@@ -131,6 +184,8 @@ def _log(table: dict[str, Any]) -> LogPattern:
         only_with_facts=table.get("only_with_facts", False),
         when=None if when is None else tuple(_condition(item) for item in when),
         extracts=tuple((group, FactName.parse(name)) for group, name in table.get("extracts", {}).items()),
+        reasons=table.get("reasons"),
+        reasons_nearby=table.get("reasons_nearby", False),
     )
 
 
@@ -159,4 +214,5 @@ def _case(table: dict[str, Any]) -> Case:
         expect=table["expect"],
         severity=Severity(severity) if severity else None,
         offers=tuple(table.get("offers", ())),
+        reasons=tuple(table.get("reasons", ())),
     )

@@ -11,6 +11,7 @@ import hashlib
 import json
 import runpy
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +19,35 @@ if TYPE_CHECKING:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = "shelf.json"
+COMPILED_FAMILIES = "families.json"
+#: The folder of the shelf that holds them, several to a file.
+FAMILIES = "families"
 
 
 def compile_shelf(folder: Path) -> str:
     """Every recipe below the folder, as JSON text: library, SHA-256 of the file, and its table."""
+    files = sorted(folder.glob("*/*/recipe.toml"))
+    return _json((file.parent.parent.name, digest, table) for file in files for digest, table in (_read(file),))
+
+
+def compile_families(folder: Path) -> str:
+    """Every family below the folder likewise."""
+    files = sorted((folder / FAMILIES).glob("*.toml"))
+    read = ((file, *_read(file)) for file in files)
+    return _json((file.stem, digest, one) for file, digest, table in read for one in table["family"])
+
+
+def _read(file: Path) -> tuple[str, dict[str, Any]]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    found = []
-    for file in sorted(folder.glob("*/*/recipe.toml")):
-        raw = file.read_bytes()
-        table = tomllib.loads(raw.decode())
-        found.append({"library": file.parent.parent.name, "sha256": hashlib.sha256(raw).hexdigest(), "table": table})
+    raw = file.read_bytes()
+    return hashlib.sha256(raw).hexdigest(), tomllib.loads(raw.decode())
+
+
+def _json(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> str:
+    found = [{"library": library, "sha256": digest, "table": table} for library, digest, table in rows]
     return json.dumps(found, default=str, separators=(",", ":"))
 
 
@@ -47,8 +64,10 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
                 return
             made = Path(self.directory) / COMPILED
             made.parent.mkdir(parents=True, exist_ok=True)
-            made.write_text(compile_shelf(Path(self.root) / "recipes"))
-            build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{COMPILED}"
+            for name, compiled in ((COMPILED, compile_shelf), (COMPILED_FAMILIES, compile_families)):
+                made = made.with_name(name)
+                made.write_text(compiled(Path(self.root) / "recipes"))
+                build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{name}"
             package = Path(self.root) / "attn_doctor"
             described = runpy.run_path(str(package / "model" / "libraries.py"), run_name="libraries")
             made = made.with_name(described["COMPILED"])

@@ -113,6 +113,23 @@ class LogPattern:
     """Conditions under which this text means this trouble; None: those of the recipe."""
     extracts: tuple[tuple[str, FactName], ...] = ()
     """Named groups of the pattern, and the facts that they tell."""
+    reasons: str | None = None
+    """Each match in the unit is a reason that the message enumerates: the group `reason`, and of whom (`of`)."""
+    reasons_nearby: bool = False
+    """They stand in the lines around the unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What makes a message one of a family where no recipe knows it: exception class, owner, and what it is about."""
+
+    about: str
+    owners: tuple[str, ...] = ()
+    """Import names, one of which the message has to tell; empty for anybody's."""
+    exceptions: tuple[str, ...] = ()
+    """Classes without their modules; a message that shows none passes."""
+    ours: bool = True
+    """False: no trouble of the attention stack; what it is and where to look is all that is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +142,8 @@ class Case:
     expect: str
     severity: Severity | None
     offers: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    """What the log has to enumerate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +184,8 @@ class Recipe:
     """Where it was read from, as a person would say it."""
     file: Path
     sha256: str
+    family: Family | None = None
+    """Set where it stands for a family of messages, whose remedies are checks that split its causes."""
 
     def asks(self) -> tuple[FactName, ...]:
         """Every fact that decides whether it holds."""

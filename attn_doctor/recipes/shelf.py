@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from typing import Any
 
 from attn_doctor.errors import BadInput, BrokenRecipe
 from attn_doctor.machine import faults
-from attn_doctor.recipes.build import build
-from attn_doctor.recipes.compiled import COMPILED
+from attn_doctor.recipes.build import build, build_family
+from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, FAMILIES
 from attn_doctor.recipes.recipe import Recipe
 
 if sys.version_info >= (3, 11):
@@ -49,6 +50,55 @@ def bundled() -> tuple[Recipe, ...]:
     return tuple(recipe for recipe in built if recipe is not None)
 
 
+def families() -> tuple[Recipe, ...]:
+    """Every family of the bundled shelf: what stands in where no recipe knows a message."""
+    folder = bundled_folder()
+    compiled = folder / COMPILED_FAMILIES
+    if not compiled.is_file():
+        return _read_families(folder, named=False)
+    rows = json.loads(compiled.read_bytes())
+    return tuple(_family(row, folder / FAMILIES / f"{row['library']}.toml", "") for row in rows)
+
+
+def _read_families(folder: Path, *, named: bool) -> tuple[Recipe, ...]:
+    found: list[Recipe] = []
+    for file in sorted((folder / FAMILIES).glob("*.toml")):
+        found += faults.survive(
+            f"reading of families {file}", partial(_families_of, file, named=named), lambda _reason: []
+        )
+    return tuple(found)
+
+
+def _families_of(file: Path, *, named: bool) -> list[Recipe]:
+    table, digest = _table(file)
+    if named:
+        _check_families(table, file)
+    try:
+        return [
+            _family({"library": file.stem, "sha256": digest, "table": one}, file, str(file) if named else "")
+            for one in table["family"]
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        _check_families(table, file)
+        raise
+
+
+def _family(row: dict[str, Any], file: Path, origin: str) -> Recipe:
+    return build_family(
+        row["table"],
+        library=row["library"],
+        origin=origin or f"bundled {FAMILIES}/{row['library']} {row['table']['id']}",
+        file=file,
+        sha256=row["sha256"],
+    )
+
+
+def _check_families(table: dict[str, Any], file: Path) -> None:
+    from attn_doctor.recipes.schema import family_file
+
+    family_file.check(table, origin=str(file))
+
+
 def _built(one: dict[str, Any], folder: Path) -> Recipe:
     return build(
         one["table"],
@@ -74,7 +124,7 @@ def named(folder: Path) -> tuple[Recipe, ...]:
             about=f"--recipes {folder}",
             hint="Name a folder that holds <library>/<trouble>/recipe.toml.",
         )
-    recipes = _read_folder(folder, named=True)
+    recipes = (*_read_folder(folder, named=True), *_read_families(folder, named=True))
     if not recipes:
         raise BadInput(
             "the recipe folder holds no recipe",
@@ -85,8 +135,9 @@ def named(folder: Path) -> tuple[Recipe, ...]:
 
 
 def shelf(folders: Iterable[Path] = ()) -> tuple[Recipe, ...]:
-    """The bundled shelf with the recipes of the named folders; a named one stands in for a bundled one of its id."""
-    recipes = {recipe.id: recipe for recipe in bundled()}
+    """The bundled shelf and its families with those of the named folders; a named one stands in for a bundled one of
+    its id."""
+    recipes = {recipe.id: recipe for recipe in (*bundled(), *families())}
     for folder in folders:
         for recipe in named(folder):
             recipes[recipe.id] = recipe
@@ -176,11 +227,15 @@ def _named(recipe: Recipe, name: str, ids: frozenset[str]) -> bool:
 
 
 def source(recipe: Recipe) -> str:
-    """The file's text.
+    """The file's text, of a family its own table.
 
     Raises BrokenRecipe when it cannot be read any more.
     """
-    return recipe.file.read_text()
+    text = recipe.file.read_text()
+    if recipe.family is None:
+        return text
+    own = (part for part in re.split(r"^(?=\[\[family\]\])", text, flags=re.MULTILINE) if part.startswith("[["))
+    return next(part for part in own if tomllib.loads(part)["family"][0]["id"] == recipe.id).rstrip() + "\n"
 
 
 def check_bundled() -> None:
@@ -189,3 +244,4 @@ def check_bundled() -> None:
     Raises BrokenRecipe for the first faulty file.
     """
     _read_folder(bundled_folder(), named=True)
+    _read_families(bundled_folder(), named=True)

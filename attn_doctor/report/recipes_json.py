@@ -35,6 +35,7 @@ def _recipe(recipe: Recipe) -> dict[str, Any]:
         "known_problems": recipe.known_problems,
         "facts": [str(name) for name in recipe.asks()],
         "in_logs": bool(recipe.logs),
+        "family": None if recipe.family is None else recipe.family.about,
         "references": [{"kind": kind, "url": url} for kind, url in recipe.references],
         "remedies": [
             {

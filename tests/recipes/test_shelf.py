@@ -138,7 +138,7 @@ def test_a_named_folder_is_read(tmp_path: Path) -> None:
     recipes = {recipe.id: recipe for recipe in shelf.shelf([tmp_path])}
 
     assert recipes["a-trouble"].library == "lib"
-    assert len(recipes) == len(BUNDLED) + 1
+    assert len(recipes) == len(BUNDLED) + len(shelf.families()) + 1
 
 
 @pytest.mark.parametrize(

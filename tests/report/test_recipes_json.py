@@ -17,7 +17,10 @@ def test_all_of_them(doctor: Doctor) -> None:
 
     assert (run.status, told["schema"]) == (0, "attn-doctor/recipes/v1")
     assert [one["id"] for one in told["recipes"]] == [recipe.id for recipe in shelf.shelf()]
-    assert all(one["references"] and one["why"] and len(one["sha256"]) == 64 for one in told["recipes"])
+    exact = [one for one in told["recipes"] if one["family"] is None]
+    assert {one["id"] for one in exact} == {recipe.id for recipe in shelf.bundled()}
+    assert all(one["references"] for one in exact)
+    assert all(one["why"] and len(one["sha256"]) == 64 for one in told["recipes"])
 
 
 @pytest.mark.parametrize("name", ["x-transformers-rotary-fp32", "torch-cpu-build"])

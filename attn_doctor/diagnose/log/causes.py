@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -69,7 +69,7 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
                 continue
             if found is not None:
                 weighed.append(found)
-            elif not match.pattern.only_with_facts:
+            elif not match.pattern.only_with_facts and match.recipe.family is None:
                 refuted.append((log.name, match))
     kept = chosen(weighed)
     groups: dict[str, list[Weighed]] = {}
@@ -93,7 +93,7 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
             open_questions=tuple(
                 OpenQuestion(recipe=finding.id, title=finding.title, undecided=group[0].undecided)
                 for finding, group in zip(findings, leading, strict=True)
-                if not group[0].proven and (group[0].undecided or _has_rival(group[0], leading))
+                if not group[0].proven and not finding.family and (group[0].undecided or _has_rival(group[0], leading))
             ),
         ),
         facts=join(base, _agreed(told)),
@@ -179,9 +179,22 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
         proven = {one.match.line for one in standing if one.proven}
         # What is proven of a line leaves no room for what is only possible there.
         kept += [one for one in standing if one.proven or one.match.line not in proven]
-    if any(not one.match.pattern.wrapper and one.severity is not Severity.INFO for one in kept):
-        kept = [one for one in kept if not one.match.pattern.wrapper]
-    return kept
+    exact = [one for one in kept if one.match.recipe.family is None]
+    known = [one for one in exact if not one.match.pattern.wrapper]
+    if any(one.severity is not Severity.INFO for one in known):
+        return known
+    families = _families(kept, {id(one.match.unit) for one in known})
+    return [*(known if families else exact), *families]
+
+
+def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:
+    """Of the messages that no recipe explains the families: one a message, and elsewhere's only where none is ours."""
+    best: dict[int, Weighed] = {}
+    for one in sorted(kept, key=lambda one: one.order):
+        if one.match.recipe.family is not None and id(one.match.unit) not in explained:
+            best.setdefault(id(one.match.unit), one)
+    ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
+    return ours or list(best.values())
 
 
 def _finding(group: list[Weighed], *, several: bool) -> Finding:
@@ -196,7 +209,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
         title=title_of(first.match.recipe, facts, first.binding, finding.title),
         what="",  # a recipe's `what` speaks of what was found in a node
         why=_told_plainly(finding.why),
-        certainty="seen" if first.proven else "inferred",
+        certainty="seen" if first.proven and not finding.family else "inferred",
         subjects=tuple(dict.fromkeys(name for one in group if (name := _origin(one, several)))),
         locations=_locations(group),
         evidence=tuple(
@@ -208,7 +221,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
 
 
 def _telling(fact: Fact) -> bool:
-    return fact.name.attribute in ("fp32_operands", "symbol", "library", "innermost_owner")
+    return fact.name.attribute in ("fp32_operands", "symbol", "library", "innermost_owner", "reasons")
 
 
 def _origin(one: Weighed, several: bool) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Protocol
 
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Unit
@@ -15,9 +15,18 @@ from attn_doctor.machine import faults
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
-#: Whether a pattern is found in the lines around a unit.
-Nearby: TypeAlias = Callable[[re.Pattern[str]], bool]
 
+class Around(Protocol):
+    """The lines around a unit."""
+
+    def holds(self, pattern: re.Pattern[str]) -> bool:
+        """Whether it is found there, or among the facts that were given beside the log."""
+
+    def text(self) -> str:
+        """They themselves, and the unit's."""
+
+
+_LONGEST_REASON, _MOST_REASONS = 200, 12
 #: A line shorter than this was not broken to fit a width.
 _WIDE = 60
 #: Lines that one message is broken into, at most.
@@ -39,6 +48,8 @@ class Match:
     """Characters that matched: a longer match is a more telling one."""
     told: tuple[tuple[str, str], ...] = ()
     """Named groups of the pattern, as they were found."""
+    reasons: tuple[str, ...] = ()
+    """What the message enumerates, each with whose it is."""
 
 
 class Known:
@@ -66,14 +77,14 @@ class Known:
     def _unless_nearby(self) -> re.Pattern[str] | None:
         return re.compile(self.pattern.unless_nearby, re.MULTILINE) if self.pattern.unless_nearby else None
 
-    def match(self, unit: Unit, text: str, around: Nearby) -> Match | None:
+    def match(self, unit: Unit, text: str, around: Around) -> Match | None:
         """Where it is found in the unit; `around` looks in the text close by."""
         found = self.searched.search(text)
         if found is None or (self._unless and self._unless.search(text)):
             return None
-        if self._nearby and not around(self._nearby):
+        if self._nearby and not around.holds(self._nearby):
             return None
-        if self._unless_nearby and around(self._unless_nearby):
+        if self._unless_nearby and around.holds(self._unless_nearby):
             return None
         row = text.count("\n", 0, found.start())
         line = unit.lines[min(row, len(unit.lines) - 1)]
@@ -85,7 +96,20 @@ class Known:
             quoted=line.text.strip(),
             length=found.end() - found.start(),
             told=tuple((name, value) for name, value in found.groupdict().items() if value),
+            reasons=self._reasons(text, around),
         )
+
+    def _reasons(self, text: str, around: Around) -> tuple[str, ...]:
+        if self.pattern.reasons is None:
+            return ()
+        expression = re.compile(self.pattern.reasons, re.MULTILINE)
+        found: dict[str, None] = {}
+        for match in expression.finditer(around.text() if self.pattern.reasons_nearby else text):
+            groups = match.groupdict()
+            whose = f"{groups['of']}: " if groups.get("of") else ""
+            for line in filter(None, map(str.strip, groups["reason"].splitlines())):
+                found[whose + line[:_LONGEST_REASON]] = None
+        return tuple(found)[:_MOST_REASONS]
 
 
 class Patterns:
@@ -110,7 +134,7 @@ class Patterns:
     def __len__(self) -> int:
         return len(self._known)
 
-    def match(self, unit: Unit, around: Nearby) -> list[Match]:
+    def match(self, unit: Unit, around: Around) -> list[Match]:
         """The first match of each recipe that has one in this unit."""
         text = unit.text
         if not self._prefilter.hit(text):
@@ -137,7 +161,7 @@ def _known(recipe: Recipe, pattern: LogPattern) -> Known | None:
     return faults.survive(f'log pattern of recipe "{recipe.id}"', lambda: Known(recipe, pattern), lambda _reason: None)
 
 
-def _matched(known: Known, unit: Unit, text: str, unbroken: str | None, around: Nearby) -> Match | None:
+def _matched(known: Known, unit: Unit, text: str, unbroken: str | None, around: Around) -> Match | None:
     match = known.match(unit, text, around)
     if match is None and unbroken is not None and known.searched.search(text) is None:
         match = known.match(unit, unbroken, around)

@@ -63,6 +63,8 @@ def of_match(match: Match, log: str) -> Iterator[Fact]:
             made = fact(name, groups[group], log, match.line)
             if made is not None:
                 yield made
+    if match.reasons:
+        yield _log_fact("reasons", match.reasons, log, match.line)
     yield from of_unit(match.unit, log)
 
 

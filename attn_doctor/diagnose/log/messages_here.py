@@ -41,7 +41,7 @@ class Message:
 
 def messages(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Message, ...]:
     """What the words among the facts prove, in the order of the facts."""
-    recipes = tuple(recipes)
+    recipes = tuple(one for one in recipes if one.family is None)
     scanner = Scanner(Patterns(recipes))
     found = []
     for fact, text in words_among(facts):

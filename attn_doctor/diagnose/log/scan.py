@@ -14,7 +14,7 @@ from attn_doctor.diagnose.log.facts import TELLING, Clues
 from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.prefilter import Prefilter
-from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
+from attn_doctor.diagnose.log.unit import Line, UnitKind
 
 #: Lines that are looked at before and after a hit: a deep traceback of several interleaved ranks fits.
 _BEFORE, _AFTER = 260, 210
@@ -163,10 +163,7 @@ class _Scan:
         close = _Close(cleaned)
         known: set[int] = set()
         for unit in cut(cleaned):
-
-            def around(pattern: re.Pattern[str], unit: Unit = unit) -> bool:
-                return close.holds(pattern, where[id(unit.lines[0])], where[id(unit.lines[-1])])
-
+            around = _Around(close, where[id(unit.lines[0])], where[id(unit.lines[-1])])
             matched = self._patterns.match(unit, around)
             found.matches += matched
             if matched or unit.exception:
@@ -192,7 +189,25 @@ class _Close:
     def holds(self, pattern: re.Pattern[str], first: int, last: int) -> bool:
         key = (pattern.pattern, first // _STEP, last // _STEP)
         if key not in self._answers:
-            begin, end = max(0, key[1] * _STEP - _NEARBY), (key[2] + 1) * _STEP + _NEARBY
-            text = "\n".join(line.text for line in self._lines[begin:end])
-            self._answers[key] = pattern.search(text) is not None
+            self._answers[key] = pattern.search(self.text(first, last)) is not None
         return self._answers[key]
+
+    def text(self, first: int, last: int) -> str:
+        """The lines around those from `first` to `last`."""
+        begin, end = max(0, first // _STEP * _STEP - _NEARBY), (last // _STEP + 1) * _STEP + _NEARBY
+        return "\n".join(line.text for line in self._lines[begin:end])
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The lines around one unit, for the patterns that ask for them."""
+
+    close: _Close
+    first: int
+    last: int
+
+    def holds(self, pattern: re.Pattern[str]) -> bool:
+        return self.close.holds(pattern, self.first, self.last)
+
+    def text(self) -> str:
+        return self.close.text(self.first, self.last)

@@ -8,13 +8,15 @@ from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.log.match import Match
-from attn_doctor.diagnose.log.unit import UnitKind
+from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Severity, Verdict
 from attn_doctor.model.kinds import kind_of
-from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.probe.packages.known_packages import distribution_of
+from attn_doctor.recipes.recipe import Family, Recipe
 
-_OWNER, _SUBJECT = FactName.parse("log.innermost_owner"), FactName.parse("subject.package")
+_OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.owners")
+_SUBJECT = FactName.parse("subject.package")
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -40,10 +42,11 @@ class Weighed:
         return self.match.pattern.confirms or (self.verdict is Verdict.HOLDS and bool(self.evidence))
 
     @property
-    def order(self) -> tuple[int, bool, int, int, int, int, int, int]:
+    def order(self) -> tuple[int, bool, bool, int, int, int, int, int, int]:
         """The smallest stands first."""
         return (
             self.severity.rank,
+            self.match.recipe.family is not None,
             self.match.pattern.wrapper,
             self.match.unit.depth,
             0 if self.proven else 1 if self.evidence else 2,
@@ -58,6 +61,8 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     """What the facts say; None when they speak against it."""
     recipe, pattern = match.recipe, match.pattern
     conditions = recipe.when if pattern.when is None else pattern.when
+    if recipe.family is not None and not _is_of(recipe.family, match.unit, facts):
+        return None
     facts, candidates = _about(facts, recipe.for_each)
     # Of several GPUs the one that fits best: whether the log's is among them is the question.
     verdicts = [
@@ -83,6 +88,19 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     )
 
 
+def _is_of(family: Family, unit: Unit, facts: FactSet) -> bool:
+    """Whether the exception's class and the owner that the message tells are the family's."""
+    cls = unit.exception.rpartition(".")[2]
+    if cls and family.exceptions and cls not in family.exceptions:
+        return False
+    if not family.owners:
+        return True
+    told = facts.value(_OWNERS)
+    owners = {*(told if isinstance(told, tuple) else ()), unit.exception.partition(".")[0]}
+    subject = facts.text(_SUBJECT)
+    return any(one in owners or distribution_of(one) == subject for one in family.owners)
+
+
 def _about(facts: FactSet, kind: str | None) -> tuple[FactSet, list[Binding]]:
     """What the match may be about, and the facts with what its text says of that.
 
@@ -105,6 +123,8 @@ def _about(facts: FactSet, kind: str | None) -> tuple[FactSet, list[Binding]]:
 
 
 def _severity(match: Match, recipe: Recipe) -> Severity:
+    if recipe.family is not None:
+        return Severity.INFO
     if match.pattern.severity is not None:
         return match.pattern.severity
     if match.unit.kind is UnitKind.WARNING:

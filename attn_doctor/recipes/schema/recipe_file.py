@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 from packaging.version import Version
 from pydantic import (
@@ -124,7 +124,9 @@ class _Reference(Table):
 UnitKind = Literal["traceback", "message", "compiler", "warning", "line"]
 
 
-class _Log(Table):
+class Log(Table):
+    """One [[log]]."""
+
     pattern: Pattern
     unless: Pattern | None = None
     nearby: Pattern | None = None
@@ -137,9 +139,11 @@ class _Log(Table):
     only_with_facts: StrictBool = False
     when: tuple[Condition, ...] | None = None
     extracts: dict[StrictStr, Name] = Field(default_factory=dict)
+    reasons: Pattern | None = None
+    reasons_nearby: StrictBool = False
 
     @model_validator(mode="after")
-    def _sound(self) -> _Log:
+    def _sound(self) -> Log:
         groups = re.compile(self.pattern).groupindex
         for group, fact in self.extracts.items():
             if group not in groups:
@@ -150,6 +154,10 @@ class _Log(Table):
             raise ValueError("the text alone proves it (confirms), so that no conditions of its own (when) are asked")
         if self.only_with_facts and (self.confirms or not self.when):
             raise ValueError("only_with_facts is for a text with conditions of its own (when) that does not confirm")
+        if self.reasons is not None and "reason" not in re.compile(self.reasons).groupindex:
+            raise ValueError("reasons: no group (?P<reason>…)")
+        if self.reasons is None and self.reasons_nearby:
+            raise ValueError("reasons_nearby without reasons")
         if not required(self.pattern):
             raise ValueError(
                 f"no {SHORTEST} literal characters in a row that every match holds: such a pattern cannot be looked "
@@ -174,16 +182,19 @@ class _Remedy(Table):
         return self
 
 
-class _Case(Table):
+class Case(Table):
+    """One [[case]]."""
+
     facts: dict[StrictStr, Any] = Field(default_factory=dict)
     unknown: tuple[Name, ...] = ()
     log: Written | None = None
     expect: Literal["finds", "clears", "open"]
     severity: Severity | None = None
     offers: tuple[Id, ...] = ()
+    reasons: tuple[Written, ...] = ()
 
     @model_validator(mode="after")
-    def _sound(self) -> _Case:
+    def _sound(self) -> Case:
         for spelled, value in self.facts.items():
             term = term_of(fact_name(spelled))
             assert term is not None
@@ -215,9 +226,9 @@ class _File(Table):
     reference: Annotated[tuple[_Reference, ...], Field(min_length=1)]
     when: tuple[Condition, ...] = ()
     reached: tuple[Condition, ...] = ()
-    log: tuple[_Log, ...] = ()
+    log: tuple[Log, ...] = ()
     remedy: tuple[_Remedy, ...] = ()
-    case: Annotated[tuple[_Case, ...], Field(min_length=2)]
+    case: Annotated[tuple[Case, ...], Field(min_length=2)]
 
     @model_validator(mode="after")
     def _whole(self) -> _File:
@@ -253,19 +264,24 @@ def check(table: dict[str, Any], *, folder: str, origin: str) -> None:
     try:
         file = _File.model_validate(table)
     except ValidationError as error:
-        found = _own(error.errors())
-        faults = "\n".join(f"  {_path(fault['loc'])}: {_message(fault)}" for fault in found)
-        raise BrokenRecipe(
-            f"the recipe has {len(found)} fault{'s' if len(found) > 1 else ''}:\n{faults}",
-            about=f"file: {origin}",
-            hint="The format is described in docs/recipes.md; `attn-doctor recipes show ID` prints a sound one.",
-        ) from None
+        refuse(error, what="recipe", origin=origin)
     if file.id != folder:
         raise BrokenRecipe(
             f"the recipe's id is {file.id!r}, its folder is {folder!r}",
             about=f"file: {origin}",
             hint="Give both the same name.",
         )
+
+
+def refuse(error: ValidationError, *, what: str, origin: str) -> NoReturn:
+    """Raises BrokenRecipe with every fault that was found."""
+    found = _own(error.errors())
+    faults = "\n".join(f"  {_path(fault['loc'])}: {_message(fault)}" for fault in found)
+    raise BrokenRecipe(
+        f"the {what} has {len(found)} fault{'s' if len(found) > 1 else ''}:\n{faults}",
+        about=f"file: {origin}",
+        hint="The format is described in docs/recipes.md; `attn-doctor recipes show ID` prints a sound one.",
+    ) from None
 
 
 def _own(faults: Sequence[Any]) -> list[Any]:

@@ -112,6 +112,8 @@ class Writer:
             self._row("accepted", f"{finding.accepted.reason}{until}")
         if finding.severity is Severity.INFO and not finding.remedies and not self._verbose:
             self._before = None
+            if finding.family:
+                self._row("look", finding.why)
             self._console.print()
             return  # there is nothing to do about it: -v says why it is so
         shown = finding.evidence if self._verbose else finding.evidence[:_MOST_EVIDENCE]
@@ -138,7 +140,7 @@ class Writer:
         if len(also) > _MOST_PLACES and not self._verbose:
             self._row("", f"and {len(also) - _MOST_PLACES} more (-v)")
         for number, remedy in enumerate(finding.remedies, start=1):
-            self._remedy(number, remedy)
+            self._remedy("check" if finding.family else "cure", number, remedy)
         if not finding.remedies and finding.severity is not Severity.INFO:
             self._row("cure", "none is known for this node")
         if finding.known_problems:
@@ -150,9 +152,10 @@ class Writer:
             self._row("recipe", finding.origin)
         self._console.print()
 
-    def _remedy(self, number: int, remedy: Remedy) -> None:
+    def _remedy(self, label: str, number: int, remedy: Remedy) -> None:
         why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
-        self._row("cure" if number == 1 else "", f"{number}. {remedy.title}", f"  ({remedy.safety.value}{why})")
+        safety = f"  ({remedy.safety.value}{why})" if label == "cure" else ""
+        self._row(label if number == 1 else "", f"{number}. {remedy.title}", safety)
         for one in remedy.actions:
             for words in (one.action.advice, one.action.hint):
                 if words:

@@ -159,7 +159,7 @@ def said(fact: Fact) -> str:
 
 def evidence(fact: Fact) -> str:
     """A fact as evidence: like `said`, for people who never name a fact themselves."""
-    words = _listed(fact)
+    words = "it names as reasons" if str(fact.name) == "log.reasons" else _listed(fact)
     if words is None:
         return said(fact)
     return f"{words}: {shown(fact.state.value)}" if isinstance(fact.state, Known) else f"{words}: not known"
@@ -174,6 +174,8 @@ def _listed(fact: Fact) -> str | None:
 
 def sure(finding: Finding) -> str:
     """How sure a finding is."""
+    if finding.family:
+        return "a family of causes with these words, not one cause: the checks above tell which it is"
     if finding.rests_on_assumption:
         words = "as sure as what was assumed"
     elif finding.certainty == "seen" and any(fact.name.kind == "config" for fact in finding.evidence):
