@@ -1,8 +1,9 @@
 """What every test may use: the command line as a person runs it, and throwaway environments to examine.
 
-`doctor(...)` runs `python -m attn_doctor ...` in a process of its own, with nothing of this shell's environment
-that would change the answer. `environment()` makes a fresh virtual environment without pip, to plant packages in;
-`environment(torch=True)` also sees the site-packages of the Python that runs the tests, torch among them.
+`doctor(...)` runs `python -m attn_doctor ...` with nothing of this shell's environment that would change the answer: in
+the process of the tests (in_process.py), unless a test is about what only a process of its own has. `environment()`
+makes a fresh virtual environment without pip, to plant packages in; `environment(torch=True)` also sees the
+site-packages of the Python that runs the tests, torch among them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import pytest
 from hypothesis import settings
 
 import attn_doctor
+from tests import in_process
 
 # How long an example takes says how busy the machine is: no law here is about time.
 settings.register_profile("attn-doctor", deadline=None)
@@ -98,7 +100,8 @@ def command(*arguments: object) -> list[str]:
 
 
 class Doctor:
-    """Runs the command line; `check` also holds its report against the schema."""
+    """Runs the command line; `check` also holds its report against the schema. In the process of the tests, unless
+    what is asked of it needs one of its own."""
 
     def __init__(self, schema: Callable[[], Any]) -> None:
         self._schema = schema
@@ -107,25 +110,42 @@ class Doctor:
         self,
         *arguments: object,
         env: Mapping[str, str | None] | None = None,
+        cwd: Path = CHECKOUT,
+        stdin: bytes = b"",
         limit: float = 120.0,
         before: Callable[[], None] | None = None,
+        own_process: bool | None = None,
     ) -> Run:
-        """`env` changes variables (None removes one); over `limit` seconds is a failure; `before` runs in the child."""
-        line = command(*arguments)
-        done = subprocess.run(
-            line,
-            capture_output=True,
-            timeout=limit,
-            cwd=CHECKOUT,
-            env=clean_environment(**dict(env or {})),
-            stdin=subprocess.DEVNULL,
-            preexec_fn=before,
-        )
+        """`env` changes variables (None removes one); over `limit` seconds is a failure; `before` runs in the child.
+
+        `own_process`: for a test about what only a process has, such as its imports and signals; None: where there is
+        a `before`, or a variable that is read when a process starts.
+        """
+        words = tuple(str(argument) for argument in arguments)
+        changes = dict(env or {})
+        if own_process is None:
+            own_process = before is not None or in_process.needs_a_start(changes)
+        if own_process:
+            findable = {} if cwd == CHECKOUT else {"PYTHONPATH": str(CHECKOUT)}
+            started = subprocess.run(
+                [sys.executable, "-m", "attn_doctor", *words],
+                capture_output=True,
+                timeout=limit,
+                cwd=cwd,
+                env=clean_environment(**{**findable, **changes}),
+                preexec_fn=before,
+                **({"input": stdin} if stdin else {"stdin": subprocess.DEVNULL}),
+            )
+            status, out, err = started.returncode, started.stdout, started.stderr
+        else:
+            status, out, err = in_process.run(
+                words, cwd=cwd, environment=clean_environment(**changes), stdin=stdin, limit=limit
+            )
         return Run(
-            arguments=tuple(line[3:]),
-            status=done.returncode,
-            stdout=done.stdout.decode(errors="replace"),
-            stderr=done.stderr.decode(errors="replace"),
+            arguments=words,
+            status=status,
+            stdout=out.decode(errors="replace"),
+            stderr=err.decode(errors="replace"),
         )
 
     def check(self, environment: Environment, *arguments: object, **options: Any) -> Run:
@@ -137,6 +157,22 @@ class Doctor:
         # Two environments may share their base Python: the report must be about the one that was named.
         assert Path(run.report["target"]["python"]).parent == environment.python.parent
         return run
+
+
+def run_here(
+    *arguments: object,
+    cwd: Path = CHECKOUT,
+    env: Mapping[str, str | None] | None = None,
+    stdin: str = "",
+    limit: float = 300.0,
+) -> subprocess.CompletedProcess[str]:
+    """The command line in this process, told as subprocess.run tells it; arguments as those of `Doctor`."""
+    words = tuple(str(argument) for argument in arguments)
+    environment = clean_environment(**dict(env or {}))
+    status, out, err = in_process.run(words, cwd=cwd, environment=environment, stdin=stdin.encode(), limit=limit)
+    return subprocess.CompletedProcess(
+        ["attn-doctor", *words], status, out.decode(errors="replace"), err.decode(errors="replace")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import threading
 import time
 from datetime import datetime, timezone
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import CHECKOUT, Doctor, clean_environment, command
+from tests.conftest import Doctor, run_here
 from tests.fleet.reports import found, line, report
 
 
@@ -111,10 +110,7 @@ def test_waiting(folder: Path) -> None:
     hand = threading.Thread(target=late)
     hand.start()
     begun = time.monotonic()
-    done = subprocess.run(
-        command("fleet", "merge", folder, "--expect", "n1,n5,n6", "--wait", 60), cwd=CHECKOUT, env=clean_environment(),
-        capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+    done = run_here("fleet", "merge", folder, "--expect", "n1,n5,n6", "--wait", 60)
     hand.join()
 
     assert (done.returncode, "fit: 3 fit of 3" in done.stdout) == (0, True), done.stdout
@@ -125,15 +121,8 @@ def test_waiting(folder: Path) -> None:
 def test_yesterdays_report_is_not_what_is_waited_for(tmp_path: Path) -> None:
     """With --max-age the report that lies there from before does not end the waiting; the new one does."""
     (tmp_path / "n1.9f2c.json").write_bytes(line(report("n1", created="2020-01-01T00:00:00+00:00")))
-    arguments = command("fleet", "merge", tmp_path, "--expect", "n1", "--max-age", "6h", "--wait")
-    given: dict[str, Any] = {
-        "cwd": CHECKOUT,
-        "env": clean_environment(),
-        "capture_output": True,
-        "text": True,
-        "timeout": 100,
-    }
-    alone = subprocess.run([*arguments, "1"], **given)
+    arguments = ("fleet", "merge", tmp_path, "--expect", "n1", "--max-age", "6h", "--wait")
+    alone = run_here(*arguments, 1)
 
     def late() -> None:
         time.sleep(2)
@@ -143,7 +132,7 @@ def test_yesterdays_report_is_not_what_is_waited_for(tmp_path: Path) -> None:
 
     hand = threading.Thread(target=late)
     hand.start()
-    done = subprocess.run([*arguments, "60"], **given)
+    done = run_here(*arguments, 60)
     hand.join()
 
     assert (alone.returncode, "too old\n  n1  last examined on 2020-01-01" in alone.stdout) == (3, True), alone.stdout
@@ -154,16 +143,9 @@ def test_yesterdays_report_is_not_what_is_waited_for(tmp_path: Path) -> None:
 def test_standard_input(folder: Path) -> None:
     """A pipe."""
     text = b"".join(file.read_bytes() for file in sorted(folder.glob("n[15]*")))
-    done = subprocess.run(
-        command("fleet", "merge", "-"),
-        input=text,
-        cwd=CHECKOUT,
-        env=clean_environment(),
-        capture_output=True,
-        timeout=60,
-    )
+    done = run_here("fleet", "merge", "-", stdin=text.decode())
 
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

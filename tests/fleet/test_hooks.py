@@ -230,17 +230,14 @@ def test_a_review_is_needed_for_a_fix(doctor: Doctor) -> None:
     assert "nothing was reviewed" in run.stderr
 
 
-def test_paths_are_those_of_whoever_writes_the_hook(
-    doctor: Doctor, environment: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_those_of_whoever_writes_the_hook(doctor: Doctor, tmp_path: Path) -> None:
     """It runs elsewhere: what was named relative to the current folder is absolute in it."""
-    monkeypatch.setattr("tests.conftest.CHECKOUT", tmp_path)
     (tmp_path / "site.toml").touch()
     run = doctor(
         "fleet", "hook", "slurm-job", "--python", "env", "--doctor", "./doc", "--check-arg=--accept=site.toml",
         "--check-arg=--config", "--check-arg=sub/../a.yaml", "--fix", "torch-cpu-build",
         "--fix-arg=--find-links=wheels",
-        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=tmp_path,
     )  # fmt: skip
 
     assert run.status == 0, run.stderr

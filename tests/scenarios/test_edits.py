@@ -14,7 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHECKOUT, HAS_TORCH, Doctor, Environment, clean_environment, command, make_environment
+from tests.conftest import (
+    CHECKOUT,
+    HAS_TORCH,
+    Doctor,
+    Environment,
+    clean_environment,
+    command,
+    make_environment,
+    run_here,
+)
 from tests.fix.test_keyword import AFTER, SOURCE
 from tests.scenarios.test_fix import seen
 
@@ -149,10 +158,7 @@ def test_the_named_operand_is_cast(tmp_path: Path) -> None:
     make_environment(tmp_path / "patient", torch=True)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "attn_doctor", *arguments, "--python", str(tmp_path / "patient")],
-            capture_output=True, text=True, cwd=project, env=clean_environment(PYTHONPATH=str(CHECKOUT)), timeout=300,
-        )  # fmt: skip
+        return run_here(*arguments, "--python", tmp_path / "patient", cwd=project)
 
     trouble = "fp32-promoted-before-kernel"
     fixed = run("fix", "--trace", "model.py:factory", "--yes", "--unsafe-fixes", "--only", trouble,

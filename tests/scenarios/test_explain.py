@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from attn_doctor.formats import report_v1
-from tests.conftest import CHECKOUT, Doctor, clean_environment, command, needs_torch
+from tests.conftest import CHECKOUT, Doctor, clean_environment, command, needs_torch, run_here
 
 AMPERE = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n"
 
@@ -197,10 +197,7 @@ def test_an_endless_line_is_told(doctor: Doctor, tmp_path: Path) -> None:
 
 def test_standard_input() -> None:
     """`… | attn-doctor explain -`."""
-    run = subprocess.run(
-        command("explain", "--json", "--gpu", "t4", "-"),
-        input=AMPERE, capture_output=True, text=True, cwd=CHECKOUT, env=clean_environment(), timeout=60,
-    )  # fmt: skip
+    run = run_here("explain", "--json", "--gpu", "t4", "-", stdin=AMPERE)
 
     assert causes(json.loads(run.stdout))[0] == "gpu-before-ampere"
 
@@ -297,11 +294,8 @@ def test_errors_that_the_loader_really_raises(doctor: Doctor, tmp_path: Path) ->
     assert causes(explain(doctor, text, tmp_path=tmp_path))[0] == "cuda-runtime-major-mismatch"
 
 
-def check(*arguments: object, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command("check", "--", *arguments),
-        capture_output=True, text=True, cwd=CHECKOUT, env=clean_environment(), timeout=120, stdin=stdin,
-    )  # fmt: skip
+def check(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return run_here("check", "--", *arguments)
 
 
 FAILS = f"import sys; print('out'); print('err', file=sys.stderr); raise RuntimeError({AMPERE[14:-1]!r})"

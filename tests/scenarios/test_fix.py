@@ -21,7 +21,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHECKOUT, HAS_TORCH, Doctor, Environment, clean_environment, command, make_environment
+from tests.conftest import (
+    CHECKOUT,
+    HAS_TORCH,
+    Doctor,
+    Environment,
+    clean_environment,
+    command,
+    make_environment,
+    run_here,
+)
 from tests.scenarios.test_trace import MODEL
 
 CONFIG = (
@@ -526,14 +535,7 @@ class TestTracedCall:
 
     def run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         # An environment of its own: the one that runs the tests must be nobody's patient.
-        return subprocess.run(
-            [sys.executable, "-m", "attn_doctor", *arguments, "--python", str(folder.parent / "patient")],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env=clean_environment(PYTHONPATH=str(CHECKOUT)),
-            timeout=300,
-        )
+        return run_here(*arguments, "--python", folder.parent / "patient", cwd=folder)
 
     def test_patched_runs_clean_and_undone(self, project: Path) -> None:
         """From the trace alone: q and k are cast at the call, the traced run is clean, undo restores the bytes."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHECKOUT, HAS_TORCH, clean_environment, make_environment
+from tests.conftest import CHECKOUT, HAS_TORCH, clean_environment, make_environment, run_here
 
 RECORDED = CHECKOUT / "tests/probe/h200-kernels.json"
 
@@ -201,10 +201,7 @@ def test_a_trace_that_reaches_it_is_an_error_and_is_mended(tmp_path: Path) -> No
     make_environment(tmp_path / "patient", torch=True)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "attn_doctor", *arguments, "--python", str(tmp_path / "patient")],
-            capture_output=True, text=True, cwd=project, env=clean_environment(PYTHONPATH=str(CHECKOUT)), timeout=300,
-        )  # fmt: skip
+        return run_here(*arguments, "--python", tmp_path / "patient", cwd=project)
 
     traced = run("trace", "model.py:factory", "--gpu", "h200")
     fixed = run(

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHECKOUT, clean_environment
+from tests.conftest import run_here
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "attn_doctor", "check", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=CHECKOUT,
-        env=clean_environment(),
-        timeout=300,
-    )
+    return run_here("check", *arguments)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +11,9 @@ import jsonschema
 import pytest
 
 from attn_doctor.formats import report_v1
+from tests.conftest import run_here
 
 torch = pytest.importorskip("torch")
-
-ROOT = Path(__file__).resolve().parents[2]
 
 MODEL = """
 import torch
@@ -78,14 +76,7 @@ def raising():
 
 
 def trace(folder: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "attn_doctor", "trace", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(str(one) for one in (ROOT, path) if one)},
-        timeout=300,
-    )
+    return run_here("trace", *arguments, cwd=folder, env={} if path is None else {"PYTHONPATH": str(path)})
 
 
 @pytest.fixture(scope="module")
