@@ -94,9 +94,9 @@ def _streams(given: IO[bytes], out: IO[bytes], err: IO[bytes]) -> Iterator[None]
         sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         yield
     finally:
-        for stream in (sys.stdout, sys.stderr):
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
-                stream.flush()
+                stream.close()  # the number stays open
         sys.stdin, sys.stdout, sys.stderr = before
         for number, old in enumerate(kept):
             os.dup2(old, number)

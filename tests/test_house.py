@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -49,6 +50,24 @@ def test_layers() -> None:
     )
 
     assert found.returncode == 0, found.stdout
+
+
+#: What reaches a terminal or a person.
+_TERMINAL = {"print", "input", "stdin", "stdout", "stderr"}
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "attn_doctor" / "workflows").rglob("*.py")), ids=lambda file: file.stem)
+def test_workflows_print_and_ask_nothing(file: Path) -> None:
+    """A workflow gives a result; what it has to ask or to tell meanwhile goes through its caller."""
+    used = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, (ast.Name, ast.Attribute))
+    }
+
+    # What a process of the patient's said is an attribute of the same name.
+    said = {"stdout", "stderr"} if "completed.std" in file.read_text() else set()
+    assert used & _TERMINAL - said == set()
 
 
 @pytest.mark.parametrize("command", [(), ("check",), ("recipes",)], ids=["attn-doctor", "check", "recipes"])
