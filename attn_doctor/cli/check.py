@@ -21,7 +21,6 @@ from attn_doctor.report import picker
 from attn_doctor.report.renderer import CHECK
 from attn_doctor.workflows.check import CheckRequest
 from attn_doctor.workflows.check import check as examine_and_judge
-from attn_doctor.workflows.subject import pick_recipes, refuse_unreadable
 
 
 @guarded
@@ -180,16 +179,20 @@ def check(
 
     if command:
         from attn_doctor.cli import run_command
+        from attn_doctor.workflows.run_command import CommandRequest
 
         run_command.accepts(command, delivery.form not in (None, picker.DEFAULT), output, prometheus)
-        judged_by = pick_recipes(names(only, "--only"), names(skip, "--skip"), each(recipes))
-        refuse_unreadable(each(assumption))
         return run_command.run(
-            command,
-            judged_by,
-            python=python,
-            gpu=gpu,
-            assumptions=each(assumption),
+            CommandRequest(
+                command=each(command),
+                python=python,
+                as_module=started.as_module,
+                gpu=gpu,
+                assumptions=each(assumption),
+                only=names(only, "--only"),
+                skip=names(skip, "--skip"),
+                recipes=each(recipes),
+            ),
             verbose=verbose,
         )
 

@@ -9,12 +9,11 @@ import typer
 
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import put
-from attn_doctor.diagnose import report_diff
-from attn_doctor.formats import report_v1
-from attn_doctor.model.exit_status import Status
 from attn_doctor.report import picker
 from attn_doctor.report.comparison import Compared
 from attn_doctor.report.renderer import COMPARISON
+from attn_doctor.workflows.compare import CompareRequest
+from attn_doctor.workflows.compare import compare as run_compare
 
 
 @guarded
@@ -28,10 +27,6 @@ def compare(
     Exit status: 0 the same or benign, 1 critical drift or a new error, 2 bad files, 3 a critical fact could not be
     looked at on one side.
     """
-    before = report_v1.read(old)
-    after = report_v1.read(new)
-    found = report_diff.compare(before, after, about=(str(old), str(new)))
-    put(Compared(found, before, after), picker.pick(COMPARISON, as_json=json_))
-    if found.drifted:
-        return Status.FOUND
-    return Status.COULD_NOT_EXAMINE if found.open else Status.HEALTHY
+    result = run_compare(CompareRequest(old=old, new=new))
+    put(Compared(result.found, result.before, result.after), picker.pick(COMPARISON, as_json=json_))
+    return result.exit_status

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.shared import put
-from attn_doctor.diagnose.cases import run_cases
-from attn_doctor.errors import BadInput
+from attn_doctor.cli.shared import each, put
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.recipes import shelf
-from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.recipes.schema import skeleton
-from attn_doctor.recipes.stale import stale
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import RECIPES
 from attn_doctor.version import __version__
+from attn_doctor.workflows.recipes import RecipesRequest, examine_recipes
+from attn_doctor.workflows.recipes import recipes as find
 
 app = typer.Typer(help="What the doctor knows.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -38,7 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="As JSON (attn-doctor/recip
 @guarded
 def list_(folders: Folders = None, json_: AsJson = False) -> int:
     """Print every recipe: id, library, severity, title; with --json also why, facts, references, remedies."""
-    recipes = shelf.shelf(folders or ())
+    recipes = find(RecipesRequest(folders=each(folders)))
     if json_:
         put(recipes, picker.pick(RECIPES, as_json=True))
         return Status.HEALTHY
@@ -58,7 +55,7 @@ def show(
     json_: AsJson = False,
 ) -> int:
     """Print one recipe as it is written; with --json as `recipes list --json` has it."""
-    recipe = _find(id_, shelf.shelf(folders or ()))
+    (recipe,) = find(RecipesRequest(ids=(id_,), folders=each(folders)))
     if json_:
         put((recipe,), picker.pick(RECIPES, as_json=True))
         return Status.HEALTHY
@@ -79,21 +76,14 @@ def test(
 
     Exit status: 0 all cases passed, 1 some failed, 2 a recipe does not follow the format. What is stale fails nothing.
     """
-    shelf.check_bundled()
-    recipes = shelf.shelf(folders or ())
-    chosen = [_find(id_, recipes) for id_ in ids] if ids else list(recipes)
-    count = faults = old = 0
-    for recipe in chosen:
-        for reason in stale(recipe, date.today()):
-            old += 1
-            _print(f"{recipe.id}: stale: {reason}")
-        for result in run_cases(recipe):
-            count += 1
-            if result.fault:
-                faults += 1
-                _print(f"{result.recipe}: case {result.number}: {result.fault}")
-    _print(f"{len(chosen)} recipes, {count} cases, {faults} failed" + (f", {old} stale" if old else ""))
-    return Status.FOUND if faults else Status.HEALTHY
+    tested = examine_recipes(RecipesRequest(ids=each(ids), folders=each(folders)))
+    for recipe, reason in tested.stale:
+        _print(f"{recipe}: stale: {reason}")
+    for case in tested.faults:
+        _print(f"{case.recipe}: case {case.number}: {case.fault}")
+    old = f", {len(tested.stale)} stale" if tested.stale else ""
+    _print(f"{len(tested.recipes)} recipes, {tested.cases} cases, {len(tested.faults)} failed{old}")
+    return tested.exit_status
 
 
 @app.command("new")
@@ -126,15 +116,6 @@ def facts() -> int:
         unit = f" [{term.unit}]" if term.unit else ""
         _print(f"{term.name:{wide}}  {term.kind.value:18}  {term.meaning}{unit}")
     return Status.HEALTHY
-
-
-def _find(id_: str, recipes: tuple[Recipe, ...]) -> Recipe:
-    # An alias may be another recipe's id: finer causes list their parent.
-    for known in (lambda recipe: recipe.id == id_, lambda recipe: id_ in recipe.aliases):
-        for recipe in recipes:
-            if known(recipe):
-                return recipe
-    raise BadInput(f"there is no recipe {id_!r}", about="", hint="`attn-doctor recipes list` prints them all.")
 
 
 def _print(line: str) -> None:

@@ -1,0 +1,43 @@
+"""Says in what two reports differ, critical facts apart from benign ones, findings gone and new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from attn_doctor.diagnose import report_diff
+from attn_doctor.formats import report_v1
+from attn_doctor.model.exit_status import Status
+from attn_doctor.model.report import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest:
+    """Two files, each a report of `check --json`."""
+
+    old: Path
+    new: Path
+    """A later one, or another node's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareResult:
+    """In what they differ."""
+
+    before: Report
+    after: Report
+    found: report_diff.Comparison
+
+    @property
+    def exit_status(self) -> int:
+        """1 for critical drift or a new error, 3 where a critical fact could not be looked at on one side."""
+        if self.found.drifted:
+            return int(Status.FOUND)
+        return int(Status.COULD_NOT_EXAMINE if self.found.open else Status.HEALTHY)
+
+
+def compare(request: CompareRequest) -> CompareResult:
+    """Raises BadInput for a file that holds no report."""
+    before, after = report_v1.read(request.old), report_v1.read(request.new)
+    found = report_diff.compare(before, after, about=(str(request.old), str(request.new)))
+    return CompareResult(before=before, after=after, found=found)
