@@ -13,7 +13,7 @@ from attn_doctor.diagnose.log.word_facts import words_among
 from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
-from attn_doctor.model.findings import Diagnosis, Finding, OpenQuestion, Severity, Verdict
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity, Verdict
 from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe
 
 
@@ -153,9 +153,15 @@ def _confirmed(finding: Finding, heard: Finding) -> Finding:
         finding,
         severity=min(finding.severity, heard.severity, key=lambda one: one.rank),
         certainty="seen",
-        locations=tuple(dict.fromkeys((*heard.locations, *finding.locations))),
+        locations=_joined(finding.locations, heard.locations),
         evidence=tuple(dict.fromkeys((*finding.evidence, *heard.evidence))),
     )
+
+
+def _joined(own: tuple[Location, ...], heard: tuple[Location, ...]) -> tuple[Location, ...]:
+    """Each place once: lines before whole files; of lines the finding's own first, where the trouble begins, and those
+    behind it where it was met."""
+    return tuple(sorted(dict.fromkeys((*own, *heard)), key=lambda one: one.line is None))
 
 
 def _judge(recipe: Recipe, facts: FactSet) -> list[_Judgement]:

@@ -47,12 +47,12 @@ def test_a_version_that_nobody_knows(doctor: Doctor, planted: Environment) -> No
     """A new release with a new bug is found by what it does, at its line and with its buffer."""
     run = doctor.check(planted)
     finding = run.findings["fp32-promoted-before-kernel"]
-    lines = {PROMOTES.splitlines()[place["line"] - 1].strip() for place in finding["locations"]}
+    lines = [PROMOTES.splitlines()[place["line"] - 1].strip() for place in finding["locations"]]
 
     assert finding["severity"] == "error"
     assert {Path(place["file"]) for place in finding["locations"]} == {planted.site / "x_transformers" / "__init__.py"}
-    # The line that promotes, and the call before which a cast back is missing.
-    assert lines == {"q = q * self.inv_freq", "return F.scaled_dot_product_attention(q, k, v)"}
+    # The line that promotes, then the call before which a cast back is missing.
+    assert lines == ["q = q * self.inv_freq", "return F.scaled_dot_product_attention(q, k, v)"]
     assert run.fact(f"sample.{BUFFER}.verdict") == "raises"
     assert run.fact(f"sample.{BUFFER}.library") == "x_transformers"
     assert run.fact(f"promotion.{BUFFER}-0.operand") == "buffer inv_freq"
