@@ -18,6 +18,7 @@ from attn_doctor.diagnose.assume import supposed
 from attn_doctor.diagnose.conditions import capability
 from attn_doctor.diagnose.gpu_targets import lacking, runs
 from attn_doctor.diagnose.missing_modules import requirement_for
+from attn_doctor.diagnose.torch_to_come import AskedTorch, Outlook, outlook
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
@@ -25,9 +26,7 @@ from attn_doctor.recipes.data.checked import is_newer, newest_checked
 from attn_doctor.recipes.data.torch_releases import (
     OLDEST_DRIVER,
     Build,
-    NoBuild,
     backend_for,
-    build_for,
     flash_attn_3_build,
     partner_for,
     partners,
@@ -41,14 +40,17 @@ def derive(facts: FactSet) -> FactSet:
     """
     gpus = faults.survive("computing of facts of the GPUs", lambda: _capabilities(facts), _NotComputed)
     found = [*_survived("node", "", lambda: _of_node(facts)), *_survived("driver", "", lambda: _of_driver(facts))]
-    found += _survived("torch", "", lambda: _of_torch(facts))
+    ahead = faults.survive(
+        "computing of the torch to come", lambda: outlook(facts, lacks_code=_lacks_code(facts)), _nothing_known
+    )
+    found += _survived("torch", "", lambda: _of_torch(facts, ahead))
     for index in facts.subjects("gpu"):
         found += _survived("gpu", index, partial(_of_gpu, facts, index))
     for package in facts.subjects("package"):
-        found += _survived("package", package, partial(_of_package, facts, package))
+        found += _survived("package", package, partial(_of_package, facts, package, ahead))
     beside = faults.survive("computing of facts of the extensions", lambda: _beside(facts), _NotComputed)
     for module in facts.subjects("extension"):
-        found += _survived("extension", module, partial(_of_extension, facts, module, gpus, beside))
+        found += _survived("extension", module, partial(_of_extension, facts, module, gpus, beside, ahead))
     for module in facts.subjects("import"):
         found += _survived("import", module, partial(_of_import, facts, module))
     for sample in facts.subjects("sample"):
@@ -151,7 +153,11 @@ def _of_driver(facts: FactSet) -> Iterator[Fact]:
     yield _derived("driver.too_old", state, "torch.cuda", "driver.version")
 
 
-def _of_package(facts: FactSet, package: str) -> Iterator[Fact]:
+def _nothing_known(reason: str) -> Outlook:
+    return Outlook(Unknown(reason), Unknown(reason), Unknown(reason))
+
+
+def _of_package(facts: FactSet, package: str, ahead: Outlook) -> Iterator[Fact]:
     version = f"package.{package}.version"
     if package in ("triton", "pytorch-triton", "pytorch-triton-rocm"):
         got = _from(facts, version, "torch.triton_requirement")
@@ -169,22 +175,29 @@ def _of_package(facts: FactSet, package: str) -> Iterator[Fact]:
         yield _derived(f"package.{package}.newer_than_checked", state if newer is None else Known(newer), version)
         yield _derived(f"package.{package}.newest_checked", Known(newest_checked()[package]), "recipes/checked.toml")
     if package in partners():
-        yield from _partners(facts, f"package.{package}", package)
+        yield from _partners(facts, f"package.{package}", package, ahead)
+    if package != "torch":
+        pin = ahead.pins_apart(facts, package)
+        state = Known(pin) if pin else Absent("its metadata names no torch but the one that is, or will be, there")
+        yield _derived(f"package.{package}.made_for_torch", state, "requirement.*.specifier", "torch.version")
+        state = Known(package) if pin else Absent("not needed")
+        yield _derived(f"package.{package}.name", state, f"package.{package}.made_for_torch")
 
 
-def _partners(facts: FactSet, own: str, package: str) -> Iterator[Fact]:
-    """Which release of the package is made for the installed torch, and from which of torch's indices."""
+def _partners(facts: FactSet, own: str, package: str, ahead: Outlook) -> Iterator[Fact]:
+    """Which release of the package is made for the torch that is to be there, and from which of torch's indices."""
     got = _from(facts, "torch.version")
     if not isinstance(got, tuple):
         yield _derived(f"{own}.release_for_torch", got, "torch.version")
         yield _derived(f"{own}.backend_for_torch", got, "torch.version")
         return
-    release = partner_for(package, str(got[0]))
+    come, build = ahead.release, ahead.build
+    torch = str(come.value) if isinstance(come, Known) else str(got[0])
+    release = partner_for(package, torch)
     state: State = Known(release) if release else Absent("no release of it is known to be made for this torch")
     yield _derived(f"{own}.release_for_torch", state, "torch.version")
     installed, cuda = facts.text("package.torch.version"), facts.text("torch.cuda")
-    build = _gpu_build(facts)
-    if isinstance(build, Build) and _lacks_code(facts) and str(got[0]).partition("+")[0] == build.torch:
+    if isinstance(build, Build) and isinstance(come, Known):
         # This torch has to come from another index itself, and what goes with it from the same.
         installed, cuda = f"{build.torch}+{build.name}", build.cuda
     backend = backend_for(package, installed=installed, cuda=cuda)
@@ -192,7 +205,7 @@ def _partners(facts: FactSet, own: str, package: str) -> Iterator[Fact]:
     yield _derived(f"{own}.backend_for_torch", Known(backend) if backend else Absent(why), "torch.cuda")
 
 
-def _of_torch(facts: FactSet) -> Iterator[Fact]:
+def _of_torch(facts: FactSet, ahead: Outlook) -> Iterator[Fact]:
     """Where the installed torch came from, and the published CUDA build that this node's driver and GPUs run."""
     got = _from(facts, "package.torch.version")
     state: State
@@ -204,31 +217,34 @@ def _of_torch(facts: FactSet) -> Iterator[Fact]:
     folder = flash_attn_3_build(str(got[0])) if isinstance(got, tuple) else None
     state = Known(folder) if folder else Absent("none is known for this CUDA") if isinstance(got, tuple) else got
     yield _derived("torch.flash_attn_3_build", state, "torch.cuda")
-    build = _gpu_build(facts)
+    build = ahead.build
     sources = ("gpu.*.compute_capability", "driver.version")
     yield _derived("torch.gpu_release", Known(build.torch) if isinstance(build, Build) else build, *sources)
     yield _derived("torch.gpu_backend", Known(build.name) if isinstance(build, Build) else build, *sources)
     state = Known(True) if _lacks_code(facts) else Absent("it is not known to lack any")
     yield _derived("torch.lacks_gpu_code", state, "gpu.*.compute_capability", "torch.arch_list")
+    yield from _torch_asked_for(ahead.asked)
+    there = facts.text("torch.version")
+    state = ahead.release if not isinstance(ahead.release, Absent) else Known(there) if there else ahead.release
+    yield _derived("torch.release_to_be", state, "torch.release_to_come", "torch.version")
+    yield _derived("torch.release_to_come", ahead.release, "torch.version", "requirement.*.specifier", *sources)
 
 
-def _gpu_build(facts: FactSet) -> Build | Absent | Unknown:
-    """The published CUDA build that this node's driver and GPUs run, or why none is named."""
-    gpus = [facts.text(f"gpu.{index}.compute_capability") for index in facts.subjects("gpu")]
-    driver = facts.fact("driver.version").state
-    if not gpus or not all(gpus):
-        return Unknown("no GPU is known here; --gpu names one", asked=False)
-    if isinstance(driver, Unknown):
-        return driver
-    try:
-        return build_for(
-            torch=facts.text("torch.version"),
-            driver=str(driver.value) if isinstance(driver, Known) else None,
-            gpus=[one for one in gpus if one],
-            machine=facts.text("node.machine") or "x86_64",
-        )
-    except NoBuild as error:
-        return Absent(str(error))
+def _torch_asked_for(asked: AskedTorch | Absent | Unknown) -> Iterator[Fact]:
+    """The torch that packages are made for, and that is not there."""
+    # What is asked for is known without a GPU; which index has a build for it is a GPU's matter.
+    sources = ("torch.version", "requirement.*.specifier")
+    release: State = asked if not isinstance(asked, AskedTorch) else Absent("several would do, or none would")
+    wanted, by, backend = release, release, release
+    if isinstance(asked, AskedTorch):
+        by = Known(asked.by)
+        release = Known(asked.release) if asked.release else release
+        wanted = Known(asked.requirement) if asked.requirement else Absent("they contradict each other")
+        backend = Known(asked.backend) if asked.backend else Absent("any registry's build will do")
+    yield _derived("torch.asked_by", by, *sources)
+    yield _derived("torch.asked_release", release, *sources)
+    yield _derived("torch.asked_requirement", wanted, *sources)
+    yield _derived("torch.asked_backend", backend, *sources, "gpu.*.compute_capability", "driver.version")
 
 
 def _lacks_code(facts: FactSet) -> bool:
@@ -290,6 +306,7 @@ def _of_extension(
     module: str,
     gpus: tuple[tuple[int, int], ...] | _NotComputed,
     beside: dict[str, tuple[str, ...]] | _NotComputed,
+    ahead: Outlook,
 ) -> Iterator[Fact]:
     own = f"extension.{module}."
     for name, mine, other, differs in (
@@ -303,7 +320,10 @@ def _of_extension(
     yield from _gpu_code(facts, module, gpus, beside)
     package = canonicalize_name(facts.text(own + "package") or "")
     if package in partners():
-        yield from _partners(facts, own.rstrip("."), package)
+        yield from _partners(facts, own.rstrip("."), package, ahead)
+    elif package:
+        none = Absent("no table says which release of it is made for which torch")
+        yield _derived(own + "release_for_torch", none, own + "package")
     yield from _settled_by_import(facts, module, own)
 
 

@@ -97,7 +97,7 @@ def covers(entry: str, id_: str, binding: Binding) -> bool:
     """Whether an entry of `explains` speaks of a finding of this recipe on what is bound.
 
     `import-fails` is each of them; after a colon stands whose: its own subject, `x-transformers-*` for every subject
-    that begins so, or a distribution or its import name, for whatever is a part of it.
+    that begins so, or a distribution or its import name, for whatever is a part of it; several stand with commas.
     """
     explained, _, whose = entry.partition(":")
     if explained != id_:
@@ -106,4 +106,4 @@ def covers(entry: str, id_: str, binding: Binding) -> bool:
     if not whose or own == whose or (whose.endswith("*") and own.startswith(whose[:-1])):
         return True
     packages = (*binding.of("package"), *([own.partition(".")[0]] if binding.kind == "import" else []))
-    return canonicalize_name(whose) in map(canonicalize_name, packages)
+    return not {canonicalize_name(one) for one in whose.split(", ")}.isdisjoint(map(canonicalize_name, packages))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from attn_doctor.model import fingerprint
-from attn_doctor.model.facts import Absent, FactSet, Known, State, Unknown
+from attn_doctor.model.facts import Absent, FactName, FactSet, Known, State, Unknown
 from attn_doctor.model.fingerprint import Fingerprint, Trait
 from attn_doctor.model.identity import Cohort
 from attn_doctor.model.libraries import libraries
@@ -36,6 +36,15 @@ _NAMED_WHEN_ABSENT = (
     "libraries.libtorch_cuda.so", "libraries.libnccl.so.2", "libraries.libtriton.so",
     *(f"libraries.{module}" for library in libraries() for module in library.kernels_in),
 )  # fmt: skip
+
+
+#: Families of traits, and the listings that say which there are.
+_FAMILIES = {
+    "packages.*": ("listed.package",),
+    "libraries.*": ("listed.extension", "listed.library"),
+    "library_path.*": ("listed.extension", "listed.library"),
+    "env.*": ("listed.env",),
+}
 
 
 class Places:
@@ -86,6 +95,12 @@ def fingerprint_from(facts: FactSet, *, packages: Iterable[str], places: Places)
         state = facts.fact(f"env.{variable}").state
         if not isinstance(state, Absent):  # unset ones are as many as there are names
             states[f"env.{variable}"] = state
+    for family, listings in _FAMILIES.items():
+        # What could not be listed is not absent: without this a member that nobody found would be.
+        named = (FactName.parse(listing) for listing in listings)
+        unlisted = [facts[one].state for one in named if one in facts and isinstance(facts[one].state, Unknown)]
+        if unlisted:
+            states[family] = unlisted[0]
     return fingerprint.fingerprint_of({name: _trait(name, state, places) for name, state in states.items()})
 
 

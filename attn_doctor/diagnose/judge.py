@@ -241,7 +241,9 @@ def _explains(cause: _Found, symptom: _Found) -> bool:
         elif whose.startswith("="):  # that subject alone, kind and all
             lies = symptom.binding.named == whose[1:]
         else:
-            lies = covers(entry, symptom.finding.id, symptom.binding)
+            lies = covers(entry, symptom.finding.id, symptom.binding) or (
+                not symptom.binding.kind and symptom.finding.library in whose.split(", ")
+            )
         if lies and explained == symptom.finding.id:
             return True
     return False

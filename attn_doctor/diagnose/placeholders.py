@@ -12,7 +12,16 @@ from attn_doctor.fix.treatments import treatment_of
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Location, Remedy
-from attn_doctor.model.remedies import Action, Advise, Form, InstallPackages, ProposedAction, texts_of, with_texts
+from attn_doctor.model.remedies import (
+    Action,
+    Advise,
+    Form,
+    InstallPackages,
+    ProposedAction,
+    install_request,
+    texts_of,
+    with_texts,
+)
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import RecipeRemedy
 
@@ -70,13 +79,28 @@ def locations(where: tuple[FactName, ...], facts: FactSet, bound: Bound) -> tupl
 
 def remedy(written: RecipeRemedy, facts: FactSet, bound: Bound) -> Remedy:
     """The remedy for this node: texts filled, commands for this interpreter."""
+    why = filled(written.why_this_safety, facts, bound)
+    actions = tuple(_proposed(action, facts, bound) for action in written.actions)
     return Remedy(
         id=written.id,
         title=filled(written.title, facts, bound),
         safety=written.safety,
-        why_this_safety=filled(written.why_this_safety, facts, bound),
-        actions=tuple(_proposed(action, facts, bound) for action in written.actions),
+        why_this_safety=" ".join(filter(None, [why, _of_the_torch_to_come(actions, facts)])),
+        actions=actions,
     )
+
+
+def _of_the_torch_to_come(actions: tuple[ProposedAction, ...], facts: FactSet) -> str:
+    """A command that holds torch at another release than the one that is there has to say so."""
+    release = facts.text("torch.release_to_come")
+    there = facts.text("torch.version") or facts.text("package.torch.version")
+    asks = [one.action for one in actions if isinstance(one.action, InstallPackages | Advise)]
+    if release is None or (there or "").partition("+")[0] == release or not asks:
+        return ""
+    request = install_request(asks)
+    if not request.requirements or request.no_deps or request.moves_torch:
+        return ""
+    return f"torch is held at {release}, which another cure of this report brings."
 
 
 def asked_in_texts(written: RecipeRemedy, facts: FactSet, bound: Bound) -> tuple[Fact, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from attn_doctor.diagnose.torch_to_come import AskedTorch, asked_torch, made_for
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
-from attn_doctor.model.install_request import is_bound_to_torch
+from attn_doctor.model.install_request import COMPANIONS, is_bound_to_torch
 from attn_doctor.model.libraries import published
 from attn_doctor.probe.packages.requirements import met, spelled
 
@@ -17,6 +19,7 @@ JUDGED_APART = frozenset(
 _LISTED = FactName.parse("listed.requirement")
 _IN_STACK = FactName.parse("environment.unmet_in_stack")
 _TO_INSTALL = FactName.parse("environment.unmet_to_install")
+_WITH_GPU_TORCH = FactName.parse("environment.unmet_with_cpu_torch")
 
 
 def derived(facts: FactSet) -> Iterator[Fact]:
@@ -32,46 +35,94 @@ def derived(facts: FactSet) -> Iterator[Fact]:
     if _LISTED not in facts:
         return
     doubt = next((state for state in states.values() if isinstance(state, Unknown)), None)
-    unmet = tuple(_by_package(facts, [subject for subject, state in states.items() if state == Known(False)]))
+    subjects = [subject for subject, state in states.items() if state == Known(False)]
+    apart = _Apart.of(facts)
+    unmet = tuple(_by_package(facts, [one for one in subjects if not apart.holds(one)]))
     listing = facts.fact(_LISTED).state
     if isinstance(listing, Unknown):
         doubt = listing
     yield _fact(_IN_STACK, doubt if doubt is not None and not unmet else Known(unmet), "requirement.*.met")
-    subjects = [subject for subject, state in states.items() if state == Known(False)]
-    to_install = doubt if doubt is not None and not unmet else _to_install(facts, subjects)
+    to_install = doubt if doubt is not None and not unmet else _to_install(facts, subjects, apart)
     yield _fact(_TO_INSTALL, to_install, "requirement.*.met")
+    brought = tuple(_by_package(facts, [one for one in subjects if apart.comes_with_a_gpu_build(one)]))
+    none = Absent("none that a GPU build of torch would bring")
+    yield _fact(_WITH_GPU_TORCH, Known(brought) if brought else none, "requirement.*.met", "torch.cuda", "torch.hip")
 
 
 def unmet_in_stack(facts: FactSet) -> dict[str, str]:
     """Each unmet requirement of the attention stack in words, by its subject; the facts hold the derived ones."""
+    apart = _Apart.of(facts)
     return {
         subject: f"{subject.partition('.')[0]} asks for {_asked(facts, subject)}"
         for subject in facts.subjects("requirement")
-        if facts.value(f"requirement.{subject}.met") is False and not _is_judged_apart(facts, subject)
+        if facts.value(f"requirement.{subject}.met") is False and not apart.holds(subject)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """Unmet requirements that have a finding of their own, which knows more than metadata and brings the cure."""
+
+    facts: FactSet
+    torch: AskedTorch | None
+    """The torch that is to come, since packages ask for it."""
+
+    @staticmethod
+    def of(facts: FactSet) -> _Apart:
+        """Of this environment."""
+        asked = asked_torch(facts)
+        return _Apart(facts, asked if isinstance(asked, AskedTorch) else None)
+
+    def holds(self, subject: str) -> bool:
+        """Whether this one is among them."""
+        package, _, on = subject.partition(".")
+        there = _version(self.facts, subject) is not None
+        if package == "torch" and on.startswith(("nvidia-", "cuda-")):
+            return True  # whether torch's CUDA libraries are there the loader says, wherever they came from
+        if package == "torch" and self.torch is not None:
+            return True  # another torch comes, with what it asks for
+        if on == "torch" and (self._is_torchs(subject) or made_for(self.facts, package) is not None):
+            return True
+        follows = self.torch is not None and on in (*COMPANIONS, "triton")
+        return self.comes_with_a_gpu_build(subject) or (there and (follows or (package, on) in JUDGED_APART))
+
+    def _is_torchs(self, subject: str) -> bool:
+        """Whether the torch to come is what is asked for, as far as it is known which one comes."""
+        if self.torch is None:
+            return False
+        specifier = self.facts.text(f"requirement.{subject}.specifier") or "any"
+        return self.torch.release is None or met(specifier, self.torch.release) is not False
+
+    def comes_with_a_gpu_build(self, subject: str) -> bool:
+        """A CPU build of torch brings no triton, and a GPU build does."""
+        if not subject.endswith(".triton") or _version(self.facts, subject) is not None:
+            return False
+        builds = [self.facts.fact(f"torch.{one}").state for one in ("cuda", "hip")]
+        return self.facts.text("torch.version") is not None and all(isinstance(one, Absent) for one in builds)
 
 
 def _by_package(facts: FactSet, subjects: list[str]) -> Iterator[str]:
     """One sentence for each package that asks; what torch is asked to be stands first."""
     asked: dict[str, list[str]] = {}
     for subject in sorted(subjects, key=lambda one: (not one.endswith(".torch"), _version(facts, one) is None)):
-        if not _is_judged_apart(facts, subject):
-            asked.setdefault(subject.partition(".")[0], []).append(_asked(facts, subject))
+        asked.setdefault(subject.partition(".")[0], []).append(_asked(facts, subject))
     for package, wanted in asked.items():
         yield f"{package} asks for {', '.join(wanted)}"
 
 
-def _to_install(facts: FactSet, unmet: list[str]) -> State:
-    """What an installer is asked for so that all of them are met while torch stays, in the order of the asking.
+def _to_install(facts: FactSet, unmet: list[str], apart: _Apart) -> State:
+    """What an installer is asked for so that all of them are met while torch stays, or once the torch to come is there,
+    in the order of the asking.
 
     The asking package in the release that is there brings whatever it asks for, the rest of its requirements as well.
     What torch lacks is named itself: asking for torch would move it.
     """
-    subjects = [subject for subject in unmet if not _is_judged_apart(facts, subject)]
+    subjects = [subject for subject in unmet if not apart.holds(subject)]
     wrong = {subject.partition(".")[2] for subject in subjects if _version(facts, subject) is not None}
     moved = sorted(on for on in wrong if is_bound_to_torch(on))
     # Made for another torch, which its own finding says: what it lacks is named, and not its release.
-    unfit = {subject.partition(".")[0] for subject in unmet if _is_judged_apart(facts, subject)}
+    unfit = {subject.partition(".")[0] for subject in unmet if subject.endswith(".torch") and apart.holds(subject)}
+    unfit -= set(apart.torch.by if apart.torch is not None else ())
     if not subjects:
         return Absent("every requirement of the attention stack is met")
     if moved:
@@ -139,10 +190,3 @@ def _version(facts: FactSet, subject: str) -> str | None:
 def _asked(facts: FactSet, subject: str) -> str:
     specifier = str(facts.value(f"requirement.{subject}.specifier"))
     return spelled(subject.partition(".")[2], specifier, _version(facts, subject))
-
-
-def _is_judged_apart(facts: FactSet, subject: str) -> bool:
-    package, _, on = subject.partition(".")
-    if package == "torch" and on.startswith(("nvidia-", "cuda-")):
-        return True  # whether torch's CUDA libraries are there the loader says, wherever they came from
-    return (package, on) in JUDGED_APART and _version(facts, subject) is not None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attn_doctor.fleet.gather import ABSENT, CohortKey, Gathered, Record
-from attn_doctor.model.fingerprint import Importance, importance
+from attn_doctor.model.fingerprint import Importance, importance, whole_family
 from attn_doctor.model.fleet import Cohort, Difference, OddGroup, Value
 
 #: Facts that decide what would run at all; the driver is added on nodes with GPUs.
@@ -202,14 +202,22 @@ def _voted(name: str, values: Mapping[int, int], total: int, gathered: Gathered)
 
 
 def _theirs(gathered: Gathered, holders: Iterable[int], judged: Mapping[str, _Fact]) -> dict[int, dict[str, int]]:
-    """Fingerprint -> its pairs of the facts that vary."""
+    """Fingerprint -> its pairs of the facts that vary.
+
+    Where a node could list none of a kind, the pair that says so stands for each fact of that kind that it lacks.
+    """
     wanted = {pair for fact in judged.values() for pair in fact.counts if pair != _NOT_THERE}
-    return {
-        fingerprint: {
-            gathered.pairs[pair].name: pair for pair in wanted.intersection(gathered.fingerprints[fingerprint])
-        }
-        for fingerprint in holders
-    }
+    unlisted = {pair for pair in wanted if gathered.pairs[pair].name.endswith(".*")}
+    found = {}
+    for fingerprint in holders:
+        pairs = gathered.fingerprints[fingerprint]
+        theirs = {gathered.pairs[pair].name: pair for pair in wanted.intersection(pairs)}
+        for pair in unlisted.intersection(pairs):
+            for name in judged:
+                if whole_family(name) == gathered.pairs[pair].name:
+                    theirs.setdefault(name, pair)
+        found[fingerprint] = theirs
+    return found
 
 
 def _difference(

@@ -139,14 +139,26 @@ class Change:
         return isinstance(self.old, Unknown) or isinstance(self.new, Unknown)
 
 
+def whole_family(name: str) -> str:
+    """The name under which a fingerprint says that none of this fact's kind could be listed: `packages.*`."""
+    return f"{name.partition('.')[0]}.*"
+
+
 def differences(old: Mapping[str, Trait], new: Mapping[str, Trait]) -> Iterator[Change]:
     """Yields the differences, critical facts first, then by name. Facts unknown on both sides are skipped.
 
-    A name that is missing on one side counts as absent there.
+    A name that is missing on one side counts as absent there, unless none of its kind could be listed there.
     """
     names = sorted({*old, *new}, key=lambda name: (importance(name) is not Importance.CRITICAL, name))
     for name in names:
-        before, after = old.get(name), new.get(name)
+        if name.endswith(".*"):
+            continue  # it speaks through the facts that it stands for
+        before, after = _trait_in(old, name), _trait_in(new, name)
         if before == after or (isinstance(before, Unknown) and isinstance(after, Unknown)):
             continue
         yield Change(name=name, importance=importance(name), old=before, new=after)
+
+
+def _trait_in(facts: Mapping[str, Trait], name: str) -> Trait:
+    trait = facts.get(name)
+    return facts.get(whole_family(name)) if trait is None else trait

@@ -6,7 +6,7 @@ Used for the commands printed for a person (fix/packages/install_commands.py) an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: An extension built for another torch or CUDA does not load, so these packages stay as they are unless the request
@@ -42,12 +42,21 @@ class InstallRequest:
         """True when the request names torch; every other request must leave torch as it is."""
         return "torch" in self.names
 
-    def with_companions(self, installed: Iterable[str]) -> tuple[str, ...]:
-        """The requirements; if torch is among them, also the installed companions that must change with it."""
-        if not self.moves_torch:
+    def with_companions(self, installed: Mapping[str, str]) -> tuple[str, ...]:
+        """The requirements; if torch is to become another one, also the installed companions that must change with it.
+
+        `installed`: versions by canonical name. A torch that is named as it is there stays, and so do they: an
+        installer brings what it lacks.
+        """
+        if not self.moves_torch or self._leaves_torch(installed.get("torch")):
             return self.requirements
-        here = set(installed)
-        return self.requirements + tuple(one for one in COMPANIONS if one in here and one not in self.names)
+        return self.requirements + tuple(one for one in COMPANIONS if one in installed and one not in self.names)
+
+    def _leaves_torch(self, version: str | None) -> bool:
+        if version is None or self.reinstall or self.torch_backend not in ("", version.partition("+")[2]):
+            return False
+        pins = [text for text in self.requirements if name_of(text) == "torch"]
+        return set(pins) <= {f"torch=={version}", f"torch=={version.partition('+')[0]}"}
 
     def held(self, installed: Mapping[str, str]) -> tuple[str, ...]:
         """Pins for the packages that must not change: canonical name -> installed version, as its metadata spells it.

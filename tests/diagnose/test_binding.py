@@ -10,6 +10,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding
+from attn_doctor.model.libraries import published
 from attn_doctor.planning.choose import Policy, Remaining, choose
 from attn_doctor.recipes.shelf import bundled
 from tests.diagnose.log.making import made
@@ -217,3 +218,35 @@ def test_the_compilers_own_default_serves_nobody(code: tuple[str, ...], lacks: b
     known = derive(facts(gpu__0__compute_capability="6.0", **{"extension__vllm._C__gpu_code": code}))
 
     assert known.fact("extension.vllm._C.lacks_gpu_code").state == Known(lacks)
+
+
+@pytest.mark.parametrize("package", ["xformers", "sageattention", "flash-attn-3", "vllm", "torchvision", "mamba-ssm"])
+@pytest.mark.parametrize("gpu", ["6.1", "7.0", "12.0"])
+def test_a_cure_speaks_of_the_package_of_its_finding(package: str, gpu: str) -> None:
+    """What transformers is told belongs to the libraries that it knows by a name of its own."""
+    named_in_transformers = {
+        name for library in published() if library.attn_implementation for name in library.distributions
+    }
+    known = derive(
+        facts(
+            gpu__0__compute_capability=gpu,
+            torch__version="2.13.0+cu130",
+            torch__cuda="13.0",
+            **{
+                "extension__it._C__package": package,
+                "extension__it._C__gpu_code": ("sm_80", "sm_90"),
+                "extension__it._C__missing_symbols": ("_ZN3c104cuda9SetDeviceEi",),
+            },
+        )
+    )
+    texts = {
+        action.action.advice
+        for finding in judge(known, bundled()).findings
+        if finding.subjects == ("extension it._C",)
+        for remedy in finding.remedies
+        for action in remedy.actions
+    }
+
+    assert texts
+    if package not in named_in_transformers:
+        assert not [text for text in texts if "attn_implementation" in text]

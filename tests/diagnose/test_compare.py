@@ -8,10 +8,11 @@ import json
 import pytest
 from hypothesis import given
 
+from attn_doctor.diagnose.fingerprint import Places, fingerprint_from
 from attn_doctor.diagnose.report_diff import compare
 from attn_doctor.errors import BadInput
 from attn_doctor.model import fingerprint
-from attn_doctor.model.facts import FactSet, Unknown
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.fingerprint import Trait
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
@@ -138,3 +139,30 @@ def test_any_two_reports(old: Report, new: Report) -> None:
     assert {one.id for one in there.gone if not one.accepted} == {one.id for one in back.new}
     json.dumps(comparison.to_json(comparison.Compared(there, old, new)))
     assert all(line.isprintable() for line in comparison.lines(comparison.Compared(there, old, new)))
+
+
+def test_a_kind_that_could_not_be_listed_is_not_absent() -> None:
+    """A probe of our own that failed leaves no name behind: the packages are not gone, nobody could look."""
+    lost = _report(**{"packages.torch": Unknown("a probe failed"), "packages.*": Unknown("attn-doctor's own probe")})
+    found = _compare(_report(**{"packages.flash-attn": "2.8.3", "packages.six": "1.0"}), lost)
+
+    assert not found.drifted
+    assert found.open
+    assert {one.name for one in found.unlooked} == {"packages.torch", "packages.flash-attn", "packages.six"}
+    assert (found.critical, found.benign) == ((), ())
+
+
+def test_a_failed_probe_marks_the_kinds_that_it_lists() -> None:
+    """Of what it would have listed nothing is known; of the other kinds what is missing is absent as before."""
+    reason = 'attn-doctor\'s own probe "packages" failed'
+    facts = FactSet(
+        [
+            Fact(name=FactName.parse("listed.package"), state=Unknown(reason), how="a test"),
+            Fact(name=FactName.parse("listed.library"), state=Known(0), how="a test"),
+        ]
+    )
+    made = fingerprint_from(facts, packages=("torch",), places=Places()).facts
+
+    assert made["packages.*"] == Unknown(reason)
+    assert made["packages.torch"] == Unknown(reason)
+    assert not {"libraries.*", "env.*"} & made.keys()

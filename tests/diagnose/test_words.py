@@ -99,7 +99,7 @@ def test_a_list_in_a_request_is_each_of_its_parts() -> None:
     }
 
     assert commands("requirements-not-met", facts, None) == [
-        "/e/python -m pip install trl==1.9.2 'sympy>=1.13.3' torch==2.13.0+cpu"
+        "/e/python -m pip install trl==1.9.2 'sympy>=1.13.3' torch==2.13.0"
     ]
 
 

@@ -102,6 +102,16 @@ class TestOddOnes:
         assert (answer.exit_status, drift(answer)) == (3, {})
         assert answer.nodes_in(State.UNSURE) == ("n02", "n05")
 
+    def test_what_could_not_be_listed_is_not_absent(self) -> None:
+        """A probe of our own failed on one node: none of its packages is known, and none is missing."""
+        odd = report("n02", **{"packages.*": {"unknown": "attn-doctor's own probe failed"}})
+        for name in [one for one in odd["fingerprint"]["facts"] if one.startswith("packages.") and one[9:] != "*"]:
+            del odd["fingerprint"]["facts"][name]
+        answer = verdict(fleet(3, n02=odd))
+
+        assert (answer.exit_status, drift(answer)) == (3, {})
+        assert answer.nodes_in(State.UNSURE) == ("n02",)
+
     def test_nobody_could_look(self) -> None:
         """That is the same on all nodes, and a benign fact decides nothing."""
         nodes = [report(f"n{number}", kernel={"unknown": f"reason {number}"}) for number in range(3)]

@@ -54,13 +54,24 @@ def _held(request: InstallRequest, facts: FactSet) -> tuple[str, ...]:
     of a companion that already does not fit this torch."""
     if request.moves_torch:
         return ()
-    version = _installed(facts).get("torch")
-    if version is None:
-        told = facts.fact(FactName.parse("torch.version")).state
-        if isinstance(told, Absent):
-            return ()
-        version = _release(str(told.value)) if isinstance(told, Known) else "VERSION"
-    return request.held({"torch": version})
+    release = torch_held(facts)
+    return request.held({"torch": release}) if release is not None else ()
+
+
+def torch_held(facts: FactSet) -> str | None:
+    """The release that commands pin torch to: the one another cure of the report brings, else the installed one.
+
+    Without its build: no registry has 2.13.0+cpu, and `==2.13.0` accepts whichever build is installed. None if there
+    is no torch.
+    """
+    to_come = facts.text("torch.release_to_come")
+    installed = _installed(facts).get("torch")
+    if to_come is not None or installed is not None:
+        return to_come or _release(str(installed))
+    told = facts.fact(FactName.parse("torch.version")).state
+    if isinstance(told, Absent):
+        return None
+    return _release(str(told.value)) if isinstance(told, Known) else "VERSION"
 
 
 def _release(version: str) -> str:

@@ -52,7 +52,7 @@ def resolve(
     target = installer.target
     here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
     names = request.names
-    requirements = request.with_companions(here)
+    requirements = request.with_companions({name: one.version for name, one in here.items()})
     pins = request.held({name: pin.partition("==")[2] for name, one in here.items() if (pin := one.pin)})
     releases = _previewed(installer, request, requirements, pins, here, names) if requirements else ()
     named = [(wheels or {})[one] for one in request.wheels]

@@ -42,7 +42,7 @@ class Build:
     @property
     def name(self) -> str:
         """As its index and its local version are called: cu130."""
-        return "cu" + self.cuda.replace(".", "")
+        return _name(self.cuda)
 
     @property
     def version(self) -> str:
@@ -87,12 +87,20 @@ def backend_for(package: str, *, installed: str | None, cuda: str | None) -> str
     return "cu" + cuda.replace(".", "") if majors and int(cuda.partition(".")[0]) not in majors else None
 
 
-def build_for(*, torch: str | None, driver: str | None, gpus: Iterable[str], machine: str = "x86_64") -> Build:
-    """The published CUDA build that a node with these GPUs can run, of the installed torch's release if it has one.
+def build_for(
+    *,
+    torch: str | None,
+    driver: str | None,
+    gpus: Iterable[str],
+    machine: str = "x86_64",
+    cuda_major: int | None = None,
+    among: SpecifierSet | None = None,
+) -> Build:
+    """The published CUDA build that a node with these GPUs can run, of this torch's release if it has one.
 
     `driver` is the NVIDIA driver's version, None where there is none to hold a build against (a GPU that was named).
-    Of one release the newest CUDA that the driver speaks is taken, else of the newest release that has one at all.
-    Raises NoBuild.
+    Of one release the newest CUDA that the driver speaks is taken, one of `cuda_major` before others, else of the
+    newest release that has one at all; `among`: of these releases alone. Raises NoBuild.
     """
     wanted = tuple(dict.fromkeys(gpus))
     if not wanted:
@@ -102,11 +110,13 @@ def build_for(*, torch: str | None, driver: str | None, gpus: Iterable[str], mac
     except InvalidVersion:
         raise NoBuild(f"the driver's version {driver!r} cannot be compared") from None
     base = _base(torch) if torch else None
-    releases = [release for row in _table()["release"] for release in row["versions"]]
-    newest_first = sorted(releases, key=Version, reverse=True)
-    mine = [str(base)] if base is not None and str(base) in releases else []
+    newest_first = sorted(releases(), key=Version, reverse=True)
+    mine = [str(base)] if base is not None and str(base) in releases() else []
     for release in [*mine, *newest_first]:
-        for cuda, code in sorted(_cudas(release, machine).items(), key=lambda one: Version(one[0]), reverse=True):
+        if among is not None and not among.contains(release):
+            continue
+        cudas = sorted(_cudas(release, machine).items(), key=lambda one: Version(one[0]), reverse=True)
+        for cuda, code in sorted(cudas, key=lambda one: Version(one[0]).major != cuda_major):
             oldest = OLDEST_DRIVER.get(Version(cuda).major)
             if drivers is not None and (oldest is None or drivers < Version(oldest)):
                 continue
@@ -117,6 +127,49 @@ def build_for(*, torch: str | None, driver: str | None, gpus: Iterable[str], mac
         + (f" and driver {driver}" if driver else "")
         + f" on {machine}"
     )
+
+
+def index_needed(
+    release: str,
+    *,
+    installed: str | None,
+    driver: str | None,
+    gpus: Iterable[str],
+    machine: str = "x86_64",
+    cuda_major: int | None = None,
+) -> str | None:
+    """The build of torch's own index (cu126) that this release has to come from; empty where any registry's will do.
+
+    `installed` is the build that the metadata of the installed torch names: it is kept where it serves, so that what
+    came with it still fits; then the registry's. `gpus` may be none, then the CUDA alone decides. None where no
+    published build serves them.
+    """
+    if release not in releases():
+        return installed or ""
+    if installed == "cpu" and not tuple(gpus):
+        return installed
+    row = next(one for one in _table()["release"] if release in one["versions"])
+    registry = row.get("registry") if machine == "x86_64" else None
+    published = _cudas(release, machine)
+    wanted = tuple(gpus)
+
+    def serves(cuda: str) -> bool:
+        oldest = OLDEST_DRIVER.get(Version(cuda).major)
+        is_too_new = driver is not None and (oldest is None or Version(driver) < Version(oldest))
+        return not is_too_new and all(_runs(gpu, published[cuda]) for gpu in wanted)
+
+    fitting = [one for one in sorted(published, key=Version, reverse=True) if serves(one)]
+    fitting = [one for one in fitting if Version(one).major == cuda_major] or fitting
+    kept = next((one for one in fitting if _name(one) == installed), None)
+    if kept is not None:
+        return _name(kept)
+    if not fitting:
+        return None
+    return "" if registry in fitting else _name(fitting[0])
+
+
+def _name(cuda: str) -> str:
+    return "cu" + cuda.replace(".", "")
 
 
 def flash_attn_3_build(cuda: str) -> str | None:
@@ -130,9 +183,14 @@ def partners() -> frozenset[str]:
     return frozenset(one["package"] for one in _table()["partner"])
 
 
+def releases() -> frozenset[str]:
+    """The releases of torch in the table."""
+    return frozenset(one for row in _table()["release"] for one in row["versions"])
+
+
 def newest_known() -> str:
     """The newest release of torch in the table."""
-    return str(max(Version(one) for row in _table()["release"] for one in row["versions"]))
+    return max(releases(), key=Version)
 
 
 def _cudas(release: str, machine: str) -> dict[str, list[str]]:
