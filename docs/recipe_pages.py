@@ -42,9 +42,7 @@ def pages() -> dict[str, str]:
 
 def _families(known: Iterable[Recipe]) -> str:
     known = tuple(known)
-    told = (
-        "Written by `python docs/generate.py` from the shelf: what `explain` says where no recipe knows a message."
-    )
+    told = "Written by `python docs/generate.py` from the shelf: what `explain` says where no recipe knows a message."
     head = [
         "# Families of messages",
         f"{told} What the parts mean is in [recipes.md](../recipes.md#families).",

@@ -1,1 +1,1 @@
-"""(facts, recipes) -> diagnosis. Pure functions: nothing here touches the machine."""
+"""Evaluates recipes on facts to make a diagnosis. Pure functions: nothing here accesses the machine."""

@@ -1,4 +1,6 @@
-"""What a site thinks of findings: accepted ones are still shown and no longer gate, gated ones are errors there."""
+"""Applies a site's policy to findings: accepted ones are shown but do not fail the command, gated ones become
+errors.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from attn_doctor.model.findings import Acceptance, Diagnosis, Finding, Gate, Sev
 
 
 def accept(diagnosis: Diagnosis, acceptances: Iterable[Acceptance], *, today: date) -> Diagnosis:
-    """The diagnosis with every finding marked that an acceptance covers whole and that has not expired."""
+    """The diagnosis with accepted findings marked: those fully covered by an acceptance that has not expired."""
     valid = [one for one in acceptances if not one.expires or date.fromisoformat(one.expires) >= today]
     return replace(diagnosis, findings=tuple(_marked(finding, valid) for finding in diagnosis.findings))
 
@@ -19,8 +21,8 @@ def accept(diagnosis: Diagnosis, acceptances: Iterable[Acceptance], *, today: da
 def without_effect(
     diagnosis: Diagnosis, acceptances: Iterable[Acceptance], *, today: date, known: frozenset[str]
 ) -> tuple[str, ...]:
-    """Why acceptances do not cover what was meant: expired beside a finding of its id, of another subject than each
-    such finding, or of an id that is none of `known`. One that meets no finding is no trouble: files are shared."""
+    """Why acceptances have no effect although they seem meant to: expired, for another subject than each finding of its
+    id, or with an id that is not in `known`. An acceptance without any finding is fine, since files are shared."""
     said = []
     for one in acceptances:
         met = [finding for finding in diagnosis.findings if one.id in (finding.id, *finding.aliases)]
@@ -43,7 +45,9 @@ def _marked(finding: Finding, valid: list[Acceptance]) -> Finding:
 
 
 def _is_about(subject: str, found: tuple[str, ...]) -> bool:
-    """A file is accepted by its name or by the end of its path: where the checkout lies is nobody's policy."""
+    """True when the names match. A file may be accepted by the end of its path, since checkouts are in different
+    folders.
+    """
     if not subject or found == (subject,):
         return True
     kind, _, name = subject.partition(" ")
@@ -51,7 +55,7 @@ def _is_about(subject: str, found: tuple[str, ...]) -> bool:
 
 
 def raise_gated(diagnosis: Diagnosis, gates: Iterable[Gate]) -> Diagnosis:
-    """The diagnosis with every finding an error that a gate names, by itself or by what hangs under it."""
+    """The diagnosis in which findings named by a gate, themselves or by one of their symptoms, are errors."""
     gates = tuple(gates)
     raised = [_raised(finding, gates) for finding in diagnosis.findings]
     return replace(diagnosis, findings=tuple(sorted(raised, key=lambda one: one.severity.rank)))
@@ -71,7 +75,7 @@ def _raised(finding: Finding, gates: tuple[Gate, ...]) -> Finding:
 
 
 def _reasons(finding: Finding, gates: tuple[Gate, ...]) -> Iterator[str]:
-    """Of the gates that name it, or what hangs under it."""
+    """Reasons of the gates that name the finding or one of its symptoms."""
     yield from (one.reason for one in gates if _names(one, finding))
     for symptom in finding.symptoms:
         yield from _reasons(symptom, gates)

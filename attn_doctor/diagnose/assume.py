@@ -1,4 +1,4 @@
-"""Judging as if: facts that a person puts in place of what was found, marked as assumed."""
+"""Assumed facts (--assume, --gpu): replace probed facts and are marked as assumed."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def assume_gpu(facts: FactSet, gpu: NamedGpu) -> FactSet:
     )
 
 
-#: What of a call a named GPU decides, though the call was seen: SDPA picks its backend by it.
+# Attributes of an observed call that depend on the named GPU: SDPA chooses its backend by it.
 _BY_IT = frozenset({"backend", "backend_refused", "backend_warnings"})
 
 
 def made_for_gpu(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """The facts, those marked that would be other ones without the GPU that a person named."""
+    """The facts; those that depend on a GPU named by the user are marked."""
     for fact in facts:
         decided = kind_of(fact.name.kind).made_for_gpu or (
             fact.name.kind == "attention" and fact.name.attribute in _BY_IT
@@ -50,7 +50,7 @@ def made_for_gpu(facts: Iterable[Fact]) -> Iterator[Fact]:
 
 
 def supposed(derived: Iterable[Fact], facts: FactSet) -> Iterator[Fact]:
-    """Derived facts, those marked that were computed from an assumption, or from another derived one that was."""
+    """Derived facts; those computed from an assumption, directly or through another derived fact, are marked."""
     every = facts
     for fact in derived:
         if any(_is_supposed(every, source) for source in fact.computed_from):
@@ -60,21 +60,21 @@ def supposed(derived: Iterable[Fact], facts: FactSet) -> Iterator[Fact]:
 
 
 def _is_supposed(facts: FactSet, source: str) -> bool:
-    """Of a plural name that leaves its subject open, or has a `*` for it, each subject is spoken of."""
+    """For a plural name without a subject, or with `*`, considers every subject."""
     try:
         name = FactName.parse(source)
     except ValueError:
-        return False  # words, for what is no fact
+        return False  # plain text, not the name of a fact
     if name.kind in PLURAL and name.subject in ("", "*"):
         return any(facts.fact(name.of(one)).rests_on_assumption for one in facts.subjects(name.kind))
     return facts.fact(name).rests_on_assumption
 
 
 def assume(facts: FactSet, written: Iterable[str]) -> FactSet:
-    """The facts with each `NAME=VALUE` in place; an empty value means that it is absent.
+    """The facts with each `NAME=VALUE` replaced; an empty value means absent.
 
-    A plural name without a subject speaks of every one there is, or of a first one where there is none.
-    Raises BadInput for a name that is no fact and a value that is none of its kind.
+    A plural name without a subject applies to every subject, or creates a first one when there is none.
+    Raises BadInput for an unknown name and for a value of the wrong type.
     """
     for text in written:
         spelled, equals, raw = text.partition("=")

@@ -1,8 +1,8 @@
-"""What a finding is about: its own member of a plural kind, and the members of other kinds that belong to that one.
+"""Binds a finding to its members of plural kinds: its own subject, and members of other kinds that belong to it.
 
-A finding about an extension is about the package that the extension is a part of, and about no other package: what a
-condition of one of its remedies asks of `package.version`, and what a command spells `{package.version}`, is that
-package's. check, trace, explain and fix bind alike, so that a remedy for somebody else's package is refuted by each.
+A finding about an extension also concerns the package of the extension, and no other package: `package.version` in the
+conditions and `{package.version}` in the commands of its remedies mean that package. check, trace, explain and fix bind
+alike, so that each of them refutes a remedy for another package.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.kinds import KINDS, kind_of
 from attn_doctor.recipes.recipe import AnyOf, Condition
 
-#: One member of each plural kind that is spoken of: `{"extension": "xformers._C", "package": "xformers"}`.
+#: One member of each plural kind involved: `{"extension": "xformers._C", "package": "xformers"}`.
 Bound: TypeAlias = Mapping[str, str]
 
 NOBODY: Bound = {}
@@ -27,29 +27,31 @@ _PARTS = tuple(kind.name for kind in KINDS if kind.part_of_package)
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The members that a finding is about, by kind; a kind that is not named is not bound."""
+    """The members that a finding concerns, by kind; a kind that is missing is not bound."""
 
     kind: str = ""
-    """The kind that its recipe is judged for, one member at a time; empty for a recipe about the whole."""
+    """The kind for which its recipe is evaluated one member at a time; empty for a recipe about the whole node."""
     subject: str = ""
     members: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def named(self) -> str:
-        """`extension xformers._C`, as a finding's subjects are spelled; empty for the whole."""
+        """`extension xformers._C`, as in a finding's subjects; empty for the whole node."""
         return f"{self.kind} {self.subject}" if self.kind else ""
 
     @property
     def bound(self) -> Bound:
-        """One member of each kind, for texts and for conditions that speak of its own kind alone."""
+        """One member of each kind, for texts and for conditions about its own kind alone."""
         return {kind: names[0] for kind, names in self.members}
 
     def of(self, kind: str) -> tuple[str, ...]:
-        """Its members of this kind; none where it is not bound to any."""
+        """Its members of this kind; empty when none is bound."""
         return dict(self.members).get(kind, ())
 
     def choices(self, conditions: Iterable[Condition], facts: FactSet) -> Iterator[Bound]:
-        """Every way in which the conditions can speak of its own members, and of any where it has none of a kind."""
+        """Yields every combination of members for the conditions: its own members, and all members of a kind of which
+        it has none.
+        """
         kinds = [kind for kind in dict.fromkeys(kinds_of(conditions)) if kind != self.kind]
         own = [self.of(kind) or facts.subjects(kind) or ("0",) for kind in kinds]
         for chosen in itertools.product(*own):
@@ -57,7 +59,7 @@ class Binding:
 
 
 def kinds_of(conditions: Iterable[Condition]) -> Iterator[str]:
-    """The plural kinds that they speak of, one member at a time."""
+    """The plural kinds in the conditions, each evaluated one member at a time."""
     for condition in conditions:
         for question in condition.questions if isinstance(condition, AnyOf) else (condition,):
             if question.fact.each:

@@ -1,4 +1,4 @@
-"""Runs the cases that a recipe carries: its own tests, also behind `attn-doctor recipes test`."""
+"""Runs the test cases inside a recipe, for `attn-doctor recipes test` and the tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attn_doctor.recipes.recipe import Case, Recipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What came of one case; `fault` is empty when it came out as expected."""
+    """Result of one case; `fault` is empty when it is as expected."""
 
     recipe: str
     number: int
@@ -32,7 +32,7 @@ def run_cases(recipe: Recipe) -> Iterator[CaseResult]:
 
 
 def case_facts(case: Case) -> FactSet:
-    """The case's facts; what it does not name is absent, unless it calls it unknown."""
+    """The case's facts; a fact that it does not name is absent, unless it is listed as unknown."""
     facts: dict[FactName, State] = {}
     for term in TERMS:
         name = FactName.parse(term.name)
@@ -43,7 +43,7 @@ def case_facts(case: Case) -> FactSet:
     for name in case.unknown:
         facts[name.of("0") if name.each else name] = Unknown("the case calls it unknown")
     for name in tuple(facts):
-        # Members that a case speaks of are whole: what it does not say of them is absent, unless unknown.
+        # Members named by a case are complete: their other attributes are absent, unless listed as unknown.
         if name.kind in PLURAL and name.subject:
             for term in TERMS:
                 kind, _, attribute = term.name.partition(".*.")
@@ -69,14 +69,14 @@ def _facts_fault(recipe: Recipe, case: Case) -> str:
 
 
 def _log_fault(recipe: Recipe, case: Case, log: str) -> str:
-    # What a case about a log leaves out is not known, as it is where only the log is there.
+    # In a case about a log, missing facts are unknown, as they are when only the log is available.
     facts = FactSet(
         Fact(name=name.of("0") if name.each else name, state=Known(value), how="the case", origin=Origin.ASSUMED)
         for name, value in case.facts
     )
     diagnosis = explain_text(log, [recipe], facts).diagnosis
     got = "finds" if diagnosis.findings else "clears"
-    # Offered, and not proven by the text or by the facts.
+    # Reported, but not proven by the text or by the facts.
     if case.expect == "open" and diagnosis.findings and diagnosis.findings[0].certainty == "inferred":
         got = "open"
     if got != case.expect:

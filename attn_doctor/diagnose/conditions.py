@@ -1,4 +1,4 @@
-"""Asks one fact one thing. Learning more never turns a settled answer around."""
+"""Evaluates one condition on one fact. A definite answer never changes when more facts become known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attn_doctor.recipes.recipe import Affected, AnyOf, AtLeast, Below, Conditio
 
 
 def fact_of(question: Question, facts: FactSet, bound: Bound) -> Fact:
-    """The fact that the question is about; `bound` says which member of a plural kind is meant."""
+    """The fact of the condition; `bound` gives the member of a plural kind."""
     name = question.fact
     assert not name.each or name.kind in bound, f"{name} asked without a subject"
     return bound_fact(name, facts, bound)
@@ -39,7 +39,7 @@ def answer(question: Question, facts: FactSet, bound: Bound = NOBODY) -> Verdict
 
 
 def answer_all(conditions: Iterable[Condition], facts: FactSet, bound: Bound = NOBODY) -> Verdict:
-    """All must hold. One that fails settles it, whatever is open beside it."""
+    """HOLDS when all hold. One that fails decides, even if others are open."""
     verdicts = [
         _any(answer(question, facts, bound) for question in condition.questions)
         if isinstance(condition, AnyOf)
@@ -78,7 +78,7 @@ def _one(question: Question, value: Scalar, kind: ValueType) -> Verdict:
 
 
 def is_beyond(text: str, question: Affected) -> bool:
-    """Whether this release is newer than any that was looked at for an open range."""
+    """True when this release is newer than the newest one checked for a range without end."""
     if question.looked_at is None:
         return False
     try:
@@ -91,8 +91,8 @@ def _affected(text: str, question: Affected) -> Verdict:
     introduced, fixed = question.introduced, question.fixed
     if is_beyond(text, question):
         return Verdict.OPEN
-    # PEP 440 specifiers are no use here: 2.6.0a0+git.nv25.1 is in neither <2.6 nor >=2.6, and a vendor's build
-    # of the boundary version may or may not hold the change: only plain ordering, and OPEN at the boundary.
+    # PEP 440 specifiers do not work here: 2.6.0a0+git.nv25.1 is in neither <2.6 nor >=2.6, and a vendor's build of the
+    # boundary version may or may not contain the change. So versions are only ordered, and the boundary is OPEN.
     after = True if introduced is None else _before(introduced, text)
     before = True if fixed is None else _negated(_before(fixed, text))
     if after is False or before is False:
@@ -105,7 +105,7 @@ def _negated(answer: bool | None) -> bool | None:
 
 
 def _before(bound: str, text: str) -> bool | None:
-    """bound <= version, None when that cannot be told."""
+    """bound <= version; None when undecidable."""
     try:
         version = Version(text)
     except InvalidVersion:

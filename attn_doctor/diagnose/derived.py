@@ -1,6 +1,6 @@
-"""Facts computed from facts: what no single question of a recipe can express.
+"""Facts computed from other facts, for questions that a single condition cannot express.
 
-Recomputed after --assume and --gpu, so that an assumed GPU is judged like a real one.
+Computed again after --assume and --gpu, so that an assumed GPU is treated like a real one.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from attn_doctor.recipes.data.torch_releases import (
 
 
 def derive(facts: FactSet) -> FactSet:
-    """The facts with every derived one computed anew; where that fails, the subject's derived facts are unknown.
+    """The facts with every derived one computed again; when that fails for a subject, its derived facts are unknown.
 
-    One that was computed from what somebody assumed knows it.
+    A fact computed from an assumption is marked.
     """
     gpus = faults.survive("computing of facts of the GPUs", lambda: _capabilities(facts), _NotComputed)
     found = [*_survived("node", "", lambda: _of_node(facts)), *_survived("driver", "", lambda: _of_driver(facts))]
@@ -63,7 +63,7 @@ def derive(facts: FactSet) -> FactSet:
 
 @dataclass(frozen=True, slots=True)
 class _NotComputed:
-    """In the place of what could not be computed."""
+    """Replaces a value that could not be computed."""
 
     reason: str
 
@@ -97,7 +97,7 @@ def _derived(name: str, state: State, *sources: FactName | str) -> Fact:
 
 
 def _from(facts: FactSet, *names: str) -> tuple[Value, ...] | Absent | Unknown:
-    """The values, or the state that stands in the way: what is unknown before what is absent."""
+    """The values; otherwise the state of a missing one, Unknown before Absent."""
     states = [facts.fact(name).state for name in names]
     for state in states:
         if isinstance(state, Unknown):
@@ -198,7 +198,7 @@ def _partners(facts: FactSet, own: str, package: str, ahead: Outlook) -> Iterato
     yield _derived(f"{own}.release_for_torch", state, "torch.version")
     installed, cuda = facts.text("package.torch.version"), facts.text("torch.cuda")
     if isinstance(build, Build) and isinstance(come, Known):
-        # This torch has to come from another index itself, and what goes with it from the same.
+        # This torch has to be replaced from another index; matching packages come from the same one.
         installed, cuda = f"{build.torch}+{build.name}", build.cuda
     backend = backend_for(package, installed=installed, cuda=cuda)
     why = "no build of torch's own index is needed"
@@ -206,7 +206,7 @@ def _partners(facts: FactSet, own: str, package: str, ahead: Outlook) -> Iterato
 
 
 def _of_torch(facts: FactSet, ahead: Outlook) -> Iterator[Fact]:
-    """Where the installed torch came from, and the published CUDA build that this node's driver and GPUs run."""
+    """Where the installed torch came from, and the published CUDA build that this node's driver and GPUs can run."""
     got = _from(facts, "package.torch.version")
     state: State
     where: State = got if not isinstance(got, tuple) else Absent("its metadata names no build: any registry's will do")
@@ -248,7 +248,7 @@ def _torch_asked_for(asked: AskedTorch | Absent | Unknown) -> Iterator[Fact]:
 
 
 def _lacks_code(facts: FactSet) -> bool:
-    """Whether the installed torch has no code for a GPU of the node."""
+    """True when the installed torch has no code for a GPU of the node."""
     code = facts.value("torch.arch_list")
     return isinstance(code, tuple) and any(
         not any(runs(one, gpu) for one in _texts(code)) for gpu in _capabilities(facts)
@@ -263,13 +263,13 @@ def _accepts(requirement: Value, version: Value) -> State:
 
 
 def _capabilities(facts: FactSet) -> tuple[tuple[int, int], ...]:
-    """Those of the GPUs, each once, in the order of the GPUs."""
+    """Compute capabilities of the GPUs, each once, in the order of the GPUs."""
     values = (facts.value(f"gpu.{index}.compute_capability") for index in facts.subjects("gpu"))
     return tuple(dict.fromkeys(capability(str(value)) for value in values if value is not None))
 
 
 def _settled_of_torch(facts: FactSet) -> Iterator[Fact]:
-    """What the import of torch has settled."""
+    """Facts decided by a successful import of torch."""
     if facts.value("import.torch.outcome") == "imported" and facts.value("torch.missing_libraries") is not None:
         yield _derived("torch.missing_libraries", Absent("torch was imported"), "import.torch.outcome")
 
@@ -293,7 +293,7 @@ def _of_sample(facts: FactSet, sample: str) -> Iterator[Fact]:
 
 
 def _beside(facts: FactSet) -> dict[str, tuple[str, ...]]:
-    """Each extension's package as a whole: all of its extensions."""
+    """Extension -> all extensions of its package."""
     packages: dict[str, list[str]] = {}
     for module in facts.subjects("extension"):
         package = facts.text(f"extension.{module}.package") or module.partition(".")[0]
@@ -328,7 +328,7 @@ def _of_extension(
 
 
 def _settled_by_import(facts: FactSet, module: str, own: str) -> Iterator[Fact]:
-    """What the files could not tell, the loader has told: a package that was imported misses no symbol."""
+    """Facts that the files left open and the import decides: an imported package lacks no symbol."""
     top = canonicalize_name(str(facts.value(own + "package") or module.partition(".")[0]))
     imported = next(
         (
@@ -350,10 +350,10 @@ def _gpu_code(
     gpus: tuple[tuple[int, int], ...] | _NotComputed,
     beside: dict[str, tuple[str, ...]] | _NotComputed,
 ) -> Iterator[Fact]:
-    """Which GPUs an extension has no code for, and whether another one of its package has it.
+    """The GPUs for which an extension has no code, and whether another extension of its package has it.
 
-    A package brings files for one sort of GPU each (FlashAttention-3's for 9.0, fp4 kernels for 10.0) and picks at run
-    time: it does not lack a GPU that any of them serves.
+    A package may have one file for each GPU generation (FlashAttention-3's for 9.0, fp4 kernels for 10.0) and choose at
+    run time: it supports every GPU that one of them supports.
     """
     if isinstance(gpus, _NotComputed):
         raise faults.NotLooked(gpus.reason)
@@ -387,7 +387,7 @@ def _spelled(gpus: Iterable[tuple[int, int]]) -> tuple[str, ...]:
 
 
 def _of_promotions(facts: FactSet) -> Iterator[Fact]:
-    """Whose code changed a dtype on the way to a broken attention call: a library's own, or the project's."""
+    """The code that changed a dtype before a broken attention call: a library's own, or the project's."""
     by_package: dict[str, list[str]] = {}
     for subject in facts.subjects("promotion"):
         own = f"promotion.{subject}."
@@ -404,7 +404,7 @@ def _of_promotions(facts: FactSet) -> Iterator[Fact]:
 
 
 def _owner_of(file: str, facts: FactSet) -> str:
-    """The known package that is installed and whose module holds this file; empty where there is none."""
+    """The known, installed package with the module that contains this file; empty when there is none."""
     for package in facts.subjects("package"):
         known = BY_NAME.get(package)
         folder = facts.text(f"package.{package}.path")

@@ -1,4 +1,6 @@
-"""One finding, made of a recipe that holds for what is bound: evidence, remedies, symptoms, and what it explains."""
+"""Makes one finding from a recipe that holds for its bound members: evidence, remedies, symptoms, and what it
+explains.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from attn_doctor.model.findings import Finding, Verdict
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 
-#: Attributes that show trouble themselves, of kinds that only imply it.
+#: Attributes that show the problem itself, of kinds that otherwise only imply it.
 _SHOWING = frozenset({"missing_symbols", "missing_libraries", "promotes"})
 
 
 def asked(conditions: Iterable[Condition], facts: FactSet, bound: Bound, verdict: Verdict) -> tuple[Fact, ...]:
-    """The facts whose questions were answered so."""
+    """The facts of the conditions that have this verdict."""
     return tuple(
         dict.fromkeys(
             fact_of(question, facts, bound)
@@ -32,7 +34,7 @@ def asked(conditions: Iterable[Condition], facts: FactSet, bound: Bound, verdict
 
 
 def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
-    """The finding of a recipe that holds for what is bound."""
+    """The finding of a recipe that holds for its bound members."""
     bound = binding.bound
     reached = bool(recipe.reached) and answer_all(recipe.reached, facts, bound) is Verdict.HOLDS
     severity = recipe.severity_when_reached if reached and recipe.severity_when_reached else recipe.severity
@@ -64,7 +66,7 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
 
 
 def offered(written: RecipeRemedy, facts: FactSet, binding: Binding) -> bool:
-    """Whether its conditions do not fail for the members that the finding is about."""
+    """True unless its conditions fail for the members of the finding."""
     return any(
         answer_all(written.when, facts, bound) is not Verdict.FAILS for bound in binding.choices(written.when, facts)
     )
@@ -78,12 +80,12 @@ def _shown(evidence: tuple[Fact, ...]) -> bool:
 
 
 def _was_seen(fact: Fact) -> bool:
-    """What somebody assumes was seen by nobody, nor what follows from it."""
+    """False for an assumed fact, and for one computed from it."""
     return not fact.rests_on_assumption
 
 
 def with_symptoms(finding: Finding, symptoms: tuple[Finding, ...]) -> Finding:
-    """The cause with what it does: where that was seen it was seen itself, and it is as bad."""
+    """Adds symptoms to their cause: an observed symptom makes the cause observed, and it is at least as severe."""
     every = (finding, *symptoms)
     return replace(
         finding,

@@ -1,6 +1,6 @@
-"""(facts, names) → fingerprint and cohort. Equal nodes give equal ones, wherever their folders lie and whoever asks.
+"""Makes fingerprint and cohort from facts and names. Equal nodes give equal ones, for any folders and any user.
 
-Never from assumed facts: a fingerprint speaks of what is there.
+Never from assumed facts: a fingerprint describes the real node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attn_doctor.model.fingerprint import Fingerprint, Trait
 from attn_doctor.model.identity import Cohort
 from attn_doctor.model.libraries import libraries
 
-#: Traits that are one fact each. torch's own file is nearer to the truth than its metadata, and carries the build.
+#: Traits that are one fact each. torch's own file is more reliable than its metadata, and contains the build.
 _PLAIN = {
     "python_release": "python.version",
     "cuda_runtime": "torch.cuda",
@@ -31,7 +31,7 @@ _PLAIN = {
     "glibc": "libc.version",
 }
 
-#: Libraries whose absence is worth a word.
+#: Libraries that are listed even when absent.
 _NAMED_WHEN_ABSENT = (
     "libraries.libtorch_cuda.so", "libraries.libnccl.so.2", "libraries.libtriton.so",
     *(f"libraries.{module}" for library in libraries() for module in library.kernels_in),
@@ -48,23 +48,23 @@ _FAMILIES = {
 
 
 class Places:
-    """The names that differ between equal nodes, and what stands for each: folders, the node, the user."""
+    """Names that differ between equal nodes, with a placeholder for each: folders, the node, the user."""
 
     def __init__(
         self, *, folders: Iterable[tuple[str, str]] = (), hosts: Iterable[str] = (), users: Iterable[str] = ()
     ) -> None:
-        """`folders` are (path, word) pairs: (`/opt/venv`, `prefix`). Longer ones are replaced first."""
+        """`folders` are (path, placeholder) pairs: (`/opt/venv`, `prefix`). Longer paths are replaced first."""
         self._folders = sorted(
             ((path.rstrip("/"), word) for path, word in folders if path.strip("/")), key=lambda one: (-len(one[0]), one)
         )
         self._names = [
             *((name, "node") for name in sorted({*hosts}, key=lambda one: (-len(one), one)) if name),
-            # A user of one or two letters would tear other words apart; root is nobody's name.
+            # A user name of one or two letters would also match inside other words; root is the same everywhere.
             *((name, "user") for name in sorted({*users}) if len(name) > 2 and name != "root"),
         ]
 
     def without(self, text: str) -> str:
-        """The text with `{prefix}`, `{home}`, `{node}`, `{user}` for them."""
+        """The text with `{prefix}`, `{home}`, `{node}`, `{user}` in place of these names."""
         for path, word in self._folders:
             text = re.sub(rf"(?<![\w.-]){re.escape(path)}(?![\w-]|\.\w)", f"{{{word}}}", text)
         for name, word in self._names:
@@ -73,7 +73,7 @@ class Places:
 
 
 def fingerprint_from(facts: FactSet, *, packages: Iterable[str], places: Places) -> Fingerprint:
-    """The fingerprint of these facts. `packages` are the distributions to name even when they are absent."""
+    """The fingerprint of these facts. `packages` are the distributions to list even when they are absent."""
     states: dict[str, State] = {name: facts.fact(fact).state for name, fact in _PLAIN.items()}
     for package in {*packages, *facts.subjects("package")}:
         states[f"packages.{package}"] = facts.fact(f"package.{package}.version").state
@@ -93,7 +93,7 @@ def fingerprint_from(facts: FactSet, *, packages: Iterable[str], places: Places)
         states.setdefault(name, listing if isinstance(listing, Unknown) else Absent("not there"))
     for variable in facts.subjects("env"):
         state = facts.fact(f"env.{variable}").state
-        if not isinstance(state, Absent):  # unset ones are as many as there are names
+        if not isinstance(state, Absent):  # unset ones would be all possible names
             states[f"env.{variable}"] = state
     for family, listings in _FAMILIES.items():
         # What could not be listed is not absent: without this a member that nobody found would be.
@@ -105,7 +105,7 @@ def fingerprint_from(facts: FactSet, *, packages: Iterable[str], places: Places)
 
 
 def cohort_of(facts: FactSet, *, partition: str | None, environment: str) -> Cohort:
-    """The nodes that this one should be like."""
+    """The cohort of a node: the key that equal nodes share."""
     count = facts.value("listed.gpu")
     return Cohort(
         gpu=_distinct(facts, "name"),
@@ -123,9 +123,9 @@ def _trait(name: str, state: State, places: Places) -> Trait:
         case Known(int() as number):
             return number
         case Known(str() as path) if name.startswith("library_path."):
-            return places.without(posixpath.normpath(path))  # wheels' RPATHs go up and down again
+            return places.without(posixpath.normpath(path))  # RPATHs of wheels contain `..`
         case Known(value):
-            # Only where paths stand: on a node called `h100` the word may be somebody else's.
+            # Only in paths: on a node called `h100` the same word may mean the GPU.
             return places.without(str(value)) if name.startswith("env.") else str(value)
         case Unknown(reason):
             return Unknown(places.without(reason))

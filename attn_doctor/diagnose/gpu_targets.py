@@ -1,21 +1,21 @@
-"""Which GPUs a compiled file has code for, by the targets that nvcc compiled it for."""
+"""Decides on which GPUs a compiled file runs, from the targets that nvcc compiled it for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-#: What nvcc 11 and 12 compile for when nothing is named: `-arch` in the compiler driver's manual.
+#: Default targets of nvcc 11 and 12: `-arch` in the compiler driver's manual.
 #: https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/
 _DEFAULT_TARGETS = frozenset({"sm_52", "compute_52"})
 _AS_OLD = re.compile(r"(?:sm|compute)_[3-6]\d$")
 
 
 def runs(code: str, gpu: tuple[int, int]) -> bool:
-    """Whether GPU code of this target runs on a GPU of this compute capability.
+    """True when GPU code of this target runs on a GPU of this compute capability.
 
-    Machine code (`sm_86`) runs on its own major with the same minor or a later one; PTX (`compute_80`) on anything
-    as new or newer; `a` targets only on their own; `f` targets on their family.
+    Machine code (`sm_86`) runs on its own major with the same or a later minor; PTX (`compute_80`) on any equal or
+    newer GPU; `a` targets only on their own; `f` targets on their family.
     https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/ (GPU Feature List, Virtual and Real Architectures)
     """
     match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", code)
@@ -31,11 +31,11 @@ def runs(code: str, gpu: tuple[int, int]) -> bool:
 
 
 def lacking(codes: Sequence[str], gpus: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The GPUs that none of these targets serves.
+    """The GPUs that none of these targets supports.
 
-    nvcc's own default target does not count beside others: single objects carry it that were compiled without naming
-    any. compute_52 of a helper kernel would run on every newer GPU, and the file's other kernels would not. A file that
-    is meant for such old GPUs has code for others of their generations as well.
+    nvcc's default target is ignored when there are others: it comes from single objects compiled without a target.
+    compute_52 of a helper kernel would run on every newer GPU, but the file's other kernels would not. A file meant for
+    such old GPUs has code for others of their generations as well.
     """
     others = [code for code in codes if code not in _DEFAULT_TARGETS]
     meant = others if others and not any(_AS_OLD.match(code) for code in others) else codes

@@ -1,4 +1,4 @@
-"""Holds every recipe against the facts and makes findings of those that hold."""
+"""Evaluates every recipe on the facts and makes findings of those that hold."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class _Found:
     explains: tuple[str, ...]
     gives_way: bool = False
     stands_in: tuple[str, str] = ("", "")
-    """The package and the function in which its own place lies; empty outside of known packages."""
+    """The package and the function that contain the place it is about; empty outside known packages."""
 
 
 def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
-    """The diagnosis. `facts` hold the derived ones already (`derive`)."""
+    """Makes the diagnosis. `facts` already contain the derived ones (`derive`)."""
     recipes = tuple(recipes)
     judgements: list[_Judgement] = []
     found: list[_Found] = []
@@ -72,7 +72,7 @@ def judge(facts: FactSet, recipes: Iterable[Recipe]) -> Diagnosis:
 
 
 def _newer(fact: Fact, facts: FactSet) -> bool:
-    """A release that is newer than any the shelf was looked through for: that is said once, not by every recipe."""
+    """True for a release newer than the newest one checked: reported once instead of by every recipe."""
     package = fact.name.subject if fact.name.kind == "package" else fact.name.kind
     known = isinstance(fact.state, Known) and fact.name.attribute == "version"
     return known and facts.value(FactName("package", package, "newer_than_checked")) is True
@@ -102,7 +102,7 @@ def _judged(recipe: Recipe, facts: FactSet) -> tuple[list[_Judgement], list[_Fou
 
 
 def _not_judged(recipe: Recipe, reason: str) -> tuple[list[_Judgement], list[_Found]]:
-    """An open question: whether the recipe holds could not be told."""
+    """An open question for a recipe that could not be evaluated."""
     undecided = Fact(name=FactName("recipe", "", recipe.id), state=Unknown(reason), how="judged the recipe")
     return [_Judgement(recipe=recipe, binding=Binding(), verdict=Verdict.OPEN, undecided=(undecided,))], []
 
@@ -115,10 +115,12 @@ def _stands_in(binding: Binding, facts: FactSet) -> tuple[str, str]:
 
 
 def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]) -> list[_Found]:
-    """What others' words prove stands in the place of what only says that something failed (log/spoken.py)."""
+    """Findings proven by messages of compilers or libraries replace those that only report a failure
+    (log/messages_here.py).
+    """
     if next(words_among(facts), None) is None:
         return found
-    # Here and not above: what reads logs asks this module for its findings, and costs time where nobody spoke.
+    # Imported here because the log modules import this one, and because it costs time that most runs do not need.
     from attn_doctor.diagnose.log import messages_here
 
     for one in messages_here.messages(facts, recipes):
@@ -132,7 +134,7 @@ def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]
             None,
         )
         explained = any(_explains(other, found[i]) for i in general for other in found if other is not found[i])
-        # Why a traced model raised only they tell; elsewhere the facts have said that something failed.
+        # Only the message explains why a traced model raised; in other cases the facts have already shown the failure.
         failed = general or one.words.name.kind == "trace"
         if one.recipe.gives_way or (same is None and (explained or not failed)):
             continue
@@ -148,7 +150,7 @@ def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]
 
 
 def _confirmed(finding: Finding, heard: Finding) -> Finding:
-    """What the facts found, with what the words add: it is seen, how bad it is, and where."""
+    """The finding from the facts, with what the message adds: observed, its severity, and its place."""
     return replace(
         finding,
         severity=min(finding.severity, heard.severity, key=lambda one: one.rank),
@@ -174,7 +176,7 @@ def _judge(recipe: Recipe, facts: FactSet) -> list[_Judgement]:
     ]
     listing = facts.fact(FactName("listed", "", recipe.for_each))
     if isinstance(listing.state, Unknown):
-        # There may be more of them than were seen; what does not depend on them may settle it all the same.
+        # More members may exist than were found; conditions that do not depend on them may still decide.
         rest = tuple(condition for condition in recipe.when if not _each(condition))
         if answer_all(rest, facts) is not Verdict.FAILS:
             judgements.append(_Judgement(recipe=recipe, binding=Binding(), verdict=Verdict.OPEN, undecided=(listing,)))
@@ -203,7 +205,7 @@ def _judge_one(recipe: Recipe, facts: FactSet, binding: Binding) -> _Judgement:
 
 
 def _explained(found: list[_Found]) -> list[Finding]:
-    """Hangs symptoms under the findings that explain them: one root cause is reported once."""
+    """Moves symptoms below the findings that explain them: one root cause is reported once."""
     above: dict[int, int] = {}
     for number, one in enumerate(found):
         cause = next((i for i, other in enumerate(found) if i != number and _explains(other, one)), None)
@@ -213,7 +215,7 @@ def _explained(found: list[_Found]) -> list[Finding]:
 
 
 def _is_above(one: int, other: int, above: dict[int, int]) -> bool:
-    """Whether `other` hangs under `one` already: two that explain each other would both be gone."""
+    """True when `other` is already below `one`: of two findings that explain each other, one must stay."""
     seen: int | None = other
     while seen is not None:
         if seen == one:
@@ -235,10 +237,10 @@ def _explains(cause: _Found, symptom: _Found) -> bool:
         return False
     for entry in cause.explains:
         explained, _, whose = entry.partition(":")
-        if whose.startswith("@"):  # `@package function`: where the symptom's own place lies
+        if whose.startswith("@"):  # `@package function`: the place of the symptom itself
             package, _, function = whose[1:].partition(" ")
             lies = symptom.stands_in[0] == package and function in ("", symptom.stands_in[1])
-        elif whose.startswith("="):  # that subject alone, kind and all
+        elif whose.startswith("="):  # that subject alone, including its kind
             lies = symptom.binding.named == whose[1:]
         else:
             lies = covers(entry, symptom.finding.id, symptom.binding) or (
@@ -250,7 +252,7 @@ def _explains(cause: _Found, symptom: _Found) -> bool:
 
 
 def _folded(found: list[Finding]) -> list[Finding]:
-    """Equal findings on several subjects become one."""
+    """Merges equal findings on several subjects into one."""
     groups: dict[tuple[str, Severity, str, tuple[str, ...]], list[Finding]] = {}
     for one in found:
         groups.setdefault((one.id, one.severity, one.title, tuple(r.id for r in one.remedies)), []).append(one)
@@ -268,7 +270,7 @@ def _folded(found: list[Finding]) -> list[Finding]:
 
 
 def _what_of_all(group: list[Finding]) -> str:
-    """What all of them say; where they differ, whose each is stands before it."""
+    """The text that all of them share; different texts are each preceded by their subject."""
     whose: dict[str, list[str]] = {}
     for one in group:
         whose.setdefault(one.what, []).extend(one.subjects)

@@ -1,4 +1,4 @@
-"""Which distribution brings a module that an import did not find: what metadata asks for and is not installed."""
+"""Finds the distribution of a module that an import did not find, from unmet requirements in metadata."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from attn_doctor.model.facts import Absent, FactSet
 
 
 def requirement_for(facts: FactSet, missing: str) -> str | None:
-    """The unmet requirement that brings this module, with its specifier; None where metadata name none, or several.
+    """The unmet requirement that provides this module, with its specifier; None when there is none, or several.
 
-    A distribution's name tells its module often enough: `typing-extensions` is typing_extensions, and
-    `nvidia-cutlass-dsl` the only one of those that are asked for and missing with a part `cutlass`.
+    A distribution's name usually shows its module: `typing-extensions` is typing_extensions, and `nvidia-cutlass-dsl`
+    may be the only missing requirement with a part `cutlass`.
     """
     top = canonicalize_name(missing.partition(".")[0])
     absent: dict[str, str] = {}

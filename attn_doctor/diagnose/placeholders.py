@@ -1,4 +1,4 @@
-"""Fills the `{fact.name}` places of a recipe's texts, for people to read and to type."""
+"""Fills the placeholders `{fact.name}` in a recipe's texts, for reading and for typing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TO_FILL_IN = {
 
 
 def shown(value: Value) -> str:
-    """A value as people read it."""
+    """A value as shown to people."""
     if isinstance(value, tuple):
         return ", ".join(shown(item) for item in value)
     if isinstance(value, bool):
@@ -42,7 +42,7 @@ def shown(value: Value) -> str:
 
 
 def filled(text: str, facts: FactSet, bound: Bound) -> str:
-    """The text with each known fact in its place; one that is not known reads `?`, a package `the package`."""
+    """The text with placeholders filled; an unknown fact becomes `?`, a package's name `the package`."""
 
     def one(match: re.Match[str]) -> str:
         state = _bound(match[1], facts, bound)
@@ -54,7 +54,7 @@ def filled(text: str, facts: FactSet, bound: Bound) -> str:
 
 
 def command(text: str, facts: FactSet, bound: Bound, *, quote: bool = False) -> str:
-    """A command likewise; what is not known is a word in capitals, as manuals leave it to the reader."""
+    """A command with placeholders filled; an unknown fact becomes a word in capitals, as in manuals."""
 
     def one(match: re.Match[str]) -> str:
         state = _bound(match[1], facts, bound)
@@ -67,7 +67,7 @@ def command(text: str, facts: FactSet, bound: Bound, *, quote: bool = False) -> 
 
 
 def locations(where: tuple[FactName, ...], facts: FactSet, bound: Bound) -> tuple[Location, ...]:
-    """The places that the named facts point at: a path, or `path:line`."""
+    """The places in the named facts: a path, or `path:line`."""
     found = []
     for name in where:
         state = _bound(str(name), facts, bound)
@@ -104,7 +104,7 @@ def _of_the_torch_to_come(actions: tuple[ProposedAction, ...], facts: FactSet) -
 
 
 def asked_in_texts(written: RecipeRemedy, facts: FactSet, bound: Bound) -> tuple[Fact, ...]:
-    """The facts that fill the places in what a remedy does: versions to install, lines to change."""
+    """The facts in the placeholders of a remedy's action: versions to install, lines to change."""
     texts = (text for action in written.actions for text in texts_of(action))
     names = dict.fromkeys(match[1] for text in texts for match in TEMPLATE.finditer(text))
     return tuple(bound_fact(FactName.parse(name), facts, bound) for name in names)
@@ -123,7 +123,7 @@ def _proposed(written: Action, facts: FactSet, bound: Bound) -> ProposedAction:
 
 
 def _spread(written: Action, facts: FactSet, bound: Bound) -> Action:
-    """A requirement that is nothing but the name of a list stands for each in the list."""
+    """Replaces a requirement that is only the name of a list by the members of the list."""
     if not isinstance(written, InstallPackages | Advise):
         return written
     each: list[str] = []
@@ -148,7 +148,7 @@ def _to_type(text: str, form: Form, *, facts: FactSet, bound: Bound) -> str:
 
 
 def _torch_build(text: str, facts: FactSet, bound: Bound) -> str:
-    """The build that is meant; nothing where none is needed, `?` where it is not known."""
+    """The build to install; empty when none is needed, `?` when unknown."""
     match = TEMPLATE.fullmatch(text)
     if match is None:
         return text

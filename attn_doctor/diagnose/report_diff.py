@@ -1,4 +1,4 @@
-"""(older report, newer report) → what differs: facts by how much they matter, findings gone and new. Pure."""
+"""Compares an older report with a newer one: facts by importance, findings gone and new. Pure."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from attn_doctor.model.fingerprint import Change, Importance, Trait, differences
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.model.report import Report
 
-#: Families of which only what is there is written: a name that is missing is absent, whoever wrote the report.
+#: Families that list only what exists: a missing name means absent, in reports of every release.
 _OPEN_FAMILIES = ("env.", "libraries.", "library_path.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What differs between two reports of one node and environment, or of two that should be equal."""
+    """The differences between two reports of one node and environment, or of two nodes that should be equal."""
 
     changes: tuple[Change, ...]
-    """Critical ones first."""
+    """Critical changes first."""
     gone: tuple[Finding, ...]
     new: tuple[Finding, ...]
     notes: tuple[str, ...]
-    """Why the two are less comparable than they look."""
+    """Why the reports are less comparable than they seem."""
     looked_alike: bool
-    """Both looked at as much; otherwise a new finding may be an old one that nobody looked for."""
+    """Both examinations had the same depth; otherwise a new finding may be an old one that was not looked for."""
 
     tried_alike: bool = True
     """The same attention kernels were run (--kernels); otherwise new findings about them prove nothing."""
 
     @property
     def critical(self) -> tuple[Change, ...]:
-        """Known to differ, and it matters."""
+        """Known differences that are critical."""
         return tuple(one for one in self.changes if one.importance is Importance.CRITICAL and not one.unlooked)
 
     @property
     def benign(self) -> tuple[Change, ...]:
-        """Known to differ, and equal jobs run on both."""
+        """Known differences; equal jobs run on both nodes."""
         return tuple(one for one in self.changes if one.importance is Importance.BENIGN and not one.unlooked)
 
     @property
     def unlooked(self) -> tuple[Change, ...]:
-        """One side could not be looked at."""
+        """Facts that are unknown on one side."""
         return tuple(one for one in self.changes if one.unlooked)
 
     @property
     def drifted(self) -> bool:
-        """A critical fact differs, or the same examination now finds an error."""
+        """True when a critical fact differs, or the same examination now finds an error."""
         return bool(self.critical) or (
             self.looked_alike
             and any(one.severity is Severity.ERROR and (self.tried_alike or not _of_kernels(one)) for one in self.new)
@@ -57,12 +57,12 @@ class Comparison:
 
     @property
     def open(self) -> bool:
-        """Whether a critical fact differs is not known."""
+        """True when it is unknown whether a critical fact differs."""
         return any(one.importance is Importance.CRITICAL for one in self.unlooked)
 
 
 def compare(old: Report, new: Report, *, about: tuple[str, str]) -> Comparison:
-    """Compares them. `about` names the two files.
+    """Compares two reports. `about` names the two files.
 
     Raises BadInput for a report without a fingerprint.
     """
@@ -112,13 +112,13 @@ def compare(old: Report, new: Report, *, about: tuple[str, str]) -> Comparison:
 
 
 def _of_kernels(finding: Finding) -> bool:
-    """Whether it was found by running kernels, itself or what hangs under it."""
+    """True when it or one of its symptoms was found by running kernels."""
     tried = any(kind_of(fact.name.kind).on_request == "--kernels" for fact in finding.evidence)
     return tried or any(map(_of_kernels, finding.symptoms))
 
 
 def _tried(report: Report) -> str:
-    """Which kernels were tried, in words: what was never run was not found to be wrong either."""
+    """The kernels that were tried, in words: a kernel that did not run was not found correct."""
     kernels = report.kernels
     if kernels is None:
         return "not asked for (--kernels)"
@@ -130,7 +130,7 @@ def _tried(report: Report) -> str:
 
 
 def _equally_asked(old: Report, new: Report) -> tuple[Mapping[str, Trait], Mapping[str, Trait]]:
-    """The facts of both; what only one attn-doctor looks at could not be looked at by the other."""
+    """The facts of both; a fact that only one release of attn-doctor examines is unknown in the other."""
     assert old.identity is not None
     assert new.identity is not None
     before, after = dict(old.identity.fingerprint.facts), dict(new.identity.fingerprint.facts)

@@ -1,4 +1,4 @@
-"""Which requirements are met by the versions that are there, or would be there once a plan is carried out."""
+"""Decides which requirements are met by the installed versions, or by those after a plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attn_doctor.model.install_request import COMPANIONS, is_bound_to_torch
 from attn_doctor.model.libraries import published
 from attn_doctor.probe.packages.requirements import met, spelled
 
-#: What has a finding of its own, which knows more than metadata.
+#: Requirements with findings of their own, which use more than metadata.
 JUDGED_APART = frozenset(
     {("torchvision", "torch"), ("torch", "triton")}
     | {(name, beside) for library in published() for name in library.distributions for beside in library.apart}
@@ -23,7 +23,7 @@ _WITH_GPU_TORCH = FactName.parse("environment.unmet_with_cpu_torch")
 
 
 def derived(facts: FactSet) -> Iterator[Fact]:
-    """Whether each requirement is met, and those that are not in words."""
+    """Whether each requirement is met, and a text for each unmet one."""
     states = {subject: _met(facts, subject) for subject in facts.subjects("requirement")}
     for subject, state in states.items():
         yield _fact(
@@ -50,7 +50,7 @@ def derived(facts: FactSet) -> Iterator[Fact]:
 
 
 def unmet_in_stack(facts: FactSet) -> dict[str, str]:
-    """Each unmet requirement of the attention stack in words, by its subject; the facts hold the derived ones."""
+    """Subject -> text, for each unmet requirement of the attention stack; the facts contain the derived ones."""
     apart = _Apart.of(facts)
     return {
         subject: f"{subject.partition('.')[0]} asks for {_asked(facts, subject)}"
@@ -78,7 +78,7 @@ class _Apart:
         package, _, on = subject.partition(".")
         there = _version(self.facts, subject) is not None
         if package == "torch" and on.startswith(("nvidia-", "cuda-")):
-            return True  # whether torch's CUDA libraries are there the loader says, wherever they came from
+            return True  # the loader probe decides whether torch's CUDA libraries exist, wherever they came from
         if package == "torch" and self.torch is not None:
             return True  # another torch comes, with what it asks for
         if on == "torch" and (self._is_torchs(subject) or made_for(self.facts, package) is not None):
@@ -102,7 +102,7 @@ class _Apart:
 
 
 def _by_package(facts: FactSet, subjects: list[str]) -> Iterator[str]:
-    """One sentence for each package that asks; what torch is asked to be stands first."""
+    """One sentence for each package with unmet requirements; those on torch come first."""
     asked: dict[str, list[str]] = {}
     for subject in sorted(subjects, key=lambda one: (not one.endswith(".torch"), _version(facts, one) is None)):
         asked.setdefault(subject.partition(".")[0], []).append(_asked(facts, subject))
@@ -120,7 +120,7 @@ def _to_install(facts: FactSet, unmet: list[str], apart: _Apart) -> State:
     subjects = [subject for subject in unmet if not apart.holds(subject)]
     wrong = {subject.partition(".")[2] for subject in subjects if _version(facts, subject) is not None}
     moved = sorted(on for on in wrong if is_bound_to_torch(on))
-    # Made for another torch, which its own finding says: what it lacks is named, and not its release.
+    # Made for another torch, which its own finding reports: its missing requirements are named instead of its release.
     unfit = {subject.partition(".")[0] for subject in unmet if subject.endswith(".torch") and apart.holds(subject)}
     unfit -= set(apart.torch.by if apart.torch is not None else ())
     if not subjects:
@@ -134,7 +134,7 @@ def _to_install(facts: FactSet, unmet: list[str], apart: _Apart) -> State:
         package, _, on = subject.partition(".")
         version = None if package in unfit or package == "torch" else _own_release(facts, package)
         if package in wrong:
-            continue  # it becomes another release itself, which asks for what it asks for
+            continue  # it will be replaced by another release, with its own requirements
         if version is not None:
             wanted[f"{package}=={version}"] = None
         else:
@@ -144,7 +144,7 @@ def _to_install(facts: FactSet, unmet: list[str], apart: _Apart) -> State:
 
 
 def _own_release(facts: FactSet, package: str) -> str | None:
-    """The version by which an installer knows what is there; None where it bears another name, or none is told."""
+    """The installed version in an installer's spelling; None when it has another name, or no version is known."""
     if package not in facts.subjects("package") or facts.text(f"package.{package}.distribution") is not None:
         return None
     return facts.text(f"package.{package}.version")
@@ -163,7 +163,7 @@ def _met(facts: FactSet, subject: str) -> State:
     if not isinstance(specifier, Known):
         return specifier
     versions = [str(there.value)] if isinstance(there, Known) else []
-    # The wheel's metadata may leave out what torch says of its own build: 2.11.0 is 2.11.0+cu130.
+    # The wheel's metadata may lack torch's build tag: 2.11.0 is 2.11.0+cu130.
     torch = facts.text("torch.version")
     if subject.endswith(".torch") and versions and torch is not None:
         versions.append(torch)

@@ -1,4 +1,4 @@
-"""What of a diagnosis a traced run itself tells: what lies in the environment besides is `check`'s to say."""
+"""Reduces a diagnosis to what a traced run shows; `check` reports problems of the rest of the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attn_doctor.recipes.recipe import Recipe
 
 
 def met(diagnosis: Diagnosis, recipes: Iterable[Recipe]) -> Diagnosis:
-    """The findings that rest on something the run met, and the questions of the recipes that are about runs."""
+    """The findings that rest on something observed in the run, and the open questions of the recipes about runs."""
     about_runs = {
         recipe.id
         for recipe in recipes
@@ -28,5 +28,5 @@ def met(diagnosis: Diagnosis, recipes: Iterable[Recipe]) -> Diagnosis:
 
 
 def _is_traced(name: FactName) -> bool:
-    """Whether only the traced run tells it; what a library's code did there is computed from that."""
+    """True when only a traced run finds the fact; facts about library code in the run are computed from those."""
     return kind_of(name.kind).traced or name.attribute == "promotes"

@@ -1,4 +1,4 @@
-"""The doctor's side of looking: starts scripts of patient/, reads drivers, metadata, binaries, configs -> facts.
+"""The probes: start scripts of patient/, read drivers, package metadata, binaries and configurations, and return facts.
 
-Reads, never writes.
+Reads only, never writes.
 """

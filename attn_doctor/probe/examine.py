@@ -1,7 +1,7 @@
-"""Runs every probe on one target and puts their facts together.
+"""Runs every probe on one target and combines their facts.
 
-What takes long is started first: the patient imports torch while its files are read here. What --quick has
-no use for is not even imported.
+Slow probes start first: the patient imports torch while its files are read here. Modules that --quick does not need are
+imported later.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from attn_doctor.probe.packages import packages, patches, torch_files
 from attn_doctor.probe.probes import Probe, run
 
 if TYPE_CHECKING:
-    from attn_doctor.probe.live.imports_and_torch import Examination  # --quick has no use for it
+    from attn_doctor.probe.live.imports_and_torch import Examination  # not needed by --quick
 
 T = TypeVar("T")
 
-#: Without a persistence daemon the driver wakes each GPU in turn: 16 of them take longer than 10 s.
+#: Without a persistence daemon the driver initializes each GPU in turn: 16 of them take longer than 10 s.
 _DRIVER_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminationRequest:
-    """What to look at."""
+    """Options of an examination."""
 
     quick: bool = False
-    """Nothing is imported or run."""
+    """Imports and runs nothing of the patient."""
     timeout: float = 60.0
     """Seconds for each child."""
     configs: tuple[Path, ...] = ()
     simulated_gpu: Mapping[str, Any] | None = None
     samples: bool = True
-    """The samples of the installed libraries as well."""
+    """Also runs the samples of the installed libraries."""
 
 
 class NodeQuestions:
-    """What is asked of the node by processes, the driver and nvcc: started first, waited for last."""
+    """The queries to the node that run in processes, the driver and nvcc: started first, waited for last."""
 
     def __init__(self, *, folder: Path) -> None:
         self.environment = dict(os.environ)
@@ -57,16 +57,16 @@ class NodeQuestions:
 
     @property
     def gpus(self) -> GpuQuery:
-        """The driver's answer. Raises NotLooked where it could not be asked."""
+        """The driver's answer. Raises NotLooked when the query could not be started."""
         return _started(self._gpus)
 
     @property
     def toolkit(self) -> nvcc.Toolkit:
-        """The CUDA toolkit. Raises NotLooked where it could not be asked."""
+        """The CUDA toolkit. Raises NotLooked when the query could not be started."""
         return _started(self._toolkit)
 
     def end(self) -> None:
-        """Ends what still runs."""
+        """Ends the queries that still run."""
         for asked in (self._gpus, self._toolkit):
             if not isinstance(asked, _NotStarted):
                 asked.end()
@@ -74,7 +74,7 @@ class NodeQuestions:
 
 @dataclass(frozen=True, slots=True)
 class _NotStarted:
-    """In the place of what could not be begun."""
+    """Replaces a query that could not be started."""
 
     reason: str
 
@@ -93,7 +93,7 @@ def examine(
     say: Callable[[str], None] = lambda _: None,
     asked: NodeQuestions | None = None,
 ) -> FactSet:
-    """Every fact of the target and its node. `folder` is private to this examination.
+    """Every fact about the target and its node. `folder` is private to this examination.
 
     Raises BadInput for a configuration that cannot be read.
     """
@@ -132,7 +132,7 @@ def _probes(
     taken: packages.Inventory | _NotStarted,
     say: Callable[[str], None],
 ) -> Iterator[Probe]:
-    """What reads files and asks nobody, in order."""
+    """The probes that only read files, in order."""
     environment = asked.environment
     yield Probe("node", lambda: node.probe(environment), ("host/node",))
     yield Probe("interpreter", lambda: interpreter.probe(target), ("live/interpreter",))

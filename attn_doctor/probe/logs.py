@@ -1,6 +1,7 @@
-"""Reads logs: files, standard input, folders of per-rank logs, compressed or not. Streams; nothing is held whole.
+"""Reads logs: files, standard input, folders of per-rank logs, compressed or not. Streams, so that no log is held
+whole.
 
-Text comes out as it was written: taking it apart is diagnose/log/'s. What cannot be read says why.
+Text is returned unchanged; diagnose/log/ parses it. A log that cannot be read has a note with the reason.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import IO, Any
 from attn_doctor.errors import BadInput
 
 _CHUNK = 1 << 20
-#: A folder of more files than this is no folder of logs.
+#: Most files in a folder of logs; a larger one is not a folder of logs.
 _MOST_FILES = 5000
-#: What is read of one log, unpacked: a small archive can unpack to a full disk.
+#: Most bytes read from one log, uncompressed: a small archive can expand to fill a disk.
 _MOST_BYTES = 8 << 30
-#: What lies beside logs in run folders.
+#: Other files found in run folders.
 _NO_LOGS = frozenset(
     {
         ".pt", ".pth", ".bin", ".safetensors", ".npz", ".npy", ".ckpt", ".png", ".jpg", ".pdf", ".so", ".pyc", ".arrow",
@@ -32,7 +33,7 @@ _HINT = "Name log files, folders of them, or - for standard input."
 
 
 class Log:
-    """One log. `note` says, once it was read, what was not as it should be."""
+    """One log. `note` is set while it is read: why a part is missing."""
 
     def __init__(self, name: str, path: Path | None) -> None:
         self.name = name
@@ -42,7 +43,7 @@ class Log:
         self._path = path
 
     def chunks(self) -> Iterator[str]:
-        """The text, in pieces that may end anywhere.
+        """Yields the text in pieces that may end anywhere.
 
         Raises BadInput when the file cannot be opened.
         """
@@ -89,25 +90,25 @@ class Log:
 
 
 class Held(Log):
-    """Text that is at hand, and in no file."""
+    """A log given as text, not as a file."""
 
     def __init__(self, name: str, text: bytes) -> None:
         super().__init__(name, None)
         self._held = text
 
     def chunks(self) -> Iterator[str]:
-        """All of it."""
+        """Yields the whole text."""
         yield self._held.decode(errors="replace")
 
 
 def _decoder(first: bytes) -> codecs.IncrementalDecoder:
-    # PowerShell's `>` writes UTF-16; everything else that is not UTF-8 still shows its ASCII.
+    # PowerShell's `>` writes UTF-16; every other encoding that is not UTF-8 still has readable ASCII.
     utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return codecs.getincrementaldecoder("utf-16" if utf16 else "utf-8")(errors="replace")
 
 
 def _unpacked(handle: Any, first: bytes, name: str) -> Any:
-    """The stream, unpacked where its first bytes say that it is packed; names are often wrong."""
+    """The stream, decompressed according to its first bytes; file names are often wrong."""
     if first.startswith(b"\x1f\x8b"):
         import gzip
 
@@ -142,7 +143,7 @@ def _zstd(handle: Any, name: str) -> Any:
 
 
 def _broken() -> tuple[type[BaseException], ...]:
-    """What decompressors raise for damaged files, where it is no OSError."""
+    """Exceptions other than OSError that decompressors raise for damaged files."""
     import zlib
 
     found: list[type[BaseException]] = [zlib.error]
@@ -153,9 +154,9 @@ def _broken() -> tuple[type[BaseException], ...]:
 
 
 def find_logs(named: Iterable[str]) -> list[Log]:
-    """The logs that a person named, those of a folder in natural order of their names.
+    """The logs that the user named; those of a folder in natural order of their names.
 
-    Raises BadInput for what is not there, cannot be read, or is no file.
+    Raises BadInput for a path that does not exist, cannot be read, or is no file.
     """
     logs: list[Log] = []
     for text in named:

@@ -1,4 +1,4 @@
-"""Facts that stay unasked where nothing is run or traced. Apart from the probes that would ask: --quick loads none."""
+"""Facts that stay unknown because nothing is run or traced. Separate from their probes, which --quick does not load."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.model.kinds import KINDS
 from attn_doctor.probe.fact_notes import FactNotes
 
-#: What only calls of attention tell, of a trace or of a library's sample.
+#: Facts that only attention calls provide, from a trace or from a library's sample.
 FAILED_CALL = ("trace.failed_call", "trace.failed_place", "trace.failed_dtypes")
 CALLS = tuple(kind.name for kind in KINDS if kind.by_call)
 
@@ -16,7 +16,7 @@ _NOT_RUN = (
 
 
 def not_run(reason: str) -> tuple[Fact, ...]:
-    """What imports and samples would tell."""
+    """The facts that imports and samples would provide."""
     notes = FactNotes()
     for name in _NOT_RUN:
         notes.unknown(name, "nothing was imported or run", reason, asked=False)
@@ -24,7 +24,7 @@ def not_run(reason: str) -> tuple[Fact, ...]:
 
 
 def no_samples(reason: str) -> tuple[Fact, ...]:
-    """What the samples of libraries would tell."""
+    """The facts that library samples would provide."""
     notes = FactNotes()
     listed = (f"listed.{kind}" for kind in CALLS)
     for name in (*listed, *FAILED_CALL, "triton.canary", "triton.bf16_becomes_i16"):
@@ -33,14 +33,14 @@ def no_samples(reason: str) -> tuple[Fact, ...]:
 
 
 def no_configurations() -> tuple[Fact, ...]:
-    """None was named with --config."""
+    """The facts about configurations, when none was named with --config."""
     notes = FactNotes()
     notes.known("listed.config", 0, "--config")
     return notes.facts()
 
 
 def not_traced() -> tuple[Fact, ...]:
-    """What only a traced run tells, where none was asked for."""
+    """The facts that only a traced run provides, when none was requested."""
     notes = FactNotes()
     told = ("trace.verdict", "trace.rules", "trace.error_kind", "trace.error", "trace.traceback", *FAILED_CALL)
     listed = (f"listed.{kind.name}" for kind in KINDS if kind.plural and kind.traced)

@@ -1,4 +1,4 @@
-"""How one probe is run: one that fails makes its facts unknown, and the others go on."""
+"""Runs one probe: when it fails, its facts become unknown, and the other probes continue."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class Probe:
 
     name: str
     look: Callable[[], Iterable[Fact]]
-    """Raises BadInput for what a person named and that cannot be read."""
+    """Raises BadInput when a file named by the user cannot be read."""
     files: tuple[str, ...]
-    """Files of probe/, without their ending, whose terms of the vocabulary it answers for (`Term.probe`)."""
+    """Files of probe/, without ending, that find its facts (`Term.probe` in the vocabulary)."""
     more: tuple[str, ...] = ()
-    """Facts that it finds as well, though they are another file's."""
+    """Facts of other files that it finds as well."""
 
 
 def run(probe: Probe) -> tuple[Fact, ...]:
-    """Its facts; each of them unknown where it fails."""
+    """Its facts; all of them unknown when it fails."""
     return faults.survive(
         f'probe "{probe.name}"', lambda: tuple(probe.look()), lambda reason: not_looked(probe, reason)
     )
 
 
 def not_looked(probe: Probe, reason: str) -> tuple[Fact, ...]:
-    """Every fact that the probe would have found, as one that could not be looked at for this reason."""
+    """Every fact of the probe as unknown, with this reason."""
     from attn_doctor.model.vocabulary import TERMS  # a table that is only needed here
 
     homes = {f"probe/{file}.py" for file in probe.files}
@@ -39,6 +39,6 @@ def not_looked(probe: Probe, reason: str) -> tuple[Fact, ...]:
     notes = FactNotes()
     for name in (*names, *probe.more):
         kind, star, _ = name.partition(".*")
-        # What cannot be listed settles no member: each of them is unknown for the reason that the listing is.
+        # An unknown listing decides no member: each is unknown with the listing's reason.
         notes.unknown(f"listed.{kind}" if star else name, f'attn-doctor\'s probe "{probe.name}"', reason)
     return notes.facts()

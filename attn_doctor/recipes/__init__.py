@@ -1,1 +1,1 @@
-"""recipes/ -> Recipe. Reads and checks recipe files; judges nothing."""
+"""Reads and checks recipe files into `Recipe` records; evaluates nothing."""

@@ -1,6 +1,6 @@
-"""From a recipe's TOML table to a `Recipe`. Takes the table as sound: schema.py tells faults, this module does not.
+"""Makes a `Recipe` from a recipe's TOML table, which is assumed valid: schema/ finds faults, this module does not.
 
-A table that breaks it raises KeyError, TypeError or ValueError; shelf.py then asks the schema for words.
+An invalid table raises KeyError, TypeError or ValueError; shelf.py then gets the messages from the schema.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from attn_doctor.recipes.recipe import (
 #: `{gpu.name}` in a recipe's texts.
 TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
 
-#: Begins what the skeleton of a recipe leaves to its writer.
+#: Prefix of the placeholders in a new recipe's skeleton.
 TO_FILL_IN = "FILL IN:"
 
 
 def plain(value: Any) -> Value:
-    """A TOML value as a fact's value: lists become tuples."""
+    """Converts a TOML value to a fact's value: lists become tuples."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str) -> Recipe:
-    """One recipe from its table."""
+    """Makes one recipe from its table."""
     when = tuple(_condition(item) for item in table.get("when", ()))
     reached = tuple(_condition(item) for item in table.get("reached", ()))
     reached_severity = table.get("severity_when_reached")

@@ -1,8 +1,8 @@
-"""The shelf as one JSON file, and the attention libraries as another, made when the wheel is built (hatchling calls
+"""Compiles the recipes and the attention libraries into two JSON files when the wheel is built (hatchling calls
 `get_build_hook`).
 
-A hundred TOML files take longer to parse than all the rest of `check --quick` takes; a checkout has no such files
-and reads the sources. Imports nothing of ours: hatchling loads this file by its path, in an environment of its own.
+A hundred TOML files take longer to parse than the rest of `check --quick`; a checkout has no such JSON files and reads
+the sources. Imports nothing else of attn-doctor: hatchling loads this file by its path, in an environment of its own.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def _json(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> str:
 
 
 def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unused-ignore]
-    """What hatchling asks this file for: the hook that puts the compiled shelf into the wheel."""
-    # Here and not above: at run time, where only the name of the file is wanted, hatchling may be installed as well.
+    """Returns the build hook that puts the compiled recipes into the wheel; hatchling calls it."""
+    # Not at the top: at run time only the file's name constant is used, even where hatchling is installed.
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
     class ShelfHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-ignore]
         PLUGIN_NAME = "custom"
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            if version == "editable":  # reads the checkout itself
+            if version == "editable":  # an editable install reads the checkout itself
                 return
             made = Path(self.directory) / COMPILED
             made.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""What text must stand in a log so that a pattern can be found in it: what a large log is looked through for.
+"""Finds literal text that every match of a log pattern contains, to search large logs quickly.
 
-A log of 50 MB against hundreds of patterns takes minutes. Almost every pattern holds some literal text that each of
-its matches holds too; one scan for all of those tells the few lines that are worth a closer look.
+Searching a log of 50 MB for hundreds of patterns takes minutes. Almost every pattern requires some literal text; one
+scan for all of these texts finds the few lines that the patterns must examine.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ else:
     import sre_constants as codes
     import sre_parse as parser
 
-#: Shorter text stands everywhere.
+#: Shorter text occurs everywhere.
 SHORTEST = 4
-#: Longer text than this only makes the scan larger.
+#: Longer text would only make the scan larger.
 _LONGEST = 48
 
 
 def required(pattern: str) -> frozenset[str]:
-    """Texts one of which stands in every match; blanks in them stand for any white space.
+    """Texts of which every match contains at least one; a blank in them stands for any white space.
 
-    Empty when there is no such text of `SHORTEST` characters, and for patterns that ignore case.
-    Raises re.error for what is no pattern.
+    Empty when there is no such text of `SHORTEST` characters, and for patterns that ignore case. Raises re.error for an
+    invalid pattern.
     """
     parsed = parser.parse(pattern)
     if parsed.state.flags & re.IGNORECASE:
@@ -37,7 +37,7 @@ def required(pattern: str) -> frozenset[str]:
 
 
 def _best(sequence: Any) -> frozenset[str]:
-    """The set whose shortest member is longest: each of a sequence's sets would do."""
+    """The set with the longest shortest member; any of the sequence's sets would be correct."""
     return max(_sets(sequence), key=_worth, default=frozenset())
 
 
@@ -61,18 +61,18 @@ def _sets(sequence: Any) -> Iterator[frozenset[str]]:
 def _kept(run: str) -> Iterator[frozenset[str]]:
     text = run.strip()
     if len(text) > _LONGEST:
-        # A long text's middle is as telling as the whole of it, and cut where a word ends.
+        # Part of a long text is as selective as the whole; cut at the end of a word.
         text = text[:_LONGEST].rsplit(" ", 1)[0] if " " in text[SHORTEST:_LONGEST] else text[:_LONGEST]
     if len(text) >= SHORTEST:
         yield frozenset((text,))
 
 
 def _flat(sequence: Any) -> Iterator[str | frozenset[str] | None]:
-    """Characters that stand there, sets one of which stands there, and None for what may be anything."""
+    """Yields required characters, sets of which one member is required, and None for a part that may be anything."""
     for code, argument in sequence:
         if code is codes.LITERAL:
             character = chr(argument)
-            # What the log breaks in two lines may stand in one, and the other way round.
+            # White space of any kind matches: lines may be broken differently in the log.
             yield " " if character in " \t\n" else character
         elif code is codes.SUBPATTERN:
             _, added, taken, inner = argument
@@ -93,7 +93,7 @@ def _flat(sequence: Any) -> Iterator[str | frozenset[str] | None]:
         elif code.name == "ATOMIC_GROUP":
             yield from _flat(argument)
         elif code is codes.AT or code in (codes.ASSERT, codes.ASSERT_NOT):
-            continue  # takes no text: what stands around it is one run
+            continue  # matches no text: its neighbours are adjacent
         else:
             yield None
 

@@ -1,4 +1,4 @@
-"""What a recipe is, once read and checked: frozen values, no file format, no pydantic."""
+"""Recipes after reading and checking: immutable values, independent of the file format and of pydantic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attn_doctor.model.remedies import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The fact is known and not empty; or, turned around, it is absent."""
+    """The fact is known and not empty; or, when negated, absent."""
 
     fact: FactName
     present: bool
@@ -21,7 +21,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affected:
-    """introduced <= version < fixed; without `fixed` nothing is known of what is newer than `looked_at`."""
+    """introduced <= version < fixed. Without `fixed`, versions newer than `looked_at` are undecided."""
 
     fact: FactName
     introduced: str | None
@@ -66,7 +66,7 @@ Question: TypeAlias = Present | Affected | OneOf | Below | AtLeast | Matches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyOf:
-    """At least one of the questions holds."""
+    """At least one of the conditions holds."""
 
     questions: tuple[Question, ...]
 
@@ -76,7 +76,7 @@ Condition: TypeAlias = Question | AnyOf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeRemedy:
-    """A way to cure, as written: texts may hold `{fact.name}`."""
+    """A remedy as written; its texts may contain placeholders `{fact.name}`."""
 
     id: str
     title: str
@@ -85,34 +85,34 @@ class RecipeRemedy:
     actions: tuple[Action, ...]
     when: tuple[Condition, ...]
     expires: str = ""
-    """ISO date after which it wants another look; empty for never."""
+    """ISO date after which it has to be reviewed; empty for never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPattern:
-    """How the trouble looks in a log; every pattern is searched in one unit of it (diagnose/log/)."""
+    """How the problem appears in a log; each pattern is searched for in one unit of the log (diagnose/log/)."""
 
     pattern: str
     unless: str | None = None
-    """Not when this is found in the same unit."""
+    """Excludes a match when this pattern is found in the same unit."""
     nearby: str | None = None
-    """Only when this is found close by in the same file."""
+    """Requires that this pattern is found close by in the same file."""
     unless_nearby: str | None = None
     kinds: tuple[str, ...] = ()
-    """Kinds of unit it is searched in; all of them when empty."""
+    """Kinds of unit to search; all when empty."""
     confirms: bool = False
-    """The text alone proves it: facts cannot refute it."""
+    """The text alone proves the problem; facts cannot refute it."""
     severity: Severity | None = None
     outranks: tuple[str, ...] = ()
-    """Recipes that are left out where they match the same unit."""
+    """Recipes that are dropped when they match the same unit."""
     wrapper: bool = False
-    """An outer line, which is only of use when nothing else explains the log."""
+    """An outer line, used only when nothing else explains the log."""
     only_with_facts: bool = False
-    """Not offered while a fact of its conditions is missing: the text alone says too little."""
+    """Not reported while a fact of its conditions is missing, because the text alone is ambiguous."""
     when: tuple[Condition, ...] | None = None
-    """Conditions under which this text means this trouble; None: those of the recipe."""
+    """Conditions under which this text means this problem; None: those of the recipe."""
     extracts: tuple[tuple[str, FactName], ...] = ()
-    """Named groups of the pattern, and the facts that they tell."""
+    """Named groups of the pattern, and the facts that they set."""
     reasons: str | None = None
     """Each match in the unit is a reason that the message enumerates: the group `reason`, and of whom (`of`)."""
     reasons_nearby: bool = False
@@ -148,13 +148,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """One trouble: how it is recognised, why it happens, what cures it."""
+    """One problem: how it is recognized, why it happens, how it is fixed."""
 
     id: str
     library: str
     title: str
     title_in_log: str = ""
-    """Where a log does not tell every fact that the title is made of; empty: the title without them."""
+    """Title for a log that lacks some facts of the title; empty: the title without them."""
     severity: Severity
     severity_when_reached: Severity | None
     what: str
@@ -167,12 +167,12 @@ class Recipe:
     since: str
     rank: int
     gives_way: bool
-    """It says that something failed and not why: a recipe that knows the words of the failure stands in its place."""
+    """It reports a failure without its cause; a recipe that recognizes the failure's message replaces it."""
     without_gpu: bool
-    """Its words say only that no GPU or driver is there, which is no trouble on a node that has none."""
+    """Its text only shows that no GPU or driver is present, which is no problem on a node without GPUs."""
     where: tuple[FactName, ...]
     for_each: str | None
-    """The plural kind that is judged one subject at a time."""
+    """The plural kind that is evaluated one subject at a time."""
     when: tuple[Condition, ...]
     reached: tuple[Condition, ...]
     references: tuple[tuple[str, str], ...]
@@ -181,14 +181,14 @@ class Recipe:
     remedies: tuple[RecipeRemedy, ...]
     cases: tuple[Case, ...] = field(repr=False)
     origin: str
-    """Where it was read from, as a person would say it."""
+    """File it was read from, for people."""
     file: Path
     sha256: str
     family: Family | None = None
     """Set where it stands for a family of messages, whose remedies are checks that split its causes."""
 
     def asks(self) -> tuple[FactName, ...]:
-        """Every fact that decides whether it holds."""
+        """Every fact on which its conditions depend."""
         return tuple(
             dict.fromkeys(
                 question.fact

@@ -1,6 +1,6 @@
-"""Finds and reads recipe folders: the bundled shelf, and folders that a person named. Never the current folder.
+"""Finds and reads recipe folders: the bundled recipes, and folders named with --recipes. Never the current folder.
 
-A recipe can install packages, so it is code: where each came from and its SHA-256 travel with it.
+A recipe can install packages, so it counts as code: each one records its file and SHA-256.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: A recipe is a page; a file of many megabytes is a mistake, and would be read whole.
+#: Largest recipe file, in bytes; a larger one is a mistake and is not read.
 _MOST_BYTES = 1_000_000
 
 
 def bundled_folder() -> Path:
-    """The shelf inside the installed wheel, or the checkout's recipes/ when developing."""
+    """The recipes inside the installed wheel, or the checkout's recipes/ during development."""
     package = Path(__file__).resolve().parent.parent
     inside_wheel = package / "_bundled_recipes"
     return inside_wheel if inside_wheel.is_dir() else package.parent / "recipes"
 
 
 def bundled() -> tuple[Recipe, ...]:
-    """Every recipe of the bundled shelf, by id."""
+    """Every bundled recipe, by id."""
     folder = bundled_folder()
     compiled = folder / COMPILED
     if not compiled.is_file():
@@ -114,9 +114,9 @@ def _bundled_origin(library: str, id_: str) -> str:
 
 
 def named(folder: Path) -> tuple[Recipe, ...]:
-    """Every recipe of a folder that a person named with --recipes.
+    """Every recipe of a folder named with --recipes.
 
-    Raises BadInput when there is no such folder or nothing in it, BrokenRecipe for the first faulty file.
+    Raises BadInput when the folder does not exist or is empty, BrokenRecipe for the first faulty file.
     """
     if not folder.is_dir():
         raise BadInput(
@@ -187,15 +187,15 @@ def _table(file: Path) -> tuple[dict[str, Any], str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which recipes a person wants: ids, aliases or library names."""
+    """The recipes selected by options: ids, aliases or library names."""
 
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
 
     def pick(self, recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
-        """The recipes to judge.
+        """The recipes to evaluate.
 
-        Raises BadInput for a name that is no recipe's and no library's, and where nothing is left to judge by.
+        Raises BadInput for an unknown name, and when no recipe is left.
         """
         ids = frozenset(recipe.id for recipe in recipes)
         for flag, wanted in (("--only", self.only), ("--skip", self.skip)):
@@ -222,7 +222,7 @@ class Selection:
 
 
 def _named(recipe: Recipe, name: str, ids: frozenset[str]) -> bool:
-    # An alias may be the id of a coarser recipe: then that one is meant, and not all that are finer.
+    # An alias may be the id of a more general recipe: then only that one is selected.
     return name in (recipe.id, recipe.library) or (name in recipe.aliases and name not in ids)
 
 
@@ -239,7 +239,7 @@ def source(recipe: Recipe) -> str:
 
 
 def check_bundled() -> None:
-    """Holds the bundled shelf against the format, which `bundled` takes for granted.
+    """Validates the bundled recipes, which `bundled` does not.
 
     Raises BrokenRecipe for the first faulty file.
     """

@@ -1,4 +1,4 @@
-"""Which recipes want another look: a remedy past its day, or nobody held the recipe against its sources for a year."""
+"""Finds recipes to review: a remedy past its expiry date, or sources last checked more than a year ago."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import date, timedelta
 
 from attn_doctor.recipes.recipe import Recipe
 
-#: Wheels, releases and indexes move; what was true longer ago than this may send people the wrong way.
+#: Wheels, releases and indexes change; older statements may mislead.
 _FRESH = timedelta(days=365)
 
 
 def stale(recipe: Recipe, today: date) -> Iterator[str]:
-    """What to look at again, one line each."""
+    """Yields the reasons for a review, one line each."""
     checked = date.fromisoformat(recipe.checked)
     if today - checked > _FRESH:
         yield f"last held against its sources on {checked}, more than {_FRESH.days} days ago"

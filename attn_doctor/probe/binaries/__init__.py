@@ -1,4 +1,4 @@
-"""Compiled extensions, examined as files: would they load beside this torch, and on which GPUs would they run?
+"""Examines compiled extensions as files: would they load with this torch, and on which GPUs would they run?
 
     with LoaderView(torch_lib=..., interpreter=..., site_packages=..., environment=...) as view:
         result = examine_extension(path, view)        # Extension | Unreadable
@@ -7,8 +7,8 @@
         libstdcxx = offered_glibcxx(view)   # Libstdcxx | Unreadable
     abi = torch_abi(torch_lib)              # StringAbi | Unreadable | None
 
-Pure functions over paths: nothing is imported, run or written, and no exception leaves. For 64-bit
-little-endian Linux; anything else is Unreadable.
+Pure functions over paths: nothing is imported, run or written, and no exception leaves this package. For 64-bit
+little-endian Linux; any other file is Unreadable.
 """
 
 from .gpu_code import GpuCode, gpu_code

@@ -1,7 +1,7 @@
-"""A package that carries one build of an extension for each torch: which of its files this torch would load.
+"""Packages with one build of an extension for each release of torch: which of the files this torch would load.
 
-torch-c-dlpack-ext 0.1.5 ships libtorch_c_dlpack_addon_torch24-cpu.so to torch29-cuda.so and loads the one that fits
-(its core.py). Held against one torch all the others are broken, and nobody loads them.
+torch-c-dlpack-ext 0.1.5 contains libtorch_c_dlpack_addon_torch24-cpu.so to torch29-cuda.so and loads the one that fits
+(its core.py). Examined against one torch, all the others look broken although they are never loaded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _GPU = re.compile(r"(?<![a-z0-9])(cpu|cuda|cu\d+|rocm\d*|hip)(?![a-z0-9])")
 
 
 def for_other_torches(files: Iterable[Path], torch: str | None, *, gpu: bool) -> frozenset[Path]:
-    """The files that belong to a set of builds, and not to this torch (`gpu`: a build with GPU code).
+    """The files that belong to a set of builds, but not to this torch (`gpu`: it is a build with GPU code).
 
-    A name that tells a torch makes no set by itself: one build under a telling name is what the package has. Of a
-    torch whose version cannot be read none is told to be made for another one.
+    A torch version in a file name makes no set: a package with a single build loads that one. When torch's version
+    cannot be read, the result is empty.
     """
     try:
         version = Version(torch or "")

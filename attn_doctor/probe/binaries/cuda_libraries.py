@@ -1,6 +1,6 @@
-"""The compiled libraries under an attention stack, as the interpreter would load them: each file's identity.
+"""The identity of the compiled libraries that an attention stack would load.
 
-Which file that is, RPATH, LD_LIBRARY_PATH, LD_PRELOAD and the wheels' folders decide, and not metadata.
+RPATH, LD_LIBRARY_PATH, LD_PRELOAD and the wheels' folders decide which file is loaded, not metadata.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from attn_doctor.probe.binaries.file_identity import identity
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages.packages import Inventory
 
-#: Of the many that torch loads, those that compute, choose kernels or talk to other nodes, and the two that differ
-#: most between nodes. libc's parts are the node's glibc.
+#: Of the many libraries that torch loads: those that compute, choose kernels or communicate with other nodes, and the
+#: two that differ most between nodes. libc's libraries are covered by the node's glibc version.
 _MATTER = re.compile(
     r"lib(torch_(cuda|hip|cpu|python)|c10|c10_(cuda|hip)|nccl|rccl|cudnn|cudart|cublas|cublasLt|cusparseLt|nvrtc"
     r"|nvshmem_host|amdhip64|stdc\+\+|gomp)\.so"
 )
 _HOW = "the file that the loader would take for torch, its build id and size"
-#: Loaded by path when their package is imported: no dependency of torch's names them.
+#: Loaded by path when their package is imported: not among torch's dependencies.
 _BY_PATH = (("triton", "_C/libtriton.so"),)
 
 
 def note(notes: FactNotes, view: elf.LoaderView, inventory: Inventory) -> None:
-    """Notes the libraries that `import torch` would load and those that packages load by path."""
+    """Adds facts about the libraries that `import torch` would load, and those that packages load by path."""
     found: dict[str, Path] = {}
     for library in view.base.libraries:
         name = library.elf.soname or Path(library.elf.path).name
@@ -42,7 +42,7 @@ def note(notes: FactNotes, view: elf.LoaderView, inventory: Inventory) -> None:
             notes.unknown(f"library.{name}.identity", _HOW, str(told))
         else:
             notes.known(f"library.{name}.identity", told, _HOW)
-    # What is there and cannot be read is not absent.
+    # A file that exists and cannot be read is not absent.
     for unreadable in view.base.unreadable:
         if _MATTER.match(unreadable.path.name) and unreadable.path.name not in found:
             notes.known(f"library.{unreadable.path.name}.path", str(unreadable.path), _HOW)

@@ -1,4 +1,4 @@
-"""Facts of compiled extensions, read as files: nothing is imported (probe/binaries/ does the reading)."""
+"""Facts about compiled extensions, read as files: nothing is imported (the other files of this folder read them)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from attn_doctor.probe.binaries.file_identity import identity
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages.packages import Distribution, Inventory
 
-#: torch is what the others are held against; NVIDIA's wheels carry no extensions of torch.
+#: torch is what the others are compared with; NVIDIA's wheels contain no extensions of torch.
 _NOT_EXTENSIONS = re.compile(r"torch$|nvidia-|pytorch-triton|triton$")
 _GPU_LIBRARIES = ("libtorch_cuda.so", "libtorch_hip.so")
 _LINKS_TORCH = re.compile(r"lib(torch|c10)[\w.]*$")
-#: `_C.cpython-311-x86_64-linux-gnu.so`, `_C.cp311-linux_x86_64.so`; a `t` is of a free-threaded Python.
+#: `_C.cpython-311-x86_64-linux-gnu.so`, `_C.cp311-linux_x86_64.so`; a `t` stands for a free-threaded Python.
 _TAG = re.compile(r"\.(?:cpython-|cp)(\d+[td]*)\b[\w-]*\.so$")
-#: More libraries than any attention stack has, each costs a millisecond or two.
+#: More libraries than any attention stack has; each takes a millisecond or two.
 _MOST_FILES = 400
 
 _ATTRIBUTES = (
@@ -31,7 +31,9 @@ _ATTRIBUTES = (
 
 
 def probe(inventory: Inventory, target: Target, environment: Mapping[str, str]) -> tuple[Fact, ...]:
-    """Every extension that links torch, torch's own ABI and GPU code, and the libstdc++ that would be loaded."""
+    """Facts about every extension that links torch, torch's own ABI and GPU code, and the libstdc++ that would be
+    loaded.
+    """
     notes = FactNotes()
     torch = inventory.modules.get("torch")
     torch_lib = torch / "lib" if torch is not None else None
@@ -96,14 +98,14 @@ def _note_code(notes: FactNotes, name: str, file: Path) -> None:
     if isinstance(code, elf.Unreadable):
         notes.unknown(name, how, str(code))
     elif code.gaps:
-        # An architecture that is not listed may still be in what could not be read.
+        # An architecture that is not listed may still be in the unreadable part.
         notes.unknown(name, how, f"found {', '.join(code.all) or 'none'}, but: {code.gaps[0]}")
     else:
         notes.known_or_absent(name, (*code.sass, *code.ptx, *code.amd), how, "no GPU code")
 
 
 def _note_extension(notes: FactNotes, module: str, file: Path, package: str, view: elf.LoaderView) -> bool:
-    """False for a library that has nothing to do with torch."""
+    """Adds the facts of one extension; returns False for a library that does not use torch."""
     own = f"extension.{module}."
     how = f"read {file}"
     found = elf.examine_extension(file, view)
@@ -120,7 +122,8 @@ def _note_extension(notes: FactNotes, module: str, file: Path, package: str, vie
     notes.known(own + "needed_libraries", tuple(library.name for library in found.needed), how)
     notes.known_or_absent(own + "missing_libraries", tuple(one.name for one in found.missing_libraries), how)
     doubt = "; ".join(str(one) for one in found.unreadable_libraries)
-    # Without any torch its symbols are nowhere, nor CUDA's that come with it: that torch is missing others say.
+    # Without a torch, its symbols and those of its CUDA libraries are missing everywhere; another finding reports the
+    # missing torch.
     if not doubt and found.unjudged_symbols and view.torch_lib is not None:
         doubt = f"nothing found exports {', '.join(found.unjudged_symbols[:3])}, and whose it is the files do not tell"
     for name, missing in (
@@ -153,16 +156,16 @@ def _note_extension(notes: FactNotes, module: str, file: Path, package: str, vie
 
 
 def _own_tag(target: Target) -> str:
-    """`311`, `313t`: the Python that compiled modules name which this one imports.
+    """`311`, `313t`: the Python version in the names of compiled modules that this interpreter imports.
 
-    Its suffixes end with a bare `.so`, which every file has: only those that name a Python tell files apart.
+    Its list of suffixes ends with a bare `.so`, which matches every file; only suffixes with a Python version are used.
     """
     named = (_TAG.search(f"module{suffix}") for suffix in target.told.get("extension_suffixes") or ())
     return next((one[1] for one in named if one), "".join(target.version.split(".")[:2]))
 
 
 def _extensions(inventory: Inventory, own_tag: str) -> Iterator[tuple[str, Path | tuple[str, ...], str]]:
-    """(module, file or the builds for other Pythons, distribution)"""
+    """Yields (module, file or the names of the builds for other Pythons, distribution)."""
     seen: set[Path] = set()
     fitting: set[str] = set()
     foreign: dict[str, list[str]] = {}
@@ -183,7 +186,7 @@ def _extensions(inventory: Inventory, own_tag: str) -> Iterator[tuple[str, Path 
 
 
 def _files(inventory: Inventory) -> Iterator[tuple[Path, Path, str]]:
-    """(file, folder that module names count from, distribution)"""
+    """Yields (file, folder from which the module name is derived, distribution)."""
     first: dict[str, Distribution] = {}
     for dist in inventory.distributions:
         first.setdefault(dist.name, dist)
@@ -191,14 +194,14 @@ def _files(inventory: Inventory) -> Iterator[tuple[Path, Path, str]]:
         if _NOT_EXTENSIONS.match(dist.name):
             continue
         for name in dist.files:
-            # The format allows absolute paths and `..`: what lies elsewhere is no module of this folder.
+            # RECORD may contain absolute paths and `..`: such a file is not a module of this folder.
             if Path(name).suffix == ".so" and ".libs/" not in name and ".." not in name and not name.startswith("/"):
                 yield dist.folder / name, dist.folder, dist.name
         if dist.editable_at is not None:
             for file in sorted({*dist.editable_at.glob("*.so"), *dist.editable_at.glob("*/*.so")}):
                 yield file, dist.editable_at, dist.name
     for path in inventory.modules.values():
-        # Built in place or copied there: no distribution claims it.
+        # Built in place or copied there: belongs to no distribution.
         if path.suffix == ".so":
             yield path, path.parent, ""
 

@@ -1,4 +1,4 @@
-"""What a compiled file is, whatever its wheel's metadata says: build id and size.
+"""The identity of a compiled file, independent of its wheel's metadata: build id and size.
 
 Two wheels may write the same path, and the one installed last wins: metadata then names a library that is not there
 (https://github.com/marin-community/marin/issues/7344).
@@ -12,13 +12,13 @@ from pathlib import Path
 from .reader import ElfFile
 from .unreadable import CannotRead, Unreadable
 
-#: Without a build id, a file up to this size is hashed whole (some 40 ms), a larger one by its two ends.
+#: A file without build id is hashed completely up to this size in bytes (about 40 ms); of a larger one, the two ends.
 _SMALL = 16 << 20
 _END = 1 << 20
 
 
 def identity(path: Path) -> str | Unreadable:
-    """`build-id 7ebc…, 215000 bytes`; without a build id, a SHA-256. Never raises: unreadable is an answer."""
+    """`build-id 7ebc…, 215000 bytes`; without a build id, a SHA-256. Never raises: returns Unreadable."""
     try:
         with ElfFile(str(path)) as elf:
             return identity_of(elf)

@@ -1,8 +1,8 @@
-"""Which GPUs a library carries code for: walks the headers of its fat binaries, reads no payload.
+"""Lists the GPU architectures for which a library has code: walks the headers of its fat binaries, reads no code.
 
-NVIDIA publishes how fat binaries are found (fatbinary_section.h in the CUDA toolkit) but not what is in them;
-the fields were read off files built with nvcc 13.0 and off wheels built with CUDA 12.1 to 13.0, and compared
-with cuobjdump's listing. AMD's bundle: https://clang.llvm.org/docs/ClangOffloadBundler.html
+NVIDIA publishes how fat binaries are found (fatbinary_section.h in the CUDA toolkit) but not their contents; the fields
+were derived from files built with nvcc 13.0 and from wheels built with CUDA 12.1 to 13.0, and compared with cuobjdump's
+listing. AMD's bundle: https://clang.llvm.org/docs/ClangOffloadBundler.html
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _FATBIN = struct.Struct("<4sHHQ")
 _ENTRY = struct.Struct("<HHIQIIIIQQ")
 
 _KINDS = {1: "compute", 2: "sm", 8: "lto"}
-#: sm_90a, sm_100f: the same bits on PTX and machine code, compressed or not, from CUDA 12.4 (xformers 0.0.28)
-#: on.
+#: sm_90a, sm_100f: the same bits for PTX and machine code, compressed or not, from CUDA 12.4 (xformers 0.0.28) on.
 _ARCHITECTURE_SPECIFIC, _FAMILY_SPECIFIC = 1 << 20, 1 << 21
 
 _NVIDIA_SECTIONS = frozenset({".nv_fatbin", "__nv_relfatbin"})
@@ -32,7 +31,7 @@ _COMPRESSED_BUNDLE_MAGIC = b"CCOB"
 _BUNDLE_ALIGNMENT = 4096
 _TARGET = re.compile(r"-(gfx[0-9a-z-]+?)(?::.*)?$")
 
-#: Headers read in one file. libtorch_cuda.so, the largest there is, has some tens of thousands.
+#: Most headers read in one file. libtorch_cuda.so, the largest known, has some tens of thousands.
 _MOST_HEADERS = 1_000_000
 _WIDEST_PADDING = 1 << 16
 _MOST_GAPS = 20
@@ -40,7 +39,7 @@ _MOST_GAPS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCode:
-    """GPU code by what it runs on; each tuple sorted, without repeats."""
+    """GPU code by architecture; each tuple is sorted, without duplicates."""
 
     sass: tuple[str, ...]
     """Machine code: sm_80, sm_90a, sm_100f."""
@@ -51,16 +50,16 @@ class GpuCode:
     amd: tuple[str, ...]
     """AMD targets without their features: gfx90a."""
     gaps: tuple[str, ...]
-    """What could not be read: while there are any, an architecture that is not listed may still be in it."""
+    """Parts that could not be read; any of them may contain an architecture that is not listed."""
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Everything that is listed, machine code first."""
+        """All architectures listed, machine code first."""
         return (*self.sass, *self.ptx, *self.lto, *self.amd)
 
 
 def gpu_code(path: Path) -> GpuCode | Unreadable:
-    """The GPU code in a library; empty where it holds none. Never raises."""
+    """The GPU code in a library; empty when it has none. Never raises."""
     try:
         with ElfFile(str(path)) as elf:
             elf.expect_random_reads()
@@ -85,7 +84,7 @@ def gpu_code(path: Path) -> GpuCode | Unreadable:
 
 
 class _Walk:
-    """Goes from header to header and gathers; stops a section with a gap where it cannot follow."""
+    """Walks from header to header and collects architectures; records a gap when it cannot continue in a section."""
 
     def __init__(self, elf: ElfFile) -> None:
         self._elf = elf
@@ -94,12 +93,12 @@ class _Walk:
         self.gaps: dict[str, None] = {}
 
     def gap(self, what: str) -> None:
-        """Notes what could not be read; a corrupt section has no end of such."""
+        """Records an unreadable part; the number is limited, since a corrupt section may have any number of them."""
         if len(self.gaps) < _MOST_GAPS:
             self.gaps[what] = None
 
     def nvidia(self, section: Section) -> None:
-        """Fat binaries one behind the other, with zeroes between them."""
+        """Reads fat binaries, which follow one another with zeroes in between."""
         at, end = section.offset, section.offset + section.size
         if end > self._elf.size:
             self.gap(f"{section.name}: the file ends inside")
@@ -139,7 +138,7 @@ class _Walk:
             self.gap(f"{section.name}: an entry goes beyond its fat binary's end")
 
     def amd(self, section: Section) -> None:
-        """Offload bundles, each on a page of its own."""
+        """Reads offload bundles, each on a page of its own."""
         at, end = section.offset, min(section.offset + section.size, self._elf.size)
         while at < end and self._may_read_on(section):
             head = self._elf.some(at, 32)

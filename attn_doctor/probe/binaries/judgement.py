@@ -1,6 +1,7 @@
-"""Looks an extension's undefined symbols up in all that would be loaded, and says whose the missing ones are.
+"""Looks up an extension's undefined symbols in all libraries that would be loaded, and assigns missing ones to their
+library.
 
-Only what can be judged is called missing: a symbol that may live in a library which is itself missing is not.
+Only certain cases are reported as missing: not a symbol that may belong to a library which is missing itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _TORCH_GPU = frozenset(
 
 
 class Judgement(NamedTuple):
-    """Undefined symbols of one library that nothing exports, by whose they are."""
+    """Undefined symbols of one library that no library exports, grouped by the library they belong to."""
 
     torch: tuple[str, ...]
     other: tuple[str, ...]
@@ -35,9 +36,9 @@ class Judgement(NamedTuple):
 
 
 def judge(library: Loaded, extension: Loaded, scope: Scope, view: LoaderView) -> Judgement:
-    """Judges what a library needs that is loaded for an extension, or is that extension itself.
+    """Looks up the needs of a library that is loaded for an extension, or of the extension itself.
 
-    Raises CannotRead when the library itself cannot be read; what it depends on may be unreadable.
+    Raises CannotRead when the library itself cannot be read; its dependencies may be unreadable.
     """
     wanted = library.symbols.wanted()
     finder = _Finder(scope.searched_for(extension), view)
@@ -57,7 +58,7 @@ def judge(library: Loaded, extension: Loaded, scope: Scope, view: LoaderView) ->
 
 
 class Whose(Enum):
-    """What a symbol that nothing exports is put down to."""
+    """The library to which a missing symbol belongs."""
 
     TORCH = "torch's"
     OTHER = "another library's that is there"
@@ -67,7 +68,7 @@ class Whose(Enum):
 
 
 class _Court:
-    """Decides whose a missing symbol is."""
+    """Assigns a missing symbol to its library."""
 
     def __init__(self, searched: list[Loaded], scope: Scope, view: LoaderView, *, uncertain: bool) -> None:
         self._scope = scope
@@ -93,8 +94,8 @@ class _Court:
             offered = provider.symbols.offered_versions()
         except CannotRead:
             return Whose.UNJUDGED
-        # CUDA libraries keep one version name (libnvJitLink.so.12) and add symbols to it: no help from it
-        # there.
+        # CUDA libraries keep one version name (libnvJitLink.so.12) and add symbols to it, so the version decides
+        # nothing.
         return Whose.OTHER if wanted.version.decode("ascii", "replace") in offered else Whose.EXPLAINED
 
     def _of_torch(self, name: bytes) -> Whose:
@@ -104,8 +105,8 @@ class _Court:
             return Whose.EXPLAINED
         if self._strangers and not is_surely_torchs(name):
             return Whose.UNJUDGED
-        # Exported by a library of torch's that the extension does not link: it works when somebody loads that
-        # one with RTLD_GLOBAL.
+        # Exported by one of torch's libraries that the extension does not link: it works when another module loads that
+        # library with RTLD_GLOBAL.
         return Whose.UNJUDGED if self._view.torch_exports(name) else Whose.TORCH
 
     def _of_others(self, name: bytes) -> Whose:
@@ -120,7 +121,7 @@ class _Court:
 
 
 class _Finder:
-    """Looks names up where the loader would; remembers across extensions what libraries of the base have."""
+    """Looks up names where the loader would; caches the results for the base libraries across extensions."""
 
     def __init__(self, libraries: list[Loaded], view: LoaderView) -> None:
         self.libraries = libraries
@@ -136,7 +137,7 @@ class _Finder:
         key = wanted.name, wanted.version
         in_base = self._known.get(key)
         if in_base is None:
-            # The library that the version names comes first: it is nearly always the one.
+            # The library named with the version comes first: it nearly always has the symbol.
             source = self._by_soname.get(wanted.source) if wanted.source else None
             in_base = (source is not None and self._exports(source, wanted, hashed)) or any(
                 self._exports(each, wanted, hashed) for each in self._base
@@ -158,7 +159,7 @@ class _Finder:
 
 
 def _string_abi_of(names: Iterable[bytes]) -> StringAbi | None:
-    """The one ABI that all of torch's symbols among them agree on, or None."""
+    """The one ABI on which all of torch's symbols among them agree, or None."""
     telling = (name for name in names if (b"Ss" in name or b"cxx11" in name) and is_torchs(name))
     seen = {abi for abi in map(string_abi, telling) if abi is not None}
     return seen.pop() if len(seen) == 1 else None

@@ -1,6 +1,6 @@
-"""Parses ld.so.cache, ldconfig's list of the libraries in the system's folders, without calling ldconfig.
+"""Parses ld.so.cache, ldconfig's list of the libraries in the system's folders, without running ldconfig.
 
-Both formats: the old one (`ld.so-1.7.0`), the new one (`glibc-ld.so.cache1.1`), and the new behind the old.
+Reads both formats: the old one (`ld.so-1.7.0`), the new one (`glibc-ld.so.cache1.1`), and the new after the old.
 Source: glibc's sysdeps/generic/dl-cache.h, https://sourceware.org/git/?p=glibc.git
 """
 
@@ -17,15 +17,14 @@ _OLD_HEADER, _OLD_ENTRY = 16, struct.Struct("<iII")
 _NEW_HEADER, _NEW_ENTRY = 48, struct.Struct("<iIIIQ")
 _LARGEST = 32 << 20
 
-#: ELF machine -> the second byte of the flags of entries for it (FLAG_X8664_LIB64 and its kin).
+#: ELF machine -> the second byte of the flags in its entries (FLAG_X8664_LIB64 and similar).
 _FLAGS: Mapping[int, int] = {62: 0x0300, 183: 0x0A00, 21: 0x0500, 243: 0x1000}
 
 
 def read_ld_cache(path: Path, machine: int) -> dict[str, tuple[str, ...]]:
     """Library name -> the files of that name for this ELF machine, best first.
 
-    Empty when there is no cache, or when it is damaged: the loader, too, then goes on with its default
-    folders.
+    Empty when there is no cache or when it is damaged: the loader then uses its default folders, too.
     """
     try:
         with path.open("rb") as file:
@@ -48,8 +47,8 @@ def read_ld_cache(path: Path, machine: int) -> dict[str, tuple[str, ...]]:
         return {}
     wanted = _FLAGS.get(machine)
     found: dict[str, list[str]] = {}
-    # Plain builds first: which of the others the loader takes depends on the processor's features, and they
-    # export the same symbols.
+    # Plain builds first: which of the others the loader takes depends on the processor's features, and they export the
+    # same symbols.
     for entry in sorted(entries, key=lambda each: each.special):
         if wanted is None or entry.flags & 0xFF00 == wanted:
             found.setdefault(entry.name, []).append(entry.file)
@@ -65,7 +64,7 @@ class _Entry(NamedTuple):
 
 
 def _entries(data: bytes, record: struct.Struct, start: int, count: int, strings: int) -> list[_Entry]:
-    """Raises struct.error when the cache ends among its entries."""
+    """Parses the entries. Raises struct.error when the cache ends before the last entry."""
     end = start + count * record.size
     if end > len(data):
         raise struct.error("more entries than bytes")

@@ -1,10 +1,10 @@
-"""The dynamic loader, played on paper: which libraries a process has, and which an extension would get.
+"""Simulates the dynamic loader: which libraries a process has, and which ones an extension would get.
 
-A `LoaderView` is one interpreter after `import torch`. It opens each library once and judges nothing
-(judgement.py).
+A `LoaderView` represents one interpreter after `import torch`. It opens each library once; judgement.py evaluates the
+result.
 
-What `import torch` loads, and how it falls back on the CUDA libraries of the nvidia-* wheels, is
-torch/__init__.py's `_load_global_deps` and `_preload_cuda_deps` (2.13).
+Which libraries `import torch` loads, and how it falls back to the CUDA libraries of the nvidia-* wheels, follows
+`_load_global_deps` and `_preload_cuda_deps` of torch/__init__.py (2.13).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PRELOADED = (
 
 _IN_EVERY_PYTHON = b"PyObject_GetAttr"
 
-#: On these the loader goes on to the next folder; on any other it gives up.
+#: Errors after which the loader tries the next folder; after any other it gives up.
 _PASSED_OVER = frozenset(
     {Reason.MISSING, Reason.NO_PERMISSION, Reason.NOT_A_FILE, Reason.OTHER_KIND, Reason.OTHER_MACHINE}
 )
@@ -63,13 +63,13 @@ class LoaderView:
         environment: Mapping[str, str] | None = None,
         root: Path = Path("/"),
     ) -> None:
-        """Never raises on what it finds: what cannot be read is in `unreadable`.
+        """Simulates `import torch`. Never raises for a bad file; unreadable ones are in `unreadable`.
 
         Args:
             torch_lib: torch's lib folder; None when there is no torch.
-            interpreter: the Python that runs, itself and not a script around it (`sys.executable`).
+            interpreter: the Python executable itself, not a script that starts it (`sys.executable`).
             site_packages: the interpreter's, in the order of `sys.path`.
-            environment: the patient's; LD_LIBRARY_PATH and LD_PRELOAD count.
+            environment: the patient's environment variables; LD_LIBRARY_PATH and LD_PRELOAD are used.
             root: put before /etc/ld.so.cache, its entries and the default folders; for tests.
         """
         self.torch_lib = torch_lib
@@ -77,11 +77,13 @@ class LoaderView:
         self._opened: dict[str, tuple[ElfFile, Symbols] | CannotRead] = {}
         self.base = Scope()
         self.found: dict[tuple[int, ...], dict[tuple[bytes, bytes], bool]] = {}
-        """Some libraries of `base` -> symbol and version -> whether one exports it; kept across extensions."""
+        """For some libraries of `base`: symbol and version -> whether one of them exports it; kept across
+        extensions.
+        """
         self.damaged: dict[str, Unreadable] = {}
-        """Libraries of `base` that broke off during a look-up."""
+        """Libraries of `base` that could not be read completely."""
         self.broken: dict[str, bool] = {}
-        """Libraries that extensions bring -> whether they lack symbols or versions."""
+        """Libraries that come with extensions -> whether they lack symbols or versions."""
         self._torchs: list[Symbols] | None = None
         environment = environment or {}
         self._executable = self._start(interpreter) if interpreter else None
@@ -115,10 +117,10 @@ class LoaderView:
     ) -> None:
         self.close()
 
-    # What is asked of it
+    # Queries
 
     def load(self, path: Path) -> tuple[Loaded, Scope]:
-        """The extension, and all that the process would have after loading it.
+        """The extension, and all libraries that the process would have after loading it.
 
         Raises CannotRead when the extension itself cannot be read.
         """
@@ -131,14 +133,16 @@ class LoaderView:
         return extension, scope
 
     def release(self, scope: Scope) -> None:
-        """Closes what an extension brought; a few hundred of them would use up the process's open files."""
+        """Closes the libraries loaded for an extension; a few hundred would exceed the process's limit of open
+        files.
+        """
         for library in scope.libraries[len(self.base.libraries) :]:
             if library.elf.identity not in self.base.by_identity:
                 self._opened.pop(library.elf.path, None)
                 library.elf.close()
 
     def find(self, name: str) -> Loaded | None:
-        """A library by the interpreter's own search, or None. Loads nothing."""
+        """Finds a library by the interpreter's own search, or None. Loads nothing."""
         return self._take(name, self._executable, Scope(self.base)) if self._executable else None
 
     def wheel_libraries(self) -> list[Path]:
@@ -147,7 +151,7 @@ class LoaderView:
         return list({path.name: path for path in reversed(paths)}.values())
 
     def torch_exports(self, name: bytes) -> bool:
-        """Whether some library in torch's folder exports it, loaded or not."""
+        """True when a library in torch's folder exports it, loaded or not."""
         if self._torchs is None:
             self._torchs = []
             for path in _glob(str(self.torch_lib), "*.so") if self.torch_lib else ():
@@ -158,23 +162,23 @@ class LoaderView:
         return any(_exports(symbols, name) for symbols in self._torchs)
 
     def torch_has_file(self, name: str) -> bool:
-        """Whether torch's lib folder holds this file."""
+        """True when torch's lib folder has this file."""
         return self.torch_lib is not None and (self.torch_lib / name).exists()
 
     def is_private(self, library: Loaded) -> bool:
-        """Whether it came with the extension's package: not loaded by torch, and no system library."""
+        """True when it came with the extension's package: not loaded by torch, and not a system library."""
         if self.base.by_identity.get(library.elf.identity) is not None:
             return False
         return library.found is Found.BESIDE or any(
             library.elf.path.startswith(folder + "/") for folder in self.site_packages
         )
 
-    # How it is built
+    # Construction
 
     def _start(self, interpreter: Path) -> Loaded | None:
         try:
-            # The kernel resolves links before the loader sees the executable: a venv's python has its base's
-            # $ORIGIN. Path.resolve raises on a circle of links before Python 3.13.
+            # The kernel resolves links before the loader sees the executable: a venv's python has the $ORIGIN of its
+            # base. Path.resolve raises on a circle of links before Python 3.13.
             elf, symbols = self._open(os.path.realpath(interpreter))
         except CannotRead as problem:
             self.base.unreadable.append(problem.about(interpreter))
@@ -198,8 +202,7 @@ class LoaderView:
         trial = Scope(self.base)
         self._take_file(first, trial, for_all=True)
         if trial.missing:
-            # Nothing of it stays loaded; torch then loads the wheels' libraries by their paths, and tries
-            # again.
+            # None of it stays loaded; torch then loads the wheels' libraries by their paths, and tries again.
             self._preload()
             self._take_file(first, self.base, for_all=True)
         else:
@@ -223,7 +226,7 @@ class LoaderView:
                     break
 
     def _take_file(self, path: str, scope: Scope, *, for_all: bool = False) -> None:
-        """What dlopen() of a path does; `for_all` is RTLD_GLOBAL."""
+        """Loads a path as dlopen() does; `for_all` is RTLD_GLOBAL."""
         try:
             elf, symbols = self._open(path)
             self._check_machine(elf)
@@ -238,7 +241,7 @@ class LoaderView:
                 scope.share(library)
 
     def _follow(self, waiting: list[Loaded], scope: Scope) -> None:
-        """Loads what they need, and what that needs, breadth first as the loader does."""
+        """Loads the needed libraries, and their needs in turn, breadth first as the loader does."""
         while waiting:
             asking = waiting.pop(0)
             for name in asking.elf.needed:
@@ -251,7 +254,7 @@ class LoaderView:
                     asking.needs.append(known)
 
     def _take(self, name: str, asking: Loaded, scope: Scope) -> Loaded | None:
-        """Finds one needed library, which may be there under another name; None when it is not to be found."""
+        """Finds one needed library, which may be loaded already under another name; None when it cannot be found."""
         for path, found in self._candidates(name, asking):
             try:
                 elf, symbols = self._open(path)
@@ -311,7 +314,7 @@ class LoaderView:
 
 
 def _glob(folder: str, pattern: str) -> list[str]:
-    # Not Path.glob: on a folder that cannot be read it raises on some Pythons (3.12) and not on others.
+    # Not Path.glob: for an unreadable folder it raises on some Pythons (3.12) and not on others.
     return sorted(glob.glob(f"{glob.escape(folder)}/{pattern}"))  # noqa: PTH207
 
 

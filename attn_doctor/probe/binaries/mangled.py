@@ -1,8 +1,8 @@
-"""Reads an Itanium-mangled C++ name as far as it takes to tell whose it is, and which std::string it uses.
+"""Parses an Itanium-mangled C++ name far enough to know its library, and which std::string it uses.
 
-No demangler: the owner is the first name of the qualified name, and std::string shows as
+Not a demangler: the first part of the qualified name decides the library, and std::string appears as
 `NSt7__cxx1112basic_string…` (the new ABI, since GCC 5) or as the abbreviation `Ss` (the old one). A name that
-cannot be followed is no evidence.
+cannot be parsed is no evidence.
 
 Grammar: https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling
 Dual ABI: https://gcc.gnu.org/onlinedocs/libstdc++/manual/using_dual_abi.html
@@ -21,8 +21,7 @@ class StringAbi(str, Enum):
     OLD = "old"
 
 
-#: vtables, type infos, guards and thunks stand before the name proper; so does Z for what is local to a
-#: function.
+#: Prefixes before the name itself: of vtables, type infos, guards and thunks, and Z for a function's local entities.
 _HEAD = re.compile(rb"_Z(?:T[VTISWHFJC]|T[hv][n0-9_]+|Tc(?:[hv][n0-9_]+){2}|G[VR])?Z?")
 _NUMBER = re.compile(rb"[0-9]+")
 _LITERAL = re.compile(rb"L[a-z]n?[0-9]+E")
@@ -34,9 +33,9 @@ _NEW_STRING = (b"NSt7__cxx1112basic_string", b"B5cxx11")
 
 
 def qualified_name(symbol: bytes) -> tuple[bytes, ...]:
-    """The parts of the name in front of template and function arguments: `at`, `cuda`, `warp_size`.
+    """The parts of the name before template and function arguments: `at`, `cuda`, `warp_size`.
 
-    Empty for a name that is not mangled; cut short where it holds an operator or template arguments.
+    Empty for a name that is not mangled; cut short at an operator or at template arguments.
     """
     head = _HEAD.match(symbol)
     if head is None:
@@ -74,7 +73,7 @@ def qualified_name(symbol: bytes) -> tuple[bytes, ...]:
 
 
 def string_abi(symbol: bytes) -> StringAbi | None:
-    """Which std::string the signature speaks of, or None when of none, or when it cannot be followed."""
+    """Which std::string the signature uses; None when it uses none or cannot be parsed."""
     new = any(mark in symbol for mark in _NEW_STRING)
     old = b"Ss" in symbol and _has_old_string(symbol)
     if new == old:
@@ -83,7 +82,7 @@ def string_abi(symbol: bytes) -> StringAbi | None:
 
 
 def _has_old_string(symbol: bytes) -> bool:
-    """Whether `Ss` stands where a type stands, and not inside of an identifier such as `ClassStack`."""
+    """True when `Ss` is a type, in contrast to part of an identifier such as `ClassStack`."""
     head = _HEAD.match(symbol)
     if head is None:
         return False
@@ -110,7 +109,7 @@ def _has_old_string(symbol: bytes) -> bool:
                 found = found or substitution[0] == b"Ss"
                 at = substitution.end()
             elif letter in b"LX":
-                return False  # literals of class type and expressions: not followed
+                return False  # literals of class type and expressions: not parsed
             else:
                 at += 1
     return found

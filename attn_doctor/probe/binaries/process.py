@@ -1,4 +1,4 @@
-"""What a process has loaded: libraries, who asked for them, and where the loader would look a symbol up."""
+"""The libraries loaded in a process, which library required each, and where the loader would look up a symbol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MissingLibrary:
 
 
 class Loaded:
-    """A library in the process: with the one that asked for it first, and with what it got for its needs."""
+    """A loaded library, with the library that first required it, and the libraries found for its own needs."""
 
     __slots__ = ("elf", "found", "needs", "parent", "symbols")
 
@@ -45,34 +45,34 @@ class Loaded:
 
 
 class Scope:
-    """The libraries of a process, by every name the loader knows them under."""
+    """The libraries of a process, under every name by which the loader finds them."""
 
     __slots__ = ("by_identity", "by_name", "for_all", "libraries", "missing", "unreadable")
 
     def __init__(self, base: Scope | None = None) -> None:
         self.libraries: list[Loaded] = list(base.libraries) if base else []
         self.for_all: list[Loaded] = list(base.for_all) if base else []
-        """The global scope: the executable, LD_PRELOAD and what was loaded with RTLD_GLOBAL."""
+        """The global scope: the executable, LD_PRELOAD and libraries loaded with RTLD_GLOBAL."""
         self.by_name: dict[str, Loaded] = dict(base.by_name) if base else {}
         self.by_identity: dict[tuple[int, int], Loaded] = dict(base.by_identity) if base else {}
         self.missing: list[MissingLibrary] = []
         self.unreadable: list[Unreadable] = []
 
     def add(self, library: Loaded) -> None:
-        """Takes a library in."""
+        """Adds a library."""
         self.libraries.append(library)
         self.by_identity.setdefault(library.elf.identity, library)
         if library.elf.soname:
             self.by_name.setdefault(library.elf.soname, library)
 
     def share(self, library: Loaded) -> None:
-        """Puts a library and all that it needs into the global scope."""
+        """Adds a library and all its dependencies to the global scope."""
         self.for_all = _with_needs([*self.for_all, library])
 
     def searched_for(self, library: Loaded) -> list[Loaded]:
-        """Where symbols of a library are looked up: the global scope, then the library and what it needs.
+        """Where the symbols of a library are looked up: the global scope, then the library and its dependencies.
 
-        Not in everything that is loaded: Python, and torch, load with RTLD_LOCAL.
+        Not in everything that is loaded: Python and torch load with RTLD_LOCAL.
         """
         return _with_needs([*self.for_all, library])
 
@@ -81,7 +81,7 @@ def _with_needs(libraries: Iterable[Loaded]) -> list[Loaded]:
     """Breadth first, each once."""
     waiting = list(libraries)
     seen = {id(library) for library in waiting}
-    for library in waiting:  # grows on the way
+    for library in waiting:  # grows during the loop
         for needed in library.needs:
             if id(needed) not in seen:
                 seen.add(id(needed))

@@ -1,14 +1,14 @@
-"""Reads one ELF file: headers, dynamic table, strings, sections, build id. Looks nothing up, follows nothing.
+"""Reads one ELF file: headers, dynamic table, strings, sections, build id. Resolves no symbols or dependencies.
 
-Positioned reads, not a memory map: a library that is truncated under a map (an upgrade on a network file system)
-kills the reader with SIGBUS, a short read is only an error.
+Uses positioned reads instead of a memory map: truncating a mapped library (an upgrade on a network file system) kills
+the reader with SIGBUS, while a short read is only an error.
 
-pyelftools was measured and left (`bench/elf_reader.py`, torch 2.13): its import costs as much as that of this whole
+pyelftools was measured and rejected (`bench/elf_reader.py`, torch 2.13): its import takes as long as that of this whole
 package, it lists an extension's undefined symbols 100 to 140 times slower, because it must read the whole table, and
-looks names up in libtorch_cpu.so 10 to 14 times slower.
+looks up names in libtorch_cpu.so 10 to 14 times slower.
 
-Every count and size in the file is a claim; each is held against the file's length or a bound before it is
-believed, so that a corrupt file costs neither memory nor time.
+No count or size in the file is trusted; each is compared with the file's length or a bound before it is used, so that a
+corrupt file costs neither memory nor time.
 
 Format: https://gabi.xinuos.com/ and https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/
 """
@@ -34,7 +34,7 @@ _EXECUTABLE, _SHARED = 2, 3
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
 _NT_GNU_BUILD_ID = 3
 
-#: e_machine of the processors that GPU nodes have, and of those whose files stray onto them.
+#: e_machine of the processors in GPU nodes, and of others whose files are found there by mistake.
 MACHINES: Mapping[int, str] = {
     3: "i386",
     21: "ppc64",
@@ -45,7 +45,7 @@ MACHINES: Mapping[int, str] = {
     258: "loongarch64",
 }
 
-#: First bytes of what is called .so and is no ELF file.
+#: First bytes of files that are named .so and are not ELF.
 _OTHER_MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"\xcf\xfa\xed\xfe", "a Mach-O file (macOS)"),
     (b"\xce\xfa\xed\xfe", "a Mach-O file (macOS)"),
@@ -59,7 +59,7 @@ _OTHER_MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a zip archive"),
 )
 
-# Bounds that no real library comes near: torch's largest have some 40 sections and 40 dynamic entries.
+# Bounds far above any real library: torch's largest have about 40 sections and 40 dynamic entries.
 _MOST_SEGMENTS = 1024
 _MOST_SECTIONS = 65536
 _MOST_DYNAMIC = 1 << 16
@@ -70,7 +70,7 @@ LARGEST_TABLE = 64 << 20
 
 
 class Section(NamedTuple):
-    """A stretch of the file with a name."""
+    """A named part of the file."""
 
     name: str
     offset: int
@@ -98,11 +98,11 @@ class ElfFile:
     )
 
     def __init__(self, path: str) -> None:
-        """Raises CannotRead."""
+        """Opens the file. Raises CannotRead."""
         self._descriptor = -1
         self.path = path
         try:
-            # O_NONBLOCK: a FIFO of that name would make open() wait for ever.
+            # O_NONBLOCK: open() would wait for ever for a FIFO of that name.
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             status = os.fstat(self._descriptor)
         except OSError as error:
@@ -122,7 +122,7 @@ class ElfFile:
             raise
 
     def close(self) -> None:
-        """Gives the descriptor back; reading afterwards raises CannotRead."""
+        """Closes the file; reading afterwards raises CannotRead."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -138,7 +138,7 @@ class ElfFile:
 
     @property
     def machine_name(self) -> str:
-        """The processor, in the kernel's word for it (x86_64, aarch64)."""
+        """The processor, as the kernel names it (x86_64, aarch64)."""
         return MACHINES.get(self.machine, f"machine {self.machine}")
 
     # Reading
@@ -162,14 +162,14 @@ class ElfFile:
         return data
 
     def expect_random_reads(self) -> None:
-        """Tells the kernel to read no further than asked: headers are strewn over a gigabyte."""
+        """Turns off the kernel's read-ahead: headers are spread over a gigabyte."""
         try:
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         except (OSError, AttributeError):  # an optimisation; some file systems refuse, macOS has none
             return
 
     def offset_of(self, address: int, what: str) -> int:
-        """Where a memory address lies in the file. Raises CannotRead when no loaded segment holds it."""
+        """File offset of a memory address. Raises CannotRead when no loaded segment contains it."""
         for start, offset, length in self._loads:
             if start <= address < start + length:
                 return offset + (address - start)
@@ -323,7 +323,7 @@ def _what_else(head: bytes) -> tuple[Reason, str]:
         if head.startswith(magic):
             return Reason.NOT_ELF, meaning
     if not any(head):
-        return Reason.NOT_ELF, "starts with zeroes"  # a download that was never finished on a sparse file
+        return Reason.NOT_ELF, "starts with zeroes"  # an unfinished download on a sparse file
     if all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head):
         return Reason.NOT_ELF, "a text file"
     return Reason.NOT_ELF, f"starts with {head[:4].hex(' ')}"

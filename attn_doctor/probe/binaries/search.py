@@ -1,9 +1,9 @@
-"""Where the dynamic loader would look for a library, in its order. Opens nothing but ld.so.cache.
+"""The paths where the dynamic loader would look for a library, in its order. Opens only ld.so.cache.
 
-The order of glibc's `_dl_map_object` (elf/dl-load.c; ld.so(8) tells it in words): RPATH of the library that
-asks, of those that loaded it and of the executable, all void when the one that asks has a RUNPATH;
-LD_LIBRARY_PATH; RUNPATH of the one that asks; ld.so.cache; the default folders. `glibc-hwcaps` subfolders are
-left out: what lies there are faster builds of the same library.
+The order is that of glibc's `_dl_map_object` (elf/dl-load.c; described in ld.so(8)): RPATH of the requiring library, of
+those that loaded it and of the executable, all ignored when the requiring library has a RUNPATH; LD_LIBRARY_PATH;
+RUNPATH of the requiring library; ld.so.cache; the default folders. `glibc-hwcaps` subfolders are left out: they contain
+faster builds of the same library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .reader import MACHINES, ElfFile
 
 
 class Found(str, Enum):
-    """How the loader comes to a library."""
+    """How the loader finds a library."""
 
     LOADED = "already loaded"
     RPATH = "RPATH"
@@ -26,7 +26,7 @@ class Found(str, Enum):
     CACHE = "ld.so.cache"
     DEFAULT = "default folder"
     BESIDE = "beside the extension"
-    """Not by the loader: it lies in the same folder, where its package will load it first."""
+    """Not found by the loader, but in the same folder, where its package will load it first."""
 
 
 class SearchPath:
@@ -37,8 +37,7 @@ class SearchPath:
     def __init__(self, environment: Mapping[str, str], root: Path, machine: int) -> None:
         self._root = str(root).rstrip("/")
         self._machine = machine
-        # Colon or semicolon, and an empty part means the working folder (ld.so(8)); nobody wants that one
-        # examined.
+        # Colon or semicolon; an empty part means the working folder (ld.so(8)), which is not examined.
         listed = environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
         self.library_path = tuple(folder for folder in listed if folder)
         self._cache: dict[str, tuple[str, ...]] | None = None
@@ -49,7 +48,9 @@ class SearchPath:
         )
 
     def candidates(self, name: str, chain: tuple[ElfFile, ...]) -> Iterator[tuple[str, Found]]:
-        """Paths to try for a library, in order. `chain`: who asks, who loaded that, ..., the executable."""
+        """Yields paths to try for a library, in order. `chain`: the requiring library, the one that loaded it, ..., the
+        executable.
+        """
         asking = chain[0]
         if not asking.runpath:
             for elf in chain:
@@ -76,6 +77,6 @@ class SearchPath:
             if "LIB" not in expanded or "$" not in expanded:
                 yield expanded
                 continue
-            # $LIB is lib/x86_64-linux-gnu on Debian, lib64 on Red Hat: whichever is there.
+            # $LIB is lib/x86_64-linux-gnu on Debian, lib64 on Red Hat: the one that exists is used.
             for own in (f"lib/{MACHINES.get(self._machine, '')}-linux-gnu", "lib64", "lib"):
                 yield expanded.replace("${LIB}", own).replace("$LIB", own)

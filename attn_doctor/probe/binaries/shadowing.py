@@ -1,4 +1,6 @@
-"""CUDA libraries from somewhere else that got in before those of the nvidia-* wheels, which torch was built with."""
+"""CUDA libraries from another place that are loaded instead of those of the nvidia-* wheels, with which torch was
+built.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ class ShadowedLibrary:
     wheel_file: Path
     loaded_file: Path
     found: Found
-    """How the loader came to it; LD_LIBRARY_PATH is the usual way."""
+    """How the loader finds it; usually by LD_LIBRARY_PATH."""
 
 
 def shadowed_libraries(view: LoaderView) -> tuple[ShadowedLibrary, ...]:
-    """The libraries of nvidia-* wheels that are not the ones loaded; empty where all is as torch was built."""
+    """The libraries of nvidia-* wheels that are replaced by other files; empty when none is."""
     found = []
     for wheel_file in view.wheel_libraries():
         loaded = view.base.by_name.get(wheel_file.name)

@@ -1,10 +1,9 @@
-"""What a library imports and exports: `.gnu.hash` and DT_HASH look-ups, symbol versions.
+"""The symbols that a library imports and exports: `.gnu.hash` and DT_HASH look-ups, symbol versions.
 
-A look-up touches a few words of the file. Listing is for the undefined symbols of one extension only: those
-lie ahead of the hashed ones, while listing all 75,000 names of libtorch_cpu.so would cost seconds.
+A look-up reads a few words of the file. Only the undefined symbols of an extension are listed: they precede the hashed
+ones, while listing all 75,000 names of libtorch_cpu.so would take seconds.
 
-The hash function and the tables: https://flapenguin.me/elf-dt-gnu-hash and the LSB's chapter on symbol
-versioning.
+The hash function and the tables: https://flapenguin.me/elf-dt-gnu-hash and the LSB's chapter on symbol versioning.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ class NeededSymbol(NamedTuple):
     version: bytes
     """Empty when any version will do."""
     source: str
-    """The library that is to have the version; empty without one."""
+    """The library that must have the version; empty without one."""
 
 
 class NeededVersion(NamedTuple):
-    """A symbol version that a library needs: the loader refuses to go on without it."""
+    """A symbol version that a library needs; without it the loader refuses to load the library."""
 
     version: str
     source: str
@@ -120,12 +119,11 @@ class Symbols:
     # Exports
 
     def exports(self, name: bytes, hashed: int, version: bytes = b"") -> bool:
-        """Whether the library exports this name, in this version if one is given. `hashed`: its gnu_hash."""
+        """True when the library exports this name, in this version if one is given. `hashed`: its gnu_hash."""
         if self._table < 0:
             return False
         if self._buckets:
-            # Inlined, and first: it turns away nearly all names that the library lacks without touching the
-            # file.
+            # Inlined, and first: rejects nearly all names that the library lacks without reading the file.
             word = self._bloom[(hashed >> 6) % len(self._bloom)]
             if not (word >> (hashed & 63)) & (word >> ((hashed >> self._bloom_shift) & 63)) & 1:
                 return False
@@ -175,7 +173,7 @@ class Symbols:
         index_of_version = self._version_index(index)
         if not version:
             return index_of_version & ~_HIDDEN != 0
-        # As glibc's do_lookup_x: a visible symbol of the nameless base version answers any request.
+        # As in glibc's do_lookup_x: a visible symbol of the unnamed base version answers any request.
         named = self._version_definitions().get(index_of_version & ~_HIDDEN, b"")
         return named == version or (not named and not index_of_version & _HIDDEN)
 
@@ -185,11 +183,11 @@ class Symbols:
 
     @property
     def versioned(self) -> bool:
-        """Whether the library has a version table at all."""
+        """True when the library has a version table."""
         return self._versions >= 0
 
     def offered_versions(self) -> frozenset[str]:
-        """Names of the versions that the library defines (GLIBC_2.34); empty when it has no versions."""
+        """Names of the versions that the library defines (GLIBC_2.34); empty when it has none."""
         versions = self._version_definitions().values()
         return frozenset(name.decode("ascii", "backslashreplace") for name in versions)
 
@@ -245,14 +243,14 @@ class Symbols:
         return found
 
     def wanted_versions(self) -> tuple[NeededVersion, ...]:
-        """Every symbol version that the library asks others for."""
+        """Every symbol version that the library needs from others."""
         return tuple(
             NeededVersion(name.decode("ascii", "backslashreplace"), source, weak)
             for name, source, weak in self._version_needs().values()
         )
 
     def wanted(self) -> list[NeededSymbol]:
-        """The undefined symbols that must be found; weak ones may stay undefined and are left out."""
+        """The undefined symbols that must be found, without weak ones, which may stay undefined."""
         count = self._count_of_unhashed()
         if self._table < 0 or count <= 0:
             return []
@@ -274,13 +272,13 @@ class Symbols:
         return found
 
     def _count_of_unhashed(self) -> int:
-        """How many symbols lie ahead of the hashed ones, or of all where the hash table cannot tell."""
+        """Number of symbols before the hashed ones; of all symbols when the hash table does not contain it."""
         if any(self._buckets):
             return self._first_hashed
         if self._sysv:
             (count,) = struct.unpack("<I", self._elf.exactly(self._sysv + 4, 4, "the hash table"))
             return int(count)
-        # Nothing is exported, and GNU ld then writes a hash table whose first index says nothing.
+        # Nothing is exported; GNU ld then writes a hash table with a meaningless first index.
         if self._table < 0:
             return 0
         sections = {section.name: section.size for section in self._elf.sections()}

@@ -1,4 +1,4 @@
-"""Which std::string the installed torch was built with, read from what its libc10.so exports."""
+"""Which std::string the installed torch was built with, from the symbols that its libc10.so exports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TELLING = (
 
 
 def torch_abi(torch_lib: Path) -> StringAbi | Unreadable | None:
-    """The ABI of the torch whose lib folder this is; None when its libc10.so exports no telling symbol."""
+    """The ABI of the torch with this lib folder; None when its libc10.so exports none of these symbols."""
     path = torch_lib / "libc10.so"
     try:
         with ElfFile(str(path)) as elf:

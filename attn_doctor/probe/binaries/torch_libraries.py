@@ -1,4 +1,4 @@
-"""The CUDA libraries that torch would load, as the loader would find them: which are missing, and which cuDNN it is."""
+"""The CUDA libraries that torch would load: which of them are missing, and the version of cuDNN."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages.packages import Distribution, Inventory
 
 _HOW = "what the loader would find for torch's libraries"
-#: The driver brings these, and an environment may be made where there is none.
+#: Installed with the driver; an environment may be created on a node without one.
 _DRIVERS = re.compile(r"lib(cuda|nvidia-[\w-]+|cudadebugger|amdhip64|hsa-runtime64|rocm\w*)\.so")
 _CUDNN = re.compile(r"libcudnn\.so")
 
 
 def note(notes: FactNotes, view: elf.LoaderView, inventory: Inventory) -> None:
-    """Notes what `import torch` needs and would not find, and the version of cuDNN by the wheel that brings it."""
+    """Adds facts about the libraries that `import torch` would not find, and the version of cuDNN from its wheel."""
     if view.torch_lib is None:
         notes.absent("torch.missing_libraries", _HOW, "no torch")
         notes.absent("torch.cudnn", _HOW, "no torch")

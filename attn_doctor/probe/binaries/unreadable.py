@@ -1,6 +1,6 @@
-"""The third answer: a file that could not be read, and why.
+"""Unreadable files: the reason why a file could not be read.
 
-`CannotRead` is raised and caught inside this package only; what leaves it is an `Unreadable`.
+`CannotRead` is raised and caught inside this package only; callers get an `Unreadable`.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class CannotRead(Exception):
 
     @classmethod
     def damaged(cls, detail: str) -> CannotRead:
-        """The file contradicts itself or ends too early."""
+        """For a file that contradicts itself or ends too early."""
         return cls(Reason.DAMAGED, detail)
 
     def about(self, path: Path) -> Unreadable:
-        """The answer to hand out."""
+        """The Unreadable for callers."""
         return Unreadable(path=path, reason=self.reason, detail=self.detail)

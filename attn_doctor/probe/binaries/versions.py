@@ -1,4 +1,4 @@
-"""Symbol versions: the newest GLIBC and GLIBCXX that a library needs, and what libstdc++ offers."""
+"""Symbol versions: the newest GLIBC and GLIBCXX that a library needs, and the ones that libstdc++ offers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .unreadable import CannotRead, Reason, Unreadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionNeed:
-    """The newest version of one kind that an extension, or a library it brings, asks for."""
+    """The newest version of one kind that an extension, or a library that comes with it, needs."""
 
     version: str
     """Digits only: 2.32, 3.4.30."""
     library: str
-    """The library that is to offer it: libc.so.6, libstdc++.so.6."""
+    """The library that must offer it: libc.so.6, libstdc++.so.6."""
     needed_by: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingVersion:
-    """A symbol version that the library which would be loaded does not have; the loader refuses."""
+    """A symbol version that the library which would be loaded does not have, so that the loader refuses."""
 
     version: str
-    """As the loader's message names it: GLIBCXX_3.4.32."""
+    """As in the loader's message: GLIBCXX_3.4.32."""
     library: str
     provider: Path
     needed_by: Path
@@ -59,7 +59,7 @@ def newest_needed(libraries: Iterable[Loaded], prefix: str) -> VersionNeed | Non
 
 
 def missing_versions(libraries: Iterable[Loaded], scope: Scope) -> tuple[MissingVersion, ...]:
-    """The versions that they need and that what would be loaded does not define. Raises CannotRead."""
+    """The versions that they need and that the loaded libraries do not define. Raises CannotRead."""
     found = []
     for library in libraries:
         for wanted in library.symbols.wanted_versions():
@@ -67,8 +67,9 @@ def missing_versions(libraries: Iterable[Loaded], scope: Scope) -> tuple[Missing
             if provider is None or wanted.weak:
                 continue
             offered = provider.symbols.offered_versions()
-            # Without definitions the loader warns and goes on; without even a version table it aborts the process
-            # at the first look-up ("Inconsistency detected by ld.so: ... check_match", seen with glibc 2.36).
+            # A library without definitions makes the loader warn and continue; one without even a version table makes
+            # it abort the process at the first look-up ("Inconsistency detected by ld.so: ... check_match", seen with
+            # glibc 2.36).
             if wanted.version not in offered and (offered or not provider.symbols.versioned):
                 found.append(
                     MissingVersion(
@@ -82,9 +83,9 @@ def missing_versions(libraries: Iterable[Loaded], scope: Scope) -> tuple[Missing
 
 
 def offered_glibcxx(view: LoaderView) -> Libstdcxx | Unreadable:
-    """What the libstdc++ offers that is loaded after `import torch`.
+    """The versions that the libstdc++ loaded after `import torch` offers.
 
-    Without torch: the one that the interpreter's own search would come to.
+    Without torch: of the one that the interpreter's own search finds.
     """
     name = "libstdc++.so.6"
     library = view.base.by_name.get(name) or view.find(name)
@@ -105,7 +106,7 @@ def _newest(versions: Iterable[str], prefix: str) -> str:
 
 
 def _order(version: str, prefix: str) -> tuple[int, ...]:
-    """Numbers to compare; empty for another kind, and for GLIBC_PRIVATE, GLIBCXX_LDBL_3.4 and the like."""
+    """Numbers to compare; empty for another kind, and for GLIBC_PRIVATE, GLIBCXX_LDBL_3.4 and similar names."""
     digits = version.removeprefix(prefix)
     if digits == version:
         return ()

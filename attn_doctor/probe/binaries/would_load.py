@@ -1,6 +1,6 @@
-"""Would this extension load beside this torch, and if not, why? Answered from the files alone.
+"""Decides from files alone whether an extension would load with this torch, and if not, why.
 
-Facts only, as the files have them. What they mean (rebuild, other wheel, other torch) is for recipes to say.
+Returns facts as they are in the files; recipes decide what they mean (rebuild, other wheel, other torch).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .search import Found
 from .unreadable import CannotRead, Unreadable
 from .versions import MissingVersion, VersionNeed, missing_versions, newest_needed
 
-#: CUDA libraries by name and major version; auditwheel puts a hash between (`libcudart.41118559.so.12`).
+#: CUDA libraries by name and major version; auditwheel adds a hash (`libcudart.41118559.so.12`).
 _CUDA_LIBRARY = re.compile(
     r"(lib(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|nvrtc|nvJitLink|nvjpeg|nccl))"
     r"(\.[0-9a-f]{8})?\.so\.([0-9]+)"
@@ -41,7 +41,7 @@ class CudaLibrary:
     name: str
     major: int
     bundled: bool
-    """A copy of its own, under a name that no other package shares."""
+    """A copy of its own, under a name that no other package uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +57,17 @@ class Extension:
 
     needed: tuple[NeededLibrary, ...]
     missing_libraries: tuple[MissingLibrary, ...]
-    """Also those that its libraries need; not those that torch itself misses (`LoaderView.base.missing`)."""
+    """Includes those that its libraries need, but not those that torch itself lacks (`LoaderView.base.missing`)."""
     unreadable_libraries: tuple[Unreadable, ...]
 
     missing_torch_symbols: tuple[str, ...]
-    """torch's own, which the installed torch does not export: it was built for another one."""
+    """torch's symbols that the installed torch does not export: the extension was built for another torch."""
     missing_other_symbols: tuple[str, ...]
-    """Another library's, which is there and does not export them: an other version of it gets in first."""
+    """Symbols of another library that is present and does not export them: another version of it is loaded first."""
     missing_python_symbols: tuple[str, ...]
-    """Of the Python C API, which this interpreter does not export: built for another Python."""
+    """Symbols of the Python C API that this interpreter does not export: built for another Python."""
     unjudged_symbols: tuple[str, ...]
-    """Found nowhere, but whose they are, or whether somebody loads them first, the files do not tell."""
+    """Found nowhere; the files do not show which library they belong to, or whether another module loads it first."""
     missing_versions: tuple[MissingVersion, ...]
     broken_dependencies: tuple[Path, ...]
     """Libraries of its own package that lack symbols or versions themselves."""
@@ -76,7 +76,7 @@ class Extension:
     """It links libc10_cuda or libtorch_cuda, and the installed torch is a build without CUDA."""
     needs_hip_torch: bool
     cxx11_abi: StringAbi | None
-    """None when no torch symbol that it needs speaks of std::string."""
+    """None when no torch symbol that it needs contains std::string."""
     cuda_libraries: tuple[CudaLibrary, ...]
     glibc_needed: VersionNeed | None
     glibcxx_needed: VersionNeed | None
@@ -90,7 +90,7 @@ class Extension:
 
     @property
     def would_load(self) -> bool | None:
-        """False: the loader would refuse it. None: the files do not tell. True: nothing stands against it."""
+        """False: the loader would refuse it. None: the files do not decide. True: no obstacle was found."""
         if (
             self.missing_libraries
             or self.missing_torch_symbols
@@ -106,7 +106,7 @@ class Extension:
 def examine_extension(extension: Path, view: LoaderView) -> Extension | Unreadable:
     """Examines one extension as the interpreter of `view` would load it after `import torch`.
 
-    Never raises: what cannot be read is the answer.
+    Never raises: returns Unreadable.
     """
     try:
         loaded, scope = view.load(extension)
@@ -163,7 +163,7 @@ def _examine(loaded: Loaded, scope: Scope, view: LoaderView) -> Extension:
 
 
 def _is_broken(library: Loaded, extension: Loaded, scope: Scope, view: LoaderView) -> bool:
-    """Whether a library that the extension brings lacks something. The first scope it is met in decides."""
+    """True when a library that comes with the extension lacks something. The first scope in which it is met decides."""
     path = library.elf.path
     if path not in view.broken:
         judgement = judge(library, extension, scope, view)
@@ -183,8 +183,8 @@ def _needed(name: str, scope: Scope) -> NeededLibrary:
 
 
 def _lacks_flavour(scope: Scope, view: LoaderView, flavour: str) -> bool:
-    """Whether torch is there, but not that build of it whose libraries are missing."""
-    # Both files: libtorch_cuda_cpp.so of old CUDA builds is missing from new ones, which are CUDA builds all the same.
+    """True when torch is installed, but not the build of it whose libraries are missing."""
+    # Both files: new CUDA builds lack libtorch_cuda_cpp.so, which old ones had.
     absent = not any(view.torch_has_file(f"lib{part}_{flavour}.so") for part in ("c10", "torch"))
     wanted = re.compile(rf"lib(?:c10|torch)_{flavour}(?:_\w+)?\.so")
     return view.torch_has_file("libc10.so") and absent and any(wanted.fullmatch(each.name) for each in scope.missing)

@@ -1,1 +1,1 @@
-"""Training configurations and launch scripts, read as settings with their lines."""
+"""Reads training configurations and launch scripts as settings with their lines."""

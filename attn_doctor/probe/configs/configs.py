@@ -1,7 +1,7 @@
-"""Training configurations named with --config: which attention and which precision a run will get.
+"""Training configurations named with --config: which attention and which precision a run will use.
 
-Facts only: files are read in config_files.py, whose they are and what they say is told in config_kinds.py, what
-contradicts what in config_conflicts.py.
+files.py reads the files, frameworks.py recognizes the framework and interprets the settings, conflicts.py finds
+contradictions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attn_doctor.probe.configs.llamafactory import from_web_ui
 from attn_doctor.probe.configs.sources import Source, sources
 from attn_doctor.probe.fact_notes import FactNotes
 
-#: Keys of a call whose value, where only the shell knows it, leaves these facts open.
+#: Keys of a call that decide these facts; when only the shell knows their value, the facts are unknown.
 _DECIDE = (
     (("flash_attn", "attn_implementation"), ("attention", "effective_attention")),
     (("bf16", "fp16", "pure_bf16"), ("half_precision",)),
@@ -28,9 +28,9 @@ _DECIDE = (
 
 
 def probe(files: tuple[Path, ...]) -> tuple[Fact, ...]:
-    """Facts of each configuration: a file, or one call in a script; and of the files that a script names.
+    """Facts about each configuration (a file, or one call in a script), and about the files that a script names.
 
-    Raises BadInput for one that is missing, unreadable or no configuration.
+    Raises BadInput for a file that is missing, unreadable or not a configuration.
     """
     notes = FactNotes()
     named: list[Named] = []
@@ -115,9 +115,9 @@ def _note(notes: FactNotes, source: Source, kind: str, because: tuple[str, ...],
     notes.known_or_absent(own + "trains", what.trains, how)
     notes.known(own + "packs", bool(yes(settings, "sample_packing") or yes(settings, "packing")), how)
     for keys_of, attributes in _DECIDE:
-        settled = any(key in settings for key in keys_of)  # as the last word counts, what is written out may not
+        settled = any(key in settings for key in keys_of)  # the last value counts, which may not be the written one
         line = next((untold[key] for key in keys_of if key in untold and not settled), None)
-        if line is not None:  # what cannot be known without running the shell is told as that
+        if line is not None:  # unknown without running the shell, and reported so
             for attribute in attributes:
                 notes.unknown(own + attribute, how, f"only the shell knows it: a variable in {file}:{line}")
 

@@ -1,7 +1,7 @@
-"""Precision keys that contradict each other: inside one file, and across the files that are named together.
+"""Precision keys that contradict each other, inside one file and between files named together.
 
-Files named on one command line are taken to be of one run, unless a trainer's file names its DeepSpeed file itself and
-that is another one. Each rule is what the framework does when it meets the contradiction.
+Files on one command line are taken to belong to one run, unless a trainer's file names another DeepSpeed file itself.
+Each rule follows the framework's own behaviour.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from attn_doctor.probe.configs.files import yes
 from attn_doctor.probe.configs.frameworks import TRAINERS, Settings, attention_settings, enabled
 
-#: `bf16` and `fp16` of one file. Both at once are refused by transformers, LLaMA-Factory and DeepSpeed:
+#: `bf16` and `fp16` in one file. transformers, LLaMA-Factory and DeepSpeed refuse both at once:
 #: https://github.com/huggingface/transformers/blob/main/src/transformers/training_args.py
 #: https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/runtime/config.py
 BOTH = "both halves"
@@ -22,13 +22,13 @@ BOTH = "both halves"
 TRAINER = "DeepSpeed against the trainer"
 #: https://github.com/huggingface/accelerate/blob/main/src/accelerate/utils/dataclasses.py
 LAUNCHER = "DeepSpeed against accelerate"
-#: The trainer's own bf16 or fp16 goes before what accelerate's file says.
+#: The trainer's own bf16 or fp16 takes precedence over accelerate's file.
 OVERRULED = "accelerate against the trainer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """One file of those named together."""
+    """One of the files named together."""
 
     file: Path
     kind: str
@@ -37,15 +37,15 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """One contradiction, told of the file in which it is best mended."""
+    """One contradiction, reported for the file in which it is best fixed."""
 
     file: Path
     rule: str
     words: str
     wanted: str | None = None
-    """The precision that the other file asks for."""
+    """The precision in the other file."""
     halves: str | None = None
-    """What is switched on at once, in one file."""
+    """The precisions switched on at once in one file."""
 
 
 def conflicts(every: Iterable[Named]) -> tuple[Conflict, ...]:

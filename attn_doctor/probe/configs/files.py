@@ -1,4 +1,4 @@
-"""Configuration files as settings: `key: value` with its line, whatever the form. Sections become dotted keys.
+"""Reads configuration files as settings: `key: value` with its line, in any form. Sections become dotted keys.
 
 YAML as PyYAML reads it (1.1), JSON, and the arguments of a LLaMA-Factory call in a shell script.
 """
@@ -22,29 +22,28 @@ HINT = (
 )
 _MOST_BYTES = 4_000_000
 
-#: How deep sections are looked into.
+#: Depth up to which sections are read.
 _DEPTH = 2
 #: https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/launcher.py
 _NO_TRAINING = frozenset({"api", "chat", "eval", "export", "webchat", "webui", "env", "version", "help"})
-#: Keys that decide attention and precision: of a call whose arguments only a shell knows, these are not known.
+#: Keys that decide attention and precision: unknown for a call with arguments that only a shell can expand.
 DECIDING = ("flash_attn", "bf16", "fp16", "pure_bf16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key as it stands in the file."""
+    """One key in the file."""
 
     value: Any
     line: int | None
     told: bool = True
-    """False where only a shell knows the value."""
+    """False when only a shell can determine the value."""
 
 
 def read(file: Path, *, line: int | None = None) -> dict[str, Setting]:
-    """The keys of a configuration with their lines; of a key that stands twice, the one that counts. Of a script those
-    of the call that begins in this line, else of all calls.
+    """The keys of a configuration with their lines; for a duplicate key, the one that counts.
 
-    Raises BadInput.
+    For a script: the keys of the call that begins on this line, or of all calls. Raises BadInput.
     """
     text, form = read_text(file)
     about = f"--config {file}"
@@ -66,12 +65,12 @@ def read_text(file: Path) -> tuple[str, str]:
 
 
 def subject_of(file: Path, line: int | None) -> str:
-    """How a configuration is called: `train.yaml`; `run.sh:12` for one of several calls in a script."""
+    """A configuration's name in facts: `train.yaml`; `run.sh:12` for one of several calls in a script."""
     return str(file) if line is None else f"{file}:{line}"
 
 
 def place_of(subject: str) -> tuple[str, int | None]:
-    """The file and the line of such a name."""
+    """The file and the line in such a name."""
     path, colon, line = subject.rpartition(":")
     if colon and line.isdigit() and path and not Path(subject).exists():
         return path, int(line)
@@ -79,7 +78,7 @@ def place_of(subject: str) -> tuple[str, int | None]:
 
 
 def form_of(name: str, text: str) -> str:
-    """json, shell or yaml: by the file's name, else by what it starts with. DeepSpeed's files bear any name."""
+    """json, shell or yaml: by the file's name, else by its beginning. DeepSpeed's files may have any name."""
     suffix = name[name.rfind(".") :] if "." in name else ""
     if suffix == ".json":
         return "json"
@@ -98,8 +97,8 @@ def _yaml(text: str, about: str) -> dict[str, Setting]:
     from ruamel.yaml.comments import CommentedMap
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    # LLaMA-Factory reads with PyYAML, which speaks YAML 1.1: `off` is False, `on` is True. Of a key that stands
-    # twice it takes the last; ruamel's loader keeps the first, so the parser's own nodes are walked instead.
+    # LLaMA-Factory reads with PyYAML, which follows YAML 1.1: `off` is False, `on` is True. For a duplicate key it
+    # takes the last value; ruamel's loader keeps the first, so the parser's own nodes are used instead.
     yaml = YAML(typ="rt")
     yaml.version = (1, 1)
     yaml.allow_duplicate_keys = True
@@ -129,7 +128,7 @@ def _gather(node: Any, above: str, settings: dict[str, Setting], *, depth: int) 
 
 def _yaml_value(node: Any, depth: int = 0) -> Any:
     if not isinstance(node.value, str):
-        # Lists of lists of lists, each an alias of one that is longer, would fill the memory.
+        # Nested lists of aliases, each longer than the one before, would fill the memory.
         listed = node.id == "sequence" and depth < _DEPTH
         return [_yaml_value(item, depth + 1) for item in node.value] if listed else None
     if node.tag.endswith(":null"):
@@ -152,7 +151,8 @@ def _json(text: str, about: str) -> dict[str, Setting]:
 def _members(text: str, table: dict[str, Any], above: str, start: int, *, depth: int) -> Iterator[tuple[str, Setting]]:
     for key, value in table.items():
         places = list(re.finditer(re.escape(json.dumps(key)) + r"\s*:", text[start:]))
-        # Of a key that stands twice the last one counts; inside a section the first one behind its name is its own.
+        # For a duplicate key the last one counts; inside a section, the first one after the section's name belongs to
+        # it.
         place = None if not places else start + places[-1 if depth == 0 else 0].start()
         line = None if place is None else text.count("\n", 0, place) + 1
         yield above + key, Setting(value=value, line=line)
@@ -161,7 +161,7 @@ def _members(text: str, table: dict[str, Any], above: str, start: int, *, depth:
 
 
 def _shell(text: str, line: int | None = None) -> dict[str, Setting]:
-    """`--key value`, `--key=value` and `key=value` of the call of LLaMA-Factory in this line, else of all."""
+    """`--key value`, `--key=value` and `key=value` of the LLaMA-Factory call on this line, or of all calls."""
     known = shell_calls.variables(text)
     settings: dict[str, Setting] = {}
     for call in shell_calls.calls(text):

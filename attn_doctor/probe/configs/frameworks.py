@@ -1,4 +1,4 @@
-"""Whose configuration a file is, told from its keys, and what it says of attention and precision."""
+"""Recognizes the framework of a configuration file by its keys, and reads its attention and precision settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attn_doctor.probe.configs import llamafactory
 from attn_doctor.probe.configs.files import Setting, text, word, yes
 
-#: Keys that tell; two of them make a file one, and the kind with the most wins.
+#: Keys typical of a framework; two of them identify a file, and the framework with the most wins.
 _TELLING: dict[str, frozenset[str]] = {
     "llamafactory": frozenset(
         {"stage", "finetuning_type", "flash_attn", "template", "dataset", "cutoff_len", "lora_target", "dataset_dir",
@@ -38,7 +38,7 @@ _TELLING: dict[str, frozenset[str]] = {
          "num_attention_heads", "attn_implementation", "_attn_implementation", "auto_map"}
     ),
 }  # fmt: skip
-#: Frameworks whose file holds the trainer's own arguments.
+#: Frameworks with the trainer's own arguments in their file.
 TRAINERS = ("llamafactory", "axolotl")
 WORDS = {
     "llamafactory": "LLaMA-Factory", "axolotl": "axolotl", "accelerate": "accelerate", "deepspeed": "DeepSpeed",
@@ -47,7 +47,7 @@ WORDS = {
 
 
 def kind_of(keys: Iterable[str]) -> tuple[str, tuple[str, ...]] | None:
-    """The framework and the keys that tell; None where nothing tells."""
+    """The framework, and the keys that identify it; None when unknown."""
     known = list(dict.fromkeys(keys))
     found = {kind: tuple(key for key in known if key in telling) for kind, telling in _TELLING.items()}
     best = max(found, key=lambda kind: len(found[kind]))
@@ -56,10 +56,10 @@ def kind_of(keys: Iterable[str]) -> tuple[str, tuple[str, ...]] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionSettings:
-    """What a file says."""
+    """A file's settings for attention and precision."""
 
     attention: str | None = None
-    """As written."""
+    """As written in the file."""
     attention_line: int | None = None
     effective_attention: str | None = None
     half: str | None = None
@@ -72,7 +72,7 @@ Settings = Mapping[str, Setting]
 
 
 def attention_settings(kind: str, settings: Settings) -> AttentionSettings:
-    """What the file says, by its framework's rules."""
+    """Reads the settings by the rules of the file's framework."""
     return _SAID[kind](settings)
 
 
@@ -137,7 +137,7 @@ def _deepspeed(settings: Settings) -> AttentionSettings:
 
 
 def enabled(settings: Settings, half: str) -> object:
-    """`enabled` of DeepSpeed's section as it stands; None without one. `bfloat16` is an older name of bf16.
+    """`enabled` in DeepSpeed's section, unchanged; None without one. `bfloat16` is an older name of bf16.
 
     https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/runtime/precision_config.py
     """

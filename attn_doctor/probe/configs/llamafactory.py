@@ -1,4 +1,4 @@
-"""LLaMA-Factory's own rules: what its settings make of attention and precision."""
+"""LLaMA-Factory's own rules: the attention and precision that result from its settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HALF = ("bf16", "fp16", "pure_bf16")
 
 
 def from_web_ui(settings: dict[str, Setting]) -> dict[str, Setting]:
-    """The web UI saves its fields as `top.booster`, `train.compute_type`; these are the arguments it makes of them.
+    """Converts the web UI's saved fields (`top.booster`, `train.compute_type`) into arguments as the web UI does.
 
     https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/webui/runner.py
     """
@@ -34,7 +34,7 @@ def from_web_ui(settings: dict[str, Setting]) -> dict[str, Setting]:
 
 
 def effective(settings: dict[str, Setting], attention: str) -> str:
-    """What LLaMA-Factory makes of `flash_attn`: `auto` leaves it to transformers, but gemma 2 turns it into fa2.
+    """The attention that results from `flash_attn`: `auto` leaves it to transformers, but gemma 2 gets fa2.
 
     https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/model/model_utils/attention.py
     """
@@ -59,7 +59,7 @@ def half(settings: dict[str, Setting]) -> str:
         if yes(settings, name):
             return name
     if yes(settings, "do_predict") or yes(settings, "do_eval") or yes(settings, "do_train") is False:
-        # Without autocast the dtype is infer_dtype's, and `auto` is what the model's own files say.
+        # Without autocast the dtype is that of infer_dtype, and `auto` follows the model's own files.
         infer = word(settings["infer_dtype"].value) if "infer_dtype" in settings else "auto"
         return {"auto": "checkpoint", "bfloat16": "bf16", "float16": "fp16", "float32": "none"}.get(infer, "checkpoint")
     return "none"

@@ -1,7 +1,7 @@
-"""The calls of a shell script that train: LLaMA-Factory's arguments, and the files that any launcher is given.
+"""Finds the training calls in a shell script: LLaMA-Factory's arguments, and configuration files given to any launcher.
 
-Each call stands for itself. What only the shell would know (a variable that is not set once to plain text, a
-substitution) is told as that.
+Each call is read separately. Values that only a shell can determine (a variable that is not set exactly once to plain
+text, a substitution) are marked as unknown.
 """
 
 from __future__ import annotations
@@ -22,58 +22,58 @@ _ONLY_NAMES = ("echo", "printf", "export", "alias", "cd", "source", ".", "cat", 
 _LAUNCHER = re.compile(
     r"(?:.*/)?(?:accelerate|torchrun|deepspeed|axolotl|llamafactory-cli|llamafactory|python[\d.]*|srun|mpirun)\Z"
 )
-#: Options whose value is a configuration: accelerate's own, and the trainers' for DeepSpeed.
+#: Options with a configuration file as value: accelerate's own, and the trainers' for DeepSpeed.
 _OPTIONS = ("--config_file", "--deepspeed", "--deepspeed_config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One argument; `start` and `end` enclose its value, without quotes around it."""
+    """One argument; `start` and `end` enclose its value, without surrounding quotes."""
 
     key: str
     value: str | None
-    """None for a switch, and for what only the shell knows."""
+    """None for a switch, and for a value that only a shell can determine."""
     start: int
     end: int
     line: int
     known: bool = True
-    """False where only the shell knows the value."""
+    """False when only a shell can determine the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of LLaMA-Factory; `words` from its name on."""
+    """One call of LLaMA-Factory; `words` begin with its name."""
 
     line: int
     words: tuple[Word, ...]
     arguments: tuple[Argument, ...]
     loose: tuple[Word, ...] = ()
-    """Words that a variable or a substitution makes, and that may be any arguments: `$ARGS`, `"${ARGS[@]}"`."""
+    """Words from a variable or a substitution, which may be any arguments: `$ARGS`, `"${ARGS[@]}"`."""
 
     @property
     def subcommand(self) -> str:
-        """`train` of `llamafactory-cli train`; empty for a script of LLaMA-Factory's."""
+        """`train` in `llamafactory-cli train`; empty for a script of LLaMA-Factory."""
         return self.words[1].text if len(self.words) > 1 and re.fullmatch(r"[a-z]+", self.words[1].text) else ""
 
     @property
     def dashed(self) -> bool:
-        """Whether its arguments are written with dashes."""
+        """True when its arguments are written with dashes."""
         return any(word.text.startswith("--") for word in self.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedFile:
-    """A configuration that a call is given."""
+    """A configuration file in the arguments of a call."""
 
     path: str
-    """As written, variables that are set once to plain text put in."""
+    """As written, with variables filled in that are set exactly once to plain text."""
     line: int
     call: int
-    """Line of the call of LLaMA-Factory that it is given to as its own; 0 for any other."""
+    """Line of the LLaMA-Factory call that reads it as its own configuration; 0 for any other call."""
     folder: str | None
-    """Where a `cd` before it goes; None without one, or where only the shell knows."""
+    """Folder of a preceding `cd`; None without one, or when only a shell can determine it."""
     known: bool = True
-    """False where only the shell knows the path."""
+    """False when only a shell can determine the path."""
 
 
 def calls(script: str) -> tuple[Call, ...]:
@@ -103,7 +103,7 @@ def variables(script: str) -> dict[str, str]:
         for word in words:
             match = _ASSIGNED.match(word.text)
             if match is None:
-                break  # from here on they are arguments
+                break  # the rest are arguments
             plain = not any(index >= match.end() for index in word.expands)
             found.setdefault(match[1], []).append(word.text[match.end() :] if plain else None)
         if command[0].text in ("for", "read", "select"):
@@ -112,7 +112,7 @@ def variables(script: str) -> dict[str, str]:
 
 
 def files(script: str) -> Iterator[NamedFile]:
-    """Every configuration that a call in the script is given, in order."""
+    """Every configuration file in the arguments of a call, in order."""
     known = variables(script)
     folder: str | None = None
     for command in commands(script):
@@ -144,7 +144,7 @@ def files(script: str) -> Iterator[NamedFile]:
 
 
 def _positional(called: list[Word]) -> Word | None:
-    """The one word that LLaMA-Factory takes as its file: the first behind its name and the subcommand.
+    """The word that LLaMA-Factory reads as its configuration file: the first after its name and the subcommand.
 
     https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/hparams/parser.py (read_args)
     """
@@ -156,7 +156,7 @@ def _positional(called: list[Word]) -> Word | None:
 
 
 def filled(word: Word, known: Mapping[str, str]) -> str | None:
-    """The word with the variables that are known; None where only the shell knows it."""
+    """The word with known variables filled in; None when only a shell can expand it."""
     if not word.expands:
         return word.text
     text = _VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), word.text)
@@ -164,7 +164,7 @@ def filled(word: Word, known: Mapping[str, str]) -> str | None:
 
 
 def settled(argument: Argument, call: Call, known: Mapping[str, str]) -> str | None:
-    """The argument's value where it stands in a variable that is known; None where only the shell knows."""
+    """The argument's value, when it is a known variable; None when only a shell can determine it."""
     if argument.known:
         return argument.value
     for number, word in enumerate(call.words):
@@ -180,8 +180,7 @@ def settled(argument: Argument, call: Call, known: Mapping[str, str]) -> str | N
 
 
 def hidden(call: Call, known: Mapping[str, str]) -> tuple[dict[str, str | None], bool]:
-    """The arguments that stand in variables set once to plain text, and whether there may be more that only the shell
-    knows."""
+    """The arguments in variables set once to plain text, and whether there may be others that only a shell knows."""
     found: dict[str, str | None] = {}
     more = False
     for word in call.loose:
@@ -197,7 +196,7 @@ def hidden(call: Call, known: Mapping[str, str]) -> tuple[dict[str, str | None],
 
 
 def _called(words: list[Word]) -> list[Word]:
-    """The words from LLaMA-Factory's name on; none where the command is another one."""
+    """The words from LLaMA-Factory's name on; empty when the command is another one."""
     if words and words[0].text in _ONLY_NAMES:
         return []
     start = next((i for i, word in enumerate(words) if _CALL.search(word.text) and not _PAIR.match(word.text)), None)
@@ -213,7 +212,7 @@ def _arguments(call: list[Word], script: str) -> Iterator[Argument]:
         elif word.text.startswith("--"):
             following = rest[number + 1] if number + 1 < len(rest) else None
             if following is None or following.text.startswith("--") or _PAIR.match(following.text):
-                # a switch: its value would stand behind it
+                # a switch: its value would follow it
                 line = script.count("\n", 0, word.places[0]) + 1
                 yield Argument(key=word.text[2:], value=None, start=word.end, end=word.end, line=line)
             else:
@@ -227,7 +226,7 @@ def _argument(key: str, word: Word, skip: int, script: str) -> Argument:
         return Argument(key=key, value=None, start=word.end, end=word.end, line=line)
     start, end = places[0], places[-1] + 1
     changes = any(index >= skip for index in word.expands)
-    # A value with quotes or escapes inside is not one run of characters: nothing a program should rewrite.
+    # A value with quotes or escapes inside is not one run of characters; a program should not rewrite it.
     whole = end - start == len(places)
     value = word.text[skip:] if whole and not changes else None
     return Argument(key=key, value=value, start=start, end=end, line=line, known=value is not None)

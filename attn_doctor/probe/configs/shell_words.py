@@ -1,6 +1,6 @@
-"""Words of a shell script with their places: quotes, comments, continued lines and here-documents are told apart.
+"""Splits a shell script into words with their positions; handles quotes, comments, continued lines and here-documents.
 
-Not a shell: nothing is expanded, nothing is run. What it cannot follow it leaves alone.
+Not a shell: nothing is expanded or run. Syntax that it cannot parse is skipped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Word:
-    """One word; `places[i]` is where `text[i]` stands in the script."""
+    """One word; `places[i]` is the position of `text[i]` in the script."""
 
     text: str = ""
     places: list[int] = field(default_factory=list)

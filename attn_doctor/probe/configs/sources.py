@@ -1,5 +1,5 @@
-"""What one file of --config stands for: itself; or, where it is a shell script, each call in it by itself, and the
-files that the calls are given."""
+"""The configurations behind one file of --config: the file itself; for a shell script, each of its calls and their
+files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attn_doctor.probe.configs.files import HINT, read, read_text, subject_of
 from attn_doctor.probe.configs.frameworks import kind_of
 from attn_doctor.probe.configs.shell_calls import Call, NamedFile, calls, files
 
-#: Arguments of a call that say something of attention or precision, beside what its file says.
+#: Arguments of a call that concern attention or precision, in addition to its configuration file.
 _TELL = frozenset({"flash_attn", "attn_implementation", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type"})
 
 
@@ -23,26 +23,26 @@ class Source:
 
     file: Path
     line: int | None = None
-    """The call of a script that begins there, where there are several."""
+    """Line of the call in the script, when there are several."""
     calls: int = 0
-    """Line of the first call, where it is a script's."""
+    """Line of the first call, when the file is a script."""
     under: Path | None = None
-    """The file that the call is given: it holds where the call says nothing."""
+    """The configuration file given to the call; it applies to every key that the call does not set."""
     how: str = ""
-    """How it was come by, where nobody named it."""
+    """How it was found, when it was not named on the command line."""
     missing: str = ""
-    """Why it could not be looked at."""
+    """Why it could not be read."""
 
     @property
     def subject(self) -> str:
-        """What it is called in facts."""
+        """Its name in facts."""
         return subject_of(self.file, self.line)
 
 
 def sources(file: Path, beside: Iterable[Path] = ()) -> tuple[Source, ...]:
-    """Every configuration that the file stands for; `beside` are the others that were named.
+    """Every configuration behind the file; `beside` are the other files named.
 
-    Raises BadInput for a file that cannot be read, or a script in which nothing is known.
+    Raises BadInput for a file that cannot be read, or a script without a known call.
     """
     text, form = read_text(file)
     if form != "shell":
@@ -75,7 +75,7 @@ def sources(file: Path, beside: Iterable[Path] = ()) -> tuple[Source, ...]:
         )
     if not found and not given:
         raise BadInput("the file is no configuration that attn-doctor knows", about=f"--config {file}", hint=HINT)
-    # A file over which the only call that is given it says something else is that call's, and no run's by itself.
+    # A file with keys overridden by the only call that reads it is reported with that call, not separately.
     overlaid = {os.path.realpath(one.under) for one in found if one.under is not None}
     plain = {
         os.path.realpath(_followed(one, file).file)
@@ -86,7 +86,7 @@ def sources(file: Path, beside: Iterable[Path] = ()) -> tuple[Source, ...]:
 
 
 def followed_files(configs: Iterable[Path]) -> tuple[Path, ...]:
-    """The files, and behind each script those that its calls are given. Raises BadInput."""
+    """The files, each script followed by the files given to its calls. Raises BadInput."""
     named = tuple(configs)
     found: dict[str, Path] = {}
     for file in named:
@@ -123,7 +123,7 @@ def _followed(one: NamedFile, script: Path) -> Source:
 
 
 def _fault(path: Path) -> str:
-    """Why the file is none to examine; nobody named it on the command line, so that is no mistake of theirs."""
+    """Why the file cannot be examined. It was not named on the command line, so this is not a user's mistake."""
     try:
         settings = read(path)
     except BadInput as error:

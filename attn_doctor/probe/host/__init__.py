@@ -1,1 +1,1 @@
-"""The node itself: operating system, driver, GPUs, Xids, the toolkit that builds extensions."""
+"""Probes of the node itself: operating system, driver, GPUs, Xids, and the CUDA toolkit."""

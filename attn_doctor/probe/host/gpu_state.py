@@ -1,4 +1,4 @@
-"""What NVML tells of each GPU's state right now: clocks, throttling, power, memory errors, who else uses it."""
+"""The state of each GPU from NVML: clocks, throttling, power, memory errors, other processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attn_doctor.machine.process import Running
 
 
 class GpuStates:
-    """The question is out from the start; `answer` once."""
+    """A query that starts at once; call `answer` once."""
 
     def __init__(self, environment: Mapping[str, str], *, folder: Path, name: str) -> None:
         self._file = folder / f"{name}.json"
@@ -25,7 +25,7 @@ class GpuStates:
         )
 
     def answer(self, timeout: float) -> list[dict[str, Any]]:
-        """A dict for each GPU; empty where NVML does not answer."""
+        """A dict for each GPU; empty when NVML does not answer."""
         self._running.wait(timeout)
         try:
             answer = json.loads(self._file.read_text())

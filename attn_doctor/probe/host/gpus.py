@@ -1,4 +1,4 @@
-"""Driver and GPUs: NVML in a child process, nvidia-smi where NVML is not there, both under a timeout."""
+"""Driver and GPUs: NVML in a child process, nvidia-smi when NVML is missing, both with a timeout."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 
 _SMI_FIELDS = ("index", "name", "uuid", "compute_cap", "memory.total", "mig.mode.current", "driver_version")
-#: Seconds for nvidia-smi with --quick: one that hangs would take longer than everything else.
+#: Seconds for nvidia-smi with --quick: a hanging one would take longer than all other probes.
 _QUICK = 2.0
 _NVML = "NVML (nvidia-ml-py)"
 
 
 class GpuQuery:
-    """The question is out from the start; `facts` collects the answer once."""
+    """A query that starts at once; call `facts` once."""
 
     def __init__(self, environment: Mapping[str, str], *, folder: Path) -> None:
         self._environment = environment
@@ -36,12 +36,14 @@ class GpuQuery:
         )
 
     def end(self) -> None:
-        """Ends the question early."""
+        """Ends the query early."""
         self._running.end()
 
     def facts(self, timeout: float, *, hint: str | None, quick: bool = False) -> tuple[Fact, ...]:
-        """`hint` is a sign of a GPU that needs no driver library (probe/host/node.py). `quick`: nvidia-smi, which is
-        asked where that library is not there and mostly fails with it, is left no more than two seconds."""
+        """Waits for the answer and returns its facts.
+
+        `hint` is a sign of a GPU found without the driver library (probe/host/node.py). `quick`: nvidia-smi gets at
+        most two seconds; it is used when the driver library is missing, and then mostly fails too."""
         notes = FactNotes()
         completed = self._running.wait(timeout)
         try:
@@ -82,7 +84,7 @@ class GpuQuery:
         last = (completed.stdout + completed.stderr).strip().splitlines()[-1:]
         reason = f"nvidia-smi {completed.ended()}" + (f": {last[0][:200]}" if last else "") + f" ({said})"
         if completed.status not in (None, 0) and nvml["outcome"] == "no library" and hint is None:
-            _no_gpu(notes, how, reason)  # a leftover nvidia-smi on a node that has no GPU
+            _no_gpu(notes, how, reason)  # an nvidia-smi left on a node without GPU
         else:
             _driver_silent(notes, how, reason)
 
@@ -143,7 +145,7 @@ def _of_smi(completed: Completed) -> dict[str, Any]:
 
 
 def _visible(variable: str | None, gpus: list[dict[str, Any]]) -> set[int]:
-    """Indices that CUDA_VISIBLE_DEVICES leaves visible; CUDA stops at the first entry that it does not know.
+    """Indices of the GPUs visible under CUDA_VISIBLE_DEVICES; CUDA stops at the first invalid entry.
 
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/#env-vars
     """
@@ -160,7 +162,7 @@ def _visible(variable: str | None, gpus: list[dict[str, Any]]) -> set[int]:
                 break
             seen.add(named[0])
         elif entry.startswith("MIG-"):
-            # A MIG device's parent cannot be told from its UUID alone: count every MIG GPU as visible.
+            # A MIG device's UUID does not identify its parent: count every MIG GPU as visible.
             seen.update(gpu["index"] for gpu in gpus if gpu.get("mig") == "on")
         else:
             break

@@ -1,4 +1,4 @@
-"""The node itself: operating system, container, job, ROCm, the environment variables that matter."""
+"""The node itself: operating system, container, job, ROCm, and the relevant environment variables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VARIABLES = (
 )  # fmt: skip
 
 
-#: And every variable of these libraries: they read more than can be listed, and ranks that differ in one hang.
+#: All variables of these libraries: they read more than can be listed, and ranks with different values hang.
 _FAMILIES = (
     "NCCL_", "TORCH_NCCL_", "RCCL_", "TRITON_", "FLASH_ATTENTION_", "FLASH_ATTN_", "XFORMERS_", "NVTE_", "FLA_",
     "TORCH_CUDNN_",
@@ -41,7 +41,7 @@ _LONGEST_VALUE = 2000
 
 
 def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fact, ...]:
-    """Everything that needs no process. `root` is another one in tests."""
+    """Everything that can be found without starting a process. `root` is another folder in tests."""
     notes = FactNotes()
     name = environment.get("SLURMD_NODENAME")
     notes.known("node.hostname", name or socket.gethostname(), "SLURMD_NODENAME" if name else "gethostname()")
@@ -73,7 +73,7 @@ def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fa
 
 
 def relevant(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Those that are set and that are looked at, sorted."""
+    """The relevant variables that are set, sorted."""
     return tuple(
         name
         for name in sorted(environment)
@@ -82,7 +82,7 @@ def relevant(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _shown(variable: str, value: str) -> str:
-    """A value as it may stand in a report that others read."""
+    """A value in a form that may be published in a report."""
     if _SECRET.search(variable.upper()):
         return "(set, not shown)"
     value = re.sub(r"//[^/@\s]+@", "//", value)
@@ -90,7 +90,7 @@ def _shown(variable: str, value: str) -> str:
 
 
 def gpu_hint(root: Path = Path("/")) -> str | None:
-    """A sign of a GPU that needs no driver library."""
+    """A sign of a GPU that is visible without the driver library."""
     for path in ("proc/driver/nvidia/version", "dev/nvidiactl", "dev/dxg", "dev/kfd"):
         if (root / path).exists():
             return f"/{path} is there"
@@ -106,7 +106,7 @@ def gpu_hint(root: Path = Path("/")) -> str | None:
 
 def _os_name(root: Path) -> str | None:
     with contextlib.suppress(OSError):
-        text = (root / "etc/os-release").read_bytes().decode(errors="replace")  # distributions write what they like
+        text = (root / "etc/os-release").read_bytes().decode(errors="replace")  # distributions use any encoding
         match = re.search(r'^PRETTY_NAME="?([^"\n]+)', text, re.MULTILINE)
         return match[1] if match else None
     return None

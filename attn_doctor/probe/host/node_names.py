@@ -1,4 +1,4 @@
-"""What a node and an environment are called, so that reports of one of them find together. Reads nothing but names."""
+"""Names of nodes and environments, by which reports of the same one are recognized. Reads only names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from attn_doctor.model.identity import EnvironmentName, NodeName
 
 if TYPE_CHECKING:
-    from attn_doctor.machine.target import Target  # starts processes, which `status` does not
+    from attn_doctor.machine.target import Target  # starts processes, which `status` does not need
 
 
 def node_name(environment: Mapping[str, str]) -> NodeName:
-    """Slurm's name of the node; Kubernetes' (the pod names it NODE_NAME by the downward API); the host name."""
+    """Slurm's name of the node; Kubernetes' name (NODE_NAME, set in the pod by the downward API); or the host name."""
     hostname = os.uname().nodename
     for variable in ("SLURMD_NODENAME", "NODE_NAME"):
         name = environment.get(variable, "").strip()
@@ -25,19 +25,19 @@ def node_name(environment: Mapping[str, str]) -> NodeName:
 
 
 def environment_name(target: Target, environment: Mapping[str, str], node: NodeName) -> EnvironmentName:
-    """The environment's short id: of its folder (the node's name in it replaced), its Python and its image."""
+    """The environment's short id: a hash of its folder (without the node's name), its Python and its image."""
     prefix = str(target.prefix)
     image = _image(environment)
     minor = ".".join(target.version.split(".")[:2])
     known_by = "\0".join((without_node(prefix, node), minor, image or ""))
-    import hashlib  # OpenSSL: not for `status`
+    import hashlib  # loads OpenSSL, which `status` does not need
 
     digest = hashlib.sha256(known_by.encode(errors="surrogateescape")).hexdigest()
     return EnvironmentName(id=digest[:10], prefix=prefix, image=image)
 
 
 def without_node(text: str, node: NodeName) -> str:
-    """A path with `{node}` where it names this node: /local/n17/venv is /local/{node}/venv."""
+    """The path with `{node}` in place of this node's name: /local/n17/venv becomes /local/{node}/venv."""
     names = {node.name, node.hostname, node.name.partition(".")[0], node.hostname.partition(".")[0]}
     for name in sorted(names, key=lambda one: (-len(one), one)):
         if name:
@@ -46,7 +46,7 @@ def without_node(text: str, node: NodeName) -> str:
 
 
 def boot_id(root: Path = Path("/")) -> str | None:
-    """What the kernel calls this run of the node; another one after each restart."""
+    """The kernel's boot id, which changes at each restart."""
     try:
         return (root / "proc/sys/kernel/random/boot_id").read_text().strip() or None
     except OSError:
@@ -54,7 +54,7 @@ def boot_id(root: Path = Path("/")) -> str | None:
 
 
 def _image(environment: Mapping[str, str]) -> str | None:
-    # Docker and containerd tell nothing of the image inside; Slurm's own runtime names the bundle.
+    # Docker and containerd do not show the image inside; Slurm's own runtime names the bundle.
     for variable in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "SLURM_CONTAINER"):
         if environment.get(variable):
             return environment[variable]

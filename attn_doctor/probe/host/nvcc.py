@@ -15,12 +15,12 @@ from attn_doctor.probe.fact_notes import FactNotes
 
 
 def start(environment: Mapping[str, str], *, folder: Path, root: Path = Path("/")) -> Toolkit:
-    """Looks for the CUDA toolkit as torch's extension builder does, and starts its nvcc."""
+    """Finds the CUDA toolkit as torch's extension builder does, and starts its nvcc."""
     return Toolkit(environment, folder=folder, root=root)
 
 
 class Toolkit:
-    """The CUDA toolkit that would build extensions here. `facts` once."""
+    """The CUDA toolkit that would build extensions here. Call `facts` once."""
 
     def __init__(self, environment: Mapping[str, str], *, folder: Path, root: Path) -> None:
         self._how = "CUDA_HOME, CUDA_PATH, nvcc on PATH, /usr/local/cuda"
@@ -38,7 +38,7 @@ class Toolkit:
                 return Path(environment[variable]).absolute()
         nvcc = shutil.which("nvcc", path=environment.get("PATH"))
         if nvcc:
-            # A distribution's /usr/bin/nvcc may be a link or a wrapper: the toolkit is where the real one lies.
+            # A distribution's /usr/bin/nvcc may be a link or a wrapper: the toolkit is the folder of the real one.
             return Path(nvcc).resolve().parent.parent
         usual = root / "usr/local/cuda"
         return usual if usual.is_dir() else None
@@ -49,7 +49,7 @@ class Toolkit:
             self._running.end()
 
     def facts(self, timeout: float) -> tuple[Fact, ...]:
-        """Waits for nvcc at most so long."""
+        """Waits for nvcc at most `timeout` seconds and returns the facts."""
         notes = FactNotes()
         notes.known_or_absent("cuda.home", str(self.home) if self.home else None, self._how)
         if self._running is None:

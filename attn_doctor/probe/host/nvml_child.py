@@ -1,8 +1,8 @@
-"""Asks NVML about every GPU and writes the answer to a file. Runs as a process of its own: a stuck driver call
-cannot be interrupted in any other way.
+"""Queries NVML about every GPU and writes the answer to a file. Runs in its own process, because a stuck driver call
+cannot be interrupted otherwise.
 
-    python nvml_child.py ANSWER.json          what each GPU is
-    python nvml_child.py ANSWER.json state    and how it is doing: clocks, throttling, power, errors, load
+    python nvml_child.py ANSWER.json          the GPUs
+    python nvml_child.py ANSWER.json state    also their state: clocks, throttling, power, errors, load
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 def main(file: str, what: str = "") -> None:
     """Writes {"outcome": "ok" | "no library" | "error", ...}."""
-    sys.path.pop(0)  # this folder, whose file names are no modules of the person's
+    sys.path.pop(0)  # this folder; its files must not be importable as top-level modules
     answer = _ask(with_state=what == "state")
     with open(file + ".part", "w") as handle:  # noqa: PTH123
         json.dump(answer, handle)

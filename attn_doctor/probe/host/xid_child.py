@@ -1,10 +1,10 @@
-"""Listens for the Xid events of every GPU while something runs, and writes them to a file as they come. Runs as a
-process of its own: a stuck driver call cannot be interrupted in any other way, and NVML keeps nothing from before.
+"""Listens for the Xid events of every GPU during other work, and writes them to a file as they arrive. Runs in its own
+process, because a stuck driver call cannot be interrupted otherwise, and NVML keeps no earlier events.
 
     python xid_child.py ANSWER.json STOP SECONDS
 
-Ends when the file STOP is there, after so many seconds, or when its parent is gone. It waits all the time: of several
-events that nobody waited for, NVML gives the last one's number for each
+Ends when the file STOP exists, after SECONDS, or when its parent has ended. It waits without pause: for several events
+without a waiting listener, NVML returns the last one's number for each
 (https://docs.nvidia.com/deploy/nvml-api/group__nvmlEvents.html). It registers a listener, and changes nothing.
 """
 
@@ -25,7 +25,7 @@ def main(file: str, stop: str, seconds: str) -> None:
 
     seen: [{number, at}], at in seconds since the epoch.
     """
-    sys.path.pop(0)  # this folder, whose file names are no modules of the person's
+    sys.path.pop(0)  # this folder; its files must not be importable as top-level modules
     try:
         import pynvml
     except ImportError as error:
@@ -35,7 +35,7 @@ def main(file: str, stop: str, seconds: str) -> None:
 
 
 def listen(pynvml: Any, file: str, stop: str, seconds: float) -> None:
-    """Until one of the three."""
+    """Listens until one of the three conditions ends it."""
     answer: dict[str, Any] = {"outcome": "listens", "message": "", "gpus": []}
     parent, until, last = os.getppid(), time.monotonic() + seconds, False
     try:
@@ -54,14 +54,14 @@ def listen(pynvml: Any, file: str, stop: str, seconds: float) -> None:
                 gpu["why_not"] = str(error)  # the others still count
         _write(file, answer)
         while not last:
-            # Once more after the end: an event may still be on its way.
+            # Once more after the end: an event may arrive late.
             last = os.path.exists(stop) or time.monotonic() > until or os.getppid() != parent  # noqa: PTH110
             while (event := _next(pynvml, events)) is not None:
                 gpu = by_handle.get(_key(event.device)) or {"seen": []}
                 gpu["seen"].append({"number": int(event.eventData), "at": round(time.time(), 3)})
                 _write(file, answer)
     except (pynvml.NVMLError, AttributeError) as error:
-        # Among them "GPU is lost": what was seen before still counts.
+        # For example "GPU is lost": earlier events still count.
         answer.update(outcome="could not", message=str(error))
     _write(file, answer)
 
@@ -75,7 +75,7 @@ def _next(pynvml: Any, events: Any) -> Any:
 
 
 def _key(handle: Any) -> Any:
-    """The same for two handles of one GPU: NVML hands out pointers, each wrapped anew."""
+    """Equal for two handles of one GPU: NVML returns pointers, each in a new wrapper."""
     try:
         return ctypes.cast(handle, ctypes.c_void_p).value
     except (TypeError, ctypes.ArgumentError):

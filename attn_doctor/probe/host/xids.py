@@ -1,7 +1,6 @@
-"""Xid events while kernels run: a child that listens through NVML, and the facts of what it heard.
+"""Xid events while kernels run: a child process that listens through NVML, and the facts from its events.
 
-An Xid is the driver's number for something that went wrong on a GPU. What each number means is data
-(recipes/xids.toml), handed in; not here.
+An Xid is the driver's number for an error of a GPU. The meanings of the numbers (recipes/xids.toml) are passed in.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from attn_doctor.model.kernels import KernelTrials, XidEvent, XidMeaning, Xids
 from attn_doctor.probe.fact_notes import FactNotes
 
 _HOW = "Xid events, through NVML while the kernels ran"
-#: An event is told some moments after the trial that it belongs to.
+#: Seconds by which an event may arrive after its trial.
 _LATE = 1.0
 
 
 class XidWatch:
-    """Listens from the start; `answer` once."""
+    """Starts to listen at once; call `answer` once."""
 
     def __init__(self, environment: Mapping[str, str], *, folder: Path, seconds: float) -> None:
         self._file, self._stop = folder / "xids.json", folder / "xids.stop"
@@ -39,7 +38,7 @@ class XidWatch:
         self._late = ""
 
     def ready(self, timeout: float) -> None:
-        """Waits until it listens: events of before are kept by nobody."""
+        """Waits until the listener runs, since earlier events are lost."""
         until = time.monotonic() + timeout
         while not self._file.exists() and self._running.alive():
             if time.monotonic() > until:
@@ -63,7 +62,7 @@ class XidWatch:
 
 
 def of_gpu(heard: Mapping[str, Any], uuid: Any, index: str) -> Xids:
-    """What was heard of one GPU. heard: as xid_child.py writes it."""
+    """The Xids of one GPU; `heard` is xid_child.py's answer."""
     why_not = heard["message"] if heard["outcome"] != "listens" else None
     for gpu in heard["gpus"]:
         known = str(gpu["uuid"] or "").removeprefix("GPU-")
@@ -74,19 +73,19 @@ def of_gpu(heard: Mapping[str, Any], uuid: Any, index: str) -> Xids:
 
 
 def during(heard: Xids, begun: float, ended: float, *, before: float) -> tuple[int, ...]:
-    """Numbers heard of a GPU while one trial ran and a moment longer, `before` the next one began."""
+    """The numbers from one GPU during one trial and shortly afterwards, `before` the next trial began."""
     until = min(ended + _LATE, before)
     return tuple(dict.fromkeys(one.number for one in heard.seen if begun <= one.at < until))
 
 
 def meanings(trials: KernelTrials, table: Mapping[int, Mapping[str, Any]]) -> dict[str, XidMeaning]:
-    """What `table` says of the numbers that were heard: kept with the trials, so that they explain themselves."""
+    """The meanings from `table` of the numbers received; stored with the trials, so that a report is complete."""
     numbers = {number for gpu in trials.gpus for number in gpu.heard.numbers}
     return {str(number): records.from_json(XidMeaning, table[number]) for number in sorted(numbers & table.keys())}
 
 
 def facts(trials: KernelTrials) -> tuple[Fact, ...]:
-    """Each number that a GPU told, once, with what it means."""
+    """Facts about each Xid number of a GPU, once each, with its meaning."""
     notes = FactNotes()
     counted: dict[tuple[str, int], int] = {}
     silent = []

@@ -1,1 +1,1 @@
-"""Runs trials of attention kernels, and makes facts of what came of them."""
+"""Runs trials of attention kernels and makes facts of the results."""

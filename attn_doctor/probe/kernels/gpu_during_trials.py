@@ -1,4 +1,4 @@
-"""Facts of what NVML told of a GPU around the trials: what else used it, what holds it down."""
+"""Facts from NVML about a GPU during the trials: other processes, throttling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attn_doctor.probe.fact_notes import FactNotes
 
 
 def note_state(notes: FactNotes, own: str, gpu: TestedGpu, trials: KernelTrials) -> None:
-    """Clock, throttle reasons, power, memory errors and Xids, of the subject `own`."""
+    """Adds clock, throttle reasons, power, memory errors and Xids, for the subject `own`."""
     how = "NVML, while the kernels ran"
     load = gpu.load
     notes.known(own + "state", kernel_words.state(gpu, trials), how)
@@ -25,7 +25,7 @@ def note_state(notes: FactNotes, own: str, gpu: TestedGpu, trials: KernelTrials)
 
 
 def note_busy(notes: FactNotes, own: str, gpu: TestedGpu) -> None:
-    """What else used it, of the subject `own`."""
+    """Adds other processes on the GPU, for the subject `own`."""
     before = "NVML, before the kernels ran"
     if gpu.before is not None:
         notes.known_or_absent(own + "busy", gpu.busy, before)

@@ -1,4 +1,6 @@
-"""Facts of the trials of attention kernels: each sort of trouble once, and how fast each GPU is beside its siblings."""
+"""Facts from the trials of attention kernels: each kind of failure once, and each GPU's speed relative to its
+siblings.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _SPEED = "a matrix product and a copy on the GPU (--kernels)"
 
 
 def facts(trials: KernelTrials) -> tuple[Fact, ...]:
-    """Troubles and speeds."""
+    """Facts about failures and speeds."""
     notes = FactNotes()
     groups = trials.troubles
     if trials.gaps:
@@ -53,12 +55,12 @@ def _note_trouble(notes: FactNotes, group: Sequence[Trial], trials: KernelTrials
 
 
 def _everyday(group: Sequence[Trial]) -> bool:
-    """Whether any training with this backend meets it."""
+    """True when ordinary training with this backend makes such a call."""
     return any(trial.ordinary and (trial.backend in WHOLE or ":" in trial.backend) for trial in group)
 
 
 def _note_head_dims(notes: FactNotes, trials: KernelTrials) -> None:
-    """The calls that a kernel refused for their head dimension, as calls of attention that it does not take."""
+    """Adds the calls that a kernel refused because of their head dimension, as unsupported attention calls."""
     for trial in trials.cells:
         if not trial.refused_by_head_dim:
             continue
@@ -90,7 +92,9 @@ def _note_speeds(notes: FactNotes, trials: KernelTrials) -> None:
 
 
 def of_fastest_sibling(gpu: TestedGpu, measured: Sequence[TestedGpu]) -> tuple[float | None, str | None]:
-    """Per cent of the best GPU of its kind on the node, in the worse of two measurements; and which that is."""
+    """Percentage of the fastest GPU of its model on the node, the lower of two measurements; and the name of that
+    GPU.
+    """
     kind = (gpu.name, gpu.compute_capability)
     siblings = [one for one in measured if (one.name, one.compute_capability) == kind]
     if len(siblings) < 2:

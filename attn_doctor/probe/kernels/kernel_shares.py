@@ -1,6 +1,6 @@
-"""Facts of how fast right kernels are beside what the same kernel reached elsewhere, as shares of a matrix product.
+"""Facts about the speed of correct kernels, as a share of a matrix product, compared with the same kernel elsewhere.
 
-What they reached elsewhere is data (recipes/kernel_shares.toml), handed in; what is not in it is not judged.
+The shares reached elsewhere (recipes/kernel_shares.toml) are passed in; a kernel without an entry is not judged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WAYS = {"train": "forward and backward", "forward": "forward"}
 
 
 def facts(trials: KernelTrials, shares: Sequence[Mapping[str, Any]]) -> tuple[Fact, ...]:
-    """For each kernel that was right and measured, and has a number from elsewhere on such a GPU."""
+    """One fact for each kernel that was correct and measured, and has a share from elsewhere on such a GPU."""
     notes = FactNotes()
     if not trials.ran:
         notes.unknown("listed.share", _HOW, f"no kernel was run: {trials.why_not}")
@@ -54,7 +54,7 @@ def _elsewhere(trial: Trial, gpu: TestedGpu | None, shares: Sequence[Mapping[str
     found = [
         one for one in shares if (one["backend"], one["dtype"], one["direction"], one["compute_capability"]) == wanted
     ]
-    # Of several GPUs of one compute capability the slowest decides: the finding is about far less than that.
+    # Of several GPUs of one compute capability the slowest is used: the finding is about much lower speeds.
     return min(found, key=lambda one: float(one["lowest"]), default=None)
 
 

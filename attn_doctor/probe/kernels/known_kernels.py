@@ -1,4 +1,4 @@
-"""Names of the kernels that can be tried, which each library's file has, and how much is tried."""
+"""Names of the kernels that can be tried, from the files of their libraries, and the modes of trials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attn_doctor.model.libraries import libraries
 
 
 class Mode(str, Enum):
-    """How much is tried."""
+    """Number of trials."""
 
     QUICK = "quick"
     FULL = "full"
@@ -18,8 +18,8 @@ _KERNELS = tuple(kernel for library in libraries() for kernel in library.backend
 
 BACKENDS = tuple(kernel.name for kernel in _KERNELS)
 
-#: Those that take 8-bit floats.
+#: Kernels that accept 8-bit floats.
 FLOAT8 = tuple(kernel.name for kernel in _KERNELS if any(one.startswith("float8") for one in kernel.more_dtypes))
 
-#: What a model meets that is told to use it; a single SDPA backend or one linear attention kernel may never be met.
+#: Kernels that a model uses as a whole; a single SDPA backend or one linear attention kernel may never be used.
 WHOLE = frozenset(kernel.name for kernel in _KERNELS if kernel.whole)

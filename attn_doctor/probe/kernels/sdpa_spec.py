@@ -1,6 +1,6 @@
-"""A call of scaled_dot_product_attention as a person writes it: `q=2x32x4096x128:bf16 mask=bool train`.
+"""Parses a call of scaled_dot_product_attention from the command line: `q=2x32x4096x128:bf16 mask=bool train`.
 
-q=BATCHxHEADSxLENGTHxDIM:DTYPE   needed; k and v likewise, like q (v like k) where they are left out
+q=BATCHxHEADSxLENGTHxDIM:DTYPE   required; k and v likewise, default as q (v as k)
 mask=DTYPE[:SHAPE]               an attn_mask, LENGTH x LENGTH unless its shape is given
 causal · train · gqa             is_causal, inputs that require gradients, enable_gqa
 dropout=P                        dropout_p
@@ -21,9 +21,9 @@ _EXAMPLE = "For example: --explain-sdpa 'q=2x32x4096x128:bf16 mask=bool train'"
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The call, as patient/kernels/explain_sdpa.py takes it.
+    """The call, in the form that patient/kernels/explain_sdpa.py takes.
 
-    Raises BadInput, with what is wrong and an example.
+    Raises BadInput with the fault and an example.
     """
     given: dict[str, str] = {}
     flags: set[str] = set()

@@ -1,7 +1,7 @@
-"""Runs the trials of attention kernels (patient/kernels/) and records what came of them (model/kernels.py).
+"""Runs the trials of attention kernels (patient/kernels/) and records the results (model/kernels.py).
 
-It holds every trial, what was not offered and by which words, and what was not reached; facts are made of it in
-kernel_facts.py. Where there is no GPU it holds what would run, what of that compiles, and nothing that ran.
+The record has every trial, the calls that contracts exclude with their reasons, and the trials that were not reached;
+kernel_facts.py makes facts of it. Without a GPU it has the planned trials and the results of compiling them.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from attn_doctor.probe.host.gpu_state import GpuStates
 from attn_doctor.probe.host.xids import XidWatch
 from attn_doctor.probe.trace import compiled_kernels
 
-#: Seconds for each GPU, counted from when torch is imported.
+#: Seconds for each GPU, from the import of torch on.
 BUDGETS = {"quick": 20.0, "full": 90.0}
 _CELL_TIMEOUT = 10.0
-#: torch names the sizes that it refuses; the words are the same for all of them.
+#: Sizes in torch's refusals, removed so that equal reasons are equal texts.
 _SIZES = re.compile(r"\[[\d, ]+\]")
 _NOBODY = {"outcome": "could not", "message": "nobody listened", "gpus": []}
-_GRACE = 120.0  # a cell that is compiled and hangs is ended by its own alarm after 60 s
+_GRACE = 120.0  # a compiled trial that hangs is ended by its own alarm after 60 s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRequest:
-    """What the person asked for."""
+    """Options of the trials."""
 
     mode: str
     seed: int
     budget: float | None = None
     backends: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-    """In which functions of the person's own are looked for, behind everything else that Python finds."""
+    """Folders in which the user's own functions are looked for, after everything else on sys.path."""
     dtypes: tuple[str, ...] = ()
     gpu: PlannedGpu | None = None
-    """To plan for, where there is none."""
+    """The GPU to plan for, when there is none."""
 
     @property
     def seconds(self) -> float:
@@ -75,7 +75,10 @@ def run(
     say: Callable[[str], None] = lambda _: None,
     devices: tuple[str, ...] = (),
 ) -> KernelTrials:
-    """What came of them. timeout: seconds for importing torch. devices: in place of the GPUs that torch sees."""
+    """Runs the trials and returns the results.
+
+    `timeout`: seconds for importing torch. `devices`: replaces the GPUs that torch sees.
+    """
     scratch = folder / "kernels-scratch"
     scratch.mkdir()
     started = time.monotonic()
@@ -134,7 +137,7 @@ def _progress(answers: Path) -> tuple[int, int, str]:
 
 
 def collate(answers: Path, asked: TrialRequest, completed: Completed, states: Mapping[str, Any]) -> KernelTrials:
-    """All that lies in the folder."""
+    """Combines all answers in the folder."""
     plan = read_answer(answers / "plan.json")
     trials = KernelTrials(
         mode=asked.mode,
@@ -229,7 +232,7 @@ def _gpu(
 
 
 def _state(states: Any, uuid: Any, name: str) -> GpuState | None:
-    """NVML's of the same GPU: by UUID, for torch counts only what is visible to it."""
+    """NVML's state of the same GPU, found by UUID, because torch counts only visible GPUs."""
     for one in states or []:
         known = str(one.get("uuid") or "").removeprefix("GPU-")
         if (uuid and known == str(uuid).removeprefix("GPU-")) or (not uuid and str(one.get("index")) == name):
@@ -238,7 +241,7 @@ def _state(states: Any, uuid: Any, name: str) -> GpuState | None:
 
 
 def _trials(gpu: str, lines: list[dict[str, Any]], heard: Xids) -> list[Trial]:
-    """The trials of one child; with those that did not end well the Xids that the GPU told while they ran."""
+    """The trials of one child; failed ones with the Xids that the GPU reported during them."""
     begun: dict[str, float] = {
         json.dumps(line["begun"], sort_keys=True): line["at"] for line in lines if "begun" in line and "at" in line
     }
@@ -257,7 +260,7 @@ def _trials(gpu: str, lines: list[dict[str, Any]], heard: Xids) -> list[Trial]:
 
 
 def _grouped(not_offered: Mapping[str, Iterable[Mapping[str, Any]]]) -> tuple[NotOffered, ...]:
-    """By backend and reason: the same words for two hundred combinations are said once."""
+    """Grouped by backend and reason: one reason for two hundred combinations appears once."""
     groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Any]]]] = {}
     for gpu, cells in not_offered.items():
         for cell in cells:

@@ -1,1 +1,1 @@
-"""Starts the patient's interpreter (patient/) and makes facts of its answers."""
+"""Starts scripts in the patient's interpreter (patient/) and makes facts of their answers."""

@@ -1,6 +1,6 @@
-"""Starts patient/examine.py in the patient's interpreter and makes facts of what it answers.
+"""Starts patient/examine.py in the patient's interpreter and makes facts of its answers.
 
-An answer that is missing tells something too: a torch that crashes or hangs on import takes the process with it.
+A missing answer is information too: a torch that crashes or hangs during import ends the process.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 _NO_SAMPLES = "not asked for (--no-samples)"
 
 _MOST_WORDS = 200
-#: A package that lacks a module or a symbol lacks it on a node with GPUs as well.
+#: Failures with these attributes also happen on a node with GPUs: a missing module or symbol.
 _NOT_FOR_WANT_OF_A_GPU = ("missing_module", "undefined_symbol", "missing_version")
 
-#: No library has more samples: each may take its whole time limit.
+#: No library has more samples; each may use its whole time limit.
 _MOST_SAMPLES = 8
 
 
 class Examination:
-    """The examination under way; `facts` once."""
+    """A running examination; call `facts` once."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class Examination:
         folder: Path,
         samples: bool = True,
     ) -> None:
-        """`samples`: also run the samples of the libraries among `modules`."""
+        """Starts the examination. `samples`: also runs the samples of the libraries among `modules`."""
         self._modules = modules
         self._torch = torch
         self._timeout = timeout
         self._wants_samples = samples
         self._libraries = library_samples.libraries_of(modules) if samples else ()
-        # Children that hang overlap: two at least, though they share one core.
+        # Hanging children wait in parallel: at least two, even on one core.
         self._jobs = max(2, min(len(os.sched_getaffinity(0)), 4))
         scratch = folder / "examine-scratch"
         scratch.mkdir()
@@ -75,9 +75,9 @@ class Examination:
         self._running.end()
 
     def facts(self, say: Callable[[str], None], *, no_gpu: bool = False) -> tuple[Fact, ...]:
-        """Waits for the answers: torch within one timeout, everything within one for each round of children.
+        """Waits for the answers: torch within one timeout, everything within one timeout for each round of children.
 
-        no_gpu: the node has none, so that an import which only wants one tells nothing of its package.
+        `no_gpu`: the node has none, so an import that fails only for lack of one shows nothing about its package.
         """
         completed = self._wait(say)
         notes = FactNotes()
@@ -121,7 +121,7 @@ class Examination:
         return self._running.wait(0.5 if self._answer("done") is not None else 0.0)
 
     def _kinds_of_gpus(self) -> int:
-        """How many; 0 until torch has told of them. Samples run on one GPU of each kind."""
+        """Number of different GPUs; 0 until torch has reported them. Samples run on one GPU of each model."""
         devices = (self._answer("cuda") or {}).get("devices") or ()
         return len({(one.get("name"), one.get("compute_capability")) for one in devices})
 
@@ -150,7 +150,7 @@ class Examination:
                 notes.known(f"torch.{name}", value, how)
             elif answer["outcome"] == "imported" and not reason:
                 notes.absent(f"torch.{name}", how)
-            elif name != "cudnn":  # of which the files have told as much as they can
+            elif name != "cudnn":  # the files have answered this as far as possible
                 notes.unknown(f"torch.{name}", how, reason or why_not)
         notes.known_or_absent("torch.cuda_error", cuda.get("reason") or None, "torch.cuda.init() in a child")
         if facts.get("arch_list"):
@@ -168,7 +168,7 @@ class Examination:
                 )
 
     def _ended_on_torch(self, completed: Completed) -> dict[str, Any]:
-        """The process ended, or had to be ended, while it imported torch."""
+        """The answer when the process ended, or was ended, while it imported torch."""
         frame = _FRAME.search(completed.stderr)
         where = f"{frame[1]}:{frame[2]}" if frame else None
         if self._answer("torch-started") is None:
@@ -202,7 +202,7 @@ class Examination:
         _note_outcome(notes, module, answer, how)
 
     def _note_samples(self, notes: FactNotes, completed: Completed, libraries: int) -> None:
-        """`libraries`: how many library samples there are besides the cells of the plain block."""
+        """Adds facts of samples; `libraries`: number of library samples, without the cells of the plain block."""
         how = "sample attention block, forward and backward"
         if not self._torch:
             notes.known("listed.sample", libraries, how)
@@ -237,7 +237,7 @@ class Examination:
 
 
 def _as_on_a_gpu_node(module: str, answer: dict[str, Any], how: str) -> tuple[dict[str, Any], str]:
-    """An import that only wants a GPU, on a node that has none: what came of it where one was simulated."""
+    """For an import that fails only for lack of a GPU: its result with a simulated one."""
     words = (str(answer.get("error") or "").strip().splitlines() or ["it says no more"])[-1][:_MOST_WORDS]
     simulated: dict[str, Any] = answer["with_a_gpu"]
     if simulated["outcome"] == "imported":
@@ -277,7 +277,7 @@ def _note_outcome(notes: FactNotes, module: str, answer: Mapping[str, Any], how:
 
 def _last_words(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    # faulthandler's own listing stands in `where` already
+    # faulthandler's own listing is in `where` already
     spoken = [
         line
         for line in lines

@@ -1,4 +1,4 @@
-"""Facts of the interpreter itself, from what it told about itself (patient/interpreter.py)."""
+"""Facts about the interpreter itself, from its own description (patient/interpreter.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attn_doctor.probe.fact_notes import FactNotes
 
 
 def probe(target: Target) -> tuple[Fact, ...]:
-    """Version, folder, environment, pip, libc."""
+    """Facts about version, folder, environment, pip and libc."""
     told = target.told
     notes = FactNotes()
     how = f"asked {target.python}"

@@ -1,7 +1,7 @@
-"""Facts of the library samples: what each did, and the calls on its way that changed a dtype.
+"""Facts from the library samples: the result of each, and the calls that changed a dtype in it.
 
-The tracer saw them, so its vocabulary is used: the promotions and attention calls of a sample stand beside those
-of a traced run, and the same recipes ask about them.
+Samples are traced, so their promotions and attention calls use the same facts as a traced run, and the same recipes
+apply.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.not_examined import CALLS, FAILED_CALL
 from attn_doctor.probe.trace.trace_facts import facts_of
 
-#: Libraries that have samples, by the name that is imported.
+#: Import names of the libraries that have samples.
 LIBRARIES = frozenset(
     {"transformers", "x_transformers", "triton", *(library.module for library in libraries() if library.samples)}
 )
@@ -31,15 +31,15 @@ Read = Callable[[str], Mapping[str, Any] | None]
 
 
 def libraries_of(modules: Iterable[str]) -> tuple[str, ...]:
-    """Which libraries have samples among the modules that `check` imports."""
+    """The libraries with samples, among the modules that `check` imports."""
     names = (module if module in LIBRARIES else module.split(".")[0] for module in modules)
     return tuple(name for name in dict.fromkeys(names) if name in LIBRARIES)
 
 
 def facts(libraries: tuple[str, ...], read: Read, ended: str) -> tuple[tuple[Fact, ...], int]:
-    """The facts, and how many samples they speak of.
+    """The facts, and the number of samples they are about.
 
-    `read` gives an answer by its name, or None; `ended` says how the examination ended.
+    `read` returns an answer by its name, or None; `ended` describes how the examination ended.
     """
     notes = FactNotes()
     found: list[Fact] = []
@@ -65,7 +65,7 @@ def facts(libraries: tuple[str, ...], read: Read, ended: str) -> tuple[tuple[Fac
 
 
 def _for_one_reason(entries: list[Mapping[str, Any]]) -> str | None:
-    """Why none of a library's samples was run, where they all lack the same: that is one gap, not eight."""
+    """The common reason why none of a library's samples ran, if there is one: it is one gap, not eight."""
     reasons = {entry["error"] if entry["outcome"] == "unasked" else None for entry in entries}
     return reasons.pop() if len(reasons) == 1 else None
 
@@ -102,7 +102,7 @@ def _sample(notes: FactNotes, library: str, entry: Mapping[str, Any]) -> list[Fa
 
 
 def _of_trace(sample: str, trace: Trace) -> list[Fact]:
-    """Its promotions and attention calls, under subjects that no other sample has."""
+    """Its promotions and attention calls, with subjects that no other sample uses."""
     how = f"sample {sample}"
     found = []
     seen: set[tuple[str, str]] = set()
@@ -121,14 +121,14 @@ def _of_trace(sample: str, trace: Trace) -> list[Fact]:
 
 
 def _has_a_finding(reason: str) -> bool:
-    """A library that cannot be imported is told as that; its samples leave no question open beside it."""
+    """True when a finding covers the reason: a failed import is reported, so its samples leave no open question."""
     return reason.startswith("import ")
 
 
 def _list(
     notes: FactNotes, found: list[Fact], libraries: tuple[str, ...], not_run: tuple[str, ...], *, asked: bool
 ) -> None:
-    """How many promotions and attention calls there are, and whether a call outside attention failed."""
+    """Adds the number of promotions and attention calls, and whether a call outside attention failed."""
     how = f"samples of {', '.join(libraries)}" if libraries else "no library with samples is installed"
     failed = {str(fact.name) for fact in found}
     for kind in CALLS:

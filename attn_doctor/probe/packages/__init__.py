@@ -1,1 +1,1 @@
-"""Installed packages, read from metadata and source files: nothing is imported."""
+"""Probes of installed packages, which read metadata and source files: nothing is imported."""

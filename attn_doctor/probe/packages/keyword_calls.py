@@ -1,6 +1,6 @@
-"""Where in a Python source one keyword at one call stands. Places come from the parser, never from line numbers.
+"""Finds one keyword of one call in a Python source with the parser, never by line numbers.
 
-Used by the probe that reads what an installed package says, and by the edit that turns it (fix/edits/keyword.py).
+Used by the probe that reads the value in an installed package, and by the edit that changes it (fix/edits/keyword.py).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class NotThere(Exception):
-    """The source cannot be read, or holds not exactly one such call; the message says why, for people."""
+    """The source cannot be read, or does not contain exactly one such call; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A source with its tree; places in it count bytes of the whole file."""
+    """A source with its syntax tree; positions are bytes in the whole file."""
 
     tree: ast.Module
     starts: tuple[int, ...]
-    """Where each line starts."""
+    """Position of the start of each line."""
 
     def span(self, node: ast.expr) -> tuple[int, int]:
         """[start, end) of the node. The parser's columns count UTF-8 bytes."""
@@ -35,7 +35,7 @@ class Parsed:
 
 
 def parsed(content: bytes) -> Parsed:
-    """Raises NotThere where the parser does not read it, or counts its lines in another way."""
+    """Parses the source. Raises NotThere when the parser fails, or counts lines differently."""
     skipped = len(_BOM) if content.startswith(_BOM) else 0
     source = content[skipped:]
     try:
@@ -51,7 +51,7 @@ def parsed(content: bytes) -> Parsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyword:
-    """The value of a keyword: [start, end) in bytes, and what it is."""
+    """The value of a keyword, and its position [start, end) in bytes."""
 
     start: int
     end: int
@@ -59,9 +59,9 @@ class Keyword:
 
 
 def keyword(content: bytes, function: str, call: str, name: str) -> Keyword:
-    """The keyword `name` of the one call of `call` inside `function` (`f`, or `Class.method`).
+    """The keyword `name` in the only call of `call` inside `function` (`f`, or `Class.method`).
 
-    Raises NotThere, also where the value is more than a literal: somebody computes it.
+    Raises NotThere, also when the value is not a literal.
     """
     source = parsed(content)
     bodies = list(_functions(source.tree, function.split(".")))
@@ -80,9 +80,9 @@ def keyword(content: bytes, function: str, call: str, name: str) -> Keyword:
 
 
 def transposed_value(content: bytes) -> int | None:
-    """Line of the first `tl.trans(...)` that is an operand of arithmetic or is stored, and not handed to tl.dot.
+    """Line of the first `tl.trans(...)` that is an operand of arithmetic or is stored, instead of passed to tl.dot.
 
-    Raises NotThere where the source cannot be read.
+    Raises NotThere when the source cannot be read.
     """
     lines = []
     for node in ast.walk(parsed(content).tree):

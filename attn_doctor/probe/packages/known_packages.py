@@ -1,7 +1,7 @@
-"""The distributions that make up an attention stack, and what they are imported as.
+"""The distributions of an attention stack, and their import names.
 
-Attention libraries are described in their own files (patient/libraries/); here is what stands around them. A
-distribution's name, its import name and its compiled modules differ: nvidia-cutlass-dsl is `cutlass`.
+Attention libraries are described in their own files (patient/libraries/); this file has the packages around them. The
+names of a distribution, its import and its compiled modules differ: nvidia-cutlass-dsl is imported as `cutlass`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ class Package:
     name: str
     """Canonical distribution name."""
     module: str
-    """Top-level name it is imported as."""
+    """Top-level import name."""
     imports: tuple[str, ...] = ()
-    """What `check` imports to see that it works; empty for frameworks that are only read about."""
+    """Modules that `check` imports as a test; empty for frameworks of which only metadata is read."""
     extensions: tuple[str, ...] = ()
-    """Compiled modules that lie outside its own folder."""
+    """Compiled modules outside its own folder."""
     kernels_in: tuple[str, ...] = ()
-    """Compiled modules that hold its kernels."""
+    """Compiled modules that contain its kernels."""
     nested: bool = False
-    """It lies in the namespace of another: the name alone does not tell that it is there."""
+    """It is in the namespace of another package: the top-level name alone does not prove that it is installed."""
 
 
 def _package(name: str, module: str, *imports: str, extensions: tuple[str, ...] = ()) -> Package:
@@ -62,7 +62,7 @@ PACKAGES: tuple[Package, ...] = (
     _package("deepspeed", "deepspeed", "deepspeed"),
     _package("vllm", "vllm"),
     _package("sglang", "sglang"),
-    # Its metadata names no torch, and its files are compiled against one.
+    # Its metadata does not require torch, but its files are compiled against it.
     _package("sgl-kernel", "sgl_kernel"),
     _package("sglang-kernel", "sgl_kernel"),
     _package("llamafactory", "llamafactory"),
@@ -81,17 +81,17 @@ PACKAGES: tuple[Package, ...] = (
 
 BY_NAME = {package.name: package for package in PACKAGES}
 
-#: Of several that share a module the first: it stands for the library where a distribution bears a name of its own.
+#: Of several with one module, the first: it represents the library when a distribution has a name of its own.
 BY_MODULE = {package.module: package for package in reversed(PACKAGES)}
 
-#: Other packages have these import names too: a module that is called so need not be the library.
+#: Other packages use these import names too: a module of that name need not be the library.
 AMBIGUOUS = frozenset({"cutlass", "kernels", "nvidia"})
 
 
 def distribution_of(module: str, installed: Collection[str] = ()) -> str:
-    """The distribution that a module is of, by its import name or that of an extension.
+    """The distribution of a module, by its import name or that of an extension.
 
-    Where several share a name, one that is installed.
+    When several share the name, one that is installed.
     """
     top = module.partition(".")[0]
     owners = [package.name for package in PACKAGES if top == package.module or top in package.extensions]

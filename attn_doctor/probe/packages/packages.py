@@ -1,4 +1,4 @@
-"""Packages of the interpreter under examination, from metadata alone: nothing is imported."""
+"""Facts about the packages of the interpreter under examination, from metadata alone: nothing is imported."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from attn_doctor.probe.packages import requirements
 from attn_doctor.probe.packages.known_packages import AMBIGUOUS, BY_MODULE, BY_NAME, PACKAGES, Package
 from attn_doctor.probe.packages.requirements import RequirementSource
 
-#: A package that is compiled against torch says so in its metadata, whoever made it.
+#: A package compiled against torch requires it in its metadata.
 _NEEDS_TORCH = re.compile(rb"^Requires-Dist:\s*torch(?![\w.-])(?!.*extra\s*==)", re.MULTILINE | re.IGNORECASE)
 _MOST_METADATA = 2_000_000
-#: Headers of METADATA; a parser of mail takes most of the time of --quick in an environment of three hundred packages.
+#: Headers of METADATA; an e-mail parser would take most of the time of --quick with three hundred packages.
 _NAME = re.compile(r"^Name:[ \t]*\S", re.MULTILINE | re.IGNORECASE)
 _VERSION = re.compile(r"^Version:[ \t]*(.*)$", re.MULTILINE | re.IGNORECASE)
 _REQUIRES = re.compile(r"^Requires-Dist:[ \t]*(.*(?:\n[ \t]+\S.*)*)$", re.MULTILINE | re.IGNORECASE)
@@ -32,15 +32,15 @@ _REQUIRES = re.compile(r"^Requires-Dist:[ \t]*(.*(?:\n[ \t]+\S.*)*)$", re.MULTIL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """One dist-info or egg-info folder of the path."""
+    """One dist-info or egg-info folder on the path."""
 
     name: str
-    """Canonical name of the library: what recipes ask for, whatever a fork, a vendor or a source build calls it."""
+    """Canonical name of the library, as in recipes, even when a fork, a vendor or a source build uses another name."""
     version: str | None
-    """None where neither metadata nor folder name tell."""
+    """None when neither metadata nor folder name contain it."""
     info: Path
     folder: Path
-    """The entry of sys.path it was found in."""
+    """The entry of sys.path in which it was found."""
     error: str
     requires: tuple[str, ...]
     editable_at: Path | None
@@ -49,27 +49,29 @@ class Distribution:
     files: tuple[str, ...]
     """From RECORD, relative to `folder`; empty without one."""
     called: str = ""
-    """The name in its metadata, where that is another one."""
+    """The name in its metadata, if different."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What the path holds, for the probes that go on from there."""
+    """The packages on the path, for the probes that examine them further."""
 
     distributions: tuple[Distribution, ...]
-    """Those of interest, the one that wins first."""
+    """The relevant distributions; the one that Python would import comes first."""
     modules: Mapping[str, Path]
-    """Top-level names of interest that the path offers, with or without metadata."""
+    """Relevant top-level modules on the path, with or without metadata."""
     count: int
     everything: Mapping[str, RequirementSource]
-    """What each distribution of the path asks for, by canonical name; of several of one name the one that wins."""
+    """Canonical name -> requirements of each distribution on the path; of duplicates, the one that Python would
+    import.
+    """
 
     def of(self, name: str) -> Distribution | None:
-        """The distribution of this canonical name that wins."""
+        """The distribution of this canonical name that Python would import."""
         return next((dist for dist in self.distributions if dist.name == name), None)
 
     def imports(self) -> tuple[str, ...]:
-        """Modules worth importing, torch apart."""
+        """Modules to import as a test, without torch."""
         wanted: list[str] = []
         for package in PACKAGES:
             there = self.of(package.name) is not None or (
@@ -84,14 +86,14 @@ class Inventory:
         return extension in package.kernels_in and extension in self.modules
 
     def _is_of_another(self, package: Package) -> bool:
-        """The folder is a mere namespace, in which another distribution lies."""
+        """True when the folder is only a namespace that contains another distribution."""
         folder = self.modules[package.module]
         others = [one for one in PACKAGES if one.module == package.module and self.of(one.name) is not None]
         return bool(others) and folder.is_dir() and not (folder / "__init__.py").exists()
 
 
 def take_inventory(search_path: Iterable[Path]) -> Inventory:
-    """Reads the names of everything in the path, and the metadata of what matters here."""
+    """Reads the names of all packages on the path, and the metadata of the relevant ones."""
     tops = {package.module for package in PACKAGES} | {name for package in PACKAGES for name in package.extensions}
     found: list[Distribution] = []
     modules: dict[str, Path] = {}
@@ -126,7 +128,7 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
     found = [one for one in found if one.info not in {other.info for other in renamed}]
     order = {folder: number for number, folder in enumerate(dict.fromkeys(one.folder for one in (*found, *renamed)))}
     found = sorted((*found, *renamed), key=lambda one: order[one.folder])
-    for one in renamed:  # who asks for the library is served by it
+    for one in renamed:  # it satisfies requirements on the library
         everything.setdefault(one.name, RequirementSource(one.name, one.version, one.requires))
     return Inventory(distributions=tuple(found), modules=modules, count=count, everything=everything)
 
@@ -134,10 +136,10 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
 def _under_other_names(
     found: Iterable[Distribution], others: Iterable[tuple[_Info, Path, Path]], modules: Mapping[str, Path]
 ) -> list[Distribution]:
-    """Known libraries whose distribution is called otherwise, known by the module that it brings.
+    """Known libraries in a distribution with another name, recognized by the module that it contains.
 
-    Forks, vendors' builds and source builds rename distributions, and what is imported keeps its name. RECORDs are
-    long: they are read only where a module lies that no known distribution accounts for.
+    Forks, vendors' builds and source builds rename distributions, but keep the import name. RECORDs are long: they are
+    read only when a module belongs to no known distribution.
     """
     accounted = {BY_NAME[one.name].module for one in found if one.name in BY_NAME}
     wanting = [
@@ -161,7 +163,7 @@ def _under_other_names(
 
 
 def _lists(info: Path) -> frozenset[str]:
-    """The Python files at the top, or one folder down, that a distribution's RECORD lists."""
+    """The Python files at the top level, or one folder down, in a distribution's RECORD."""
     if info.is_file():
         return frozenset()
     try:
@@ -177,7 +179,7 @@ def _lists(info: Path) -> frozenset[str]:
 
 
 def _editable(info: Path) -> Path | None:
-    """The folder of an editable install's sources."""
+    """Source folder of an editable install."""
     direct = _json(info / "direct_url.json") if info.is_dir() else {}
     settings = direct.get("dir_info")
     if not isinstance(settings, dict) or not settings.get("editable"):
@@ -186,7 +188,7 @@ def _editable(info: Path) -> Path | None:
 
 
 def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """Facts of the packages; `told` is what the interpreter told about itself (its marker environment)."""
+    """Facts about the packages; `told` is the interpreter's description of itself (its marker environment)."""
     notes = FactNotes()
     notes.known("listed.package", inventory.count, "dist-info folders on the interpreter's sys.path")
     markers = {key: str(value) for key, value in (told.get("markers") or {}).items()}
@@ -229,7 +231,7 @@ def _note(notes: FactNotes, same: list[Distribution], inventory: Inventory, mark
         mine = dist.folder / known.module
         shadow = (
             taken is not None
-            and not _is_namespace(taken)  # all its parts count: nvidia's wheels share one over several folders
+            and not _is_namespace(taken)  # all parts count: nvidia's wheels share one namespace in several folders
             and dist.editable_at is None
             and taken.parent.resolve() != dist.folder.resolve()
             and any(mine.parent.glob(f"{known.module}*"))
@@ -244,7 +246,7 @@ def _note(notes: FactNotes, same: list[Distribution], inventory: Inventory, mark
 
 @dataclass(frozen=True, slots=True)
 class _Info:
-    """What the name and the metadata of a dist-info or egg-info folder say."""
+    """The name and metadata of a dist-info or egg-info folder."""
 
     name: str
     version: str | None
@@ -256,7 +258,7 @@ class _Info:
 def _read_info(info: Path) -> _Info:
     stem = info.name.rsplit(".", 1)[0]
     parts = stem.split("-")
-    # torch-2.13.0+cpu.dist-info; an egg-info carries a Python tag behind: flash_attn-2.5.8-py3.11-linux-x86_64.egg-info
+    # torch-2.13.0+cpu.dist-info; an egg-info also has a Python tag: flash_attn-2.5.8-py3.11-linux-x86_64.egg-info
     name = canonicalize_name(parts[0])
     named_version = parts[1] if len(parts) > 1 else None
     raw, error = _metadata(info)
@@ -274,7 +276,7 @@ def _read_info(info: Path) -> _Info:
 
 
 def _distribution(read: _Info, info: Path, folder: Path, *, as_name: str = "") -> Distribution:
-    """as_name: the known library that it is under another name."""
+    """The distribution; `as_name` is the known library that it contains under another name."""
     direct = _json(info / "direct_url.json")
     url = str(direct.get("url") or "")
     editable = (
@@ -298,7 +300,7 @@ def _distribution(read: _Info, info: Path, folder: Path, *, as_name: str = "") -
 
 
 def _metadata(info: Path) -> tuple[bytes, str]:
-    """The header part of METADATA or PKG-INFO, and what is wrong with it."""
+    """The headers of METADATA or PKG-INFO, and what is wrong with them."""
     file = info if info.is_file() else info / ("METADATA" if info.name.endswith(".dist-info") else "PKG-INFO")
     try:
         if file.stat().st_size > _MOST_METADATA:
@@ -321,7 +323,7 @@ def _recorded(info: Path) -> tuple[str, ...]:
         raw = (info / "RECORD").read_bytes()
     except OSError:
         raw = b""
-    # torch lists 15,000 files: only libraries are wanted, so the others never become strings.
+    # torch lists 15,000 files; only libraries are needed, so other lines are not decoded.
     lines = [line.decode(errors="replace") for line in raw.splitlines() if b".so" in line]
     if not raw and info.name.endswith(".egg-info"):
         # relative to the egg-info folder
@@ -348,7 +350,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _place(url: str) -> tuple[Path | None, str]:
-    """The folder of a file URL, and the URL without user and password, which private indices carry."""
+    """The folder of a file URL, and the URL without user and password, which URLs of private indices contain."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -370,7 +372,9 @@ def _importable(entry: Path) -> bool:
 
 
 def _is_namespace(entry: Path) -> bool:
-    """A folder without __init__: Python imports it where nothing better comes on the rest of the path (PEP 420)."""
+    """True for a folder without __init__: Python imports it only if nothing better is on the rest of the path (PEP
+    420).
+    """
     return entry.is_dir() and not any(entry.glob("__init__.*"))
 
 
@@ -379,7 +383,7 @@ def _later_wins(first: Path, entry: Path) -> bool:
 
 
 def _requirement(dist: Distribution, names: tuple[str, ...], markers: Mapping[str, str]) -> tuple[str | None, str]:
-    """What it asks of the named package under this interpreter's markers, and why that cannot be told."""
+    """Its requirement on the named package under this interpreter's markers, and why it is unknown, if so."""
     for text in dist.requires:
         try:
             requirement = Requirement(text)

@@ -1,7 +1,7 @@
-"""What of the installed packages was patched, and what their source says where a patch is known. Nothing is imported.
+"""Patches by `fix` in installed packages, and the code at places with a known patch. Nothing is imported.
 
-`fix` notes each file that it patches in the distribution's own `dist-info/attn-doctor.json`, which RECORD lists: an
-upgrade takes the note away together with the patch, and a copy of the environment keeps both.
+`fix` records each patched file in the distribution's own `dist-info/attn-doctor.json`, which RECORD lists: an upgrade
+removes the record together with the patch, and a copy of the environment keeps both.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _GSA = ("fla/ops/gsa/chunk.py", "chunk_gsa_bwd_k", "chunk_fwd_h", "states_in_fp3
 
 
 def probe(inventory: Inventory) -> tuple[Fact, ...]:
-    """Facts of the patches that are in place, and of flash-linear-attention's gated slot attention."""
+    """Facts about patches in place, and about flash-linear-attention's gated slot attention."""
     notes = FactNotes()
     count = 0
     for dist in inventory.distributions:
         for patch in _noted(dist.info):
             file = dist.folder / str(patch.get("file"))
             if _sha256(file) != patch.get("sha256"):
-                continue  # upgraded, or mended by somebody else: the patch is gone
+                continue  # upgraded, or changed by another program: the patch is gone
             own = f"patch.{count}."
             how = f"{dist.info / NOTE}"
             notes.known(own + "path", str(file), how)
@@ -72,7 +72,7 @@ def _gated_slot_attention(notes: FactNotes, inventory: Inventory) -> None:
 
 
 def _transposed_tile(notes: FactNotes, inventory: Inventory) -> None:
-    """Where gated slot attention's kernels use a transposed tile as an ordinary value."""
+    """Adds the place where gated slot attention's kernels use a transposed tile as an ordinary value."""
     name = "source.transposed_tile"
     dist = next((one for one in (inventory.of("fla-core"), inventory.of("flash-linear-attention")) if one), None)
     if dist is None:

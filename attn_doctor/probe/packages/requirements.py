@@ -1,7 +1,7 @@
-"""What the packages of an environment ask of each other, by the metadata of all of them: no import, no resolver.
+"""The requirements of an environment's packages on each other, from all metadata: no import, no resolver.
 
-Markers are evaluated for the interpreter under examination, and extras where some package asks for them
-(`cuda-toolkit[cublas]`). What a person asked for on the command line of an installer, no metadata tells.
+Markers are evaluated for the interpreter under examination, and extras when a package requires them
+(`cuda-toolkit[cublas]`). Requirements that a person gave to an installer are in no metadata.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages.known_packages import BY_NAME
 
-#: Most requirements are as plain as this; packaging's parser takes twenty times as long for each of some thousands.
+#: Most requirements are this simple; packaging's parser takes twenty times as long, for some thousands of them.
 _PLAIN = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[(?P<extras>[\w\s,.-]*)\])?\s*"
     r"\(?(?P<specifier>(?:(?:[<>]=?|[=!~]=)[^;@()]*)?)\)?\s*(?:;(?P<marker>.*))?$"
 )
 _EXTRA = re.compile(r"\bextra\b")
-#: A distribution that stands in for another one: torch's nightly and ROCm builds bring their triton under these names.
+#: Distributions that replace another one: torch's nightly and ROCm builds ship triton under these names.
 _STAND_INS: Mapping[str, tuple[str, ...]] = {
     "triton": ("pytorch-triton", "pytorch-triton-rocm", "triton-rocm", "pytorch-triton-xpu"),
 }
@@ -36,7 +36,7 @@ _HOW = "Requires-Dist in the metadata of every distribution"
 
 @dataclass(frozen=True, slots=True)
 class RequirementSource:
-    """What one distribution's metadata says of itself and of what it asks for."""
+    """The metadata of one distribution: its version and its requirements."""
 
     name: str
     version: str | None
@@ -45,7 +45,7 @@ class RequirementSource:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """One distribution that another one asks for; several lines about the same one are joined."""
+    """A distribution that another one requires; several lines about the same one are joined."""
 
     package: str
     on: str
@@ -53,7 +53,7 @@ class Needed:
 
 
 def probe(everything: Mapping[str, RequirementSource], markers: Mapping[str, str]) -> tuple[Fact, ...]:
-    """Facts of the requirements that touch the attention stack, and the unmet ones of the rest in words."""
+    """Facts about requirements of the attention stack, and a text for each unmet requirement of other packages."""
     notes = FactNotes()
     rest: list[str] = []
     count = 0
@@ -75,21 +75,21 @@ def probe(everything: Mapping[str, RequirementSource], markers: Mapping[str, str
 
 
 def imported(package: str) -> bool:
-    """Whether it is one of those that a sample or a model imports: each of its requirements counts."""
+    """True for a package that samples or models import: all its requirements count."""
     known = BY_NAME.get(package)
     return known is not None and bool(known.imports)
 
 
 def spelled(on: str, specifier: str, there: str | None) -> str:
-    """What is asked for and not met, for people: `torch==2.14.1 (2.11.0 is there)`."""
+    """An unmet requirement, for people: `torch==2.14.1 (2.11.0 is there)`."""
     asked = on if specifier == "any" else f"{on}{specifier}"
     return f"{asked} ({there} is there)" if there else f"{asked} (not installed)"
 
 
 def met(specifier: str, version: str | None) -> bool | None:
-    """Whether the version is one that the specifier accepts; None where that cannot be told.
+    """True when the specifier accepts the version; None when undecidable.
 
-    A vendor's or a nightly build of the very release that is asked for, 2.6.0a0+nv25.1 for >=2.6, may or may not do.
+    A vendor's or a nightly build of the required release, such as 2.6.0a0+nv25.1 for >=2.6, is undecidable.
     """
     if version is None:
         return False
@@ -106,7 +106,7 @@ def met(specifier: str, version: str | None) -> bool | None:
 
 
 def requirements(everything: Mapping[str, RequirementSource], markers: Mapping[str, str]) -> Iterator[Needed]:
-    """Each requirement that applies here, extras that something asks for included."""
+    """Yields each requirement that applies here, including extras that some package requires."""
     wanted: dict[tuple[str, str], list[str]] = {}
     waiting = [(name, "") for name in everything]
     seen = set(waiting)
@@ -115,7 +115,7 @@ def requirements(everything: Mapping[str, RequirementSource], markers: Mapping[s
         name, extra = waiting.pop()
         for text in everything[name].requires:
             if extra and not _EXTRA.search(text):
-                continue  # counted without the extra already
+                continue  # already counted without the extra
             line = _line(text)
             if line is None or not _applies(line.marker, extra, environment):
                 continue
@@ -151,7 +151,7 @@ def _line(text: str) -> _Line | None:
         parsed = Requirement(text)
     except InvalidRequirement:
         return None
-    # `name @ URL` is met by whatever is installed under that name.
+    # `name @ URL` is met by any installation of that name.
     return _Line(
         canonicalize_name(parsed.name),
         tuple(canonicalize_name(one) for one in parsed.extras),
@@ -171,7 +171,7 @@ def _applies(marker: str, extra: str, environment: tuple[tuple[str, str], ...]) 
 
 
 def _version(name: str, everything: Mapping[str, RequirementSource]) -> str | None:
-    """The version that is there; `?` where its metadata does not tell."""
+    """The installed version; `?` when its metadata does not contain it."""
     for one in (name, *_STAND_INS.get(name, ())):
         if one in everything:
             return everything[one].version or "?"

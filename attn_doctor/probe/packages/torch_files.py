@@ -1,4 +1,4 @@
-"""What torch's own files tell without importing it: version, CUDA, commit, ABI, GPU code."""
+"""Facts from torch's own files, without importing it: version, CUDA, commit, ABI, GPU code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ATTRIBUTES = {"version": "__version__", "cuda": "cuda", "hip": "hip", "git_vers
 
 
 def probe(modules: Mapping[str, Path]) -> tuple[Fact, ...]:
-    """Facts from torch/version.py; `modules` are the top-level modules of the path."""
+    """Facts from torch/version.py; `modules` are the top-level modules on the path."""
     notes = FactNotes()
     folder = modules.get("torch")
     if folder is None:

@@ -1,1 +1,1 @@
-"""Runs traced programs, and makes facts of what they answered."""
+"""Runs traced programs and makes facts of their answers."""

@@ -1,6 +1,6 @@
-"""Triton kernels that were compiled for a GPU that is not there (patient/kernels/compilation.py): read, and as facts.
+"""Facts about Triton kernels compiled for a GPU that is not present (patient/kernels/compilation.py).
 
-Nothing of this ran. Each backend has kernels of its own, also where two launch the same function.
+None of them ran. Each backend has its own kernels, even when two launch the same function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SLUG = re.compile(r"\W+")
 
 
 def collate(plan: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], ended: str) -> Compilation | None:
-    """What came of it, or None where no GPU was named. ended: how the whole process did."""
+    """The results, or None when no GPU was named; `ended` describes how the process ended."""
     if "to_compile" not in plan:
         return None
     done = {line["compiled"]["backend"]: line["compiled"] for line in lines if "compiled" in line}
@@ -53,7 +53,7 @@ def collate(plan: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], ended: 
 
 
 def facts(compiled: Compilation | None) -> tuple[Fact, ...]:
-    """Facts of each kernel of a library's layer, and elsewhere of each sort of trouble."""
+    """Facts about each kernel of a library's layer, and for other kernels about each kind of failure."""
     if compiled is None or not compiled.backends:
         return ()
     notes = FactNotes()
@@ -66,9 +66,9 @@ def facts(compiled: Compilation | None) -> tuple[Fact, ...]:
         notes.known("listed.kernel", sum(not one.by_calls for one in compiled.kernels), how)
     for number, one in enumerate(compiled.kernels):
         if not one.looked_at:
-            continue  # said once, in listed.kernel: forty kernels that time did not reach are one open question
+            continue  # reported once, in listed.kernel: forty kernels not reached in time are one open question
         if one.by_calls:
-            continue  # below: a model may never make that call
+            continue  # handled below: a model may never make that call
         own = f"kernel.{one.backend}-{one.kernel}-{number}."
         notes.known(own + "outcome", one.outcome, how)
         notes.known(own + "gpu", gpu, how)
@@ -81,7 +81,7 @@ def facts(compiled: Compilation | None) -> tuple[Fact, ...]:
 
 
 def _of_calls(compiled: Compilation, notes: FactNotes, how: str) -> None:
-    """Trouble with calls that were made up over dtypes, head dimensions and forms: one of a sort for each backend."""
+    """Adds failures of calls constructed over dtypes, head dimensions and forms: one of each kind for each backend."""
     titles = {one.name: one.title for one in compiled.backends}
     sorts: dict[tuple[str, str], list[CompiledKernel]] = {}
     for one in compiled.kernels:
@@ -108,7 +108,7 @@ def _of_calls(compiled: Compilation, notes: FactNotes, how: str) -> None:
 
 
 def gaps(backends: Iterable[CompiledBackend]) -> str:
-    """What of these was to be compiled and was not; empty when everything was."""
+    """Which kernels were not compiled, and why; empty when all were."""
     backends = tuple(backends)
     words = [f"{one.title}: {one.error}" for one in backends if one.error]
     words += [

@@ -1,4 +1,4 @@
-"""Facts of a dtype trace, for recipes to judge."""
+"""Facts from a dtype trace."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.model.trace import AttentionCall, MathCost, Promotion, Trace
 from attn_doctor.probe.fact_notes import FactNotes
 
-#: A call that is as it should be needs no diagnosis.
+#: Verdicts, worst first; a clean call gets no finding.
 GRAVITY = ("raises", "silently mixed", "promoted then repaired", "clean")
 
 
 def facts_of(trace: Trace) -> tuple[Fact, ...]:
-    """Everything a recipe can ask about the traced run."""
+    """Every fact about the traced run."""
     notes = FactNotes()
     how = f"traced {trace.words}" if trace.words else "traced"
     notes.known_or_absent("trace.verdict", trace.verdict, how, "no attention call was seen")
@@ -20,7 +20,7 @@ def facts_of(trace: Trace) -> tuple[Fact, ...]:
     notes.known_or_absent("trace.error", trace.error or None, how)
     words = trace.traceback if trace.error_kind == "model raised" else ""
     notes.known_or_absent("trace.traceback", words or None, how)
-    # Operands of several dtypes are no fault in themselves (a product promotes them, and may fail for its shapes).
+    # Operands of different dtypes are not a fault in themselves (a product promotes them, and may fail for its shapes).
     failure = trace.failure if trace.failure and trace.failure.over_dtypes else None
     notes.known_or_absent("trace.failed_call", failure.call if failure else None, how)
     notes.known_or_absent("trace.failed_place", str(failure.place) if failure and failure.place else None, how)
@@ -72,7 +72,9 @@ def _note_promotion(notes: FactNotes, promotion: Promotion, trace: Trace, how: s
 
 
 def _reached(promotion: Promotion, trace: Trace) -> AttentionCall | None:
-    """The gravest call that it reached. A latent one is only reached in a run where the first culprit is mended."""
+    """The worst call that it reached. A latent promotion reaches a call only in a run with the first promotion
+    fixed.
+    """
     calls = [call for call in trace.calls if any(one.promotion == promotion.id for one in call.operands)]
     if not calls and promotion.latent:
         calls = [call for call in trace.calls if call.verdict in GRAVITY[:2]]

@@ -1,4 +1,4 @@
-"""Runs a program of the patient's under the dtype tracer of patient/ and reads what it saw."""
+"""Runs one of the patient's programs under the dtype tracer of patient/ and reads its answer."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from attn_doctor.model.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """What came of it: the trace, and the answer as it was given, for reports in JSON."""
+    """The trace, and the tracer's answer unchanged, for reports in JSON."""
 
     trace: Trace
     answer: Mapping[str, Any]
     stdout: str
-    """Last words of the traced program itself."""
+    """The end of the traced program's output."""
 
 
 def run_trace(
@@ -33,9 +33,9 @@ def run_trace(
     folder: Path,
     say: Callable[[str], None] = lambda _: None,
 ) -> Traced:
-    """Traces; a run that dies or takes too long still tells how far it came.
+    """Traces a program; a run that dies or takes too long still reports how far it came.
 
-    Raises BadInput where what was named cannot be traced, TargetUnusable where the interpreter cannot.
+    Raises BadInput when the named program cannot be traced, TargetUnusable when the interpreter cannot run it.
     """
     scratch = folder / "trace-scratch"
     scratch.mkdir()
@@ -64,7 +64,7 @@ def run_trace(
 
 
 def _add_last_words(answer: dict[str, Any], completed: Completed) -> None:
-    """A program that ends itself says why on standard error, which is not the report's."""
+    """Adds the end of standard error: a program that ends itself writes the reason there."""
     error = answer.get("error") or {}
     lines = completed.stderr.strip().splitlines()
     if error.get("kind") == "exit" and lines:
@@ -72,7 +72,7 @@ def _add_last_words(answer: dict[str, Any], completed: Completed) -> None:
 
 
 def _cut_short(progress: dict[str, Any] | None, completed: Completed, timeout: float, target: Target) -> dict[str, Any]:
-    """What was seen before the run ended without its last answer."""
+    """The answer for a run that ended without one, from its last progress report."""
     how = f"took longer than {timeout:g} s" if completed.timed_out else completed.ended()
     if progress is None:
         last = completed.stderr.strip().splitlines()[-5:]
@@ -95,7 +95,7 @@ def _cut_short(progress: dict[str, Any] | None, completed: Completed, timeout: f
     }
 
 
-#: Errors of a trace that are the person's: what was named is not there or is not what the command takes.
+#: Errors of a trace that the user has to resolve: what was named does not exist or does not fit the command.
 WRONG_INPUT = frozenset(
     {"factory not found", "factory without inputs", "factory returned something else", "config not found",
      "config not understood", "script not found", "usage"}
@@ -103,7 +103,9 @@ WRONG_INPUT = frozenset(
 
 
 def check_input(trace: Trace, about: str) -> None:
-    """Raises BadInput when the trace ended over what a person named, TargetUnusable over what the patient lacks."""
+    """Raises BadInput when the trace ended because of the user's input, TargetUnusable when the patient lacks
+    something.
+    """
     if trace.error_kind in WRONG_INPUT:
         raise BadInput(trace.error, about=about, hint="`attn-doctor trace --help` shows what can be named.")
     if trace.outcome == "could not run" and trace.error_kind in ("library missing", "no GPU"):

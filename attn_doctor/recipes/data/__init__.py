@@ -1,1 +1,1 @@
-"""The data files that lie beside the recipes: GPUs, releases of torch, wheels, measured numbers, a site's policy."""
+"""Reads the data files that are not recipes: GPUs, releases of torch, wheels, measured speeds, a site's policy."""

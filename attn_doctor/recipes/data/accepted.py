@@ -1,5 +1,5 @@
-"""`--accept FILE`: a site's policy. Findings that somebody knows and lives with, each with a reason and an expiry, and
-findings that are an error there although they are a warning elsewhere.
+"""Reads `--accept FILE`, a site's policy: findings that are accepted, each with a reason and an expiry date, and
+findings that count as errors at this site.
 
 [[accept]]
 id = "gpu-before-ampere"
@@ -39,17 +39,17 @@ _HINT = (
 
 
 def read(file: Path) -> tuple[Acceptance, ...]:
-    """The acceptances of a file.
+    """The accepted findings in a file.
 
-    Raises BadInput for a file that is missing, broken, or says something else.
+    Raises BadInput for a file that is missing or invalid.
     """
     return policy(file)[0]
 
 
 def policy(file: Path) -> tuple[tuple[Acceptance, ...], tuple[Gate, ...]]:
-    """The same, and what the file wants to be an error. Read once: it may be a pipe.
+    """The accepted findings, and the ones that count as errors. Reads the file once, since it may be a pipe.
 
-    Raises BadInput likewise.
+    Raises BadInput for a file that is missing or invalid.
     """
     tables, about = _tables(file), f"--accept {file}"
     known = tuple(_entry(entry, number, about) for number, entry in enumerate(tables.get("accept", ()), start=1))

@@ -1,4 +1,4 @@
-"""Up to which release of each package the shelf was looked through: data in recipes/checked.toml."""
+"""The newest release of each package against which the recipes were checked; data in recipes/checked.toml."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TABLE = "checked.toml"
 
 @cache
 def newest_checked() -> dict[str, str]:
-    """The newest release that was looked at, by package; `5.23` stands for every release that begins so."""
+    """Package -> newest release checked; `5.23` stands for every release that begins with it."""
     table = tomllib.loads((bundled_folder() / TABLE).read_text())
     return {str(name): str(version) for name, version in table["newest"].items()}
 
 
 def is_newer(package: str, version: str) -> bool | None:
-    """Whether this release is newer than any that was looked at; None where that cannot be told."""
+    """True when this release is newer than the newest one checked; None when undecidable."""
     newest = newest_checked().get(package)
     if newest is None:
         return None

@@ -1,4 +1,4 @@
-"""GPUs that can be named on the command line: `--gpu h100`, `--gpu sm_90`. Data in recipes/gpus.toml."""
+"""GPUs that can be named on the command line, `--gpu h100` or `--gpu sm_90`; data in recipes/gpus.toml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedGpu:
-    """A GPU that need not be there. None means that no source tells."""
+    """A GPU, present or not. None means that no source gives the value."""
 
     name: str
     compute_capability: str
@@ -30,15 +30,15 @@ class NamedGpu:
 
 
 def plain_name(text: str) -> str:
-    """Names as they are compared: lower case, without maker, brand, blanks and dashes."""
+    """A name reduced for comparison: lower case, without maker, brand, blanks and dashes."""
     words = re.sub(r"\b(nvidia|geforce|tesla|quadro)\b", " ", text.lower())
     return re.sub(r"[\s_-]+", "", words)
 
 
 def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
-    """The GPU of this name, `sm_XY`, or compute capability.
+    """The GPU with this name, `sm_XY`, or compute capability.
 
-    Raises BadInput for a name that is unknown or stands for several compute capabilities.
+    Raises BadInput for a name that is unknown or fits several compute capabilities.
     """
     table = tomllib.loads((file or bundled_folder() / "gpus.toml").read_text())
     limits = {item["compute_capability"]: item.get("shared_memory_bytes") for item in table["architecture"]}
@@ -68,8 +68,8 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
                 "packages and what they ask of each other, imports, configurations, torch's build.",
             )
     names = [plain_name(name) for item in table["gpu"] for name in (item["name"], *item.get("aliases", ()))]
-    # Nearer than by default: an MI300X is no B300, and a GTX 1080 no RTX 5080.
-    import difflib  # for a name that is unknown
+    # Stricter than the default: an MI300X is no B300, and a GTX 1080 no RTX 5080.
+    import difflib  # for an unknown name
 
     close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.75)
     if re.match(r"amd|instinct|radeon|rx\d|mi\d|gfx|intel|arc|gaudi|tpu", wanted):
@@ -82,7 +82,9 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
 
 
 def _is_called(item: Mapping[str, Any], text: str) -> bool:
-    """Whether the text is one of its names; with the brand, where another brand's GPU is called the same without."""
+    """True when the text is one of its names; the brand is required when GPUs of two brands share the rest of the
+    name.
+    """
     names = (item["name"], *item.get("aliases", ()))
     whole = _joined(text)
     return whole in map(_joined, names) or plain_name(text) in map(plain_name, names)
@@ -93,7 +95,7 @@ def _joined(text: str) -> str:
 
 
 def _not_one(table: Mapping[str, Any], text: str) -> None:
-    """Raises BadInput for a name that several generations have."""
+    """Raises BadInput for a name shared by several generations."""
     capabilities = {item["name"]: item["compute_capability"] for item in table["gpu"]}
     for item in table["several"]:
         if _joined(text) in map(_joined, (item["name"], *item["aliases"])):
@@ -106,7 +108,7 @@ def _not_one(table: Mapping[str, Any], text: str) -> None:
 
 
 class GpuNames:
-    """Tells the compute capability of GPUs that are named somewhere in a text."""
+    """Recognizes GPU names in any text, and returns their compute capability."""
 
     def __init__(self, file: Path | None = None) -> None:
         table = tomllib.loads((file or bundled_folder() / "gpus.toml").read_text())
@@ -117,20 +119,20 @@ class GpuNames:
             _spelled(name): item["compute_capability"]
             for item in table["gpu"]
             for name in (item["name"], *item.get("aliases", ()))
-            if not name.isdigit()  # "5090" alone is a GPU to --gpu, and a port or a step in a log
+            if not name.isdigit()  # "5090" alone is a GPU for --gpu, but a port or a step in a log
         }
         known += [(name, names[name]) for name in sorted(names, key=len, reverse=True)]
         self._known = known
-        # Longest first; a letter or a digit on either side makes it another name, but "2xH100" is no name.
+        # Longest first; a letter or a digit on either side makes it another word, except a count as in "2xH100".
         names_ = "|".join(f"({pattern})" for pattern, _ in known)
         self._pattern = re.compile(rf"(?<![a-z0-9.])(?:\d{{1,4}} ?x ?)?(?:{names_})(?: ?(?:ti|super|s|d))?(?![a-z0-9])")
-        # How much shared memory a block can have, where one compute capability alone has that much.
+        # Shared memory per block -> compute capability, for sizes that only one capability has.
         self._limits: dict[int, set[str]] = {}
         for item in table["architecture"]:
             self._limits.setdefault(item["shared_memory_bytes"], set()).add(item["compute_capability"])
 
     def capability(self, text: str) -> str | None:
-        """`12.0` for "2x RTX 5090" or "sm_120"; None when the text names none, several, or an ambiguous one."""
+        """`12.0` for "2x RTX 5090" or "sm_120"; None when the text names no GPU, several, or an ambiguous one."""
         plain = " ".join(text.lower().replace("_", " ").replace("nvidia", " ").replace("geforce", " ").split())
         found: set[str | None] = {
             f"{match[1]}.{match[2]}" for match in re.finditer(r"\b(?:sm|compute) ?(\d{1,2})(\d)[af]?\b", plain)
@@ -140,7 +142,7 @@ class GpuNames:
         return found.pop() if len(found) == 1 else None
 
     def of_limit(self, shared_memory_bytes: int) -> str | None:
-        """The compute capability whose blocks can have this much shared memory, when it is one."""
+        """The compute capability with this much shared memory per block, when there is exactly one."""
         found = self._limits.get(shared_memory_bytes, set())
         return next(iter(found)) if len(found) == 1 else None
 

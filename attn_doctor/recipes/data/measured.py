@@ -1,5 +1,5 @@
-"""Data that trials of kernels are held against: what Xid numbers mean (recipes/xids.toml), and what share of a matrix
-product kernels reached elsewhere (recipes/kernel_shares.toml). Held against their form each time they are read.
+"""Reference data for trials of kernels: meanings of Xid numbers (recipes/xids.toml), and shares of a matrix product
+that kernels reached elsewhere (recipes/kernel_shares.toml). Validated each time they are read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Share = Annotated[float, Field(gt=0.0, lt=2.0)]
 
 
 class Xid(Table):
-    """What one number means."""
+    """Meaning of one Xid number."""
 
     number: Annotated[int, Field(gt=0)]
     meaning: _Words
@@ -48,7 +48,7 @@ class Xid(Table):
 
 
 class Share(Table):
-    """What one kernel reached on one GPU."""
+    """The share that one kernel reached on one GPU."""
 
     backend: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+$")]
     dtype: Literal["bfloat16", "float16"]
@@ -97,15 +97,15 @@ def _each_once(keys: list[tuple[Any, ...]]) -> None:
 
 
 def xids(file: Path | None = None) -> dict[int, Mapping[str, Any]]:
-    """By number. Raises pydantic's ValidationError for a file that has not this form."""
+    """Xid number -> its meaning. Raises pydantic's ValidationError for an invalid file."""
     table = tomllib.loads((file or bundled_folder() / "xids.toml").read_text())
     return {one.number: one.model_dump() for one in _Xids.model_validate(table).xid}
 
 
 def shares(torch_version: str | None, file: Path | None = None) -> tuple[Mapping[str, Any], ...]:
-    """Those that hold for this torch; none where its version is not known.
+    """The shares for this torch; empty when its version is unknown.
 
-    Raises pydantic's ValidationError for a file that has not this form.
+    Raises pydantic's ValidationError for an invalid file.
     """
     table = _Shares.model_validate(tomllib.loads((file or bundled_folder() / "kernel_shares.toml").read_text()))
     try:

@@ -1,7 +1,7 @@
-"""What belongs to which release of torch: its CUDA builds, and the releases of other packages that are made for it.
+"""CUDA builds of each torch release, and the releases of other packages made for it.
 
-The table is data (recipes/torch/releases.toml) with its sources; here is only the matching. What is not in the table
-is not guessed.
+The table is data (recipes/torch/releases.toml) with its sources; this module looks entries up and never guesses a
+missing one.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ class Build:
 
     @property
     def name(self) -> str:
-        """As its index and its local version are called: cu130."""
+        """Name of its index and local version: cu130."""
         return _name(self.cuda)
 
     @property
     def version(self) -> str:
-        """As its own index has it: 2.13.0+cu130."""
+        """Version on its own index: 2.13.0+cu130."""
         return f"{self.torch}+{self.name}"
 
 
 class NoBuild(Exception):
-    """No published build of torch is known for this node; the message says why, in words for people."""
+    """No published build of torch is known for this node; the message is the reason, for people."""
 
 
 def index_of(build: str) -> str:
-    """Where torch's authors publish this build (`cu130`) and the packages that go with it."""
+    """The index on which torch's authors publish this build (`cu130`) and matching packages."""
     return str(_table()["index"].format(build=build))
 
 
 def partner_for(package: str, torch: str) -> str | None:
-    """The release of the package that is made for this torch; None where the table knows none."""
+    """The release of the package made for this torch; None when the table has none."""
     base = _base(torch)
     name = canonicalize_name(package)
     rows = next((one["for"] for one in _table()["partner"] if one["package"] == name), ())
@@ -70,11 +70,11 @@ def partner_for(package: str, torch: str) -> str | None:
 
 
 def backend_for(package: str, *, installed: str | None, cuda: str | None) -> str | None:
-    """The build of torch's own index (cu130) that the package has to come from; None where any registry's will do.
+    """The build of torch's own index (cu130) from which the package must come; None when any registry will do.
 
     `installed` is torch's version as its metadata spells it: with a local part it came from such an index itself, and
-    the builds of one index go together. `cuda` is what it was built for: a registry holds one build of each release,
-    whose CUDA may be another major.
+    the builds of one index go together. `cuda` is the CUDA release it was built for: a registry has one build of each
+    release, which may be for another CUDA major.
     """
     name = canonicalize_name(package)
     partner = next((one for one in _table()["partner"] if one["package"] == name), None)
@@ -173,13 +173,13 @@ def _name(cuda: str) -> str:
 
 
 def flash_attn_3_build(cuda: str) -> str | None:
-    """The build of torch's own index in which flash-attn-3's wheels for this CUDA of torch lie."""
+    """The build of torch's own index that has flash-attn-3's wheels for this CUDA release of torch."""
     found: str | None = _table()["flash_attn_3"].get(cuda.partition(".")[0])
     return found
 
 
 def partners() -> frozenset[str]:
-    """Packages whose releases are each made for one torch, as far as the table has them."""
+    """Packages in the table with releases that are each made for one torch."""
     return frozenset(one["package"] for one in _table()["partner"])
 
 
@@ -205,7 +205,7 @@ def _runs(gpu: str, code: list[str]) -> bool:
 
 
 def _base(torch: str) -> Version | None:
-    """The release without its local part; None for what is no release: containers' builds and nightlies."""
+    """The release without its local part; None for a version that is no release: containers' builds and nightlies."""
     try:
         version = Version(torch)
     except InvalidVersion:

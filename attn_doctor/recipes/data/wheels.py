@@ -1,7 +1,7 @@
-"""Wheels that authors publish beside their releases instead of on a package index: which one fits a node.
+"""Wheels that authors publish with their releases instead of on a package index: which one fits a node.
 
-The table is data (recipes/flash-attn/wheels.toml) with its sources; here is only the matching. A wheel that is not in
-the table is not guessed: an address that leads nowhere costs more than saying that there is none.
+The table is data (recipes/flash-attn/wheels.toml) with its sources; this module looks entries up and never guesses: an
+address without a file costs more than the answer that there is no wheel.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: Packages whose published wheels are known, and where their tables lie on the shelf.
+#: Package with known published wheels -> its table, relative to recipes/.
 TABLES = {"flash-attn": "flash-attn/wheels.toml"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What a wheel's name speaks of, as this node has it."""
+    """Properties of this node that appear in a wheel's name."""
 
     torch: str
     """major.minor"""
@@ -55,17 +55,17 @@ class Wheel:
 
 
 class NoWheel(Exception):
-    """No published wheel fits; the message says why, in words for people."""
+    """No published wheel fits; the message is the reason, for people."""
 
 
 class NotTold(NoWheel):
-    """Whether one fits cannot be told: something about the node is not known."""
+    """Whether a wheel fits is undecidable, because something about the node is unknown."""
 
 
 def node_of(facts: FactSet) -> Node:
-    """From an examination's facts.
+    """Makes a Node from an examination's facts.
 
-    Raises NotTold when one of them is not known, NoWheel when torch is no CUDA build of a release.
+    Raises NotTold when one of them is unknown, NoWheel when torch is no CUDA build of a release.
     """
     torch = _known(facts, "torch.version")
     try:
@@ -104,7 +104,7 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
         raise NoWheel(f"{package} has published wheels for {', '.join(table['platforms'])}, not for {node.platform}")
     try:
         allowed = SpecifierSet(wanted)
-    except InvalidSpecifier:  # filled from a fact that is not known
+    except InvalidSpecifier:  # filled from an unknown fact
         raise NotTold(f"which release of {package} is wanted is not known ({wanted})") from None
     reasons: list[str] = []
     for release in sorted(table["release"], key=lambda one: Version(one["versions"][-1]), reverse=True):
@@ -127,7 +127,7 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
         url = table["url"].format(version=version, file=file.replace("+", "%2B"))
         return Wheel(package=package, version=version, file=file, url=url)
     named = f"{package} {wanted}".strip()
-    # The newest release's reason is the one that decides: older ones miss newer torches anyway.
+    # The newest release's reason is reported: older ones fail on newer torches anyway.
     raise NoWheel(f"{named} has no published wheel for this node: {reasons[0] if reasons else 'no such release'}")
 
 
@@ -159,7 +159,7 @@ def _against(release: dict[str, Any], node: Node) -> str:
 
 
 def _runs(gpu: str, code: list[str]) -> bool:
-    """Machine code runs on its own major and the same or a later minor. The wheels hold no PTX."""
+    """True when machine code runs: on its own major with the same or a later minor. The wheels contain no PTX."""
     major, _, minor = gpu.partition(".")
     return any(one.split(".")[0] == major and int(one.split(".")[1]) <= int(minor) for one in code)
 

@@ -1,1 +1,1 @@
-"""The format of recipe files: every fault of a file is told at once, with its line."""
+"""The format of recipe files: reports every fault of a file at once, with its path in the file."""

@@ -1,6 +1,6 @@
-"""What a recipe may say of an action (model/remedies.py): nothing that names a place to install from, or becomes code.
+"""Validates the actions of a recipe (model/remedies.py): no place to install from, nothing that could become code.
 
-Imported by schema.py alone.
+Imported by recipe_file.py alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from attn_doctor.recipes.schema.fields import Prose, Releases, Table, filled_tex
 
 
 def _requirement(text: str) -> str:
-    """`name` with a specifier; no URL, path, marker or option, since a recipe must not say where from."""
-    named = re.sub(rf"^{TEMPLATE.pattern}", "package", filled_text(text))  # a fact may name the package itself
+    """`name` with a specifier; no URL, path, marker or option, since a recipe must not choose the source."""
+    named = re.sub(rf"^{TEMPLATE.pattern}", "package", filled_text(text))  # may be a placeholder
     plain_text = re.sub(rf"(?<=[=<>~]){TEMPLATE.pattern}", "1", named)
     plain_text = TEMPLATE.sub("==1", plain_text)
     try:
@@ -42,7 +42,7 @@ def _specifier(text: str) -> str:
 
 
 def _backend(text: str) -> str:
-    """uv's own choice, or a fact that names a build of torch: a recipe names none itself."""
+    """ "auto", or a placeholder for a build of torch: a recipe names no build itself."""
     if text not in ("", "auto") and not re.fullmatch(TEMPLATE, text):
         raise ValueError('"auto", or a fact that names the build, such as {torch.gpu_backend}')
     return filled_text(text)
@@ -52,7 +52,7 @@ RequirementText = Annotated[StrictStr, AfterValidator(_requirement)]
 
 
 class _Packages(Table):
-    """What an installer is asked for: carried out by install-packages, shown to people by advise."""
+    """A request to an installer: carried out by install-packages, shown to people by advise."""
 
     requirements: tuple[RequirementText, ...] = ()
     no_deps: StrictBool = False
@@ -169,7 +169,7 @@ class _Advise(_Packages):
 Action = Annotated[
     _InstallPackages | _InstallWheel | _SetConfig | _EditSource | _SetEnvironment | _Advise, Field(discriminator="kind")
 ]
-#: What a recipe may say for each kind of action; docs/recipes.md has their docstrings.
+#: Kind of action -> its keys in a recipe; docs/recipes.md contains their docstrings.
 TABLES: Mapping[str, type[Table]] = {
     str(get_args(table.model_fields["kind"].annotation)[0]): table for table in get_args(get_args(Action)[0])
 }

@@ -1,4 +1,4 @@
-"""What single values of a recipe may be: ids, versions, fact names, patterns, prose. Imported by schema.py alone."""
+"""Validates single values of a recipe: ids, versions, fact names, patterns, prose. Imported by the schema alone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from attn_doctor.model.vocabulary import close_names, term_of
 from attn_doctor.recipes.build import TEMPLATE, TO_FILL_IN
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
-#: Nested quantifiers make a pattern's time explode on a long log line.
+#: Nested quantifiers can take exponential time on a long log line.
 _NESTED = re.compile(r"\((?:[^()\\]|\\.)*[+*](?:[^()\\]|\\.)*\)[+*{]")
 
 
 def fact_name(text: Any) -> FactName:
-    """A fact of the vocabulary. Raises ValueError, with what was perhaps meant."""
+    """The name of a fact in the vocabulary. Raises ValueError with similar names."""
     if not isinstance(text, str):
         raise ValueError("a fact name is a string")
     name = FactName.parse(text)
@@ -63,7 +63,7 @@ def _pattern(text: str) -> str:
 
 
 def filled_text(text: str) -> str:
-    """Prose in which facts may be named. Raises ValueError."""
+    """Prose with placeholders for facts. Raises ValueError."""
     _written(text)
     for spelled in TEMPLATE.findall(text):
         fact_name(spelled)
@@ -71,7 +71,7 @@ def filled_text(text: str) -> str:
 
 
 def version_text(text: str) -> str:
-    """A version, as it is written. Raises ValueError."""
+    """A version, unchanged. Raises ValueError."""
     try:
         Version(text)
     except InvalidVersion:
@@ -107,6 +107,6 @@ Single = StrictBool | StrictInt | StrictFloat | StrictStr
 
 
 class Table(BaseModel):
-    """Any table of a recipe: unknown keys are faults."""
+    """Base of all tables of a recipe: unknown keys are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)

@@ -1,8 +1,8 @@
-"""The recipe format: tells every fault of a recipe file at once, each with its path in the file.
+"""The recipe format: reports every fault of a recipe file at once, each with its path in the file.
 
-With schema_fields.py and schema_actions.py, which are parts of it, all that imports pydantic (0.18 s where
-`check --quick` wants less than half a second in all): the bundled shelf is held against it by the tests, and folders
-named with --recipes each time they are read.
+Only this folder and ../data/measured.py import pydantic, which takes 0.18 s of the half second
+that `check --quick` may take. The tests validate the bundled recipes; folders named with --recipes are validated each
+time they are read.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _questions(*conditions: _Any | _Question) -> Iterator[_Question]:
 
 
 def check(table: dict[str, Any], *, folder: str, origin: str) -> None:
-    """Holds one recipe's TOML table against the format.
+    """Validates one recipe's TOML table.
 
     Raises BrokenRecipe with every fault of the file.
     """
@@ -285,7 +285,7 @@ def refuse(error: ValidationError, *, what: str, origin: str) -> NoReturn:
 
 
 def _own(faults: Sequence[Any]) -> list[Any]:
-    """Without lists that are too short only because pydantic counts no entry that has a fault of its own."""
+    """Drops the faults "list too short" that only arise because pydantic does not count an invalid entry."""
     return [
         fault
         for fault in faults

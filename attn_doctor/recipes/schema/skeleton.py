@@ -1,4 +1,4 @@
-"""`attn-doctor recipes new ID`: a recipe to be filled in; what is missing in it, the format tells (`recipes test`)."""
+"""`attn-doctor recipes new ID`: writes a recipe to fill in; `recipes test` reports the parts that are still missing."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ expect = "clears"
 
 
 def write(id_: str, folder: Path, library: str, *, since: str = "0.1.0") -> Path:
-    """Writes the skeleton to `folder/library/id/recipe.toml` and gives its place.
+    """Writes the skeleton to `folder/library/id/recipe.toml` and returns its path.
 
-    Raises BadInput for an id or library that is no name, and for a file that is there or cannot be written.
+    Raises BadInput for an invalid id or library, and for a file that exists or cannot be written.
     """
     for text, about in ((id_, f"recipes new {id_}"), (library, f"--library {library}")):
         if not _NAME.match(text) or len(text) > _MOST:
