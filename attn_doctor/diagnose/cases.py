@@ -14,6 +14,8 @@ from attn_doctor.model.kinds import PLURAL
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.recipes.recipe import Case, Recipe
 
+_SYSTEM = FactName.parse("node.system")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
@@ -38,6 +40,7 @@ def case_facts(case: Case) -> FactSet:
         name = FactName.parse(term.name)
         if name.kind not in PLURAL and name.kind != "env":
             facts[name] = Known(0) if name.kind == "listed" else Absent("the case does not name it")
+    facts[_SYSTEM] = Known("Linux")  # what is examined is a Linux node, unless the case says otherwise
     for name, value in case.facts:
         facts[name.of("0") if name.each else name] = Known(value)
     for name in case.unknown:

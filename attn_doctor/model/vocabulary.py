@@ -368,6 +368,8 @@ TERMS: tuple[Term, ...] = (
         ("log.innermost_owner", _T, "that of the innermost frame, or of the C++ file that complains"),
         ("log.symbol", _T, "the undefined symbol it names, mangled"),
         ("log.library", _T, "the shared library that the loader did not find"),
+        ("log.releases_wanted", _T, "the releases of a package that a message accepts, as a specifier"),
+        ("log.oldest_wanted", _V, "the oldest release of a package that a message accepts"),
         ("log.head_dim", _I, "the head dimension that a message names as the one it was given"),
         ("log.dtypes", _TS, "dtypes that a message names, as torch spells them: bfloat16, uint8"),
         ("log.cuda_needed", _V, "the CUDA that a message asks for"),

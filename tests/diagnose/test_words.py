@@ -81,9 +81,9 @@ def test_uv_is_told_which_build() -> None:
 
 def test_what_is_not_known_is_left_to_the_reader() -> None:
     """A log alone tells neither the driver nor the GPU."""
-    (command,) = [one for one in commands("driver-too-old", {}, None) if "install" in one]
+    found = [one for one in commands("driver-too-old", {}, None) if "install" in one]
 
-    assert command == "python -m pip install --force-reinstall torch==VERSION --index-url INDEX"
+    assert "python -m pip install --force-reinstall torch==VERSION --index-url INDEX" in found
 
 
 def test_a_list_in_a_request_is_each_of_its_parts() -> None:

@@ -1,0 +1,361 @@
+"""Which messages of the libraries' own sources does no recipe know? Read from wheels and sdists, not from reports.
+
+    python bench/harvest_messages.py fetch DIR [--newest N] [PACKAGE ...]   one release a minor, the newest N of each
+    python bench/harvest_messages.py read DIR NAME=FOLDER ...               sources that are there, such as a checkout
+    python bench/harvest_messages.py list DIR [--every N | --without N]     what no pattern catches
+
+`fetch` asks pip, as it is configured here, for sdists where a package has small ones and else for wheels, takes the
+messages out and deletes the archive; what was read before is not fetched again. A message is what a raise, an assert,
+a warning, a logged warning or error, or a check of C++ (TORCH_CHECK and its like) would print, if it speaks of
+attention, dtypes, devices, builds or imports. `list` gives each one to `explain`, with something plausible in each
+slot, on an empty set of facts. `--every 20` lists only each 20th message, caught or not, with what answers it, and
+`--without 20` leaves those out: to put a sample aside before patterns are written, and to look at it afterwards.
+
+DIR belongs outside of this project: the texts are the libraries' own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+#: Distribution -> what is taken of it. Where sdists are too large or missing, wheels; neither: `read` a checkout.
+PACKAGES = {
+    "flash-attn": "sdist", "flash-attn-4": "wheel", "xformers": "sdist", "fla-core": "wheel",
+    "flash-linear-attention": "wheel",
+    "transformers": "wheel", "accelerate": "wheel", "vllm": "sdist", "sglang": "wheel", "flashinfer-python": "sdist",
+    "transformer-engine-torch": "sdist", "deepspeed": "sdist", "mamba-ssm": "sdist", "causal-conv1d": "sdist",
+    "sageattention": "sdist", "diffusers": "wheel", "peft": "wheel", "trl": "wheel", "axolotl": "sdist",
+    "unsloth": "wheel", "unsloth-zoo": "wheel", "llamafactory": "wheel", "x-transformers": "wheel", "kernels": "wheel",
+    "lightning": "wheel",
+    "megatron-core": "sdist",
+}  # fmt: skip
+LARGEST = 50_000_000
+
+_SOURCES = (".py", ".cpp", ".cc", ".cu", ".cuh", ".h", ".hpp", ".pyi")
+_SUBJECT = re.compile(
+    r"attention|\battn|flash|sdpa|xformers|\bflex|head.?(?:dim|size)|kv.?cache|attn.?mask|attention.?mask|rotary"
+    r"|dtype|bfloat16|\bbf16|float16|\bfp16|\bhalf\b|float32|\bfp32|\bfp8|e4m3|autocast|precision|GradScaler"
+    r"|\bCUDA|\bcuda|\bGPU|compute.capability|\bsm_?\d|ROCm|\bHIP\b|\bdriver|nvcc|[Tt]riton|Ampere|Hopper|Turing"
+    r"|not (?:be )?(?:installed|importable|compiled|built)|No module|cannot import|could not import"
+    r"|pip install|reinstall"
+    r"|shared object|extension|ninja|cutlass|CUTLASS|cuDNN|cudnn|libcu|NVRTC|nvrtc"
+)
+_NOT_OURS = re.compile(
+    r"(?:^|/)(?:tests?|testing|docs?|examples?|benchmarks?|third_party|3rdparty)/|(?:^|/)(?:test_|conftest)"
+)
+_LOGGED = {"warning", "warning_once", "warn", "warn_once", "error", "error_once", "critical", "exception", "rank0_warn"}
+_CHECKS = re.compile(
+    r"\b(?P<macro>TORCH_CHECK\w*|AT_ASSERTM?|AT_ERROR|TORCH_WARN\w*|NVTE_CHECK\w*|NVTE_ERROR|FLASHINFER_\w+|"
+    r"TVM_FFI_ICHECK\w*|XFORMERS_CHECK|ASSERT_CHECK|STD_TORCH_CHECK|throw std::\w+)\s*\("
+)
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_DEFAULTS = (
+    (r"version", "2.1.0"), (r"dtype|type\(", "torch.float32"), (r"capab|arch\b|\bsm\b|major", "7.5"),
+    (r"device", "cuda:0"), (r"class|name|cls|model", "LlamaForCausalLM"),
+    (r"dim|size|len|num|shape|head|stride", "192"), (r"package|module|lib", "flash_attn"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a place in a source would print; slots are spelled `{expression}`."""
+
+    package: str
+    version: str
+    place: str
+    kind: str
+    text: str
+
+    def filled(self) -> str:
+        """As a log would have it."""
+        text = re.sub(r"\{([^{}]*)\}", lambda slot: _value(slot[1]), self.text)
+        text = re.sub(r"%(?:\(\w+\))?[-\d.]*[sdrif]", "192", text)
+        return f"{self.kind}: {text}" if self.kind[0].isupper() else f"{self.kind} {text}"
+
+
+def _value(expression: str) -> str:
+    return next((value for about, value in _DEFAULTS if re.search(about, expression, re.IGNORECASE)), "foo")
+
+
+def of_python(source: str) -> Iterator[tuple[int, str, str]]:
+    """Line, exception or level, and text of each message."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    named: dict[str, list[tuple[int, str]]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            text = _text(node.value, {})
+            if text and " " in text:
+                named.setdefault(node.targets[0].id, []).append((node.lineno, text))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            kind, shown = ast.unparse(node.exc.func).rpartition(".")[2], node.exc.args[0]
+        elif isinstance(node, ast.Assert) and node.msg is not None:
+            kind, shown = "AssertionError", node.msg
+        elif (
+            isinstance(node, ast.Call)
+            and node.args
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _LOGGED
+        ):
+            kind = "UserWarning" if ast.unparse(node.func) == "warnings.warn" else "WARNING"
+            shown = node.args[0]
+        elif isinstance(node, ast.Call) and node.args and "reasons.append" in ast.unparse(node.func):
+            kind, shown = "reason", node.args[0]
+        else:
+            continue
+        before = {name: [one for one in texts if one[0] <= node.lineno] for name, texts in named.items()}
+        text = _text(shown, {name: texts[-1][1] for name, texts in before.items() if texts})
+        if text:
+            yield node.lineno, kind, text
+
+
+def _text(node: ast.expr, named: dict[str, str]) -> str:
+    """The string that an expression comes to, with `{…}` for what only a run tells; empty where it is no string."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.Name):
+        return named.get(node.id, "")
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            str(part.value)
+            if isinstance(part, ast.Constant)
+            else "{" + re.sub(r"[{}\n]", "", ast.unparse(part)).strip("f'\"") + "}"
+            for part in node.values
+        )
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _text(node.left, named), _text(node.right, named)
+        return (left or "{x}") + (right or "{x}") if left or right else ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return _text(node.left, named)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("format", "strip", "dedent")
+    ):
+        return _text(node.func.value, named)
+    return ""
+
+
+def of_cxx(source: str) -> Iterator[tuple[int, str, str]]:
+    """The same of C++ and CUDA, from the arguments of checks and throws."""
+    for found in _CHECKS.finditer(source):
+        arguments = _arguments(source, found.end())
+        macro = found["macro"]
+        if macro.startswith(
+            ("TORCH_CHECK", "NVTE_CHECK", "AT_ASSERT", "STD_TORCH", "TVM", "FLASHINFER_CHECK", "XFORMERS", "ASSERT")
+        ):
+            arguments = arguments[1:]
+        text = "".join(
+            "".join(_STRING.findall(part)) if '"' in part else "{" + part.strip()[:40] + "}" for part in arguments
+        )
+        text = text.replace('\\"', '"').replace("\\n", " ")
+        if re.search(r"[a-z]{3}", re.sub(r"\{.*?\}", "", text)):
+            yield source.count("\n", 0, found.start()) + 1, "UserWarning" if "WARN" in macro else "RuntimeError", text
+    for found in re.finditer(r"^\s*#\s*error\s+(.+)$", source, re.MULTILINE):
+        yield source.count("\n", 0, found.start()) + 1, "file.h:12: error: #error", found[1]
+
+
+def _arguments(source: str, start: int) -> list[str]:
+    """What stands between the commas of a call's parentheses."""
+    parts, depth, quoted, begin = [], 1, False, start
+    for at in range(start, min(len(source), start + 3000)):
+        character = source[at]
+        if character == '"' and source[at - 1] != "\\":
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if not depth:
+                return [*parts, source[begin:at]]
+        elif character == "," and depth == 1:
+            parts.append(source[begin:at])
+            begin = at + 1
+    return []
+
+
+def read(package: str, version: str, files: Iterator[tuple[str, bytes]]) -> Iterator[Message]:
+    """The messages of a source tree that speak of our subjects, each text once."""
+    seen: set[str] = set()
+    for name, content in files:
+        if not name.endswith(_SOURCES) or _NOT_OURS.search(name):
+            continue
+        source = content.decode(errors="replace")
+        of_file = of_python(source) if name.endswith((".py", ".pyi")) else of_cxx(source)
+        for line, kind, text in of_file:
+            flat = " ".join(text.split())[:400]
+            if len(flat) > 12 and _SUBJECT.search(flat) and flat not in seen:
+                seen.add(flat)
+                yield Message(package, version, f"{name}:{line}", kind, flat)
+
+
+def in_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Files below a folder."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and not file.is_symlink() and file.name.endswith(_SOURCES):
+            yield str(file.relative_to(folder)), file.read_bytes()
+
+
+def in_archive(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Files of a wheel or an sdist."""
+    if archive.suffix in (".whl", ".zip"):
+        with zipfile.ZipFile(archive) as wheel:
+            for name in wheel.namelist():
+                if name.endswith(_SOURCES):
+                    yield name, wheel.read(name)
+        return
+    with tarfile.open(archive) as sdist:
+        for member in sdist:
+            opened = sdist.extractfile(member) if member.isfile() and member.name.endswith(_SOURCES) else None
+            if opened is not None:
+                yield member.name, opened.read()
+
+
+def minors(package: str, newest: int) -> list[str]:
+    """The last release of each of the newest minors."""
+    command = [sys.executable, "-m", "pip", "index", "versions", package]
+    command += ["--pre"] if package == "flash-attn-4" else []  # it has no other releases yet
+    done = subprocess.run(command, capture_output=True, text=True)
+    line = next((one for one in done.stdout.splitlines() if one.startswith("Available versions:")), "")
+    found: dict[tuple[int, ...], str] = {}
+    for spelled in line.partition(":")[2].split(","):
+        try:
+            release = Version(spelled.strip()).release
+            found.setdefault(release[: 3 if release[:2] == (0, 0) else 2], spelled.strip())
+        except InvalidVersion:
+            continue
+    return list(found.values())[:newest]
+
+
+def fetch(package: str, version: str, scratch: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of one release. An sdist whose metadata cannot be made here lies unpacked where pip left it."""
+    form = "--no-binary" if PACKAGES[package] == "sdist" else "--only-binary"
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        form,
+        ":all:",
+        "--no-clean",
+        "-q",
+        "-d",
+        str(scratch / "got"),
+    ]
+    command += ["--no-build-isolation"] if form == "--no-binary" else ["--python-version", "3.12"]
+    environment = {
+        **os.environ,
+        "TMPDIR": str(scratch),
+        "FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE",
+        "PIP_NO_CACHE_DIR": "1",
+    }
+    try:
+        subprocess.run([*command, f"{package}=={version}"], capture_output=True, env=environment, timeout=300)
+    except subprocess.TimeoutExpired:
+        return
+    for archive in (scratch / "got").glob("*"):
+        if archive.stat().st_size <= LARGEST:
+            yield from in_archive(archive)
+            return
+    for unpacked in scratch.glob("pip-download-*/*"):
+        if unpacked.is_dir():
+            yield from in_folder(unpacked)
+
+
+def keep(folder: Path, package: str, version: str, messages: Iterator[Message]) -> None:
+    """Writes them beside those of the other releases."""
+    found = [json.dumps(asdict(one)) for one in messages]
+    (folder / f"{package}-{version}.jsonl").write_text("".join(f"{one}\n" for one in found))
+    print(f"{package} {version}: {len(found)} messages", flush=True)
+
+
+def every(folder: Path) -> list[Message]:
+    """All messages, each text of a package once (as its newest release has it), in a lasting order."""
+    found: dict[tuple[str, str], Message] = {}
+    for file in sorted(folder.glob("*.jsonl")):
+        for line in file.read_text().splitlines():
+            one = Message(**json.loads(line))
+            found.setdefault((one.package, re.sub(r"\{[^{}]*\}", "{}", one.text)), one)
+    return [found[key] for key in sorted(found)]
+
+
+def answers(text: str) -> list[str]:
+    """The findings that `explain` gives to a text, where nothing else is known."""
+    from attn_doctor.diagnose.log.causes import explain_text
+    from attn_doctor.model.facts import FactSet
+    from attn_doctor.recipes.shelf import bundled
+
+    global _shelf
+    if _shelf is None:
+        _shelf = list(bundled())
+    return [finding.id for finding in explain_text(text, _shelf, FactSet()).diagnosis.findings]
+
+
+_shelf = None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("fetch", "read", "list"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--newest", type=int, default=3)
+    parser.add_argument("--every", type=int, default=0)
+    parser.add_argument("--without", type=int, default=0)
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    if asked.what == "fetch":
+        for package in asked.names or PACKAGES:
+            for version in minors(package, asked.newest):
+                if not (asked.folder / f"{package}-{version}.jsonl").exists():
+                    with tempfile.TemporaryDirectory(prefix="harvest-", dir=asked.folder) as scratch:
+                        keep(
+                            asked.folder,
+                            package,
+                            version,
+                            read(package, version, fetch(package, version, Path(scratch))),
+                        )
+    elif asked.what == "read":
+        for named in asked.names:
+            package, _, place = named.partition("=")
+            keep(asked.folder, package, "tree", read(package, "tree", in_folder(Path(place))))
+    else:
+        known = 0
+        messages = every(asked.folder)
+        for number, one in enumerate(messages):
+            if (asked.every and number % asked.every) or (asked.without and number % asked.without == 0):
+                continue
+            if asked.names and one.package not in asked.names:
+                continue
+            caught = answers(one.filled())
+            known += bool(caught)
+            if asked.every or not caught:
+                print(
+                    f"{one.package} {one.version} {one.place}\n    {one.filled()}\n"
+                    f"    -> {', '.join(caught) or 'nothing'}"
+                )
+        print(f"{known} of {len(messages)} are caught", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""What a remedy may say, over the whole shelf: whose package it installs, that torch stays, where it is possible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from attn_doctor.model.install_request import name_of
+from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.recipe import AnyOf, Condition, Question, Recipe, RecipeRemedy
+
+REMEDIES = [(recipe, remedy) for recipe in shelf.bundled() for remedy in recipe.remedies]
+EACH = pytest.mark.parametrize(
+    ("recipe", "remedy"), REMEDIES, ids=[f"{recipe.id}:{remedy.id}" for recipe, remedy in REMEDIES]
+)
+
+#: Compiled against one torch, or asking for one: an installer that follows their metadata brings another torch.
+BOUND = re.compile(
+    r"(?:flash-attn(?:-3)?|flashattn-hopper|xformers|vllm|torchvision|torchaudio|triton|mamba-ssm"
+    r"|causal-conv1d|sageattention|sgl-kernel|transformer-engine(?:-torch)?|apex|flash-attn-windows)\Z"
+)
+#: Whose package a folder of the shelf speaks of. Other folders speak of any.
+OWN = {
+    "flash-attn": r"flash-attn(?:-[34])?|flashattn-hopper|kernels|nvidia-cutlass-dsl[\w-]*",
+    "flash-linear-attention": r"flash-linear-attention|fla-core",
+    "triton": r"triton|pytorch-triton(?:-rocm)?|flash-linear-attention|fla-core|tilelang",
+    "x-transformers": r"x-transformers",
+    "xformers": r"xformers",
+    "transformers": r"transformers",
+    "torch": r"torchvision|torchaudio|triton",
+}
+#: Needed by anybody's build, or the thing that everything else has to fit.
+ANYBODYS = {
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "packaging",
+    "psutil",
+    "ninja",
+    "wheel",
+    "setuptools",
+    "einops",
+    "libstdcxx-ng",
+}
+TO_FILL_IN = re.compile(
+    r"\b(?:VERSION|WHEEL_URL|INDEX|PACKAGE|MAJOR|BUILD|CUDA_VERSION|NAME)\b|<[a-z_ -]+>|\.example\b|cuda-\?|==\?"
+)
+#: What a text asks for -> the facts, one of which its conditions must ask.
+OF_LINUX = re.compile(
+    r"\bapt-get\b|\bldconfig\b|(?<!whl)/usr/|\bLD_\w+|(?:^|\s)export |\bsystemctl\b|\bdmesg\b"
+    r"|^strings |\bln -s\b|\$HOME\b"
+)
+SYSTEMS = {"node.system"}
+DRIVERS = {
+    "driver.version",
+    "driver.cuda",
+    "torch.gpu_release",
+    "torch.gpu_backend",
+    "torch.own_backend",
+    "torch.lacks_gpu_code",
+}
+GPUS = {"gpu.compute_capability", "gpu.bf16_native", "node.bf16_native"}
+
+
+def asked(conditions: tuple[Condition, ...]) -> Iterator[Question]:
+    """Every question of some conditions."""
+    for condition in conditions:
+        yield from condition.questions if isinstance(condition, AnyOf) else (condition,)
+
+
+def facts_asked(recipe: Recipe, remedy: RecipeRemedy) -> set[str]:
+    """The facts that decide whether it is offered; a recipe's own decide only where no log offers it without them."""
+    own = tuple(asked(remedy.when)) + (tuple(asked(recipe.when)) if not recipe.logs else ())
+    names = {str(question.fact) for question in own}
+    return names | {re.sub(r"\.\*\.", ".", name) for name in names}
+
+
+def commands(remedy: RecipeRemedy) -> Iterator[str]:
+    """The commands that are spelled out in it."""
+    for action in remedy.actions:
+        if isinstance(action, Advise):
+            yield from action.commands
+
+
+def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
+    """Each package that it installs by name, and whether what that asks for is left alone."""
+    for action in remedy.actions:
+        if isinstance(action, InstallWheel):
+            yield action.package, True
+        if isinstance(action, InstallPackages | Advise):
+            for requirement in action.requirements:
+                yield name_of(requirement), action.no_deps
+    for command in commands(remedy):
+        found = re.search(r"\b(?:pip|uv pip|conda) install (?P<rest>[^|>]*)", command)
+        if found:
+            words = [word.strip("'\"") for word in found["rest"].split()]
+            names = [word for word in words if re.match(r"[A-Za-z]", word)]
+            for name in names:
+                if not name.startswith(("http", "conda-forge")) and words[words.index(name) - 1] not in (
+                    "--index-url",
+                    "--find-links",
+                    "-c",
+                    "--no-binary",
+                ):
+                    yield name_of(name), "--no-deps" in words
+
+
+@EACH
+def test_nothing_that_is_bound_to_torch_brings_another_torch(recipe: Recipe, remedy: RecipeRemedy) -> None:
+    """A package compiled against torch is installed without what its metadata asks for, or together with that torch."""
+    every = dict(installed(remedy))
+
+    loose = [name for name, alone in every.items() if BOUND.match(name) and not alone and "torch" not in every]
+
+    assert not loose, f"installs {', '.join(loose)} with its dependencies: add no_deps, or name torch"
+
+
+@EACH
+def test_a_remedy_installs_nobody_elses_package(recipe: Recipe, remedy: RecipeRemedy) -> None:
+    """What is installed is the finding's own package, or a condition says that it is about that one."""
+    own = re.compile(rf"(?:{OWN.get(recipe.library, '(?!)')})\Z")
+    about = " ".join(str(question) for question in asked(recipe.when + remedy.when))
+
+    others = [
+        name
+        for name, _ in installed(remedy)
+        if name
+        and name not in ANYBODYS
+        and not own.match(name)
+        and not re.search(rf"\b{re.escape(name)}\b", about)
+        and not name.startswith("nvidia-")
+    ]
+
+    assert not others, f"installs {', '.join(others)}, and no condition says that the finding is about that"
+
+
+@EACH
+def test_commands_are_whole(recipe: Recipe, remedy: RecipeRemedy) -> None:
+    """No command leaves a word to be filled in: a fact stands there, or the text says what to find out."""
+    holes = [command for command in commands(remedy) if TO_FILL_IN.search(command)]
+
+    assert not holes
+
+
+@EACH
+def test_a_remedy_says_where_it_is_possible(recipe: Recipe, remedy: RecipeRemedy) -> None:
+    """Its conditions name the system, the GPUs, the driver and the torch that what it asks for needs."""
+    names = facts_asked(recipe, remedy)
+    packages = {name for name, _ in installed(remedy)}
+    lines = list(commands(remedy))
+    wheel = any(isinstance(action, InstallWheel) for action in remedy.actions)
+    # What needs no log is judged on a node, and nodes that are examined are Linux.
+    for_linux = recipe.logs and (wheel or any(OF_LINUX.search(line) for line in lines))
+    moves_torch = "torch" in packages or any("download.pytorch.org/whl/cu" in line for line in lines)
+    needed = {
+        "the system (node.system)": (for_linux, SYSTEMS),
+        "the GPUs (gpu.compute_capability)": (packages & {"flash-attn", "flash-attn-3", "flash-attn-4"}, GPUS),
+        "the driver (or a release computed for it)": (moves_torch and recipe.id not in SAME_TORCH, DRIVERS),
+        "the torch (torch.version)": (any(map(builds_flash_attn, remedy.actions)), {"torch.version"}),
+    }
+
+    assert [what for what, (asks, facts) in needed.items() if asks and not names & facts] == []
+
+
+def builds_flash_attn(action: Action) -> bool:
+    """Whether it compiles a flash-attn that wants a recent torch."""
+    requirements = action.requirements if isinstance(action, InstallPackages | Advise) else ()
+    return any(requirement.startswith("flash-attn==2.8") for requirement in requirements)
+
+
+#: The torch that is there is installed again, in its own build.
+SAME_TORCH = {"torch-import-fails", "torch-import-crashes", "torch-import-hangs", "cudnn-sdpa-no-plan"}
