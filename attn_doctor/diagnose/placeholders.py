@@ -28,7 +28,7 @@ from attn_doctor.recipes.recipe import RecipeRemedy
 _TO_FILL_IN = {
     "executable": "python", "cuda": "VERSION", "cudart_major": "MAJOR", "triton_requirement": "==VERSION",
     "release_for_torch": "VERSION", "gpu_release": "VERSION", "missing_requirement": "PACKAGE",
-    "flash_attn_3_build": "BUILD",
+    "flash_attn_3_build": "BUILD", "releases_wanted": "==VERSION", "oldest_wanted": "VERSION",
 }  # fmt: skip
 
 
