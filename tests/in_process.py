@@ -48,8 +48,15 @@ def run(
             given.seek(0)
         with _as_was(), _streams(given, out, err), _surroundings(cwd, environment), _limited(limit):
             sys.argv = [entry.__file__, *arguments]
+            there = orphans._children()
             try:
                 status = entry.main(as_module=True)
+            except BaseException:  # over the limit: what it started would outlive its test
+                for pid in orphans._children() - there:
+                    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                        os.kill(pid, signal.SIGKILL)
+                        os.waitpid(pid, 0)
+                raise
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()
