@@ -17,6 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+import threading
 import venv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -119,12 +120,13 @@ class Doctor:
         """`env` changes variables (None removes one); over `limit` seconds is a failure; `before` runs in the child.
 
         `own_process`: for a test about what only a process has, such as its imports and signals; None: where there is
-        a `before`, or a variable that is read when a process starts.
+        a `before`, or a variable that is read when a process starts, or several run at once.
         """
         words = tuple(str(argument) for argument in arguments)
         changes = dict(env or {})
         if own_process is None:
-            own_process = before is not None or in_process.needs_a_start(changes)
+            alone = threading.current_thread() is threading.main_thread()
+            own_process = before is not None or not alone or in_process.needs_a_start(changes)
         if own_process:
             findable = {} if cwd == CHECKOUT else {"PYTHONPATH": str(CHECKOUT)}
             started = subprocess.run(
