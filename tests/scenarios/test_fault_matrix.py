@@ -85,7 +85,8 @@ class TestAPackageThatBreaksOnImport:
         env = environment(torch=True)
         env.package("flash-attn", "2.8.3", source)
 
-        run = doctor.check(env, "--timeout", SHORT if outcome != "hung" else 5)
+        # On a busy machine torch itself takes many seconds.
+        run = doctor.check(env, "--timeout", 60 if outcome != "hung" else 20)
 
         assert run.fact("import.flash_attn.outcome") == outcome
         assert run.fact("import.torch.outcome") == "imported"
