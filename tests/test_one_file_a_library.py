@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from attn_doctor.model import libraries as described
+from attn_doctor.model import library_files
 from attn_doctor.patient.kernels import registry
 from attn_doctor.patient.libraries import LIBRARIES, Library, flash_attn_3
 
@@ -150,7 +151,7 @@ def test_order_and_names_are_each_ones_own() -> None:
 
 def test_a_wheel_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The JSON that a wheel brings gives the same libraries as the files."""
-    (tmp_path / described.COMPILED).write_text(described.compile_libraries(HOME))
+    (tmp_path / described.COMPILED).write_text(library_files.compile_libraries(HOME))
     from_files = described.libraries()
     monkeypatch.setattr(described, "__file__", str(tmp_path / "libraries.py"))
 
@@ -166,7 +167,7 @@ def test_a_new_library_is_one_file(tmp_path: Path) -> None:
     )
     (tmp_path / "contract.py").write_text("x = 1\n")
 
-    rows: list[dict[str, Any]] = described.read(tmp_path)
+    rows: list[dict[str, Any]] = library_files.read(tmp_path)
 
     assert [(row["name"], row["distributions"]) for row in rows] == [("novel", ["novel-attention"])]
     assert "clauses" not in rows[0]

@@ -10,7 +10,6 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Severity
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
 from attn_doctor.model.report import Examined, Failure, Report
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.report import picker
 from attn_doctor.report.picker import Picked
 from attn_doctor.report.renderer import CHECK, Manner, Media

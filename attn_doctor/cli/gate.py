@@ -6,7 +6,6 @@ report with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from attn_doctor.cli.delivery import Delivery
 from attn_doctor.cli.fleet_answer import Answer
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.reading import Messages
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.workflows.fleet.standard import Standard, standard
 
 

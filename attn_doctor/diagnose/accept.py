@@ -5,11 +5,11 @@ errors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import date
 from fnmatch import fnmatchcase
 
 from attn_doctor.model.findings import Acceptance, Diagnosis, Finding, Gate, Severity
+from attn_doctor.quick_dataclasses import replace
 
 
 def accept(diagnosis: Diagnosis, acceptances: Iterable[Acceptance], *, today: date) -> Diagnosis:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from attn_doctor.errors import BadInput
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Value
 from attn_doctor.model.kinds import PLURAL, kind_of
 from attn_doctor.model.vocabulary import ValueType, close_names, term_of, value_fault
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.data.gpu_table import NamedGpu
 
 _HINT = "Write --assume NAME=VALUE, for example --assume gpu.compute_capability=7.5 or --assume driver.version=525.60."

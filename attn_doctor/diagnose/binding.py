@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.kinds import KINDS, kind_of
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.recipe import AnyOf, Condition
 
 #: One member of each plural kind involved: `{"extension": "xformers._C", "package": "xformers"}`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
@@ -12,6 +11,7 @@ from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Orig
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.kinds import PLURAL
 from attn_doctor.model.vocabulary import TERMS
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.recipe import Case, Recipe
 
 _SYSTEM = FactName.parse("node.system")

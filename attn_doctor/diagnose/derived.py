@@ -6,7 +6,6 @@ Computed again after --assume and --gpu, so that an assumed GPU is treated like 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -22,6 +21,7 @@ from attn_doctor.diagnose.torch_to_come import AskedTorch, Outlook, outlook
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data.checked import is_newer, newest_checked
 from attn_doctor.recipes.data.torch_releases import (
     OLDEST_DRIVER,

@@ -5,7 +5,6 @@ explains.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from packaging.utils import canonicalize_name
 
@@ -15,6 +14,7 @@ from attn_doctor.diagnose.placeholders import filled, locations, remedy
 from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.model.findings import Finding, Verdict
 from attn_doctor.model.kinds import kind_of
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 
 #: Attributes that show the problem itself, of kinds that otherwise only imply it.

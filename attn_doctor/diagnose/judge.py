@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import partial
 
 from attn_doctor.diagnose.binding import Binding, bind
@@ -14,6 +13,7 @@ from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity, Verdict
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe
 
 

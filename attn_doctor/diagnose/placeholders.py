@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
 from functools import partial
 
 from attn_doctor.diagnose.binding import Bound, bound_fact
@@ -22,6 +21,7 @@ from attn_doctor.model.remedies import (
     texts_of,
     with_texts,
 )
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import RecipeRemedy
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from attn_doctor.errors import BadInput
 from attn_doctor.model.facts import Unknown
@@ -11,6 +10,7 @@ from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.fingerprint import Change, Importance, Trait, differences
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.model.report import Report
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Families that list only what exists: a missing name means absent, in reports of every release.
 _OPEN_FAMILIES = ("env.", "libraries.", "library_path.")

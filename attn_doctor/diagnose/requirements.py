@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from attn_doctor.diagnose.torch_to_come import AskedTorch, asked_torch, made_for
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
 from attn_doctor.model.install_request import COMPANIONS, is_bound_to_torch
 from attn_doctor.model.libraries import published
 from attn_doctor.probe.packages.requirements import met, spelled
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Requirements with findings of their own, which use more than metadata.
 JUDGED_APART = frozenset(

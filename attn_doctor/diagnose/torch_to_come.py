@@ -8,7 +8,6 @@ there, or where they ask for several, torch stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -16,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 from attn_doctor.model.facts import Absent, FactSet, Known, State, Unknown
 from attn_doctor.model.install_request import BOUND_TO_TORCH, COMPANIONS
 from attn_doctor.probe.packages.requirements import met
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.data.torch_releases import Build, NoBuild, build_for, index_needed, newest_known, partners
 
 _NO_GPU = Unknown("no GPU is known here; --gpu names one", asked=False)

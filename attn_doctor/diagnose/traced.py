@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.kinds import kind_of
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.recipe import Recipe
 
 

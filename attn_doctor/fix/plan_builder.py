@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from attn_doctor.fix.refusal import Refused
@@ -12,6 +11,7 @@ from attn_doctor.model.findings import Finding, Remedy, Safety
 from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Change, Cured, Install, Remaining, Reversal, Step
 from attn_doctor.model.remedies import Action
+from attn_doctor.quick_dataclasses import dataclass, field
 
 A = TypeVar("A", bound=Action)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 from attn_doctor.fleet.gather import ABSENT, CohortKey, Gathered, Record
 from attn_doctor.model.fingerprint import Importance, importance, whole_family
 from attn_doctor.model.fleet import Cohort, Difference, OddGroup, Value
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Facts that decide what would run at all; the driver is added on nodes with GPUs.
 _DECIDING = frozenset({"packages.torch", "gpu_count", "compute_capability"})

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from attn_doctor.fleet.extract import LARGEST, report_of
 from attn_doctor.formats import chunks
 from attn_doctor.model.fleet import NodeReport, Unreadable
+from attn_doctor.quick_dataclasses import dataclass, field
 
 Arrival = NodeReport | Unreadable
 Sender = int | str | None

@@ -10,7 +10,6 @@ import json
 import marshal
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from hashlib import blake2b
@@ -19,6 +18,7 @@ from zlib import crc32
 
 from attn_doctor.machine import faults
 from attn_doctor.model.fleet import MachineMarks, NodeReport, Outcome, Unreadable
+from attn_doctor.quick_dataclasses import dataclass, field, replace
 
 #: Shown when a node does not have the fact, or its value is null.
 ABSENT = "absent"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from attn_doctor.fleet.cohort_diff import Expectation, majority
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
 from attn_doctor.machine.files import read_input
 from attn_doctor.machine.printable import json_text
+from attn_doctor.quick_dataclasses import dataclass
 
 SCHEMA = "attn-doctor/golden/v1"
 _MOST_BYTES = 64 << 20

@@ -6,10 +6,10 @@ Each option is there because tests lost reports without it; docs/fleet.md names 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from enum import Enum
 
 from attn_doctor.fleet.nodeset import fold
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Seconds. srun's -W counts from the end of the first task: longer than the slowest regular run takes after that.
 _AFTER_THE_FIRST = 15

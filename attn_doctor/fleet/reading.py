@@ -8,7 +8,6 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +15,7 @@ from attn_doctor.errors import BadInput
 from attn_doctor.fleet.demultiplex import Arrival, Demultiplexer
 from attn_doctor.fleet.extract import LARGEST, report_of
 from attn_doctor.model.fleet import NodeReport, Unreadable
+from attn_doctor.quick_dataclasses import dataclass, field
 
 _ENDINGS = (".json", ".ndjson", ".jsonl")
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from attn_doctor.fleet.cohort_diff import Expectation, compare
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record, moment
 from attn_doctor.fleet.launcher_messages import because
 from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
+from attn_doctor.quick_dataclasses import dataclass, field, replace
 
 #: The number of GPUs is not part of it: a node that lost a GPU must differ within its cohort instead of forming a new
 #: one.

@@ -11,9 +11,9 @@ import binascii
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from attn_doctor.model.identity import safe_name
+from attn_doctor.quick_dataclasses import dataclass
 
 LONGEST_LINE = 900
 """Bytes including the line end; srun forwards 1024 at a time."""

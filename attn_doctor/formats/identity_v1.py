@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from attn_doctor.model.facts import Unknown
 from attn_doctor.model.fingerprint import Fingerprint, Trait
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
+from attn_doctor.quick_dataclasses import asdict
 
 
 def to_json(identity: Identity) -> dict[str, Any]:

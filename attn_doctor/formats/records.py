@@ -6,11 +6,12 @@ gives the field its default; unknown keys are ignored.
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from attn_doctor import quick_dataclasses as dataclasses
 
 Record = TypeVar("Record")
 

@@ -7,7 +7,6 @@ A later release may add keys, but never rename, remove or redefine one; the reco
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from attn_doctor.model.findings import (
 )
 from attn_doctor.model.remedies import KINDS, Advise, ProposedAction, action_from, settings_of
 from attn_doctor.model.report import Examined, Failure, LogRead, OwnFault, Report
+from attn_doctor.quick_dataclasses import asdict
 
 if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials

@@ -10,13 +10,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import absolute
 from attn_doctor.machine.trust import others_who_write
 from attn_doctor.model.libraries import published
+from attn_doctor.quick_dataclasses import dataclass
 
 OWN = "the interpreter attn-doctor runs in; no environment is active, no .venv here or above, no other python on PATH"
 

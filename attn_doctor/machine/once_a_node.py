@@ -17,10 +17,10 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
+from attn_doctor.quick_dataclasses import asdict, dataclass
 
 #: Seconds that the other ranks wait for local rank 0 to start; users expect its output.
 _HEAD_START = 3.0

@@ -20,8 +20,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from attn_doctor.quick_dataclasses import dataclass
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
@@ -33,7 +34,7 @@ class Mistrusted(OSError):
     """A file or link of another user is in the way; strerror names the user."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """A name in an opened folder. `close` it."""
 

@@ -17,11 +17,11 @@ import termios
 import tty
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import IO
 
 from attn_doctor.errors import BadInput
+from attn_doctor.quick_dataclasses import dataclass
 
 _CHUNK = 65_536
 #: Seconds between checks whether a silent command has ended.

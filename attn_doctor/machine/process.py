@@ -13,11 +13,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.errors import TargetUnusable
 from attn_doctor.machine import orphans
+from attn_doctor.quick_dataclasses import dataclass
 
 _TAIL = 16_384
 _GENTLE = 1.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from attn_doctor.errors import TargetUnusable
 from attn_doctor.machine.candidates import Candidates, candidates, holds_torch, same_environment
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.scratch import absolute_search_paths, check_room, patient_environment
+from attn_doctor.quick_dataclasses import dataclass
 
 PATIENT = Path(__file__).resolve().parent.parent / "patient"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from attn_doctor.model.facts import Fact
 from attn_doctor.model.remedies import ProposedAction
+from attn_doctor.quick_dataclasses import dataclass
 
 
 class Verdict(Enum):

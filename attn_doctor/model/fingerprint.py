@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
 from attn_doctor.model.facts import Unknown
 from attn_doctor.model.libraries import distributions
+from attn_doctor.quick_dataclasses import dataclass, field
 
 Trait: TypeAlias = str | int | Unknown | None
 

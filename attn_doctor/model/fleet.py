@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from attn_doctor.model.fingerprint import Importance
+from attn_doctor.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

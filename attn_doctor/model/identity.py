@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from attn_doctor.model.fingerprint import Fingerprint
+from attn_doctor.quick_dataclasses import dataclass, field
 
 _LONGEST = 128
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from attn_doctor.quick_dataclasses import dataclass
 
 #: An extension built for another torch or CUDA does not load, so these packages stay as they are unless the request
 # names torch.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from attn_doctor.model.dtypes import HALVES
+from attn_doctor.quick_dataclasses import dataclass, field
 
 #: Outcomes of a trial. NOT_OFFERED: the contract of the kernel excludes the call. NOT_RUN: the run ended before it.
 RIGHT, WRONG, REFUSED, CRASHED, HUNG = "right", "wrong", "refused", "crashed", "hung"

@@ -1,22 +1,20 @@
 """The attention libraries as data, read from their files in patient/libraries/.
 
 Those files run in the patient's interpreter and are never imported here; the literals of their `LIBRARY` are parsed. A
-wheel contains them as one JSON file (recipes/compiled.py), a checkout has the files themselves. This module imports
-nothing else of attn-doctor, because the build loads it by its path.
+wheel contains them as one JSON file (recipes/compiled.py), a checkout has the files themselves (library_files.py).
 """
 
 from __future__ import annotations
 
-import ast
 import json
-from contextlib import suppress
-from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from attn_doctor.quick_dataclasses import dataclass
+
+#: As recipes/compiled.py names it.
 COMPILED = "libraries.json"
-_RECORD = "\nLIBRARY = Library("
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,12 @@ def libraries() -> tuple[Library, ...]:
     """All libraries, in the order in which they are listed."""
     here = Path(__file__).parent
     compiled = here / COMPILED
-    rows = json.loads(compiled.read_bytes()) if compiled.is_file() else read(here.parent / "patient" / "libraries")
+    if compiled.is_file():
+        rows = json.loads(compiled.read_bytes())
+    else:
+        from attn_doctor.model import library_files
+
+        rows = library_files.read(here.parent / "patient" / "libraries")
     return tuple(_library(row) for row in rows)
 
 
@@ -80,38 +83,6 @@ def distributions() -> tuple[str, ...]:
     return tuple(name for library in libraries() for name in library.distributions)
 
 
-def compile_libraries(folder: Path) -> str:
-    """The records in the files below the folder, as JSON text."""
-    return json.dumps(read(folder), separators=(",", ":"))
-
-
-def read(folder: Path) -> list[dict[str, Any]]:
-    """Parses the literals of each file's record; returns them in the order that the records give."""
-    found = []
-    for file in sorted(folder.glob("*.py")):
-        _, record, rest = file.read_text(encoding="utf-8").partition(_RECORD)
-        if record:
-            call = ast.parse((record + rest).lstrip("\n")).body[0]
-            assert isinstance(call, ast.Assign)
-            found.append(_data(call.value))
-    return sorted(found, key=lambda row: row["order"])
-
-
-def _data(node: ast.expr) -> Any:
-    """The value of a literal; for a record, its literal arguments. Raises ValueError for an expression that would have
-    to be run.
-    """
-    if isinstance(node, ast.Call):
-        found = {}
-        for one in node.keywords:
-            with suppress(ValueError):
-                found[str(one.arg)] = _data(one.value)
-        return found
-    if isinstance(node, ast.Tuple):
-        return [_data(one) for one in node.elts]
-    return ast.literal_eval(node)
-
-
 def _library(row: dict[str, Any]) -> Library:
     kernels = tuple(Kernel(**_of(Kernel, one)) for one in row.get("backends", ()))
     samples = tuple(one["name"] for one in row.get("samples", ()))
@@ -119,8 +90,7 @@ def _library(row: dict[str, Any]) -> Library:
 
 
 def _of(kind: type[Any], row: dict[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(kind)}
-    return {name: _frozen(value) for name, value in row.items() if name in names}
+    return {name: _frozen(value) for name, value in row.items() if name in kind.__annotations__}
 
 
 def _frozen(value: Any) -> Any:

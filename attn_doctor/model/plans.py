@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from attn_doctor.model.facts import State
 from attn_doctor.model.findings import Safety
+from attn_doctor.quick_dataclasses import dataclass
 
 
 class Reversal(str, Enum):

@@ -8,12 +8,12 @@ is planned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
 from typing import ClassVar, TypeAlias, get_args
 
 from attn_doctor.model.install_request import InstallRequest
+from attn_doctor.quick_dataclasses import dataclass, field, fields, replace
 
 
 class Form(Enum):
@@ -193,6 +193,8 @@ def _setting(name: str, of: type, value: object) -> Setting:
 
 def settings_of(action: Action) -> dict[str, Setting]:
     """The table of an action: every required setting, and those that differ from their default."""
+    from attn_doctor.quick_dataclasses import MISSING  # loads the standard library's module, not at every start
+
     return {
         one.name: value
         for one in fields(action)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from attn_doctor.model.facts import Absent, FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.identity import Identity
+from attn_doctor.quick_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials  # twenty classes, which only --kernels needs

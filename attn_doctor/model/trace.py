@@ -4,7 +4,7 @@ kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from attn_doctor.quick_dataclasses import dataclass
 
 #: What a clean verdict covers, and what it does not.
 JUDGED = "dtypes and backends; values, masks and packing were not examined"

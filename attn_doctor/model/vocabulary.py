@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from attn_doctor.model.facts import FactName, Value
 from attn_doctor.model.kinds import KINDS, PLURAL
+from attn_doctor.quick_dataclasses import dataclass
 
 
 class ValueType(str, Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.conditions import answer_all
@@ -15,6 +14,7 @@ from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Severity, Verdict
 from attn_doctor.model.plans import Remaining
 from attn_doctor.model.remedies import InstallWheel
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.recipe import Recipe
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 from attn_doctor.fix.refusal import Refused
@@ -17,6 +16,7 @@ from attn_doctor.model.plans import Install
 from attn_doctor.planning.planned_set import planned
 from attn_doctor.probe.binaries import extensions
 from attn_doctor.probe.packages import packages, torch_files
+from attn_doctor.quick_dataclasses import replace
 
 _HOW = "fetched, not installed yet"
 

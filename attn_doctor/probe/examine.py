@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +22,7 @@ from attn_doctor.probe.host.gpus import GpuQuery
 from attn_doctor.probe.live import interpreter
 from attn_doctor.probe.packages import packages, patches, torch_files
 from attn_doctor.probe.probes import Probe, run
+from attn_doctor.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from attn_doctor.probe.live.imports_and_torch import Examination  # not needed by --quick

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
+from attn_doctor.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.model.facts import FactName, Value
+from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.model.remedies import Action, Advise, action_from
 from attn_doctor.recipes.recipe import (
@@ -17,7 +17,6 @@ from attn_doctor.recipes.recipe import (
     AnyOf,
     AtLeast,
     Below,
-    Case,
     Condition,
     Family,
     LogPattern,
@@ -34,11 +33,6 @@ TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
 
 #: Prefix of the placeholders in a new recipe's skeleton.
 TO_FILL_IN = "FILL IN:"
-
-
-def plain(value: Any) -> Value:
-    """Converts a TOML value to a fact's value: lists become tuples."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str) -> Recipe:
@@ -71,7 +65,7 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
         references=tuple((item["kind"], item["url"]) for item in table["reference"]),
         logs=tuple(_log(item) for item in table.get("log", ())),
         remedies=tuple(_remedy(item) for item in table.get("remedy", ())),
-        cases=tuple(_case(item) for item in table["case"]),
+        case_tables=tuple(table["case"]),
         origin=origin,
         file=file,
         sha256=sha256,
@@ -105,7 +99,7 @@ def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path
         references=tuple(("web", url) for url in table.get("references", ())),
         logs=tuple(_log(item) for item in table["log"]),
         remedies=tuple(_check(number, item) for number, item in enumerate(table.get("check", ()), start=1)),
-        cases=tuple(_case(item) for item in table["case"]),
+        case_tables=tuple(table["case"]),
         origin=origin,
         file=file,
         sha256=sha256,
@@ -203,16 +197,3 @@ def _remedy(table: dict[str, Any]) -> RecipeRemedy:
 
 def _action(table: dict[str, Any]) -> Action:
     return action_from(table["kind"], {key: value for key, value in table.items() if key != "kind"})
-
-
-def _case(table: dict[str, Any]) -> Case:
-    severity = table.get("severity")
-    return Case(
-        facts=tuple((FactName.parse(name), plain(value)) for name, value in table.get("facts", {}).items()),
-        unknown=tuple(FactName.parse(name) for name in table.get("unknown", ())),
-        log=table.get("log"),
-        expect=table["expect"],
-        severity=Severity(severity) if severity else None,
-        offers=tuple(table.get("offers", ())),
-        reasons=tuple(table.get("reasons", ())),
-    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import runpy
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +21,8 @@ COMPILED = "shelf.json"
 COMPILED_FAMILIES = "families.json"
 #: The folder of the shelf that holds them, several to a file.
 FAMILIES = "families"
+#: As model/libraries.py reads it.
+LIBRARIES = "libraries.json"
 
 
 def compile_shelf(folder: Path) -> str:
@@ -68,10 +69,12 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
                 made = made.with_name(name)
                 made.write_text(compiled(Path(self.root) / "recipes"))
                 build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{name}"
+            import runpy  # here, as above
+
             package = Path(self.root) / "attn_doctor"
-            described = runpy.run_path(str(package / "model" / "libraries.py"), run_name="libraries")
-            made = made.with_name(described["COMPILED"])
-            made.write_text(described["compile_libraries"](package / "patient" / "libraries"))
-            build_data["force_include"][str(made)] = f"attn_doctor/model/{described['COMPILED']}"
+            reader = runpy.run_path(str(package / "model" / "library_files.py"), run_name="library_files")
+            made = made.with_name(LIBRARIES)
+            made.write_text(reader["compile_libraries"](package / "patient" / "libraries"))
+            build_data["force_include"][str(made)] = f"attn_doctor/model/{LIBRARIES}"
 
     return ShelfHook

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from attn_doctor.model.facts import FactName, Scalar, Value
 from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.model.remedies import Action
+from attn_doctor.quick_dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +133,11 @@ class Family:
     """False: no trouble of the attention stack; what it is and where to look is all that is said."""
 
 
+def plain(value: Any) -> Value:
+    """Converts a TOML value to a fact's value: lists become tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One of the recipe's own tests."""
@@ -144,6 +150,20 @@ class Case:
     offers: tuple[str, ...]
     reasons: tuple[str, ...] = ()
     """What the log has to enumerate."""
+
+    @classmethod
+    def of_table(cls, table: Mapping[str, Any]) -> Case:
+        """From its TOML table, which is taken as sound (build.py)."""
+        severity = table.get("severity")
+        return cls(
+            facts=tuple((FactName.parse(name), plain(value)) for name, value in table.get("facts", {}).items()),
+            unknown=tuple(FactName.parse(name) for name in table.get("unknown", ())),
+            log=table.get("log"),
+            expect=table["expect"],
+            severity=Severity(severity) if severity else None,
+            offers=tuple(table.get("offers", ())),
+            reasons=tuple(table.get("reasons", ())),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,13 +199,19 @@ class Recipe:
     """(kind, URL)"""
     logs: tuple[LogPattern, ...]
     remedies: tuple[RecipeRemedy, ...]
-    cases: tuple[Case, ...] = field(repr=False)
+    case_tables: tuple[Mapping[str, Any], ...] = field(repr=False, compare=False)
+    """As they were read: a thousand cases on the shelf, which no examination needs."""
     origin: str
     """File it was read from, for people."""
     file: Path
     sha256: str
     family: Family | None = None
     """Set where it stands for a family of messages, whose remedies are checks that split its causes."""
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The recipe's own tests."""
+        return tuple(map(Case.of_table, self.case_tables))
 
     def asks(self) -> tuple[FactName, ...]:
         """Every fact on which its conditions depend."""

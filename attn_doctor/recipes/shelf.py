@@ -10,21 +10,16 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput, BrokenRecipe
 from attn_doctor.machine import faults
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.build import build, build_family
 from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, FAMILIES
 from attn_doctor.recipes.recipe import Recipe
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 #: Largest recipe file, in bytes; a larger one is a mistake and is not read.
 _MOST_BYTES = 1_000_000
@@ -170,18 +165,28 @@ def _check(table: dict[str, Any], file: Path, origin: str) -> None:
     recipe_file.check(table, folder=file.parent.name, origin=origin)
 
 
+def _parsed(text: str) -> dict[str, Any]:
+    """A TOML text's table. Raises ValueError."""
+    if sys.version_info >= (3, 11):  # not at every start: a wheel's shelf is JSON
+        import tomllib
+    else:
+        import tomli as tomllib
+    parsed: dict[str, Any] = tomllib.loads(text)
+    return parsed
+
+
 def _table(file: Path) -> tuple[dict[str, Any], str]:
     hint = "Mend the file, or leave its folder out."
     try:
         if file.stat().st_size > _MOST_BYTES:
             raise BrokenRecipe("the recipe file is too large", about=f"file: {file}", hint=hint)
         raw = file.read_bytes()
-        return tomllib.loads(raw.decode()), hashlib.sha256(raw).hexdigest()
+        return _parsed(raw.decode()), hashlib.sha256(raw).hexdigest()
     except OSError as error:
         raise BrokenRecipe(f"the recipe cannot be read: {error.strerror}", about=f"file: {file}", hint=hint) from None
     except UnicodeDecodeError:
         raise BrokenRecipe("the recipe is not UTF-8 text", about=f"file: {file}", hint=hint) from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise BrokenRecipe(f"the recipe is not TOML: {error}", about=f"file: {file}", hint=hint) from None
 
 
@@ -235,7 +240,7 @@ def source(recipe: Recipe) -> str:
     if recipe.family is None:
         return text
     own = (part for part in re.split(r"^(?=\[\[family\]\])", text, flags=re.MULTILINE) if part.startswith("[["))
-    return next(part for part in own if tomllib.loads(part)["family"][0]["id"] == recipe.id).rstrip() + "\n"
+    return next(part for part in own if _parsed(part)["family"][0]["id"] == recipe.id).rstrip() + "\n"
 
 
 def check_bundled() -> None:

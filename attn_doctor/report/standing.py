@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.report.words import short
 from attn_doctor.report.words.short import LARGEST, shortened
 

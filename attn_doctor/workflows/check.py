@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from attn_doctor.model import exit_status
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report, nothing_to_examine
 from attn_doctor.probe.examine import ExaminationRequest, NodeQuestions, examine
+from attn_doctor.quick_dataclasses import asdict, dataclass
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data import accepted
 from attn_doctor.recipes.data.gpu_table import named_gpu

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.diagnose import report_diff
 from attn_doctor.formats import report_v1
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
+from attn_doctor.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

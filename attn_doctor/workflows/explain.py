@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Examined, LogRead, Report
 from attn_doctor.probe import logs
 from attn_doctor.probe.examine import ExaminationRequest, examine
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.version import __version__

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from attn_doctor.errors import TargetUnusable
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.probe.kernels import sdpa_spec
+from attn_doctor.quick_dataclasses import asdict, dataclass
 from attn_doctor.recipes.data.gpu_table import named_gpu
 
 

@@ -6,7 +6,6 @@ import difflib
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
@@ -22,6 +21,7 @@ from attn_doctor.probe.kernels.known_kernels import BACKENDS, Mode
 from attn_doctor.probe.probes import Probe
 from attn_doctor.probe.probes import run as run_probe
 from attn_doctor.probe.trace import compiled_kernels
+from attn_doctor.quick_dataclasses import asdict, replace
 from attn_doctor.recipes.data.gpu_table import NamedGpu
 
 

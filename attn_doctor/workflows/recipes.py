@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from attn_doctor.diagnose.cases import CaseResult, run_cases
 from attn_doctor.errors import BadInput
 from attn_doctor.model.exit_status import Status
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.recipes.stale import stale

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
@@ -16,6 +15,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.report import Examined, Report
 from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.logs import Held
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.workflows.explain import as_if_partly, explained
 from attn_doctor.workflows.subject import NOBODY, examined, pick_recipes, refuse_unreadable, silent
 

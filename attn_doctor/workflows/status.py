@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
@@ -13,6 +12,7 @@ from attn_doctor.formats import report_v1
 from attn_doctor.model.identity import safe_name
 from attn_doctor.model.report import Report
 from attn_doctor.probe.host.node_names import boot_id, node_name
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Where reports lie unless somebody says otherwise: `check --output /var/lib/attn-doctor/` puts them there.
 USUAL = "/var/lib/attn-doctor"

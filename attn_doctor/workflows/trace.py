@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from attn_doctor.model.report import Report
 from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.trace.trace_facts import facts_of
 from attn_doctor.probe.trace.tracing import check_input, run_trace
+from attn_doctor.quick_dataclasses import asdict, dataclass
 from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import Say, as_if, assumed_names, examined, pick_recipes, silent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
@@ -16,6 +15,7 @@ from attn_doctor.fix.packages.installers import Sources
 from attn_doctor.machine.own_command import typed
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
+from attn_doctor.quick_dataclasses import dataclass, field
 from attn_doctor.workflows.subject import Say, silent
 
 

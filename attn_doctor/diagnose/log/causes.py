@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from attn_doctor.diagnose.binding import Binding
@@ -20,6 +19,7 @@ from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
 from attn_doctor.model.remedies import with_advice
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
+from attn_doctor.quick_dataclasses import replace
 
 _HEADER = re.compile(
     r"\s*(?:\+ )?(?:Exception Group )?Traceback(?: \(most recent call last\))?:?\s*$"

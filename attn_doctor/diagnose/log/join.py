@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.log.facts import Clues
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin
+from attn_doctor.quick_dataclasses import replace
 
 _LISTED_GPUS = FactName("listed", "", "gpu")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from attn_doctor.diagnose.log.clean import ANSI
+from attn_doctor.quick_dataclasses import dataclass
 
 #: (line of the log, text)
 Raw = tuple[int, str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Protocol
@@ -12,6 +11,7 @@ from typing import Protocol
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 

@@ -8,7 +8,6 @@ recipes' questions about facts decide.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.finding import finding_of
@@ -20,6 +19,7 @@ from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.diagnose.log.word_facts import words_among
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Finding, Location
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.recipe import Recipe
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 from attn_doctor.diagnose.log.clean import clean
@@ -15,6 +14,7 @@ from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Line, UnitKind
+from attn_doctor.quick_dataclasses import dataclass, field
 
 #: Lines that are looked at before and after a hit: a deep traceback of several interleaved ranks fits.
 _BEFORE, _AFTER = 260, 210

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from attn_doctor.quick_dataclasses import dataclass, field
 
 
 class UnitKind(str, Enum):

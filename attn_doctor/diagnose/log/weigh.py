@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
@@ -13,6 +11,7 @@ from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Severity, Verdict
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.probe.packages.known_packages import distribution_of
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.recipe import Family, Recipe
 
 _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.owners")

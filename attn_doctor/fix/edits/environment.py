@@ -10,12 +10,12 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.fix.edits.splices import file_edit
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.plans import FileEdit, Splice
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.schema.allowed_edits import variable_fault
 
 _BEGIN, _END = "# >>> attn-doctor >>>", "# <<< attn-doctor <<<"

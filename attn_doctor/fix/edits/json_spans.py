@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.quick_dataclasses import dataclass
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
 from attn_doctor.fix.edits.source import read
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.plans import Splice
+from attn_doctor.quick_dataclasses import dataclass
 
 _OPERATORS: dict[str, type[ast.operator]] = {
     "mul": ast.Mult, "add": ast.Add, "sub": ast.Sub, "rsub": ast.Sub, "div": ast.Div, "matmul": ast.MatMult,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.plans import Splice
 from attn_doctor.probe.packages.keyword_calls import NotThere, Parsed, parsed
+from attn_doctor.quick_dataclasses import dataclass
 
 _HALF = ("float16", "bfloat16")
 #: Role -> keyword names of that operand in attention functions; positional arguments are in the order of the roles.

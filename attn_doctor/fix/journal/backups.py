@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.fix.journal.journal import Run, boundary
 from attn_doctor.machine.atomic import copy, put, sha256_of, sync_folder
+from attn_doctor.quick_dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

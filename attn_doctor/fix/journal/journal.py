@@ -16,13 +16,13 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.machine import lock
 from attn_doctor.machine.atomic import put, sync_folder
+from attn_doctor.quick_dataclasses import dataclass
 
 FOLDER = ".attn-doctor"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -16,6 +15,7 @@ from attn_doctor.fix.journal.undo import Reinstall, undo
 from attn_doctor.fix.journal.verify import troubles
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.plans import Plan
+from attn_doctor.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,13 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
+
+from attn_doctor.quick_dataclasses import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 

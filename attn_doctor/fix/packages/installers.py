@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -32,6 +31,7 @@ from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.target import Target
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Settings that would install into another place than the target, or install more.
 _ELSEWHERE = (

@@ -9,7 +9,6 @@ import json
 import sys
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.quick_dataclasses import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -5,7 +5,6 @@ its ELF files.
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.tags import Tag
@@ -18,6 +17,7 @@ from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.files import expanded
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data.wheels import TABLES, NoWheel, fitting, node_of
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attn_doctor.fix.packages.install_commands import install_command, other_names
@@ -13,6 +12,7 @@ from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.treatments import Treatment
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import InstallPackages, InstallWheel, install_request
+from attn_doctor.quick_dataclasses import replace
 
 if TYPE_CHECKING:
     from attn_doctor.fix.plan_builder import Chosen, PlanBuilder

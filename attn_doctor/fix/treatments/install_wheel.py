@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -13,6 +12,7 @@ from attn_doctor.fix.treatments import NotForThisNode, Treatment
 from attn_doctor.fix.treatments.install_packages import INSTALLS_AT, plan_installation
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import InstallWheel
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.data.wheels import NotTold, NoWheel, Wheel, fitting, node_of
 
 if TYPE_CHECKING:

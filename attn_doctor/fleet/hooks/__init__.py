@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from importlib.resources import files
+
+from attn_doctor.quick_dataclasses import dataclass
 
 
 class Hook(str, Enum):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+
+from attn_doctor.quick_dataclasses import dataclass
 
 from .reader import ElfFile, Section
 from .unreadable import CannotRead, Unreadable

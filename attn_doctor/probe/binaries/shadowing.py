@@ -4,8 +4,9 @@ built.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from attn_doctor.quick_dataclasses import dataclass
 
 from .loader import LoaderView
 from .search import Found

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from attn_doctor.quick_dataclasses import dataclass
 
 
 class Reason(str, Enum):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from attn_doctor.quick_dataclasses import dataclass
 
 from .loader import LoaderView
 from .process import Loaded, Scope

@@ -6,8 +6,9 @@ Returns facts as they are in the files; recipes decide what they mean (rebuild, 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from attn_doctor.quick_dataclasses import dataclass
 
 from .judgement import judge
 from .loader import LoaderView

@@ -6,7 +6,6 @@ contradictions.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from attn_doctor.probe.configs.frameworks import WORDS, attention_settings, kind
 from attn_doctor.probe.configs.llamafactory import from_web_ui
 from attn_doctor.probe.configs.sources import Source, sources
 from attn_doctor.probe.fact_notes import FactNotes
+from attn_doctor.quick_dataclasses import replace
 
 #: Keys of a call that decide these facts; when only the shell knows their value, the facts are unknown.
 _DECIDE = (

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.probe.configs.files import yes
 from attn_doctor.probe.configs.frameworks import TRAINERS, Settings, attention_settings, enabled
+from attn_doctor.quick_dataclasses import dataclass
 
 #: `bf16` and `fp16` in one file. transformers, LLaMA-Factory and DeepSpeed refuse both at once:
 #: https://github.com/huggingface/transformers/blob/main/src/transformers/training_args.py

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import read_input
 from attn_doctor.probe.configs import shell_calls
+from attn_doctor.quick_dataclasses import dataclass
 
 HINT = (
     "Name a configuration of LLaMA-Factory, axolotl, accelerate, DeepSpeed or a model (config.json), or a shell script "

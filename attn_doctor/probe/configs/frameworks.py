@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from attn_doctor.probe.configs import llamafactory
 from attn_doctor.probe.configs.files import Setting, text, word, yes
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Keys typical of a framework; two of them identify a file, and the framework with the most wins.
 _TELLING: dict[str, frozenset[str]] = {

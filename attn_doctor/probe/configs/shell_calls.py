@@ -9,9 +9,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from attn_doctor.probe.configs.shell_words import Word, commands
+from attn_doctor.quick_dataclasses import dataclass
 
 _CALL = re.compile(r"llamafactory|src/train|llmtuner")
 _PAIR = re.compile(r"(-{0,2})([A-Za-z_][\w.]*)=", re.DOTALL)

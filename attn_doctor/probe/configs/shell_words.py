@@ -6,7 +6,8 @@ Not a shell: nothing is expanded or run. Syntax that it cannot parse is skipped.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from attn_doctor.quick_dataclasses import dataclass, field
 
 
 @dataclass(slots=True)

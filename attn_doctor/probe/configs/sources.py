@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
 from attn_doctor.probe.configs.files import HINT, read, read_text, subject_of
 from attn_doctor.probe.configs.frameworks import kind_of
 from attn_doctor.probe.configs.shell_calls import Call, NamedFile, calls, files
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Arguments of a call that concern attention or precision, in addition to its configuration file.
 _TELL = frozenset({"flash_attn", "attn_implementation", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type"})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.machine.process import Running
+from attn_doctor.probe.host.gpus import start_nvml
 
 
 class GpuStates:
@@ -16,13 +15,7 @@ class GpuStates:
 
     def __init__(self, environment: Mapping[str, str], *, folder: Path, name: str) -> None:
         self._file = folder / f"{name}.json"
-        script = Path(__file__).with_name("nvml_child.py")
-        self._running = Running(
-            [sys.executable, "-B", str(script), str(self._file), "state"],
-            folder=folder,
-            name=name,
-            environment=environment,
-        )
+        self._running = start_nvml(self._file, environment, folder=folder, name=name, state=True)
 
     def answer(self, timeout: float) -> list[dict[str, Any]]:
         """A dict for each GPU; empty when NVML does not answer."""

@@ -6,7 +6,6 @@ import contextlib
 import os
 import platform
 import re
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fa
     """Everything that can be found without starting a process. `root` is another folder in tests."""
     notes = FactNotes()
     name = environment.get("SLURMD_NODENAME")
-    notes.known("node.hostname", name or socket.gethostname(), "SLURMD_NODENAME" if name else "gethostname()")
+    notes.known("node.hostname", name or os.uname().nodename, "SLURMD_NODENAME" if name else "gethostname()")
     notes.known("node.system", platform.system(), "uname -s")
     notes.known_or_absent("node.os", _os_name(root), "/etc/os-release")
     notes.known("node.kernel", platform.release(), "uname -r")

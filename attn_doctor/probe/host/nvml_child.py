@@ -7,20 +7,42 @@ cannot be interrupted otherwise.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False  # typing's own is not worth its import: most nodes that are asked have no GPU
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: As nvidia-ml-py puts it.
+_NO_LIBRARY = '{"outcome": "no library", "message": "NVML Shared Library Not Found"}'
 
 
 def main(file: str, what: str = "") -> None:
     """Writes {"outcome": "ok" | "no library" | "error", ...}."""
     sys.path.pop(0)  # this folder; its files must not be importable as top-level modules
-    answer = _ask(with_state=what == "state")
+    answer = _answer(with_state=what == "state") if _library_is_there() else _NO_LIBRARY
     with open(file + ".part", "w") as handle:  # noqa: PTH123
-        json.dump(answer, handle)
+        handle.write(answer)
     os.replace(file + ".part", file)  # noqa: PTH105
+
+
+def _library_is_there() -> bool:
+    """Whether what nvidia-ml-py would load can be loaded: without it there is no need of importing its 330 KB."""
+    import ctypes
+
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def _answer(*, with_state: bool) -> str:
+    import json
+
+    return json.dumps(_ask(with_state=with_state))
 
 
 def _ask(*, with_state: bool) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from attn_doctor.probe.host import xids
 from attn_doctor.probe.host.gpu_state import GpuStates
 from attn_doctor.probe.host.xids import XidWatch
 from attn_doctor.probe.trace import compiled_kernels
+from attn_doctor.quick_dataclasses import asdict, dataclass, replace
 
 #: Seconds for each GPU, from the import of torch on.
 BUDGETS = {"quick": 20.0, "full": 90.0}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from attn_doctor.formats import trace_v1
@@ -18,6 +17,7 @@ from attn_doctor.model.trace import Trace
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.not_examined import CALLS, FAILED_CALL
 from attn_doctor.probe.trace.trace_facts import facts_of
+from attn_doctor.quick_dataclasses import replace
 
 #: Import names of the libraries that have samples.
 LIBRARIES = frozenset(

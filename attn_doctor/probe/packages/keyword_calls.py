@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from attn_doctor.quick_dataclasses import dataclass
 
 _BOM = b"\xef\xbb\xbf"
 

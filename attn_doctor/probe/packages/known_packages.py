@@ -7,9 +7,9 @@ names of a distribution, its import and its compiled modules differ: nvidia-cutl
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from attn_doctor.model.libraries import published
+from attn_doctor.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from packaging.markers import UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -19,7 +18,8 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages import requirements
 from attn_doctor.probe.packages.known_packages import AMBIGUOUS, BY_MODULE, BY_NAME, PACKAGES, Package
-from attn_doctor.probe.packages.requirements import RequirementSource
+from attn_doctor.probe.packages.requirements import RequirementSource, read_line
+from attn_doctor.quick_dataclasses import dataclass
 
 #: A package compiled against torch requires it in its metadata.
 _NEEDS_TORCH = re.compile(rb"^Requires-Dist:\s*torch(?![\w.-])(?!.*extra\s*==)", re.MULTILINE | re.IGNORECASE)
@@ -385,6 +385,16 @@ def _later_wins(first: Path, entry: Path) -> bool:
 def _requirement(dist: Distribution, names: tuple[str, ...], markers: Mapping[str, str]) -> tuple[str | None, str]:
     """Its requirement on the named package under this interpreter's markers, and why it is unknown, if so."""
     for text in dist.requires:
+        line = read_line(text)
+        if line is not None and line.name not in names:
+            continue
+        if line is not None and not line.marker:
+            with contextlib.suppress(InvalidSpecifier):
+                return str(SpecifierSet(line.specifier)) or ">=0", ""
+        # Its parser, which few lines need.
+        from packaging.markers import UndefinedEnvironmentName
+        from packaging.requirements import InvalidRequirement, Requirement
+
         try:
             requirement = Requirement(text)
             if canonicalize_name(requirement.name) not in names:

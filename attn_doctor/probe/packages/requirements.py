@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
-from packaging.markers import Marker, UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -20,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages.known_packages import BY_NAME
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Most requirements are this simple; packaging's parser takes twenty times as long, for some thousands of them.
 _PLAIN = re.compile(
@@ -27,6 +25,8 @@ _PLAIN = re.compile(
     r"\(?(?P<specifier>(?:(?:[<>]=?|[=!~]=)[^;@()]*)?)\)?\s*(?:;(?P<marker>.*))?$"
 )
 _EXTRA = re.compile(r"\bextra\b")
+_OR = re.compile(r"\bor\b")
+_ASKS_FOR_EXTRA = re.compile(r"""(?:^|\sand\s+|\()\s*extra\s*==\s*(?:"[\w.-]+"|'[\w.-]+')""")
 #: Distributions that replace another one: torch's nightly and ROCm builds ship triton under these names.
 _STAND_INS: Mapping[str, tuple[str, ...]] = {
     "triton": ("pytorch-triton", "pytorch-triton-rocm", "triton-rocm", "pytorch-triton-xpu"),
@@ -116,7 +116,7 @@ def requirements(everything: Mapping[str, RequirementSource], markers: Mapping[s
         for text in everything[name].requires:
             if extra and not _EXTRA.search(text):
                 continue  # already counted without the extra
-            line = _line(text)
+            line = read_line(text)
             if line is None or not _applies(line.marker, extra, environment):
                 continue
             specifiers = wanted.setdefault((name, line.name), [])
@@ -133,7 +133,9 @@ def requirements(everything: Mapping[str, RequirementSource], markers: Mapping[s
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
+    """One Requires-Dist; `name` and `extras` are canonical."""
+
     name: str
     extras: tuple[str, ...]
     specifier: str
@@ -141,18 +143,21 @@ class _Line:
 
 
 @lru_cache(maxsize=8192)
-def _line(text: str) -> _Line | None:
+def read_line(text: str) -> Line | None:
+    """One Requires-Dist; None where it cannot be read."""
     plain = _PLAIN.match(text)
     if plain is not None:
         extras = tuple(canonicalize_name(one.strip()) for one in (plain["extras"] or "").split(",") if one.strip())
         specifier = "".join(plain["specifier"].split())
-        return _Line(canonicalize_name(plain["name"]), extras, specifier, (plain["marker"] or "").strip())
+        return Line(canonicalize_name(plain["name"]), extras, specifier, (plain["marker"] or "").strip())
+    from packaging.requirements import InvalidRequirement, Requirement  # its parser, which few lines need
+
     try:
         parsed = Requirement(text)
     except InvalidRequirement:
         return None
     # `name @ URL` is met by any installation of that name.
-    return _Line(
+    return Line(
         canonicalize_name(parsed.name),
         tuple(canonicalize_name(one) for one in parsed.extras),
         str(parsed.specifier),
@@ -164,6 +169,10 @@ def _line(text: str) -> _Line | None:
 def _applies(marker: str, extra: str, environment: tuple[tuple[str, str], ...]) -> bool:
     if not marker:
         return True
+    if not extra and not _OR.search(marker) and _ASKS_FOR_EXTRA.search(marker):
+        return False  # one false part of a conjunction; most markers are this
+    from packaging.markers import Marker, UndefinedEnvironmentName
+
     try:
         return Marker(marker).evaluate({**dict(environment), "extra": extra})
     except (ValueError, UndefinedEnvironmentName):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from attn_doctor.formats import trace_v1
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.trace import Trace
+from attn_doctor.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

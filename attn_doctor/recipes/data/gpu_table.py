@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.shelf import bundled_folder
 
 if sys.version_info >= (3, 11):

@@ -28,8 +28,8 @@ from attn_doctor.errors import BrokenRecipe
 from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.model.remedies import KINDS
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
-from attn_doctor.recipes.build import plain
 from attn_doctor.recipes.literals import SHORTEST, required
+from attn_doctor.recipes.recipe import plain
 from attn_doctor.recipes.schema.actions import Action
 from attn_doctor.recipes.schema.fields import (
     Id,

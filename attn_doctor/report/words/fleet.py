@@ -6,12 +6,12 @@ Everything that came from a node is made harmless here: no control character rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from attn_doctor.machine.printable import harmless
 from attn_doctor.model.fingerprint import Importance
 from attn_doctor.model.fleet import Cohort, Difference, FleetVerdict, OddGroup, State
+from attn_doctor.quick_dataclasses import dataclass
 
 _T = TypeVar("_T")
 Fold = Callable[[Iterable[str]], str]

@@ -8,12 +8,12 @@ Marks: `!` wrong, `✗` refused, crashed or hung, `✓` right (with the best sha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from attn_doctor.model import kernel_words
 from attn_doctor.model import kernels as model
 from attn_doctor.model.dtypes import SHORT
 from attn_doctor.model.kernels import Compilation, KernelTrials, Trial
+from attn_doctor.quick_dataclasses import dataclass
 
 WRONG, BROKEN, RIGHT, NOT_OFFERED, NOT_RUN = "!", "✗", "✓", "–", "·"
 _MARKS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from attn_doctor.fix.journal import journal, run_commands
@@ -18,6 +17,7 @@ from attn_doctor.model.exit_status import Status
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.plans import Install, Plan
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.workflows.fix.request import Ending, FixResult
 from attn_doctor.workflows.fix.session import Session, again, installer_of
 from attn_doctor.workflows.subject import Say

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from attn_doctor.errors import BadInput
 from attn_doctor.fix.packages.in_use import InUse, using
@@ -16,6 +15,7 @@ from attn_doctor.model.exit_status import Status
 from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.model.report import nothing_to_examine
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.workflows.fix import carry_out, planned
 from attn_doctor.workflows.fix.planned import Planned
 from attn_doctor.workflows.fix.request import Ending, FixRequest, FixResult, Question

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attn_doctor.diagnose.traced import met
@@ -18,6 +17,7 @@ from attn_doctor.model.findings import Diagnosis, Severity
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.planning.choose import Policy
 from attn_doctor.planning.plan import plan
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.version import __version__
 from attn_doctor.workflows.fix.carry_out import Overtaken, check_ground
 from attn_doctor.workflows.fix.session import Session

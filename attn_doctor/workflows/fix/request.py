@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.packages.installers import Sources
 from attn_doctor.model.plans import Plan, Remaining
 from attn_doctor.probe.kernels.trials import TrialRequest
+from attn_doctor.quick_dataclasses import dataclass, field
 
 
 class WhichInstaller(str, Enum):

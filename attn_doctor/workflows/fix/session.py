@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from attn_doctor.probe.configs.sources import followed_files
 from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.trace.trace_facts import facts_of
 from attn_doctor.probe.trace.tracing import check_input, run_trace
+from attn_doctor.quick_dataclasses import asdict, dataclass, replace
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data import accepted
 from attn_doctor.recipes.data.gpu_table import NamedGpu, named_gpu

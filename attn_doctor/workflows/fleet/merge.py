@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from attn_doctor.fleet import golden as goldens
 from attn_doctor.fleet.gather import Gathered
 from attn_doctor.fleet.reading import Messages, check_sources, read
 from attn_doctor.model.fleet import FleetVerdict, Unreadable
+from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.workflows.fleet.standard import cohorts, standard
 
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from attn_doctor.fleet.sampling import Deep, representatives
 from attn_doctor.machine.candidates import active_environment
 from attn_doctor.machine.streaming import Ending, streamed
 from attn_doctor.model.fleet import FleetVerdict
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.workflows.fleet.standard import Standard, standard
 from attn_doctor.workflows.subject import Say, silent
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from attn_doctor.fleet.verdict import COHORT_BY, Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.machine.files import read_input
 from attn_doctor.model.fleet import FleetVerdict, NodeReport, Unreadable
+from attn_doctor.quick_dataclasses import dataclass
 
 #: Bytes of a file of node names: a million nodes, which is the most of them, fit.
 _MOST_NAMES = 64 << 20
