@@ -146,7 +146,7 @@ def check(
     ] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Show every fact and all evidence.")] = False,
 ) -> int:
-    """Examine one environment and this node, and say what is wrong, where, why, and what cures it.
+    """Examine one environment and this node, and say what is wrong, where, why, and how to fix it.
 
     With `-- COMMAND ARGS`, run the command and explain it when it fails.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-ABOUT = "Examines the attention stack of a node: what is wrong, where, why, and what cures it."
+ABOUT = "Examines the attention stack of a node: what is wrong, where, why, and how to fix it."
 VERSION_HELP = "Print the version and exit."
 
 
@@ -19,10 +19,10 @@ class Command(NamedTuple):
 
 #: In the order of the help.
 COMMANDS: dict[str, Command] = {
-    "check": Command("check", "check", "Examine an environment and this node: what is wrong, and its cure."),
+    "check": Command("check", "check", "Examine an environment and this node: what is wrong, and the fix."),
     "status": Command("status", "status", "Say what the last report of this node comes to."),
     "compare": Command("compare", "compare", "Say in what two reports differ, critical facts first."),
-    "explain": Command("explain", "explain", "Explain the errors in logs: what, why, how sure, and the cure."),
+    "explain": Command("explain", "explain", "Explain the errors in logs: what, why, how sure, and the fix."),
     "trace": Command("trace", "trace", "Run a model once: which op, at which line, changed a dtype."),
     "fix": Command("fix", "fix", "Cure what `check` finds, and prove it; everything can be undone."),
     "undo": Command("undo", "undo", "Put back every byte that a run of `fix` changed."),

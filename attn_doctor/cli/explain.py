@@ -1,4 +1,4 @@
-"""`attn-doctor explain`: what an error in a log is, why it happens, how sure that is, and what cures it."""
+"""`attn-doctor explain`: what an error in a log is, why it happens, how sure that is, and how to fix it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def explain(
     output: OutputFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All evidence, and what was looked for.")] = False,
 ) -> int:
-    """Explain the errors in logs: what it is, why, how sure, and what cures it.
+    """Explain the errors in logs: what it is, why, how sure, and how to fix it.
 
     Nothing of this machine is looked at unless --here or --python says that the log is from it.
     Exit status: 0 nothing known at or above --fail-on, 1 something known, 2 wrong usage, 3 nothing known in a log

@@ -98,9 +98,7 @@ def fix(
     ] = None,
     wheel: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="A wheel that was fetched by hand, for a cure that asks for one. Repeatable."
-        ),
+        typer.Option(metavar="FILE", help="A wheel that was fetched by hand, for a fix that asks for one. Repeatable."),
     ] = None,
     no_stash: Annotated[
         bool, typer.Option("--no-stash", help="Copy no packages aside: undo then has to install the old ones again.")
@@ -196,7 +194,7 @@ class _Person:
         )
         plan_page.write(planned.plan, console, verbose=self._verbose)
         for one in planned.unused_wheels:
-            self.hear(f"{one.path.name}: no step takes it. --find-links offers wheels to every cure.")
+            self.hear(f"{one.path.name}: no step takes it. --find-links offers wheels to every fix.")
         if self._seen is None or self._seen.facts is not planned.facts:
             nothing = nothing_to_examine(planned.facts, target.dead)
             foreign = as_root(planned.facts, quick=self._quick)
@@ -237,9 +235,9 @@ def _ending(result: FixResult, request: FixRequest) -> list[str]:
         case Ending.DECLINED:
             return ["Nothing was changed."]
         case Ending.NOT_CURED:
-            return ["Not cured, and put back:", *(f"  {line}" for line in result.troubles)]
+            return ["Not fixed; everything was put back:", *(f"  {line}" for line in result.troubles)]
         case Ending.CURED:
-            lines = [f"Cured, seen by examining again: {finding}" for finding in result.cured]
+            lines = [f"Fixed, confirmed by a new check: {finding}" for finding in result.cured]
             if result.run is not None:
                 lines.append(f"Run {result.run.id}; `{run_commands.undo(result.run)}` puts everything back.")
             if result.plan and any(step.reversal is not Reversal.EXACT for step in result.plan.steps):

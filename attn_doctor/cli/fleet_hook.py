@@ -40,15 +40,13 @@ def hook(
     ] = None,
     fix: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ID", help="slurm-job: a finding whose cure you have looked at, or ID=REMEDY. Repeatable."
-        ),
+        typer.Option(metavar="ID", help="slurm-job: a finding whose fix you have reviewed, or ID=REMEDY. Repeatable."),
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="FILE", help="slurm-job: a plan of `fix --save-plan` that you looked at.")
     ] = None,
     unsafe: Annotated[
-        bool, typer.Option("--unsafe-fixes", help="slurm-job: those cures may change packages, precision or behaviour.")
+        bool, typer.Option("--unsafe-fixes", help="slurm-job: those fixes may change packages, precision or behaviour.")
     ] = False,
     fix_arg: Annotated[
         list[str] | None,
@@ -75,7 +73,7 @@ def hook(
     Nothing of it is put in force: that is the admin's.
     """
     if plan is not None and fix:
-        raise BadInput("a plan already says what is mended", about="--plan and --fix", hint="Give one of them.")
+        raise BadInput("a plan already says what is fixed", about="--plan and --fix", hint="Give one of them.")
     if plan is not None and not plan.is_file():
         raise BadInput(
             "there is no such plan", about=f"--plan {plan}", hint="`attn-doctor fix --save-plan` writes one."

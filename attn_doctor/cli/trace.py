@@ -21,7 +21,7 @@ from attn_doctor.workflows.trace import trace as run_trace
 _FACTORY = (
     "pkg.module:factory, file.py:factory, or a program. A factory is called with the values of --arg and returns a "
     "module with its example inputs, (module, args), (module, kwargs) or (module, args, kwargs), or a callable that "
-    "takes nothing; what it returns is run once, and again with what promoted mended."
+    "takes nothing; what it returns is run once, and again with each promotion cast back."
 )
 
 

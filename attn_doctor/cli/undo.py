@@ -21,10 +21,10 @@ from attn_doctor.workflows.undo import undo as run_undo
 def undo(
     which: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The last one that is not undone yet.")] = None,
     python: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Interpreter or environment folder that was mended.")
+        str | None, typer.Option(metavar="PATH", help="Interpreter or environment folder that was fixed.")
     ] = None,
     config: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A configuration that was mended. Repeatable.")
+        list[Path] | None, typer.Option(metavar="FILE", help="A configuration that was fixed. Repeatable.")
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the runs; change nothing.")] = False,
     force: Annotated[

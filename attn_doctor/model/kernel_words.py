@@ -83,7 +83,7 @@ def _digits(number: float) -> str:
 def trouble(group: Sequence[Trial], trials: KernelTrials) -> str:
     """Severity of the problem in words, with the Xids that the GPU reported during these trials."""
     heard = xids_of(group, trials)
-    return f"{worst(group)}; meanwhile the GPU told {', '.join(heard)}" if heard else worst(group)
+    return f"{worst(group)}; meanwhile the GPU reported {', '.join(heard)}" if heard else worst(group)
 
 
 # --------------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ class Xids:
         return tuple(dict.fromkeys(one.number for one in self.seen))
 
 
-NO_LISTENER = Xids(why_not="nobody listened")
+NO_LISTENER = Xids(why_not="Xid listener did not start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,7 +130,7 @@ TERMS: tuple[Term, ...] = (
         ("patch.*.path", _T, "the file"),
         ("patch.*.package", _T, "distribution it belongs to"),
         ("patch.*.version", _V, "version of that distribution"),
-        ("patch.*.finding", _T, "the finding that the patch cures"),
+        ("patch.*.finding", _T, "the finding that the patch fixes"),
         (
             "source.gsa_states_in_fp32",
             _B,

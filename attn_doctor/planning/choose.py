@@ -50,7 +50,7 @@ def choose(
             supposed = assumptions_of(got, facts, shelf.get(finding.id))
             if supposed:
                 rests = f"it rests on {', '.join(supposed)}, and not on what is there"
-                got = remaining(finding, f"{rests}; its cure would be: {got.remedy.title}.", needs_naming=True)
+                got = remaining(finding, f"{rests}; its fix would be: {got.remedy.title}.", needs_naming=True)
         if isinstance(got, Chosen):
             chosen.append(got)
         else:
@@ -90,7 +90,7 @@ def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy
     if asked is not None:
         doable = [remedy for remedy in doable if remedy.id == asked]
         if not doable:
-            return remaining(finding, f"{asked} is no cure that a program can do on this node")
+            return remaining(finding, f"{asked} is no fix that a program can carry out on this node")
     holding = [remedy for remedy in doable if recipe is not None and _holds(remedy, recipe, finding, facts)]
     notes: list[str] = []
     fitting_ones = []
@@ -107,15 +107,15 @@ def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy
         fitting_ones.append(remedy)
     holding = fitting_ones
     if holding:
-        words = f"its cure is unsafe: {holding[0].title}"
+        words = f"needs --unsafe-fixes: {holding[0].title}"
         if holding[0].why_this_safety:
             words += f" ({holding[0].why_this_safety})"
         return remaining(finding, words, needs_unsafe=True)
     if doable and any(isinstance(one.action, InstallWheel) for remedy in doable for one in remedy.actions):
         return remaining(finding, "no wheel is published for this node, and nothing else can be done by a program here")
     if doable:
-        return remaining(finding, "whether its cure fits this node could not be told")
-    return remaining(finding, "no program should do it" if finding.remedies else "no cure is known for this node")
+        return remaining(finding, "it is not known whether its fix suits this node")
+    return remaining(finding, "no program should do it" if finding.remedies else "no fix is known for this node")
 
 
 def _obstacle(remedy: Remedy, facts: FactSet, policy: Policy) -> str:

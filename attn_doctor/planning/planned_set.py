@@ -91,7 +91,7 @@ def check_facts(had: FactSet, facts: FactSet, before: Diagnosis, judged: Callabl
     """The same check on given facts, such as those of downloaded files; `had` are the present facts."""
     broken = newly_unmet(had, facts)
     if broken:
-        raise Refused(f"the cure would leave unmet what is met today and is not started: {'; '.join(broken)}")
+        raise Refused(f"the fix would break requirements that are met today and is not started: {'; '.join(broken)}")
     known = {key: one.severity.rank for one in _flat(before.findings) for key in _keys(one)}
     fresh = [
         one
@@ -100,7 +100,7 @@ def check_facts(had: FactSet, facts: FactSet, before: Diagnosis, judged: Callabl
     ]
     if fresh:
         words = "; ".join(dict.fromkeys(f"{one.id}: {one.title}" for one in fresh))
-        raise Refused(f"the cure would bring up other trouble and is not started: {words}")
+        raise Refused(f"the fix would cause other trouble and is not started: {words}")
 
 
 def newly_unmet(had: FactSet, facts: FactSet) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ class Compared(NamedTuple):
 def lines(compared: Compared) -> list[str]:
     """All of it, critical facts first."""
     comparison, old, new = compared
-    told = [f"old  {_about(old)}", f"new  {_about(new)}", *(f"mind: {note}" for note in comparison.notes)]
+    told = [f"old  {_about(old)}", f"new  {_about(new)}", *(f"note: {note}" for note in comparison.notes)]
     for title, changes in (
         ("critical: kernels, dtypes or communication differ", comparison.critical),
         ("could not be looked at on one side", comparison.unlooked),

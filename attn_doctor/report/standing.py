@@ -70,7 +70,7 @@ def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | N
         created = datetime.fromisoformat(report.created)
         age = now - (created if created.tzinfo else created.replace(tzinfo=timezone.utc))
     except (ValueError, TypeError, OverflowError):
-        return unknown, "the report does not tell when it was made"
+        return unknown, "the report does not say when it was made"
     if age < -_SKEW:
         return unknown, f"the report is from the future ({_short(-age)}): look at the clocks"
     if age > max_age:
@@ -88,7 +88,7 @@ def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | N
     if report.nothing_to_examine and report.exit_status != Status.FOUND:
         return unknown, said
     if report.limits and report.exit_status == Status.HEALTHY:
-        return unknown, f"a part was judged ({report.limits}), nothing is known of the rest"
+        return unknown, f"partial check ({report.limits}): other recipes were not evaluated"
     if report.exit_status == Status.FOUND and not isinstance(report.exit_status, bool):
         return Status.FOUND, said
     if report.exit_status == Status.HEALTHY and not isinstance(report.exit_status, bool):

@@ -1,4 +1,4 @@
-"""Looks through logs: what an error is, why it happens, how sure that is, and what cures it."""
+"""Looks through logs: what an error is, why it happens, how sure that is, and how to fix it."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_a_gpu_that_is_to_be_kept_out(answer: dict[str, Any], number: int) -> No
     """Hardware and firmware that no further work should go to: an error that names GPU, number and meaning."""
     ((title, severity),) = found(known(answer, number)).items()
 
-    assert f"GPU 0 told Xid {number} while kernels ran: " in title
+    assert f"GPU 0 reported Xid {number} while kernels ran: " in title
     assert severity is Severity.ERROR
 
 
@@ -229,7 +229,7 @@ def test_beside_the_trial_that_crashed(answer: dict[str, Any]) -> None:
     seen = explained(answer)
     crashed = [one for one in judge(seen, shelf.bundled()).findings if one.id == "kernel-crashes"]
 
-    assert any("meanwhile the GPU told Xid 31 (GPU memory page fault)" in one.what for one in crashed)
+    assert any("meanwhile the GPU reported Xid 31 (GPU memory page fault)" in one.what for one in crashed)
     assert found(seen) == {}
 
 
@@ -288,4 +288,4 @@ def test_a_run_listens(tmp_path: Path) -> None:
     asked = kernels.TrialRequest(mode="quick", seed=1, backends=("sdpa-math",), dtypes=("float32",), budget=5.0)
     answer = kernels.run(target, asked, timeout=60.0, folder=tmp_path, environment=dict(os.environ), devices=("cpu",))
 
-    assert answer.gpus[0].heard.why_not not in (None, "nobody listened")
+    assert answer.gpus[0].heard.why_not not in (None, "Xid listener did not start")

@@ -25,7 +25,7 @@ ANSWERS = {
     "why it happens": "Each rank reads thousands of small files.",
     "https://": "https://triton-lang.org/",
     "a regular expression": r"Stale file handle: \S{0,200}/\.triton/",
-    "what cures it": "Put the cache on a local disk",
+    "what fixes it": "Put the cache on a local disk",
     "what to do, on": "export TRITON_CACHE_DIR=/local/triton",
     "the message, as": "OSError: [Errno 116] Stale file handle: /home/a/.triton/cache/k.json",
     "a message that is close": "OSError: [Errno 116] Stale file handle: /home/a/data.arrow",

@@ -156,8 +156,10 @@ def test_an_xid_stands_with_its_gpu() -> None:
     """What the GPU told is in its line, and beside the trial."""
     text = pasted({**copy.deepcopy(ILLEGAL), "xid_meanings": {"31": {"meaning": "GPU memory page fault"}}})
 
-    assert "told Xid 31 (GPU memory page fault)" in next(line for line in text.splitlines() if "GPU 0 NVIDIA" in line)
-    assert "meanwhile the GPU told Xid 31" in next(line for line in text.splitlines() if "**✗" in line)
+    assert "reported Xid 31 (GPU memory page fault)" in next(
+        line for line in text.splitlines() if "GPU 0 NVIDIA" in line
+    )
+    assert "meanwhile the GPU reported Xid 31" in next(line for line in text.splitlines() if "**✗" in line)
 
 
 # --------------------------------------------------------------------------------------------------------------

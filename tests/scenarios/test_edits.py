@@ -85,7 +85,7 @@ def test_uv_links_are_left_alone(doctor: Doctor, tmp_path: Path) -> None:
 
     fixed = doctor("fix", *where, *PATCH)
     assert (fixed.status, fixed.stderr) == (0, "")
-    assert f"Cured, seen by examining again: {I16}" in fixed.stdout
+    assert f"Fixed, confirmed by a new check: {I16}" in fixed.stdout
     assert (seen(linked.two.folder), linked.cached()) == (theirs, cached)
     assert file.stat().st_ino != sibling.stat().st_ino
     assert _difference(sibling.read_text(), file.read_text()) == [

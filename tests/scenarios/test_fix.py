@@ -76,7 +76,7 @@ class TestConfigurations:
         first = doctor(*arguments)
 
         assert (first.status, config.read_bytes()) == (0, MENDED)
-        assert "Cured, seen by examining again: llamafactory-fa2-without-half" in first.stdout
+        assert "Fixed, confirmed by a new check: llamafactory-fa2-without-half" in first.stdout
         assert config.stat().st_mode & 0o777 == 0o640
         again = doctor(*arguments)
         assert (again.status, config.read_bytes()) == (0, MENDED)
@@ -388,7 +388,7 @@ class TestPackages:
             doctor, patient, wheels, "--yes", "--unsafe-fixes", "--only", ROTARY, "--installer", installer
         )
         if (linked, installer) == ("site-packages", "pip"):
-            assert (status, "Not cured, and put back" in said, seen(real)) == (4, True, before)
+            assert (status, "Not fixed; everything was put back" in said, seen(real)) == (4, True, before)
             return
 
         assert (status, told) == (0, ""), said
@@ -463,7 +463,7 @@ class TestPackages:
         (one, said, told), (other, also_said, also_told) = (end.result() for end in ends)
 
         assert (one, other) == (0, 0), told + also_told
-        assert sorted("Cured, seen by examining again" in words for words in (said, also_said)) == [False, True]
+        assert sorted("Fixed, confirmed by a new check" in words for words in (said, also_said)) == [False, True]
         assert "Nothing to change" in said + also_said
         assert len(list((patient.folder / ".attn-doctor/runs").iterdir())) == 1
 

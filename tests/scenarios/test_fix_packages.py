@@ -178,7 +178,7 @@ class TestVariables:
         mended = doctor("fix", "--python", patient.python, "--yes", "--unsafe-fixes", *arguments)
 
         assert (mended.status, mended.stderr) == (0, ""), mended.stdout
-        assert "Cured, seen by examining again: sdpa-cudnn-float-mask" in mended.stdout
+        assert "Fixed, confirmed by a new check: sdpa-cudnn-float-mask" in mended.stdout
         assert "only activating the environment sets it" in mended.stdout
         assert "sdpa-cudnn-float-mask" in doctor("check", "--python", patient.python, *arguments).stdout
         line = f". {patient.folder}/bin/activate; exec {sys.executable} -m attn_doctor check {' '.join(arguments)}"

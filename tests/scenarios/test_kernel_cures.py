@@ -97,7 +97,7 @@ def test_cudnn_is_taken_last(tmp_path: Path, doctor: Callable[..., subprocess.Co
     assert checked.returncode == 1, checked.stderr
     assert [one["id"] for one in wrong["remedies"]] == ["cudnn-sdpa-last", "without-cudnn-sdpa", "another-kernel"]
     assert "TORCH_CUDNN_SDPA_DEPRIORITIZED" in planned.stdout
-    assert "Cured, seen by examining again: kernel-wrong-result" in fixed.stdout, fixed.stdout + fixed.stderr
+    assert "Fixed, confirmed by a new check: kernel-wrong-result" in fixed.stdout, fixed.stdout + fixed.stderr
     assert after == "value=1"
     assert undone.returncode == 0, undone.stderr
     assert script.read_bytes() == before
@@ -109,7 +109,7 @@ def test_without_running_them_again_it_is_no_cure(
     """`fix` without --kernels does not know of a wrong kernel, and changes nothing for it."""
     fixed = doctor("fix", "--yes", "--unsafe-fixes", "--only", "kernel-wrong-result", *H200, form="bool-mask")
 
-    assert "Cured" not in fixed.stdout
+    assert "Fixed" not in fixed.stdout
     assert activated(tmp_path) == "value="
 
 

@@ -400,7 +400,7 @@ class TestOnboarding:
             status, said = self.job(cluster, script, "echo", "RAN")
 
             assert status == 0, said
-            assert f"Cured, seen by examining again: {self.ROTARY}" in said
+            assert f"Fixed, confirmed by a new check: {self.ROTARY}" in said
             assert said.count("[step 1]") == 1
             assert said.rstrip().endswith("RAN")
             assert len(list((env.folder / ".attn-doctor" / "runs").iterdir())) == 1
@@ -420,7 +420,7 @@ class TestOnboarding:
             ended = [self.ended(cluster, number, script) for number in numbers]
 
         assert [status for status, _ in ended] == [0, 0], ended
-        assert sum("Cured, seen by examining again" in said for _, said in ended) == 1
+        assert sum("Fixed, confirmed by a new check" in said for _, said in ended) == 1
         assert all(said.rstrip().endswith("RAN") for _, said in ended)
 
 

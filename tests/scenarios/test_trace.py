@@ -114,7 +114,7 @@ def test_a_person_sees_the_path(folder: Path) -> None:
     assert "scale (float32)" in said
     assert "fp16→fp32 F.normalize" in said
     # The parameter that one of the three meets has a remedy of its own.
-    assert said.count("why and cure as for the one before") == 1
+    assert said.count("why and fix as for the finding above") == 1
 
 
 def test_the_mended_model_is_clean(folder: Path) -> None:

@@ -24,7 +24,7 @@ def troubles(plan: Plan, before: Diagnosis, after: Diagnosis) -> tuple[str, ...]
                 if one.id == cured.finding and (not cured.subjects or set(cured.subjects) & set(one.subjects)):
                     found.append(f"{one.id} is still there: {one.title}")
             if cured.finding in opened:
-                found.append(f"whether {cured.finding} is gone could not be told")
+                found.append(f"it is not known whether {cured.finding} is gone")
     known = {key: one.severity.rank for one in _flat(before.findings) for key in _keys(one)}
     for one in now:
         fresh = [key for key in _keys(one) if known.get(key, 99) > one.severity.rank]

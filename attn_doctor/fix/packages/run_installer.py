@@ -71,11 +71,11 @@ def resolve(
         )
     )
     if not changes:
-        raise Refused("the installer finds nothing to change: what the cure asks for is installed already")
+        raise Refused("the installer finds nothing to change: what the fix asks for is installed already")
     moved = [one.name for one in changes if is_bound_to_torch(one.name) and one.before is not None]
     moved = [] if request.moves_torch else [one for one in moved if one not in names]
     if moved:
-        raise Refused(f"the cure would change {', '.join(moved)}, which its recipe does not say")
+        raise Refused(f"the fix would change {', '.join(moved)}, which its recipe does not say")
     found = Install(
         installer=installer.kind,
         requirements=requirements,

@@ -99,7 +99,7 @@ class Casts:
 
         real = Path(os.path.realpath(file))
         if real.is_relative_to(self.builder.prefix) or {"site-packages", "dist-packages"} & set(real.parts):
-            raise Refused(f"{real} is an installed file: a release of its package cures it, or a person")
+            raise Refused(f"{real} is an installed file: it is fixed by another release of its package, or by a person")
         path = check_file(str(real), configs=(), roots=self.builder.projects)
         content = self.contents.setdefault(str(path), path.read_bytes())
         self.by.setdefault(str(path), []).append((one, splicing(content)))

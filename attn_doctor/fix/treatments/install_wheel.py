@@ -48,7 +48,7 @@ class _InstallWheel(Treatment[InstallWheel]):
             return f"its wheel has to be fetched first, and named with --wheel {wheel.file}"
         if SpecifierSet(action.version).contains(version, prereleases=True):
             return ""
-        return f"the wheel that was named is {action.package} {version}, and this cure asks for {action.version}"
+        return f"the wheel that was named is {action.package} {version}, and this fix asks for {action.version}"
 
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
         plan_installation(builder, chosen)

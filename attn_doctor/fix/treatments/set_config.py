@@ -45,7 +45,7 @@ class _SetConfig(Treatment[SetConfig]):
                 # All keys or none: setting half of them would not fix the finding.
                 clash = next((key for key, value in keys.items() if there.get(key, value) != value), None)
                 if clash is not None:
-                    builder.leave(one, f"another cure wants {clash} to be {there[clash]}")
+                    builder.leave(one, f"another fix wants {clash} to be {there[clash]}")
                     continue
                 there.update(keys)
                 by.setdefault(file, [])

@@ -37,7 +37,7 @@ class _SetEnvironment(Treatment[SetEnvironment]):
             asked = one.actions(SetEnvironment)
             clash = [each.name for each in asked if wanted.get(each.name, each.value) != each.value]
             if clash:
-                reason = f"another cure wants {clash[0]} to be {wanted[clash[0]]}"
+                reason = f"another fix wants {clash[0]} to be {wanted[clash[0]]}"
                 builder.leave(one, reason)
                 continue
             wanted.update((each.name, each.value) for each in asked)

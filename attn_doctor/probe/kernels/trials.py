@@ -42,7 +42,7 @@ BUDGETS = {"quick": 20.0, "full": 90.0}
 _CELL_TIMEOUT = 10.0
 #: Sizes in torch's refusals, removed so that equal reasons are equal texts.
 _SIZES = re.compile(r"\[[\d, ]+\]")
-_NOBODY = {"outcome": "could not", "message": "nobody listened", "gpus": []}
+_NOBODY = {"outcome": "could not", "message": "Xid listener did not start", "gpus": []}
 _GRACE = 120.0  # a compiled trial that hangs is ended by its own alarm after 60 s
 
 

@@ -41,7 +41,7 @@ confirms = true                              # the text alone proves it; false: 
 
 [[remedy]]                                   # in order of preference
 id      = "what-to-do"
-title   = "{todo} what cures it, in a line"
+title   = "{todo} what fixes it, in a line"
 safety  = "display-only"                     # safe | unsafe | display-only: whether `fix` may do it
 why_this_safety = "A person decides."
 actions = [{{ kind = "advise", text = "{todo} what to do, on this cluster" }}]

@@ -114,14 +114,14 @@ def _finding(finding: Finding) -> list[str]:
     lines = [f"### [{finding.severity.value}] {finding.id}{one_line(where)}", "", one_line(finding.title), ""]
     lines += [f"> {one_line(one.note)}" for one in finding.locations[:1] if one.note] + [""]
     lines += [f"- because {one_line(phrases.evidence(fact))} (`{one_line(fact.how)}`)" for fact in finding.evidence]
-    lines += [f"- so that {one_line(symptom.title)}" for symptom in finding.symptoms]
+    lines += [f"- causes: {one_line(symptom.title)}" for symptom in finding.symptoms]
     lines += ["", finding.why, ""]
-    lines += [f"Mind: {finding.known_problems.strip()}", ""] if finding.known_problems else []
+    lines += [f"Note: {finding.known_problems.strip()}", ""] if finding.known_problems else []
     for number, remedy in enumerate(finding.remedies, start=1):
         why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
         lines.append(f"{number}. {remedy.title} ({remedy.safety.value}{why})")
         lines += [f"   ```\n   {command}\n   ```" for action in remedy.actions for command in action.commands]
-    lines += ["", f"{phrases.sure(finding)}. {' '.join(finding.references)}", ""]
+    lines += ["", f"Confidence: {phrases.confidence(finding)}. {' '.join(finding.references)}", ""]
     return lines
 
 

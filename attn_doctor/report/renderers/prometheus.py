@@ -86,7 +86,7 @@ def _of_kernels(lines: list[str], trials: KernelTrials) -> None:
         for number, count in Counter(one.number for one in gpu.heard.seen).items()
     ]
     if xids:
-        _metric(lines, "gpu_xids", "Xid events that a GPU told while kernels ran.", xids)
+        _metric(lines, "gpu_xids", "Xid events that a GPU reported while kernels ran.", xids)
 
 
 def _fleet(verdict: FleetVerdict, stream: IO[str], manner: Manner) -> None:

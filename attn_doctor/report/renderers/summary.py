@@ -77,7 +77,7 @@ def _finding(finding: Finding) -> list[str]:
     accepted = " (accepted)" if finding.accepted else ""
     lines = [f"{finding.severity.value} {finding.id}{accepted}: {finding.title}"]
     if finding.remedies and not finding.accepted:
-        lines.append(f"cure: {finding.remedies[0].title} ({finding.remedies[0].safety.value})")
+        lines.append(f"fix: {finding.remedies[0].title} ({finding.remedies[0].safety.value})")
     return lines
 
 

@@ -68,7 +68,7 @@ def _judged_by(report: Report) -> str:
 
 def _asked(question: OpenQuestion) -> str:
     if not question.undecided:
-        return f"open: the text alone does not prove {question.recipe}; what would is in its `mind` and `why` above."
+        return f"open: the text alone does not prove {question.recipe}; its `why` and `note` above say what would."
     facts = list(dict.fromkeys(str(fact.name) for fact in question.undecided))
     fact = next((name for name in facts if name.startswith("gpu.")), facts[0])
     spelled = fact.replace("gpu.0.", "gpu.")
@@ -100,7 +100,7 @@ def _verdict(report: Report) -> list[str]:
             lines.append(short.counted(report) + ".")
     else:
         lines.append(
-            "nothing known about this here. That is no clean bill: only attention-stack troubles are looked for."
+            "nothing known about this here. Only troubles of the attention stack are looked for; others may be in it."
         )
     if unknown and (not findings or failures):
         log = unknown[-1]

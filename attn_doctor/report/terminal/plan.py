@@ -1,4 +1,4 @@
-"""A plan for people: each change, the finding it cures, how safe it is and how it is taken back."""
+"""A plan for people: each change, the finding it fixes, how safe it is and how it is taken back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:
     for cured in step.cures:
         subjects = phrases.telling(cured.subjects)
         on = f" ({', '.join(subjects)})" if subjects else ""
-        _row(console, "cures", f"[{cured.severity}] {cured.finding}{on}: {cured.title}")
+        _row(console, "fixes", f"[{cured.severity}] {cured.finding}{on}: {cured.title}")
         if verbose:
             _row(console, "recipe", cured.origin)
     if isinstance(change, FileEdit):
@@ -40,7 +40,7 @@ def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:
     else:
         _packages(change, console)
     for warning in change.warnings:
-        _row(console, "mind", warning)
+        _row(console, "note", warning)
     why = f": {step.why_this_safety}" if step.why_this_safety else ""
     _row(console, "safety", f"{step.safety.value}{why}", _STYLE[step.safety])
     why = f": {step.why_this_reversal}" if step.why_this_reversal else ""
@@ -63,9 +63,9 @@ def _packages(change: Install, console: Console) -> None:
     if change.no_deps:
         _row(console, "", "dependencies stay as they are")
     if change.stash:
-        _row(console, "aside", f"{_size(change.stash_bytes)} are copied aside first")
+        _row(console, "backup", f"{_size(change.stash_bytes)} are copied aside first")
     else:
-        _row(console, "aside", f"nothing: {_size(change.stash_bytes)} are replaced without a copy (--no-stash)")
+        _row(console, "backup", f"none: {_size(change.stash_bytes)} are replaced without a copy (--no-stash)")
 
 
 def _size(count: int) -> str:
@@ -75,7 +75,7 @@ def _size(count: int) -> str:
 
 
 def _left(one: Remaining, console: Console) -> None:
-    console.print(Text(f"[left] {one.finding}", style="bold"), soft_wrap=True)
+    console.print(Text(f"[skipped] {one.finding}", style="bold"), soft_wrap=True)
     _row(console, "", one.title)
     _row(console, "because", one.reason + _missing(one))
     for number, line in enumerate(one.by_hand):
@@ -87,7 +87,7 @@ def _left(one: Remaining, console: Console) -> None:
 def _missing(one: Remaining) -> str:
     if one.needs_naming:
         return f" --only {one.finding} plans it."
-    return " --unsafe-fixes plans it." if one.needs_unsafe else ""
+    return ""
 
 
 def _row(console: Console, label: str, text: str, style: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The report for a person: cause, evidence, place and cure on one screen. Plain when it is not a terminal."""
+"""The report for a person: cause, evidence, place and fix on one screen. Plain when it is not a terminal."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity
 _MOST_EVIDENCE = 5
 #: A thousand ranks say the same; -v shows all.
 _MOST_QUOTES, _MOST_PLACES = 1, 4
+#: Characters of the widest label, "confidence".
+_LABEL = 10
 #: Mangled symbols come by the hundred.
 _LONGEST_EVIDENCE = 300
 
@@ -125,10 +127,10 @@ class Writer:
         if len(finding.evidence) > len(shown):
             self._row("", f"and {len(finding.evidence) - len(shown)} more (-v)")
         for title, where in phrases.symptoms(finding.symptoms):
-            self._row("so that", title, where)
+            self._row("causes", title, where)
         before, self._before = self._before, finding
         if before is not None and _reads_alike(before, finding) and not self._verbose:
-            self._row("", "why and cure as for the one before")
+            self._row("", "why and fix as for the finding above")
             self._console.print()
             return
         self._row("why", finding.why)
@@ -140,12 +142,12 @@ class Writer:
         if len(also) > _MOST_PLACES and not self._verbose:
             self._row("", f"and {len(also) - _MOST_PLACES} more (-v)")
         for number, remedy in enumerate(finding.remedies, start=1):
-            self._remedy("check" if finding.family else "cure", number, remedy)
+            self._remedy("check" if finding.family else "fix", number, remedy)
         if not finding.remedies and finding.severity is not Severity.INFO:
-            self._row("cure", "none is known for this node")
+            self._row("fix", "none is known for this node")
         if finding.known_problems:
-            self._row("mind", finding.known_problems)
-        self._row("sure", phrases.sure(finding))
+            self._row("note", finding.known_problems)
+        self._row("confidence", phrases.confidence(finding))
         if finding.references:
             self._row("see", finding.references[0] if not self._verbose else "  ".join(finding.references))
         if self._verbose:
@@ -154,7 +156,7 @@ class Writer:
 
     def _remedy(self, label: str, number: int, remedy: Remedy) -> None:
         why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
-        safety = f"  ({remedy.safety.value}{why})" if label == "cure" else ""
+        safety = f"  ({remedy.safety.value}{why})" if label == "fix" else ""
         self._row(label if number == 1 else "", f"{number}. {remedy.title}", safety)
         for one in remedy.actions:
             for words in (one.action.advice, one.action.hint):
@@ -162,7 +164,7 @@ class Writer:
                     self._row("", f"   {words}")
             for command in one.commands:
                 prompt = "$ " if one.action.for_a_shell else ""
-                self._whole(Text.assemble(" " * 14, (prompt, "dim"), (as_typed(command), "green")))
+                self._whole(Text.assemble(" " * (_LABEL + 6), (prompt, "dim"), (as_typed(command), "green")))
 
     def questions(self, report: Report) -> None:
         if not report.diagnosis.open_questions:
@@ -190,8 +192,8 @@ class Writer:
     def _row(self, label: str, text: str, aside: str = "") -> None:
         body = Text(text) + Text(aside, style="dim")
         # The text hangs under itself, not under its label.
-        for number, line in enumerate(body.wrap(self._console, max(self._console.width - 11, 40))):
-            self._whole(Text(f"  {label if number == 0 else '':8} ", style="dim") + line)
+        for number, line in enumerate(body.wrap(self._console, max(self._console.width - _LABEL - 3, 40))):
+            self._whole(Text(f"  {label if number == 0 else '':{_LABEL}} ", style="dim") + line)
 
     def _indented(self, text: str) -> None:
         for line in Text(text).wrap(self._console, max(self._console.width - 2, 40)):

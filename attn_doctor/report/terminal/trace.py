@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_doctor.model.trace import Arrived, AttentionCall, Failure, MathCost, Place, Promotion, Trace
+from attn_doctor.report.words import phrases
 
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 _COLOUR = {
@@ -57,7 +58,11 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
     repeated = f" ×{call.calls}" if call.calls > 1 else ""
     where = f"  {_at(call.place)}" if call.place else ""
     console.print()
-    head = Text.assemble((call.verdict, _COLOUR.get(call.verdict, "")), f"  {call.name}{repeated}", (where, "dim"))
+    head = Text.assemble(
+        (phrases.verdict_in_words(call.verdict), _COLOUR.get(call.verdict, "")),
+        f"  {call.name}{repeated}",
+        (where, "dim"),
+    )
     _whole(console, head)
     if call.stand_in:
         console.print(Text(f"  {call.stand_in}", style="dim"))
@@ -205,7 +210,7 @@ def _promotions_of(call: AttentionCall, trace: Trace) -> list[Promotion]:
 
 
 def _promotion(promotion: Promotion, console: Console) -> None:
-    later = " (once the first is mended)" if promotion.latent else ""
+    later = " (once the first is fixed)" if promotion.latent else ""
     repeated = f", {promotion.calls} times" if promotion.calls > 1 else ""
     if promotion.place:
         _whole(console, Text.assemble("  ", (_at(promotion.place), "bold"), f"   {promotion.place.source}"))

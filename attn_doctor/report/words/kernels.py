@@ -92,7 +92,7 @@ def gpus(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
         if verbose:
             words.append(kernel_words.state(gpu, trials))
         elif gpu.heard.seen:
-            words.append(f"told {kernel_words.xids_of_gpu(gpu, trials)}")
+            words.append(f"reported {kernel_words.xids_of_gpu(gpu, trials)}")
         name = f"GPU {gpu.index} {gpu.name or ''}".strip()
         yield f"{name}: {'; '.join(words)}" if words else name
 
@@ -198,7 +198,7 @@ def plan(trials: KernelTrials) -> Iterator[Line]:
         return
     if planned is None:
         yield Line(
-            words="Name a GPU to be told what would run on it and what its contracts refuse, for example --gpu h100."
+            words="Name a GPU, for example --gpu h100, to see what would run on it and what its contracts refuse."
         )
         return
     if not trials.backends:
@@ -247,8 +247,8 @@ def _compiled(compiled: Compilation, budget: float) -> Iterator[Line]:
             if kernel.backend == one.name and kernel.looked_at and kernel.outcome != model.COMPILES:
                 told = f"{kernel.outcome}: {kernel_words.compiler(kernel)}"
                 call = f" ({kernel.call})" if kernel.call else ""
-                mended = f"; compiles with {kernel.mended_by}" if kernel.mended_by else ""
-                yield Line(words=f"{BROKEN} {kernel.kernel} {told}{call}{mended}", depth=2)
+                fixed = f"; compiles with {kernel.mended_by}" if kernel.mended_by else ""
+                yield Line(words=f"{BROKEN} {kernel.kernel} {told}{call}{fixed}", depth=2)
 
 
 def _nothing(trials: KernelTrials, backend: str) -> str:

@@ -110,7 +110,7 @@ def samples(facts: FactSet) -> tuple[str, ...]:
             verdict = facts.value(own + "verdict") or facts.value(own + "outcome")
             state = facts.fact(own + "outcome").state
             reason = state.reason.removeprefix("not run: ") if isinstance(state, Unknown) else ""
-            words = f"not run ({reason})" if isinstance(state, Unknown) else str(verdict)
+            words = f"not run ({reason})" if isinstance(state, Unknown) else verdict_in_words(str(verdict))
             lines.setdefault(f"library samples ({rules})", []).append(f"{cell} {words}")
     return tuple(f"{title}: {'; '.join(words)}" for title, words in lines.items())
 
@@ -172,20 +172,20 @@ def _listed(fact: Fact) -> str | None:
     return kind_of(fact.name.attribute).heading or None
 
 
-def sure(finding: Finding) -> str:
-    """How sure a finding is."""
+def confidence(finding: Finding) -> str:
+    """How sure a finding is: `confirmed` where the trouble itself was met, `likely` where facts match."""
     if finding.family:
         return "a family of causes with these words, not one cause: the checks above tell which it is"
     if finding.rests_on_assumption:
-        words = "as sure as what was assumed"
+        words = "as assumed: it holds if the assumed facts do"
     elif finding.certainty == "seen" and any(fact.name.kind == "config" for fact in finding.evidence):
-        words = "read in the configuration itself; nothing was run"
+        words = "confirmed: read in the configuration itself; nothing was run"
     elif finding.certainty == "seen":
-        words = "seen: the trouble itself showed"
+        words = "confirmed: observed here"
     elif any(location.note for location in finding.locations):
-        words = "the log's text fits, and nothing that is known speaks against it"
+        words = "likely: the log's text matches, and no known fact contradicts it"
     else:
-        words = "inferred from the facts above; nothing here ran into it"
+        words = "likely: the facts above match; not observed here"
     return words + ("; this recipe is a preview" if finding.status == "preview" else "")
 
 
@@ -196,7 +196,7 @@ def verdict(report: Report) -> tuple[str, ...]:
     if questions:
         lines.append(
             f"{questions} question{'s' if questions > 1 else ''} open: "
-            "what could not be looked at is not healthy by default."
+            f"treat {'them' if questions > 1 else 'it'} as unknown, not as healthy."
         )
     lines += own_faults(report)
     if report.nothing_to_examine:
@@ -216,7 +216,7 @@ def verdict(report: Report) -> tuple[str, ...]:
     if report.command == "check" and listed == Known(0) and not report.facts.subjects("gpu"):
         lines.append(
             "No GPU here, so this node was not examined for one: nothing above says that a GPU job would run. "
-            "Name the target, for example --gpu h100, to be told what holds there."
+            "Name the target, for example --gpu h100, to see what holds there."
         )
     if report.trace is not None and any(call.verdict == "clean" for call in report.trace.calls):
         from attn_doctor.model.trace import JUDGED
@@ -232,7 +232,7 @@ def verdict(report: Report) -> tuple[str, ...]:
     if foreign and report.command in ("check", "trace"):
         lines.append(foreign)
     if report.limits and report.command == "check":
-        lines.append(f"Judged in part ({report.limits}): nothing is said of the rest.")
+        lines.append(f"Partial check ({report.limits}): other recipes were not evaluated.")
     if report.assumed:
         given = dict.fromkeys(report.facts.fact(name).how for name in report.assumed)
         lines.append(f"Judged as if: {', '.join(given)}.")
@@ -245,7 +245,7 @@ def own_faults(report: Report) -> tuple[str, ...]:
         return ()
     parts = ", ".join(dict.fromkeys(fault.part for fault in report.own_faults))
     logs = ", ".join(dict.fromkeys(fault.log for fault in report.own_faults))
-    return (f"attn-doctor's own {parts} failed: what they would have told is not known. The log: {logs}",)
+    return (f"attn-doctor's own {parts} failed: what they would have reported is not known. The log: {logs}",)
 
 
 def _left_out(facts: FactSet) -> str:
@@ -264,6 +264,11 @@ def as_root(facts: FactSet, *, quick: bool) -> str:
         return ""
     ran = "its interpreter alone" if quick else "its interpreter and its packages"
     return f"The environment is owned by user {owner}, and was examined as root: {ran} ran as root."
+
+
+def verdict_in_words(verdict: str) -> str:
+    """A trace's verdict as people read it; formats for programs keep its name."""
+    return "promoted, then cast back" if verdict == "promoted then repaired" else verdict
 
 
 def _of_trace(trace: Trace) -> str:

@@ -65,7 +65,7 @@ class FixRequest:
     installer: WhichInstaller = WhichInstaller.AUTO
     sources: Sources = field(default_factory=Sources)
     wheels: tuple[Path, ...] = ()
-    """Files that a person fetched, for a cure that asks for one."""
+    """Files that a person fetched, for a fix that asks for one."""
     stash: bool = True
     """What is replaced is copied aside first."""
     even_if_used: bool = False
@@ -96,7 +96,7 @@ class Ending(Enum):
     NEEDS_UNSAFE = "the plan holds unsafe steps, and nobody allowed them"
     DECLINED = "the person said no"
     CURED = "carried out, and proved by examining again"
-    NOT_CURED = "carried out, found not to cure, and put back"
+    NOT_CURED = "carried out, found not to fix it, and put back"
     NO_RUN = "nothing was there to resume"
     TAKEN_BACK = "the run that was resumed was being undone: it is undone now"
 
@@ -113,7 +113,7 @@ class FixResult:
     run: Run | None = None
     """The journal of what was carried out."""
     troubles: tuple[str, ...] = ()
-    """Why it did not cure."""
+    """Why it did not fix the finding."""
 
     @property
     def cured(self) -> tuple[str, ...]:

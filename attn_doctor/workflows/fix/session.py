@@ -182,7 +182,7 @@ class Session:
         if request.torch_backend and not found.sources.torch_backend and not found.sources.named:
             if found.kind == "pip" and request.torch_backend != "auto":
                 raise Refused(
-                    f"it takes torch's own build {request.torch_backend}, and pip is not told where that lies: "
+                    f"it takes torch's own build {request.torch_backend}, and pip does not know where that lies: "
                     f"add --index-url {index_of(request.torch_backend)}, or name your mirror of it"
                 )
             if found.kind == "pip":

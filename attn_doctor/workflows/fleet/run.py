@@ -201,7 +201,9 @@ def _wanted(
     named = unfold(nodes, about=f"--nodes {nodes}") if nodes is not None else None
     if engine is Engine.CLUSH:
         if named is None:
-            raise BadInput("clush has to be told the nodes", about="fleet run", hint="Name them: -w 'gpu[001-016]'.")
+            raise BadInput(
+                "clush needs the names of the nodes", about="fleet run", hint="Name them: -w 'gpu[001-016]'."
+            )
         return named, {}
     if named is None and job is None and partition is None:
         raise BadInput(
