@@ -19,7 +19,7 @@ from attn_doctor.cli.fleet_answer import (
     WriteLists,
 )
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.span import span
+from attn_doctor.cli.options import span
 from attn_doctor.cli.with_typer import declared
 from attn_doctor.machine.files import check_output, replace_file
 from attn_doctor.model.exit_status import Status

@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import typer.main
 
 from attn_doctor.cli import started
-from attn_doctor.cli.check_args import entered, readable
-from attn_doctor.cli.fix import fix as fix_command
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import each, names
-from attn_doctor.cli.with_typer import declared
+from attn_doctor.cli.with_typer import entered, parser_of, readable
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.hooks import FILES, TAKES, Hook, Places, written
 from attn_doctor.fleet.sampling import Deep
@@ -156,9 +153,7 @@ def _known(fixes: tuple[str, ...], more: tuple[str, ...]) -> None:
 
 def _of_fix(words: tuple[str, ...]) -> tuple[str, ...]:
     """Arguments of `fix` with their paths absolute; what it cannot read is left to it."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("fix")(declared(fix_command))
-    command = typer.main.get_command(app)
+    command = parser_of("fix")
     try:
         read = command.make_context("fix", list(words), resilient_parsing=True)
     except Exception:  # a mistake of the person's, which the job would tell

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from attn_doctor.cli import started
-from attn_doctor.cli.check_args import readable
 from attn_doctor.cli.fleet_answer import (
     Answer,
     CohortBy,
@@ -22,6 +21,7 @@ from attn_doctor.cli.fleet_answer import (
 )
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.shared import each
+from attn_doctor.cli.with_typer import readable
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.launch import shown
 from attn_doctor.fleet.sampling import Deep

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 from attn_doctor.cli.declare import Option
+from attn_doctor.errors import BadInput
 from attn_doctor.model.findings import Severity
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import Kind
@@ -46,3 +49,14 @@ def written_as(kind: Kind[Any]) -> Option:
         help=f"How it is written. Default: as the name of --output ends, else {picker.DEFAULT}.",
         choices=lambda: picker.names(kind),
     )
+
+
+def span(text: str, *, flag: str) -> timedelta:
+    """90s, 30m, 6h, 7d; a plain number is seconds.
+
+    Raises BadInput.
+    """
+    match = re.fullmatch(r"(\d{1,6})\s*([smhd]?)", text.strip())
+    if match is None:
+        raise BadInput("that is no span of time", about=f"{flag} {text}", hint="For example 90s, 30m, 6h, 7d.")
+    return timedelta(seconds=int(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]])

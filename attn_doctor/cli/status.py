@@ -8,8 +8,8 @@ from typing import Annotated
 
 from attn_doctor.cli.declare import Option
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.options import span
 from attn_doctor.cli.shared import put
-from attn_doctor.cli.span import span
 from attn_doctor.model.exit_status import ExitStyle, styled
 from attn_doctor.report import picker, standing
 from attn_doctor.report.renderer import STATUS
