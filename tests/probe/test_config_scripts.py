@@ -236,3 +236,53 @@ def test_arguments_that_a_variable_makes(here: Path, text: str, attention: str |
         fact = seen.fact(f"config.{file}.{attribute}")
         assert seen.value(fact.name) == wanted
         assert wanted is not None or isinstance(fact.state, Unknown)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'bash -c "llamafactory-cli train {}"\n',
+        "srun --ntasks 1 bash -lc 'cd /tmp; llamafactory-cli train {}'\n",
+        "docker run --rm image /bin/sh -c 'source env.sh && exec llamafactory-cli train {}'\n",
+        'sbatch --wrap="llamafactory-cli train {}"\n',
+        "sbatch --wrap 'torchrun $ARGS src/train.py {}'\n",
+        'eval "llamafactory-cli train {}"\n',
+        "bash -c \"srun bash -c 'llamafactory-cli train {}'\"\n",
+        "bash -euxo pipefail -c 'llamafactory-cli train {}'\n",
+    ],
+)
+def test_a_script_that_a_shell_is_given_as_a_word(here: Path, text: str) -> None:
+    """It is a script of its own, and what its calls are given is followed."""
+    given = here / "work" / "t.yaml"
+    given.write_text(YAML)
+    file = script(here, text.format(given))
+    seen = facts(file)
+
+    assert seen.subjects("config") == (str(given),)
+    assert seen.value(f"config.{given}.attention") == "fa2"
+    assert followed_files([file]) == (file, given)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'bash -c "llamafactory-cli train --stage sft --do_train --model_name_or_path m --flash_attn fa2 --bf16"\n',
+        "sbatch --wrap='llamafactory-cli train --stage sft --do_train --flash_attn fa2 --bf16'\n",
+        "srun bash -lc 'export A=1; llamafactory-cli train --stage sft --flash_attn=fa2 --bf16 true'\n",
+    ],
+)
+def test_a_call_in_such_a_script_is_mended_in_its_place(here: Path, text: str) -> None:
+    """Nothing but the value changes, inside the quotes."""
+    content = text.encode()
+    planned = config.planned("run.sh", content, {"flash_attn": "sdpa"})
+
+    assert planned is not None
+    assert spliced(content, planned.splices) == content.replace(b"fa2", b"sdpa")
+    assert facts(script(here, text)).value(f"config.{here}/scripts/run.sh.attention") == "fa2"
+
+
+def test_what_is_no_script_is_none(here: Path) -> None:
+    """Options that end in c are many, and text is text."""
+    for text in ("tar -xzc 'llamafactory-cli train t.yaml'\n", "echo bash -c 'llamafactory-cli train t.yaml'\n"):
+        with pytest.raises(BadInput, match="no configuration"):
+            facts(script(here, text))

@@ -77,6 +77,25 @@ def test_smi_hangs(tmp_path: Path) -> None:
     assert "did not answer" in seen.fact("listed.gpu").state.reason
 
 
+def test_nvml_hangs_and_somebody_is_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--quick waits a few seconds, and does not call a driver dead that may only be slow; a full check does."""
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "pynvml.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setattr("attn_doctor.probe.host.gpus._QUICK_NVML", 1.0)
+    environment = {**os.environ, "PYTHONPATH": str(library)}
+    started = time.monotonic()
+    hurried = FactSet(GpuQuery(environment, folder=tmp_path).facts(300.0, hint=None, quick=True))
+
+    assert time.monotonic() - started < 30
+    for name in ("driver.answers", "listed.gpu", "driver.version"):
+        state = hurried.fact(name).state
+        assert isinstance(state, Unknown)
+        assert "the longest that --quick waits" in state.reason
+    patient = FactSet(GpuQuery(environment, folder=tmp_path).facts(1.0, hint=None))
+    assert patient.fact("driver.answers").state == Known(False)
+
+
 def test_smi_hangs_and_somebody_is_in_a_hurry(tmp_path: Path) -> None:
     """--quick is a gate before a job: it waits two seconds, whatever a full check would."""
     began = time.monotonic()

@@ -32,6 +32,7 @@ from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.target import Target
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.data.torch_releases import index_of
 
 #: Settings that would install into another place than the target, or install more.
 _ELSEWHERE = (
@@ -48,6 +49,11 @@ _ELSEWHERE = (
     "UV_TARGET",
     "UV_PREFIX",
 )
+#: Settings of each installer that name where packages come from.
+_CONFIGURED = {
+    "uv": ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_OFFLINE"),
+    "pip": ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"),
+}
 _LAST_LINES = 12
 _LAUNCH = Path(__file__).with_name("launch.py")
 #: The first pip with `install --dry-run --report`.
@@ -62,21 +68,12 @@ class Sources:
     no_index: bool = False
     find_links: tuple[str, ...] = ()
     torch_backend: str = ""
-    """Value of uv's --torch-backend, which selects the index of a torch build."""
+    """The build of torch's own index that torch is to come from: uv finds that index by itself, pip is told."""
 
-    @property
-    def named(self) -> bool:
-        """True when the user chose the source of packages, by option or by the environment."""
-        configured = (
-            "UV_INDEX_URL",
-            "UV_DEFAULT_INDEX",
-            "UV_INDEX",
-            "UV_EXTRA_INDEX_URL",
-            "UV_FIND_LINKS",
-            "UV_OFFLINE",
-        )
+    def named_for(self, kind: str) -> bool:
+        """Whether a person says where packages come from, by option or by the installer's own environment."""
         return bool(
-            self.index_url or self.no_index or self.find_links or any(os.environ.get(one) for one in configured)
+            self.index_url or self.no_index or self.find_links or any(os.environ.get(one) for one in _CONFIGURED[kind])
         )
 
 
@@ -288,6 +285,9 @@ class Installer:
             words += ["--find-links", folder]
         if self.kind == "uv" and self.sources.torch_backend:
             words += ["--torch-backend", self.sources.torch_backend]
+        elif self.sources.torch_backend:
+            # Beside the configured one, which holds what else a plan asks for; a build's own version is the higher one.
+            words += ["--extra-index-url", index_of(self.sources.torch_backend)]
         return words
 
     def _run(self, name: str, arguments: list[str], told: Mapping[str, str] | None = None) -> Completed:

@@ -24,6 +24,7 @@ from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.target import Target
 from attn_doctor.model.install_request import InstallRequest, is_bound_to_torch
 from attn_doctor.model.plans import Install, PackageChange
+from attn_doctor.recipes.data.torch_releases import index_of
 
 #: Evaluates downloaded files as if they were installed; raises Refused.
 Judge = Callable[[Install, Path], None]
@@ -55,6 +56,7 @@ def resolve(
     requirements = request.with_companions({name: one.version for name, one in here.items()})
     pins = request.held({name: pin.partition("==")[2] for name, one in here.items() if (pin := one.pin)})
     releases = _previewed(installer, request, requirements, pins, here, names) if requirements else ()
+    _check_build(installer, releases)
     named = [(wheels or {})[one] for one in request.wheels]
     changes = tuple(
         PackageChange(
@@ -102,6 +104,17 @@ def resolve(
             raise Refused(f"the wheel cannot be read: {error.strerror}") from None
         judge(found, into)
     return found
+
+
+def _check_build(installer: Installer, releases: tuple[Release, ...]) -> None:
+    """pip goes on where an index does not answer, and takes a build of another one. Raises Refused."""
+    wanted = installer.sources.torch_backend
+    for one in releases if installer.kind == "pip" and wanted else ():
+        if one.name == "torch" and one.version.partition("+")[2] != wanted:
+            raise Refused(
+                f"pip found torch {one.version} and not its build {wanted}: {index_of(wanted)} did not give it. "
+                "Name a mirror of that index with --index-url"
+            )
 
 
 def _moves(one: Release, here: Mapping[str, Installed]) -> bool:

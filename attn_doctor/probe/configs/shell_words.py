@@ -6,6 +6,7 @@ Not a shell: nothing is expanded or run. Syntax that it cannot parse is skipped.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from attn_doctor.quick_dataclasses import dataclass, field
 
@@ -26,8 +27,65 @@ class Word:
         self.end = place + 1
 
 
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh\Z")
+#: A cluster of short options that ends in the one whose value is a script: -c, -lc, -xec.
+_SCRIPT_FOLLOWS = re.compile(r"-[a-z]*c\Z")
+_WRAP = "--wrap="
+#: A script in a script in a script: deeper nobody writes, and the words of an attacker's file must end.
+_DEEPEST = 3
+
+
 def commands(script: str) -> list[list[Word]]:
-    """The simple commands, in order."""
+    """The simple commands, in order.
+
+    What a shell is given as a script of its own (`bash -c "…"`, `eval "…"`, `sbatch --wrap="…"`) is read as one, and
+    its commands stand behind the command that it belongs to.
+    """
+    return list(_expanded(_plain(script), _DEEPEST))
+
+
+def _expanded(found: list[list[Word]], depth: int) -> Iterator[list[Word]]:
+    for command in found:
+        inner = _script_in(command) if depth else None
+        if inner is None:
+            yield command
+            continue
+        yield [word for word in command if word is not inner[0]]
+        yield from _expanded([[_outside(word, inner) for word in one] for one in _plain(_text(inner))], depth - 1)
+
+
+def _script_in(command: list[Word]) -> tuple[Word, int] | None:
+    """The word of a command that is a script, and where in its text that begins."""
+    before = [word.text for word in command]
+    if before[0] in ("echo", "printf"):
+        return None
+    if len(command) == 2 and before[0] == "eval":
+        return command[1], 0
+    for number, word in enumerate(command):
+        if word.text.startswith(_WRAP):
+            return word, len(_WRAP)
+        if number and before[number - 1] == _WRAP[:-1]:
+            return word, 0
+        is_given = number > 1 and _SCRIPT_FOLLOWS.match(before[number - 1])
+        if is_given and any(_SHELL.match(one) for one in before[: number - 1]):
+            return word, 0
+    return None
+
+
+def _text(inner: tuple[Word, int]) -> str:
+    return inner[0].text[inner[1] :]
+
+
+def _outside(word: Word, inner: tuple[Word, int]) -> Word:
+    """A word of the inner script with its places in the outer one."""
+    outer, skipped = inner
+    places = outer.places[skipped:]
+    end = places[word.end - 1] + 1 if 0 < word.end <= len(places) else outer.end
+    return Word(text=word.text, places=[places[one] for one in word.places], end=end, expands=word.expands)
+
+
+def _plain(script: str) -> list[list[Word]]:
+    """Those that stand in the script itself."""
     found: list[list[Word]] = []
     current: list[Word] = []
     word: Word | None = None

@@ -54,7 +54,7 @@ def _packages(change: Install, console: Console) -> None:
         words = f"{one.name} {one.before} -> {one.after}" if one.before else f"{one.name} {one.after} (new)"
         console.print(Text(f"    {words}" + (f"   {one.source}" if one.source else "")), soft_wrap=True)
     if change.torch_backend:
-        _row(console, "from", f"the index that uv takes for --torch-backend {change.torch_backend}")
+        _row(console, "from", f"torch's own index for its build {change.torch_backend}, beside what is configured")
     for wheel in change.wheels:
         _row(console, "from", wheel)
     if change.builds:

@@ -40,7 +40,6 @@ from attn_doctor.quick_dataclasses import asdict, dataclass, replace
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data import accepted
 from attn_doctor.recipes.data.gpu_table import NamedGpu, named_gpu
-from attn_doctor.recipes.data.torch_releases import index_of
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.workflows import kernels as kernel_trials
 from attn_doctor.workflows.fix.request import FixRequest
@@ -179,21 +178,18 @@ class Session:
 
     def _for(self, request: InstallRequest) -> installers.Installer:
         found = self.find()
-        if request.torch_backend and not found.sources.torch_backend and not found.sources.named:
-            if found.kind == "pip" and request.torch_backend != "auto":
-                raise Refused(
-                    f"it takes torch's own build {request.torch_backend}, and pip does not know where that lies: "
-                    f"add --index-url {index_of(request.torch_backend)}, or name your mirror of it"
-                )
-            if found.kind == "pip":
-                return found
-            if self.given.gpu is not None and request.torch_backend == "auto":
-                raise Refused(
-                    "uv picks the torch build by this node's own driver and GPU, and --gpu names another one: "
-                    "say which CUDA it is to be for, for example --torch-backend cu128"
-                )
-            return replace(found, sources=replace(found.sources, torch_backend=request.torch_backend))
-        return found
+        if not request.torch_backend or found.sources.torch_backend or found.sources.named_for(found.kind):
+            return found
+        if found.kind == "pip" and request.torch_backend == "auto":
+            return found
+        if not request.torch_backend.isalnum():
+            raise Refused("which build of torch it takes could not be told: name its index with --index-url")
+        if self.given.gpu is not None and request.torch_backend == "auto":
+            raise Refused(
+                "uv picks the torch build by this node's own driver and GPU, and --gpu names another one: "
+                "say which CUDA it is to be for, for example --torch-backend cu128"
+            )
+        return replace(found, sources=replace(found.sources, torch_backend=request.torch_backend))
 
     def judge_fetched(self, facts: FactSet, before: Diagnosis) -> run_installer.Judge:
         """Judges fetched files by the same recipes, as if they were installed."""
