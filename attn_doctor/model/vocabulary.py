@@ -259,6 +259,7 @@ TERMS: tuple[Term, ...] = (
         ("promotion.*.operand", _T, "the wide operand: its name, or what it is"),
         ("promotion.*.born", _T, "where the wide operand comes from"),
         ("promotion.*.roles", _TS, "q, k, v, mask: what it reached"),
+        ("promotion.*.widens_all", _B, "it reached q, k and v alike"),
         ("promotion.*.module", _T, "module it stands in"),
         ("promotion.*.calls", _I, "how many layers repeat it"),
         ("promotion.*.latent", _B, "it only shows once the first culprit is mended"),

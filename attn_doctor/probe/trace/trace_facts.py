@@ -63,6 +63,7 @@ def _note_promotion(notes: FactNotes, promotion: Promotion, trace: Trace, how: s
     notes.known_or_absent(own + "operand", named, how)
     notes.known_or_absent(own + "born", "; ".join(promotion.born) or None, how)
     notes.known_or_absent(own + "roles", promotion.roles, how)
+    notes.known(own + "widens_all", {"q", "k", "v"} <= set(promotion.roles), how)
     notes.known_or_absent(own + "module", promotion.module or None, how)
     notes.known(own + "calls", promotion.calls, how)
     notes.known(own + "latent", promotion.latent, how)

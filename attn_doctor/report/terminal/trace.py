@@ -71,7 +71,8 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
     if call.error:
         console.print(Text(f"  {call.error}"))
     _backend(call, console, verbose=verbose)
-    if call.verdict == "clean" and not verbose:
+    widened = any(one.promotion is not None for one in call.operands)
+    if call.verdict == "clean" and not verbose and not widened:
         dtypes = ", ".join(f"{one.role} {short(one.dtype)}" for one in call.operands)
         console.print(Text(f"  {dtypes}"))
         return

@@ -35,6 +35,29 @@ def suspects(record: Record) -> List[str]:
     return [r for r in wrong if wanted is None or r == "mask" or record.operands[r].dtype != wanted]
 
 
+def widened(record: Record) -> List[str]:
+    """q, k and v where all of them were half and are float32 at torch's SDPA, which takes them so and says nothing.
+
+    Not where each was widened by a cast that somebody wrote: such attention is float32 by intention. Nor under
+    autocast, which casts back; nor where nothing was half.
+    """
+    own = [record.operands[role] for role in ("q", "k", "v") if role in record.operands]
+    if record.verdict != "clean" or record.name != _SDPA or record.backward or record.autocast is not None:
+        return []
+    if len(own) < 3 or any(one.node is None or ops.short(one.dtype) != "float32" for one in own):
+        return []
+    units = [provenance.promotion_of(one.node) for one in own]
+    found = [provenance.describe_promotion(unit) for unit in units if unit is not None]
+    if len(found) < 3 or any(one["dtype_in"] not in ("float16", "bfloat16") for one in found):
+        return []
+    return ["q", "k", "v"] if any(one["kind"] not in _WRITTEN for one in found) else []
+
+
+_SDPA = "scaled_dot_product_attention"
+_WRITTEN = ("explicit cast", "dtype argument")
+"""Kinds of promotions that a program asks for in so many words."""
+
+
 class Promotions:
     """The promoting calls of a result, each once, however many operands and layers it spoils."""
 
@@ -72,7 +95,7 @@ class Promotions:
 def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with_paths: bool = True) -> Dict[str, Any]:
     """One folded attention call as JSON; its promoting calls go to `promotions`."""
     operands: Dict[str, Any] = {}
-    blamed = suspects(record)
+    blamed = suspects(record) or widened(record)
     for role, operand in record.operands.items():
         entry: Dict[str, Any] = {
             "dtype": ops.short(operand.dtype),
