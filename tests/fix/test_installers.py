@@ -76,28 +76,46 @@ class TestFound:
         with pytest.raises(Refused, match="there is no pip"):
             found(target, has_pip=False)
 
-    def test_a_torch_backend_is_uvs(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With pip a person names the index."""
+    def test_pip_is_told_the_index_of_a_torch_backend(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        """uv finds it by the build's name; pip asks it beside the configured one, which holds what else is wanted."""
         monkeypatch.setattr(find_installer.shutil, "which", lambda _: None)  # type: ignore[attr-defined]
+        plant(target, "pip", "25.0")
         sources = installers.Sources(torch_backend="cu128")
-        with pytest.raises(Refused, match="--index-url"):
-            find_installer.installer_for("auto", target, sources, Path())
+        pip = find_installer.installer_for("auto", target, sources, Path())
 
-    def test_where_a_person_says_where_from(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A recipe's torch_backend gives way to any index that a person configured."""
-        for name in (
-            "UV_INDEX_URL",
-            "UV_DEFAULT_INDEX",
-            "UV_INDEX",
-            "UV_EXTRA_INDEX_URL",
-            "UV_FIND_LINKS",
-            "UV_OFFLINE",
-        ):
+        assert pip.kind == "pip"
+        assert pip._sources() == ["--extra-index-url", "https://download.pytorch.org/whl/cu128"]
+        assert replace(pip, kind="uv")._sources() == ["--torch-backend", "cu128"]
+
+    @pytest.mark.parametrize("backend", ["auto", "?", "cu128 --pre"])
+    def test_what_names_no_build_for_pip(self, target: Target, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+        """Only uv asks the node which build it runs."""
+        monkeypatch.setattr(find_installer.shutil, "which", lambda _: None)  # type: ignore[attr-defined]
+        with pytest.raises(Refused, match="--torch-backend"):
+            find_installer.installer_for("auto", target, installers.Sources(torch_backend=backend), Path())
+
+    @pytest.mark.parametrize(("version", "right"), [("2.13.0+cu126", True), ("2.13.0", False), ("2.13.0+cu130", False)])
+    def test_pip_has_to_find_the_build_that_was_wanted(self, target: Target, version: str, right: bool) -> None:
+        """An index that does not answer is a warning of pip's, and the registry's build another CUDA's."""
+        plant(target, "pip", "25.0")
+        installer = replace(found(target), sources=installers.Sources(torch_backend="cu126"))
+        releases = (installers.release("torch", version, "torch.whl", {"sha256": "0"}),)
+        if right:
+            run_installer._check_build(installer, releases)
+            return
+        with pytest.raises(Refused, match=r"not its build cu126.*--index-url"):
+            run_installer._check_build(installer, releases)
+
+    @pytest.mark.parametrize(("kind", "variable"), [("uv", "UV_DEFAULT_INDEX"), ("pip", "PIP_INDEX_URL")])
+    def test_where_a_person_says_where_from(self, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str) -> None:
+        """A recipe's torch_backend gives way to any index that a person configured for that installer."""
+        for name in (*installers._CONFIGURED["uv"], *installers._CONFIGURED["pip"]):
             monkeypatch.delenv(name, raising=False)
-        assert not installers.Sources().named
-        assert installers.Sources(no_index=True).named
-        monkeypatch.setenv("UV_DEFAULT_INDEX", "https://mirror.example/simple")
-        assert installers.Sources().named
+        assert not installers.Sources().named_for(kind)
+        assert installers.Sources(no_index=True).named_for(kind)
+        monkeypatch.setenv(variable, "https://mirror.example/simple")
+        assert installers.Sources().named_for(kind)
+        assert not installers.Sources().named_for("uv" if kind == "pip" else "pip")
 
 
 class TestOldPip:

@@ -83,7 +83,8 @@ def test_nvml_hangs_and_somebody_is_in_a_hurry(tmp_path: Path, monkeypatch: pyte
     library.mkdir()
     (library / "pynvml.py").write_text("import time\ntime.sleep(600)\n")
     monkeypatch.setattr("attn_doctor.probe.host.gpus._QUICK_NVML", 1.0)
-    environment = {**os.environ, "PYTHONPATH": str(library)}
+    monkeypatch.syspath_prepend(str(library))
+    environment = dict(os.environ)
     started = time.monotonic()
     hurried = FactSet(GpuQuery(environment, folder=tmp_path).facts(300.0, hint=None, quick=True))
 
