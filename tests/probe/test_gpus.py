@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from attn_doctor.machine.process import Running
 from attn_doctor.model.facts import Absent, FactSet, Known, Unknown
 from attn_doctor.probe.host.gpus import GpuQuery, _visible
 
@@ -79,11 +81,12 @@ def test_smi_hangs(tmp_path: Path) -> None:
 
 def test_nvml_hangs_and_somebody_is_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--quick waits a few seconds, and does not call a driver dead that may only be slow; a full check does."""
-    library = tmp_path / "library"
-    library.mkdir()
-    (library / "pynvml.py").write_text("import time\ntime.sleep(600)\n")
+
+    def hangs(answer: Path, environment: Mapping[str, str], *, folder: Path, name: str) -> Running:
+        return Running(["sleep", "600"], folder=folder, name=name, environment=environment)
+
+    monkeypatch.setattr("attn_doctor.probe.host.gpus.start_nvml", hangs)
     monkeypatch.setattr("attn_doctor.probe.host.gpus._QUICK_NVML", 1.0)
-    monkeypatch.syspath_prepend(str(library))
     environment = dict(os.environ)
     started = time.monotonic()
     hurried = FactSet(GpuQuery(environment, folder=tmp_path).facts(300.0, hint=None, quick=True))
