@@ -57,8 +57,7 @@ def check_file(file: str, *, configs: Iterable[str], roots: Iterable[str], prefi
 
     Below `prefix`, the target's environment, only a package's Python source and its records in dist-info may be
     changed, even when the environment is inside the project. Links are resolved first: a plan names the file itself, so
-    that redirecting a link later has no effect.
-    Raises Refused.
+    that redirecting a link later has no effect. Raises Refused.
     """
     path = Path(file)
     if not path.is_absolute() or ".." in path.parts or "\0" in file:

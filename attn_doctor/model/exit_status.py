@@ -50,9 +50,8 @@ def styled(status: int, style: ExitStyle, *, worst: Severity = Severity.ERROR) -
     Nagios, Icinga and facebookresearch/gcm: 0 OK, 1 warning, 2 critical, 3 unknown
     (https://nagios-plugins.org/doc/guidelines.html#AEN78). Kubernetes' node-problem-detector: 0 OK, 1 not OK, 2 or more
     unknown (https://github.com/kubernetes/node-problem-detector/blob/master/docs/custom_plugin_monitor.md). A finding
-    that
-    does not fail the command is OK in each of them: a warning about an unused library must not turn a thousand nodes
-    yellow.
+    that does not fail the command is OK in each of them: a warning about an unused library must not turn a thousand
+    nodes yellow.
     """
     match style:
         case ExitStyle.DEFAULT:

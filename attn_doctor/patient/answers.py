@@ -1,4 +1,4 @@
-"""Answers on their way to the doctor: one JSON file each, whole or not there at all."""
+"""Answers to the doctor: one JSON file each, written atomically."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 
 
 def write(folder: str, name: str, value: object) -> None:
-    """Write `value` to `folder`/`name`.json so that a reader never meets half a file. Raises OSError."""
-    # Not tempfile, which loads random, shutil and bz2: a quarter of what a short task costs.
+    """Writes `value` to `folder`/`name`.json, so that a reader never sees half a file. Raises OSError."""
+    # Not tempfile, which loads random, shutil and bz2: a quarter of the time of a short task.
     temporary = os.path.join(folder, ".{}-{}.part".format(name, os.urandom(6).hex()))
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:

@@ -1,16 +1,16 @@
 """Starts one task in the patient's interpreter: `PYTHON bootstrap.py REQUEST.json ANSWERS_DIR`.
 
-REQUEST.json holds `{"task": NAME, ...}`; the task is `main(request, answers)` of the module NAME beside
-this file. Answers are files in ANSWERS_DIR, never standard output: torch and flash-attn print there. Exit
-status 2 and one line on standard error: the request, the folder or the interpreter cannot be used. Read by
-any Python since 2.7, so that an old one is told what is wrong.
+REQUEST.json contains `{"task": NAME, ...}`; the task is `main(request, answers)` of the module NAME in this folder.
+Answers are files in ANSWERS_DIR, never standard output: torch and flash-attn print there. Exit status 2 and one line on
+standard error: the request, the folder or the interpreter cannot be used. Any Python since 2.7 can parse this file, so
+that an old one gets a clear error message.
 """
 
 import os
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # types stand in comments here: Python 2.7 has no annotations
+if TYPE_CHECKING:  # types are in comments here: Python 2.7 has no annotations
     from types import ModuleType  # noqa: F401
     from typing import Any, Dict, List, Tuple  # noqa: F401
 
@@ -33,8 +33,8 @@ class _Unusable(Exception):
 
 def _end_with_parent():
     # type: () -> None
-    """Has the kernel kill this process when the doctor dies: an import that hangs would otherwise wait for ever once
-    the doctor was killed (SIGKILL, out of memory) and cannot end it."""
+    """Makes the kernel kill this process when the doctor dies: otherwise, after the doctor was killed (SIGKILL, out of
+    memory), an import that hangs would wait for ever."""
     try:
         import ctypes
         import signal
@@ -60,7 +60,7 @@ def _request(arguments):
     if not isinstance(task, str) or not all(part.isidentifier() for part in task.split(".")):
         raise _Unusable("request {} names no task".format(path))
     try:
-        # Not tempfile, which loads random, shutil and bz2: a quarter of what a short task costs.
+        # Not tempfile, which loads random, shutil and bz2: a quarter of the time of a short task.
         probe = os.path.join(answers, ".room-{}".format(os.getpid()))
         os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.unlink(probe)
@@ -71,7 +71,7 @@ def _request(arguments):
 
 def _load(folder, task):
     # type: (str, str) -> ModuleType
-    """The task's module, from this folder under a name that no package of the patient's has."""
+    """Loads the task's module from this folder, under a name that no package of the patient has."""
     import importlib.util
 
     name = "_attn_doctor_patient"
@@ -100,12 +100,11 @@ def main():
             "Python {} is too old: 3.9 is the oldest that can be examined\n".format(sys.version.split()[0])
         )
         return 2
-    # Nothing is written but answers: no compiled files beside the patient's packages, by this process or
-    # its children.
+    # Writes nothing but answers: no compiled files in the patient's packages, by this process or its children.
     sys.dont_write_bytecode = True
     try:
         request, answers = _request(sys.argv[1:])
-        if request["task"] != "interpreter":  # it imports nothing of the patient's, and has to answer at once
+        if request["task"] != "interpreter":  # it imports no package of the patient, and must answer at once
             _end_with_parent()
         task = _load(folder, request["task"])
         if not hasattr(task, "main"):

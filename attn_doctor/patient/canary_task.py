@@ -1,7 +1,7 @@
 """Task: the Triton canary. Request: {"gpu": {...}, "timeout": seconds, "scratch": folder}.
 
-Leaves canary.json in the answers folder; simulate/triton/canary.py says what is in it. Never raises for what it
-examines.
+Writes canary.json to the answers folder; simulate/triton/canary.py describes its content. Never raises because of the
+patient.
 """
 
 from __future__ import annotations
@@ -18,4 +18,4 @@ def main(request: Dict[str, Any], answers: str) -> None:
     path = os.path.join(answers, "canary.json")
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(answer, file)
-    os.replace(path + ".part", path)  # a reader sees a whole answer or none
+    os.replace(path + ".part", path)  # a reader sees the whole answer or none

@@ -1,16 +1,15 @@
-"""Task `examine`: import torch once, then look at everything else from children forked of that process.
+"""Task `examine`: imports torch once, then examines everything else in child processes forked from this one.
 
-Request: `modules` (import names), `timeout` (seconds for each child), `scratch` (folder), `torch` (is one
+Request: `modules` (import names), `timeout` (seconds for each child), `scratch` (folder), `torch` (whether torch is
 findable), `sample` (the plain attention block), `library_samples` (True: of all modules; or their names),
 `simulated_gpu` (None, or `{"compute_capability": "9.0", "name": "H200"}`), `jobs` (children at once). Answers, each
-as soon as known: started, torch-started, torch, cuda, import-MODULE, sample, samples-LIBRARY, canary, done. An
-answer that is not there was not reached: when torch itself crashes or hangs, this process does, after
-torch-started.
+written as soon as it is known: started, torch-started, torch, cuda, import-MODULE, sample, samples-LIBRARY, canary,
+done. A missing answer was not reached: when torch itself crashes or hangs, this process does, after torch-started.
 
-Outcomes of an import, distinct: `imported`, `failed` (it raised), `crashed` (a signal, or the process was
-left by sys.exit or os._exit), `hung`; and `unasked` with its reason, when no child could look.
+Outcomes of an import: `imported`, `failed` (it raised), `crashed` (a signal, or the process was left by sys.exit or
+os._exit), `hung`; and `unasked` with its reason, when no child could be started.
 
-Not here: running children (forked.py), what torch says (torch_facts.py), samples (samples/), judging (the
+Elsewhere: running children (forked.py), torch's own facts (torch_facts.py), samples (samples/), evaluation (the
 doctor).
 """
 
@@ -34,13 +33,12 @@ def main(request: Dict[str, Any], answers: str) -> None:
     Examination(request, answers).run()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Every answer is written. Taking torch down again would cost another 0.3 s, and is one more place to
-    # crash.
+    # Every answer is written. A regular exit of torch would take another 0.3 s, and may crash.
     os._exit(0)
 
 
 class Examination:
-    """One request on its way to its answers."""
+    """One request in progress."""
 
     def __init__(self, request: Dict[str, Any], answers: str) -> None:
         self.modules: List[str] = [m for m in request.get("modules", ()) if m != "torch"]
@@ -89,7 +87,7 @@ class Examination:
         self._write("torch", outcome)
 
     def _looks_at_torch(self) -> List[forked.Child]:
-        """The children that need torch; what can be answered without a child is answered."""
+        """The children that need torch; facts that need no child are answered immediately."""
         torch = self._torch
         if torch is None:
             reason = "torch could not be imported" if self.wants_torch else "there is no torch"
@@ -129,7 +127,7 @@ class Examination:
         return forked.Child(name=module, work=work, timeout=self.timeout, done=done)
 
     def _import_with_a_gpu(self, module: str, first: Dict[str, Any]) -> forked.Child:
-        """The import once more where a GPU and its driver answer: how it ends there stands beside how it ended."""
+        """Imports the module again with a simulated GPU and driver; the result is added to that of the first import."""
 
         def work(tell: Callable[[Any], None]) -> None:
             from .simulate.cuda import stage
@@ -168,8 +166,8 @@ class Examination:
         return self._samples(answer)
 
     def _samples(self, cuda: Dict[str, Any]) -> List[forked.Child]:
-        """Of the plain block, a child for each GPU, and one for CUDA's rules without a GPU or for one that is not
-        there; and whichever libraries need not wait for their import."""
+        """Children for the plain block: one for each GPU, and one for CUDA's rules without a GPU or for a simulated
+        one; and for libraries whose samples need not wait for their import."""
         libraries = self._libraries.cuda(cuda)
         if not self.wants_sample:
             return libraries
@@ -200,9 +198,9 @@ class Examination:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """The OpenBLAS in numpy, which torch imports, starts a thread for every core unless told otherwise.
+    """Prevents the OpenBLAS in numpy, which torch imports, from starting a thread for every core.
 
-    A fork copies one thread alone, and locks that the others hold stay locked.
+    A fork copies only one thread, and locks held by the others stay locked.
     """
     name = "OPENBLAS_NUM_THREADS"
     before = os.environ.get(name)

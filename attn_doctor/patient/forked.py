@@ -1,10 +1,10 @@
-"""Children forked from a prepared process: each does one dangerous thing, and takes nobody else along.
+"""Children forked from a prepared process: each does one dangerous thing, without risk for the others.
 
-A child has its own process group, its output in pipes of which the last 4 KB are kept, a
-timeout, and faulthandler writing to a pipe of its own, so that a crash and a hang tell where they were.
-What it finds out it sends as JSON lines, one after the other: what came before a crash is kept.
+A child has its own process group, its output in pipes of which the last 4 KB are kept, a timeout, and faulthandler
+writing to a separate pipe, so that a crash and a hang show their place. It sends its results as JSON lines, one by one:
+those sent before a crash are kept.
 
-Not here: what the children do, and what their end means.
+Elsewhere: the work of the children, and the meaning of their ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TAIL = 4096
 
 @dataclass
 class _Stack:
-    """One thread's, as faulthandler wrote it."""
+    """The stack of one thread, as faulthandler wrote it."""
 
     identity: Optional[int]
     current: bool
@@ -41,14 +41,14 @@ _GRACE = 5.0  # seconds from SIGKILL to giving up
 
 @dataclass
 class Child:
-    """One thing to do: `work(tell)` runs in the child, and tells whatever JSON can hold."""
+    """One piece of work: `work(tell)` runs in the child, and sends any JSON value with `tell`."""
 
     name: str
     work: Callable[[Callable[[Any], None]], None]
     timeout: float
     """Seconds after which the child's whole process group is killed."""
     done: Callable[[Ended], Optional[List[Child]]]
-    """Called in the parent; may give back more children, which are started next."""
+    """Called in the parent; may return more children, which are started next."""
 
 
 @dataclass
@@ -64,9 +64,9 @@ class Ended:
     stdout: str
     stderr: str
     frames: List[Dict[str, Any]]
-    """Python frames when it crashed, or shortly before its timeout; innermost first: file, line, function."""
+    """Python frames at its crash, or shortly before its timeout; innermost first: file, line, function."""
     trouble: Optional[str] = None
-    """Why the child could not be started, or could not be ended."""
+    """Why the child could not be started or ended."""
 
 
 @dataclass
@@ -80,11 +80,11 @@ class _Running:
 
 
 def run(children: List[Child], at_once: int, scratch: str) -> None:
-    """Run all children in the folder `scratch`, at most `at_once` at a time, and return when all have ended.
+    """Runs all children in the folder `scratch`, at most `at_once` at a time, and returns when all have ended.
 
     The caller must have a single thread. SIGTERM ends the children, then the caller.
     """
-    # Inherited as ignored, it would make the kernel reap the children before they are asked how they ended.
+    # If it were inherited as ignored, the kernel would reap the children before their status is read.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, _terminate)
     gc.freeze()  # the collector writes to what it visits, and each page so touched is copied in each child
@@ -140,7 +140,7 @@ def _start(child: Child, scratch: str, running: List[_Running], selector: select
             traceback.print_exc()
             sys.stderr.flush()
         finally:
-            os._exit(71)  # only a fault of ours comes here: `work` tells what the package did
+            os._exit(71)  # only reached by a bug of ours: `work` reports the package's errors
     one = _Running(child, pid, time.monotonic(), {name: read for name, (read, _) in pipes.items()})
     for name, (read, write) in pipes.items():
         os.close(write)
@@ -154,7 +154,7 @@ def _be_child(child: Child, fds: Dict[str, int], scratch: str, parent: int) -> N
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _end_with(parent)
-    # Should that not work, the alarm ends a child that hangs: its default action needs no Python to run.
+    # A second limit: the alarm's default action ends a child that hangs, without running Python.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, child.timeout + 2)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -162,8 +162,7 @@ def _be_child(child: Child, fds: Dict[str, int], scratch: str, parent: int) -> N
         os.dup2(source, target)
         os.close(source)
     os.chdir(scratch)
-    # A pipe apart from stderr: what the package prints cannot mingle with the frames, nor push them out of
-    # the tail.
+    # A pipe separate from stderr, so that the package's output cannot mix with the frames or push them out of the tail.
     faulthandler.enable(fds["fault"])
     faulthandler.dump_traceback_later(max(child.timeout * 0.5, child.timeout - 1.0), file=fds["fault"])
 
@@ -175,24 +174,23 @@ def _be_child(child: Child, fds: Dict[str, int], scratch: str, parent: int) -> N
     tell({"thread": threading.get_ident()})
     child.work(tell)
     for stream in (sys.stdout, sys.stderr):
-        try:  # the package may have put anything in their place
+        try:  # the package may have replaced them
             stream.flush()
         except Exception:  # noqa: BLE001
             pass
-    # Not sys.exit: threads that are no daemons and atexit hooks of the package would keep the child, or
-    # crash it.
+    # Not sys.exit: non-daemon threads and atexit hooks of the package could keep the child alive or crash it.
     os._exit(0)
 
 
 def _end_with(parent: int) -> None:
-    """Have the kernel kill this child when its parent dies: a doctor that lost patience has killed the parent alone."""
+    """Makes the kernel kill this child when its parent dies: a doctor that gave up kills only the parent."""
     try:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG, linux/prctl.h
     except (ImportError, OSError, AttributeError):
         return
-    if os.getppid() != parent:  # it died before it was asked for
+    if os.getppid() != parent:  # it died before the call
         os._exit(71)
 
 
@@ -231,10 +229,10 @@ def _look(one: _Running, selector: selectors.BaseSelector) -> Optional[Ended]:
             return None
         if now - one.killed < _GRACE:
             return None
-        # Asleep in a driver or on a dead network file system: the kernel ends it later or never.
+        # Blocked in a driver or on a dead network file system: the kernel ends it later or never.
         trouble = "killed, but it did not end: it hangs inside the kernel"
     else:
-        # Not yet reaped, so its process group's number cannot belong to somebody else.
+        # Not reaped yet, so the number of its process group cannot belong to another process.
         _kill(one.pid)
         _, status = os.waitpid(one.pid, 0)
         if os.WIFEXITED(status):
@@ -243,7 +241,7 @@ def _look(one: _Running, selector: selectors.BaseSelector) -> Optional[Ended]:
             signal_number = os.WTERMSIG(status)
     for name in list(one.streams):
         _read(one, name, selector)
-    for name, fd in list(one.streams.items()):  # a process that left the group still holds the other end
+    for name, fd in list(one.streams.items()):  # a process that left the group still has the other end open
         selector.unregister(fd)
         os.close(one.streams.pop(name))
     told = _told(one.data["told"])
@@ -264,7 +262,7 @@ def _look(one: _Running, selector: selectors.BaseSelector) -> Optional[Ended]:
 
 def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)  # by itself too: it may not have come as far as its own group
+        os.kill(pid, signal.SIGKILL)  # also directly: it may not have created its own group yet
         os.killpg(pid, signal.SIGKILL)
 
 
@@ -274,11 +272,10 @@ def _told(data: bytearray) -> List[Any]:
 
 
 def frames(text: str, thread: Optional[int]) -> List[Dict[str, Any]]:
-    """The Python frames in faulthandler's output, innermost first, without the import system's own.
+    """The Python frames in faulthandler's output, innermost first, without those of the import system.
 
-    Of several threads the crashed ("Current thread") is taken, else the one whose identity is `thread`,
-    else the last, which faulthandler lists for the main thread.
-    https://docs.python.org/3/library/faulthandler.html
+    Of several threads, the crashed one ("Current thread"), else the one with the identity `thread`, else the last,
+    which is the main thread. https://docs.python.org/3/library/faulthandler.html
     """
     stacks: List[_Stack] = []
     for line in text.splitlines():

@@ -1,6 +1,6 @@
-"""Importing one module, and telling apart how that ended: imported, failed, crashed or hung.
+"""Imports one module and classifies the result: imported, failed, crashed or hung.
 
-Not here: the child in which it happens (forked.py).
+The child process in which this happens is in forked.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import forked
 
 _LINES = 10
-#: Characters of a message on either side of what the loader says: a path and a mangled name are shorter. The patterns
-#: below look for a name from each of its characters on: over 100 KB without a blank that takes hours.
+#: Characters kept of a message on either side of the loader's text: a path and a mangled name are shorter. The patterns
+#: below try to match from each character on, which would take hours for 100 KB without a blank.
 _NEAR = 2000
 _MOST_WORDS = 20_000
 _LOADER_SAYS = ("undefined symbol: ", "cannot open shared object file", "not found (required by ")
@@ -35,11 +35,11 @@ _ONLY_WANTS_A_GPU = re.compile(
     r"|NVML Shared Library Not Found|NVMLError_LibraryNotFound|NVML: Driver Not Loaded"  # nvidia-ml-py
     r"|Failed to infer device type"  # vllm
 )
-"""What the driver, CUDA's runtime and libraries say where no GPU or no driver is, and of nothing else."""
+"""Messages of the driver, of CUDA's runtime and of libraries that occur only without a GPU or driver."""
 
 
 def only_wants_a_gpu(found: Dict[str, Any]) -> bool:
-    """Whether an import failed for want of a GPU or of its driver, as far as its words tell."""
+    """True when an import failed only for lack of a GPU or its driver, judged by its message."""
     if found["outcome"] != "failed":
         return False
     raised = (found.get("raised") or {}).get("error") or ""
@@ -48,15 +48,16 @@ def only_wants_a_gpu(found: Dict[str, Any]) -> bool:
 
 
 def attempt(module: str) -> Tuple[Dict[str, Any], Optional[BaseException]]:
-    """Import `module` here: outcome imported, failed, or crashed for a SystemExit; and the error that it raised.
+    """Imports `module` in this process; returns the outcome (imported, failed, or crashed for a SystemExit) and the
+    error.
 
-    A crash and a hang give no return, and are seen from outside.
+    For a crash or a hang there is no return; the parent detects them.
     """
     started = time.monotonic()
     raised: Optional[BaseException] = None
     try:
         imported = importlib.import_module(module)
-    except BaseException as error:  # a module can raise KeyboardInterrupt, and nobody is at the keyboard
+    except BaseException as error:  # a module may raise KeyboardInterrupt itself; no user can press ^C here
         found, raised = _failed(error), error
     else:
         version = getattr(imported, "__version__", None)
@@ -67,19 +68,18 @@ def attempt(module: str) -> Tuple[Dict[str, Any], Optional[BaseException]]:
             "path": path if isinstance(path, str) else None,
         }
         if path is None and hasattr(imported, "__path__"):
-            # A folder without __init__.py imports as well: what an uninstaller left behind, or one shared
-            # by two packages.
+            # A folder without __init__.py can be imported as well: left by an uninstaller, or shared by two packages.
             found["namespace"] = [str(folder) for folder in imported.__path__]
     found["seconds"] = round(time.monotonic() - started, 3)
     return found, raised
 
 
 class FailsAgain:
-    """For sys.meta_path: every later import of `package` raises what the first raised.
+    """For sys.meta_path: every later import of `package` raises the first import's error.
 
-    torch cannot be imported a second time in one process: what was left of the first makes it fail for a
-    reason of its own ("function '_has_torch_function' already has a docstring"), and packages that need
-    torch would be blamed for that.
+    torch cannot be imported twice in one process: the remains of the first import make the second fail for a different
+    reason ("function '_has_torch_function' already has a docstring"), and packages that need torch would be blamed for
+    that.
     """
 
     def __init__(self, package: str, error: BaseException) -> None:
@@ -91,7 +91,7 @@ class FailsAgain:
 
 
 def telling_errors(work: Callable[[Callable[[Any], None]], None]) -> Callable[[Callable[[Any], None]], None]:
-    """`work` with what it tells marked as such, and an error of its own told like that of an import."""
+    """Wraps `work`: marks the values it sends, and sends an error of its own in the form of an import's error."""
 
     def wrapped(tell: Callable[[Any], None]) -> None:
         try:
@@ -103,14 +103,14 @@ def telling_errors(work: Callable[[Callable[[Any], None]], None]) -> Callable[[C
 
 
 def outcome(ended: forked.Ended) -> Dict[str, Any]:
-    """What a child told last, or how it ended without telling."""
+    """The last value that a child sent, or how it ended without one."""
     told = ended.told[-1] if ended.told and isinstance(ended.told[-1], dict) and "outcome" in ended.told[-1] else None
     found = told or _without_telling(ended)
     if ended.stderr.strip():
         found["stderr"] = ended.stderr
         if found["outcome"] == "crashed":
-            # The loader ends a process by itself when a lazily bound symbol is missing: status 127, and a
-            # line on stderr.
+            # The loader ends a process by itself when a lazily bound symbol is missing: status 127, and a line on
+            # stderr.
             found.update(_loader_facts(ended.stderr))
     if ended.stdout.strip() and found["outcome"] not in ("imported", "told"):
         found["stdout"] = ended.stdout
@@ -118,7 +118,7 @@ def outcome(ended: forked.Ended) -> Dict[str, Any]:
 
 
 def ending(ended: forked.Ended) -> Optional[Dict[str, Any]]:
-    """How a child that tells several things ended; None when it came to its end."""
+    """How a child that sends several values ended; None when it ran to its end."""
     last = ended.told[-1] if ended.told else {}
     if last.get("outcome") in ("failed", "crashed"):
         return last
@@ -162,7 +162,7 @@ def _without_telling(ended: forked.Ended) -> Dict[str, Any]:
         found = {"outcome": "unasked"}
     found["seconds"] = ended.seconds
     if ended.frames and (ended.hung or ended.signal is not None):
-        # ctypes.CDLL and its kin die in the standard library: what called it is the line to look at
+        # ctypes.CDLL and similar functions crash in the standard library: their caller is the relevant line
         told = [frame for frame in ended.frames if not _of_standard_library(frame["file"])]
         innermost = (told or ended.frames)[0]
         found["where"] = "{}:{}".format(innermost["file"], innermost["line"])
@@ -204,14 +204,14 @@ def _failed(error: BaseException) -> Dict[str, Any]:
 
 
 def _chain(error: BaseException) -> List[BaseException]:
-    """The error, and what it was raised from, down to the root."""
+    """The error and those from which it was raised, down to the root."""
     chain = [error]
     while True:
         last = chain[-1]
         following = last.__cause__
         if following is None and not last.__suppress_context__:
             following = last.__context__
-            # `try: import a; except ImportError: import b`: that a is missing is no cause, only the occasion.
+            # `try: import a; except ImportError: import b`: the missing a is not the cause.
             if isinstance(last, ModuleNotFoundError) and isinstance(following, ImportError):
                 following = None
         if following is None or any(following is one for one in chain):
@@ -220,7 +220,7 @@ def _chain(error: BaseException) -> List[BaseException]:
 
 
 def _loader_facts(text: str) -> Dict[str, Any]:
-    """What the dynamic loader complained of: symbol, library or symbol version, and who wanted it."""
+    """The dynamic loader's complaint: symbol, library or symbol version, and the file that needs it."""
     found: Dict[str, Any] = {}
     starts = [start for start in (text.find(words) for words in _LOADER_SAYS) if start >= 0]
     if not starts:

@@ -1,8 +1,8 @@
-"""Task `interpreter`: who this Python is, from the standard library alone, in a few milliseconds.
+"""Task `interpreter`: this Python's description of itself, from the standard library alone, in a few milliseconds.
 
-With `isolated` it was started with -S: nothing of its environment has run, and what would have is read as data.
+With `isolated` it was started with -S: no code of its environment has run, and its startup files are read as data.
 
-Answer: interpreter.json. Values that this platform cannot give are null, with the reason beside them.
+Answer: interpreter.json. Values that this platform lacks are null, with the reason in another key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(request: dict[str, object], answers: str) -> None:
     sys_path, code, users = _startup.path_and_code(str(request.get("pythonpath") or ""), with_base)
     if not request.get("isolated"):
         sys_path, users = list(sys.path), bool(site.ENABLE_USER_SITE)
-    import sysconfig  # it takes sys.prefix as it stands when it is imported
+    import sysconfig  # it reads sys.prefix when it is imported
 
     paths = sysconfig.get_paths()
     _answers.write(
@@ -60,7 +60,7 @@ def main(request: dict[str, object], answers: str) -> None:
 
 
 def _libc() -> tuple[str | None, str | None]:
-    """("glibc 2.35", None), or (None, why not): musl does not know the name that glibc answers to."""
+    """("glibc 2.35", None), or (None, reason): musl does not support the name that glibc answers."""
     try:
         value = os.confstr("CS_GNU_LIBC_VERSION")
     except (AttributeError, OSError, ValueError) as error:
@@ -69,7 +69,7 @@ def _libc() -> tuple[str | None, str | None]:
 
 
 def _uv() -> str | None:
-    """Version of the uv that made this environment ("0.4.1"); None where another tool made it."""
+    """Version of the uv that created this environment ("0.4.1"); None when another tool created it."""
     try:
         with open(os.path.join(sys.prefix, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -82,7 +82,7 @@ def _uv() -> str | None:
 
 
 def _markers() -> dict[str, str]:
-    """The environment of PEP 508's markers, by the names that packaging.markers gives them."""
+    """The environment for PEP 508's markers, with the keys of packaging.markers."""
     version = sys.implementation.version
     implementation_version = "{0.major}.{0.minor}.{0.micro}".format(version)
     if version.releaselevel != "final":

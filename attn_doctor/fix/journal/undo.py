@@ -38,8 +38,7 @@ def undo(run: Run, *, lenient: bool = False, reinstall: Reinstall | None = None)
     """Restores everything that the run changed; returns the number of files restored.
 
     `lenient` restores files whatever their present state: for a run that has just failed, with its own unfinished
-    changes.
-    `reinstall` restores packages changed without copies (`--no-stash`). Raises ChangedSince, UndoFailed,
+    changes. `reinstall` restores packages changed without copies (`--no-stash`). Raises ChangedSince, UndoFailed,
     JournalUnusable.
     """
     entries = run.entries()

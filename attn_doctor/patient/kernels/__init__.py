@@ -1,7 +1,7 @@
-"""Attention kernels run one by one on this node's GPUs, each held against a reference computed on the same GPU.
+"""Runs attention kernels one by one on this node's GPUs; compares each with a reference computed on the same GPU.
 
-cells.py says what one trial is, matrix.py which trials there are, ../libraries how each kernel is called and what its
-contract leaves out, problems.py what it is given, truth.py what must come out and how exactly, trial.py one trial,
-speed.py how fast, run.py the task: a child for each GPU, and a fresh one when a kernel takes its child along.
-explain.py is the other task: which backend SDPA picks, and why not the others.
+cells.py defines a trial, matrix.py the set of trials, ../libraries the calls and contracts of the kernels, problems.py
+the inputs, truth.py the expected results and tolerances, trial.py runs one trial, speed.py measures, run.py is the
+task: a child for each GPU, and a new one when a kernel kills its child. explain_sdpa.py is the other task: which
+backend SDPA chooses, and why not the others.
 """

@@ -1,6 +1,6 @@
-"""What one trial is: a backend, a dtype, a head dimension, a form of attention, and a direction.
+"""A trial: a backend, a dtype, a head dimension, a form of attention, and a direction.
 
-No torch: a node without one can be told what would run.
+Does not need torch, so that a node without one can list the trials.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, Dict, Optional, Tuple
 DTYPES = ("bfloat16", "float16", "float32")
 HEAD_DIMS = (128, 64, 96, 192, 256)
 FORMS = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask", "fp32-mask", "window", "softcap")
-"""Dropout is 0 in each: with dropout no two kernels compute the same."""
+"""Dropout is 0 in each: with dropout no two kernels give equal results."""
 DIRECTIONS = ("train", "forward")
 """train: forward and backward. forward: under no_grad."""
 
 HALVES = ("bfloat16", "float16")
 EIGHT_BITS = "float8_e4m3fn"
-"""Offered by few; its problems bring scales, and the output is bfloat16."""
+"""Few kernels support it; its problems contain scales, and the output is bfloat16."""
 
 FORM_WORDS = {
     "dense": "without a mask",
@@ -42,7 +42,7 @@ class Cell:
     form: str
     direction: str
     variant: str = ""
-    """Of a kernel that tunes itself: the choice it is held to, such as "4 warps"."""
+    """The configuration to which a self-tuning kernel is fixed, such as "4 warps"."""
 
     @property
     def axes(self) -> Tuple[Any, ...]:
@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def words(self) -> str:
-        """The call, for people: "bfloat16, head dim 128, causal, with gradients"."""
+        """Description of the call: "bfloat16, head dim 128, causal, with gradients"."""
         direction = "with gradients" if self.direction == "train" else "without gradients"
         return "{}, head dim {}, {}, {}".format(self.dtype, self.head_dim, FORM_WORDS[self.form], direction)
 
@@ -68,13 +68,13 @@ def from_json(written: Dict[str, Any]) -> Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """What a contract is asked about: the GPU and the versions that meet on it."""
+    """The GPU and the installed versions, for a contract."""
 
     capability: Optional[Tuple[int, int]]
-    """None: not on an NVIDIA GPU."""
+    """None when not on an NVIDIA GPU."""
     gpu_name: str
     torch_version: str
     cudnn: Optional[int]
-    """As in 91900; None: not known."""
+    """As in 91900; None when unknown."""
     versions: Dict[str, str]
-    """Of the distributions that are installed, by the name of the backend's distribution."""
+    """Distribution -> installed version."""

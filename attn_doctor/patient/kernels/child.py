@@ -1,6 +1,6 @@
-"""What a child does that has one GPU: measure its ceilings, go through its cells, write a line about each.
+"""The work of a child with one GPU: measure its ceilings, run its cells, write a line about each.
 
-Each cell has an alarm. Its default action ends the process whatever hangs in it, and needs no Python to run.
+Each cell has an alarm. Its default action ends the process even when Python cannot run.
 """
 
 from __future__ import annotations
@@ -21,32 +21,34 @@ _LATE = 2.0
 
 @dataclasses.dataclass
 class Work:
-    """One GPU's line of cells, as the child sees it."""
+    """The cells of one child on one GPU."""
 
     torch: Any
     device: str
-    """"0", "1", …: as torch counts; or "cpu" and whatever follows, in tests."""
+    """"0", "1", …: torch's index; or "cpu" with a suffix, in tests."""
     file: str
-    """Lines of JSON, appended: what was begun, what came of it."""
+    """JSON lines, appended: each cell begun, each result."""
     deadline: float
     """time.monotonic()"""
     cell_timeout: float
     seed: int
     waits_for: Optional[str]
-    """A file: before it is there nothing may run on the GPU. None: this is the line that is timed."""
+    """A file: until it exists, nothing may run on the GPU. None: this line of cells is the one that is timed."""
     ceiling: Optional[Dict[str, float]] = None
 
 
 def run(work: Work, cells: List[Cell]) -> None:
-    """For a forked child: ends after the last cell, at the deadline, or when a kernel broke the GPU's context."""
+    """Runs in a forked child: returns after the last cell, at the deadline, or when a kernel broke the GPU's
+    context.
+    """
     os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     _alarm(max(work.deadline - time.monotonic(), 1.0) + 30.0)
-    from . import trial  # imports torch's parts that a supervisor does not need
+    from . import trial  # imports parts of torch that the parent does not need
 
     torch, on_gpu = work.torch, not work.device.startswith("cpu")
     device = "cuda:" + work.device if on_gpu else "cpu"
     if not on_gpu:
-        torch.set_num_threads(1)  # this process was forked of one whose threads are not here
+        torch.set_num_threads(1)  # the threads of the parent do not exist in a forked child
     if work.waits_for is not None:
         _import_early(cells)
         while not os.path.exists(work.waits_for) and time.monotonic() < work.deadline:
@@ -80,7 +82,9 @@ def _measure(work: Work, device: str) -> None:
 
 
 def _import_early(cells: List[Cell]) -> None:
-    """Seconds each, while the GPU belongs to another line. What fails here fails again in its trial, and is told."""
+    """Imports take seconds each, and can run while another line uses the GPU. An error occurs again in the trial and is
+    reported there.
+    """
     import importlib
 
     _held_to(cells[0].variant)
@@ -92,10 +96,10 @@ def _import_early(cells: List[Cell]) -> None:
 
 
 def _held_to(variant: str) -> None:
-    """Before the kernels are imported: their autotuners have one configuration each, that with so many warps.
+    """Fixes autotuners to one configuration with that many warps. Must run before the kernels are imported.
 
-    Left to itself Triton compiles a hundred of them, minutes in all, and takes the fastest: one for this size on this
-    GPU at this moment, another for the next. A kernel that is wrong with one of them is wrong some of the time.
+    By itself Triton compiles about a hundred configurations, which takes minutes, and uses the fastest: a different one
+    for each size, GPU and moment. A kernel that is wrong in one of them would be wrong only sometimes.
     """
     warps = variant.partition(" ")[0]
     if not warps.isdigit():
@@ -109,7 +113,7 @@ def _held_to(variant: str) -> None:
 
     def autotune(configs: Any, *args: Any, **options: Any) -> Any:
         fitting = [config for config in configs if config.num_warps == int(warps)]
-        # The smallest: what does not fit into shared memory the tuner would pass over as well.
+        # The smallest one: the tuner would skip configurations that do not fit into shared memory as well.
         return thorough([min(fitting or list(configs), key=_size)], *args, **options)
 
     triton.autotune = autotuner.autotune = autotune
@@ -121,7 +125,7 @@ def _size(config: Any) -> Any:
 
 
 def _own_seed(cell: Cell) -> int:
-    """Its own for each cell, so that one that is run alone is given the same numbers."""
+    """A seed for each cell, so that a cell that is run alone gets the same numbers."""
     return sum(ord(letter) * (number + 1) for number, letter in enumerate(cell.name)) % 100_003
 
 
@@ -130,20 +134,20 @@ def _alarm(seconds: float) -> None:
 
 
 def note(file: str, line: Dict[str, Any]) -> None:
-    """Append one line, with the time of the day: what the driver tells of the GPU has one as well."""
+    """Appends one line with the time of day, to relate it to the driver's events."""
     with open(file, "a", encoding="ascii") as handle:
         handle.write(json.dumps({**line, "at": round(time.time(), 3)}, default=str) + "\n")
 
 
 def lines(file: str) -> List[Dict[str, Any]]:
-    """What was appended so far."""
+    """The lines appended so far."""
     try:
         with open(file, encoding="ascii") as handle:
             text = handle.read()
     except OSError:
         return []
     found = []
-    for line in text.split("\n")[:-1]:  # the last is empty, or was cut short
+    for line in text.split("\n")[:-1]:  # the last is empty or incomplete
         try:
             found.append(json.loads(line))
         except ValueError:

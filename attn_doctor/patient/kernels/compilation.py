@@ -1,11 +1,11 @@
-"""Without a GPU: the Triton kernels that a plan would run, really compiled for the GPU that was named. Nothing is run.
+"""Without a GPU: compiles the Triton kernels of a plan for the GPU that was named. Runs none of them.
 
-A library's layer, or a function of the person's own (own_launches.py), goes forward and backward once under CUDA's
-rules on the CPU, where its launches are recorded and not made; then each is compiled in a child of its own
-(simulate/triton/compile.py). It runs in a child as well: one that takes its process along costs its backend, is
-named, and a fresh child goes on with the next. torch makes FlexAttention's kernels itself (flex_kernels.py).
+A library's layer, or a user's function (own_launches.py), is run forward and backward once on the CPU under CUDA's
+rules, with its launches recorded instead of made. Then each launch is compiled in a child of its own
+(simulate/triton/compile.py). The recording runs in a child as well: a crash costs only that backend, is reported, and a
+new child continues. torch itself generates FlexAttention's kernels (flex_kernels.py).
 
-Lines of compiled.jsonl: a backend begun, a backend done with its verdicts. Not here: which kernels would run (plan.py).
+Lines of compiled.jsonl: a backend begun, a backend finished with its verdicts. plan.py chooses the kernels.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .cells import Cell
 from .registry import OWN, backend
 
 _LEAST_RECORDING = 30.0
-"""Seconds a backend may take for its recording even where its share is less: the first one imports the library."""
+"""Shortest time in seconds for recording a backend: the first one imports the library."""
 _LATE = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A backend whose kernels are to be compiled."""
+    """A backend whose kernels are compiled."""
 
     backend: str
     sample: Optional[catalogue.Sample] = None
     """The layer whose launches are recorded."""
     cells: Tuple[Cell, ...] = ()
-    """The calls that are looked at, where there is no such layer."""
+    """The calls to record, when there is no such layer."""
 
 
 Todo = List[Task]
@@ -44,7 +44,7 @@ Todo = List[Task]
 
 @dataclasses.dataclass
 class Work:
-    """What the children of one node share."""
+    """Settings shared by all children of one node."""
 
     gpu: Dict[str, Any]
     deadline: float
@@ -60,10 +60,9 @@ def todo(
     flex_calls: Sequence[Cell],
     left_out: Mapping[str, int],
 ) -> Tuple[Todo, Optional[str]]:
-    """What makes each backend's launches, and why there is none, or None.
+    """The source of each backend's launches, and the reason when there is none.
 
-    cells: those that would run. wanted: names of the backends that were asked for. flex_calls, left_out: as
-    plan.py has them.
+    `cells`: those that would run. `wanted`: the backends requested. `flex_calls`, `left_out`: from plan.py.
     """
     able = [one for one in map(backend, wanted) if one.compiled_as]
     if not able:
@@ -91,7 +90,7 @@ def todo(
     for name in dict.fromkeys(c.backend for c in cells if backend(c.backend).compiled_as == "call"):
         made.append(Task(name, cells=tuple(cell for cell in cells if cell.backend == name)))
     if "flex" in would:
-        made.append(Task("flex", cells=tuple(flex_calls)))  # the last: its process is good for nothing else after it
+        made.append(Task("flex", cells=tuple(flex_calls)))  # last: its process is unusable afterwards
     return made, None
 
 
@@ -103,7 +102,7 @@ def _there(module: Optional[str]) -> bool:
 
 
 def children(work: Work, left: Todo) -> List[forked.Child]:
-    """The child that compiles them all; when it dies, another for what is left."""
+    """The child that compiles all of them; when it dies, another child for the rest."""
 
     def done(ended: forked.Ended) -> List[forked.Child]:
         lines = child.lines(work.file)
@@ -135,11 +134,11 @@ def _compile(work: Work, left: Todo) -> None:
             return
         waiting = len(left) - number
         child.note(work.file, {"begun": task.backend})
-        # A layer that hangs must leave time to the others. Its default action needs no Python to run.
+        # A layer that hangs must leave time for the others. The alarm's default action does not need Python.
         signal.setitimer(signal.ITIMER_REAL, min(seconds, max(seconds / waiting, _LEAST_RECORDING)))
         how = backend(task.backend).compiled_as
         if how == "inductor":
-            signal.setitimer(signal.ITIMER_REAL, 0)  # its calls have children with deadlines
+            signal.setitimer(signal.ITIMER_REAL, 0)  # its calls run in children with deadlines
             told = _flex(task, work)
         elif how == "call":
             told = _own(task, work, waiting)
@@ -161,7 +160,7 @@ def _own(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
     def at(cell: Cell) -> None:
         child.note(work.file, {"backend": task.backend, "call": cell.words})
 
-    # Half of its share is left for compiling.
+    # Half of its share of time is kept for compiling.
     until = time.monotonic() + (work.deadline - time.monotonic()) / waiting / 2
     seen = own_launches.record(task.cells, work.gpu, work.scratch, until, at)
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -177,7 +176,7 @@ def _flex(task: Task, work: Work) -> Dict[str, Any]:
 
 
 def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Any], Optional[str]]:
-    """The launches, and why they are not all, or None."""
+    """The launches, and the reason when some are missing."""
     from ..trace.run import run as tracer
 
     seen: List[List[Any]] = []

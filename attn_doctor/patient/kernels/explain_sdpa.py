@@ -1,8 +1,8 @@
-"""Task `kernels.explain_sdpa`: which backend scaled_dot_product_attention picks for a call, and why not the others.
+"""Task `kernels.explain_sdpa`: which backend scaled_dot_product_attention chooses for a call, and why not the others.
 
-Request: `call` (q, k, v: {"shape", "dtype"}; mask: the same or None; causal, train, gqa, dropout), `gpu` (None: the
-first GPU that torch sees is asked; else the GPU to predict for). Answer: explanation. On a GPU it is torch's own:
-what it would take, and of each backend alone the warnings with which it is refused. The prediction stands beside it.
+Request: `call` (q, k, v: {"shape", "dtype"}; mask: the same or None; causal, train, gqa, dropout), `gpu` (None: uses
+the first GPU that torch sees; else the GPU to predict for). Answer: explanation. On a GPU it contains torch's own
+choice, torch's warnings when each backend is tried alone, and the prediction as well.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def call_of(written: Dict[str, Any]) -> Call:
 
 
 def predicted(call: Call, gpu: simulated_gpu.Gpu, torch_version: str, cudnn: Optional[int]) -> Dict[str, Any]:
-    """By the rules that were read out of torch, nothing asked of a GPU."""
+    """The prediction from rules read in torch's source; does not access a GPU."""
     choice = sdpa_choice.choose(call, gpu, torch_version, cudnn)
     refused = {name: [reason] for name, reason in choice.refused.items()}
     if choice.backend not in (None, "math"):
@@ -109,13 +109,13 @@ def predicted(call: Call, gpu: simulated_gpu.Gpu, torch_version: str, cudnn: Opt
 
 
 def _math_refuses(call: Call) -> Dict[str, List[str]]:
-    """torch asks math nothing before it hands it a call, so it says nothing of it either."""
+    """Why math fails; torch does not check math before it calls it, so it has no warnings."""
     reason = sdpa_backends.math(call)
     return {"math": [reason]} if reason is not None else {}
 
 
 def asked(torch: Any, call: Call) -> Dict[str, Any]:
-    """torch's own answer on the current GPU: its choice, and its warnings about each backend alone."""
+    """torch's own result on the current GPU: its choice, and its warnings about each backend alone."""
     tensors = tensors_of(torch, call, "cuda")
     found: Dict[str, Any] = {"chosen": None, "refused": {}, "raises": None}
     with torch.set_grad_enabled(call.grad_mode):
@@ -136,7 +136,7 @@ def asked(torch: Any, call: Call) -> Dict[str, Any]:
 
 
 def tensors_of(torch: Any, call: Call, device: str) -> Tuple[Any, Any, Any, Any]:
-    """q, k, v and the mask, with memory but without values: torch looks at none here."""
+    """q, k, v and the mask, with memory but without values, which torch does not read here."""
 
     def made(tensor: Tensor) -> Any:
         one = torch.empty(tensor.shape, dtype=getattr(torch, tensor.dtype), device=device)
@@ -146,7 +146,7 @@ def tensors_of(torch: Any, call: Call, device: str) -> Tuple[Any, Any, Any, Any]
 
 
 def can_use(torch: Any, name: str, tensors: Tuple[Any, Any, Any, Any], call: Call) -> Tuple[bool, List[str]]:
-    """Whether that fused backend takes the call, and torch's warnings when it does not."""
+    """Whether that fused backend accepts the call, and torch's warnings when it does not."""
     from .trial import refusals
 
     ask: Optional[Callable[..., bool]] = getattr(torch.backends.cuda, "can_use_{}_attention".format(name), None)
@@ -160,7 +160,7 @@ def can_use(torch: Any, name: str, tensors: Tuple[Any, Any, Any, Any], call: Cal
     with warnings.catch_warnings(record=True) as caught, _standard_error() as written:
         warnings.simplefilter("always")
         takes = bool(ask(params, True))
-    # torch warns through Python where a handler of its is in place, which here it is not: it writes itself.
+    # torch sends warnings to Python only with its own handler installed; here it writes them to standard error itself.
     said = [match.group(1) for match in _WARNING.finditer(written())]
     return takes, refusals([*(str(one.message) for one in caught), *said])
 
@@ -170,7 +170,7 @@ _WARNING = re.compile(r"Warning: (.+?)(?: \(function [\w()]+\))?$", re.MULTILINE
 
 @contextlib.contextmanager
 def _standard_error() -> Iterator[Callable[[], str]]:
-    """What is written to file descriptor 2 meanwhile, C++ code included."""
+    """Captures output to file descriptor 2, including that of C++ code."""
     sys.stderr.flush()
     before = os.dup(2)
     with tempfile.TemporaryFile() as file:
@@ -191,13 +191,15 @@ def _standard_error() -> Iterator[Callable[[], str]]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What to change
+# Recommended changes
 
 _Change = Tuple[str, Callable[[Call], Optional[Call]]]
 
 
 def changes(call: Call, gpu: simulated_gpu.Gpu, torch_version: str, cudnn: Optional[int]) -> List[Dict[str, Any]]:
-    """The fewest changes after which flash takes the call; and what else must be switched off for torch to pick it."""
+    """The smallest sets of changes after which flash accepts the call, and the backends to disable so that torch
+    chooses it.
+    """
     for count in range(5):
         found = []
         for picked in itertools.combinations(_CHANGES, count):
@@ -297,7 +299,7 @@ _CHANGES: Tuple[_Change, ...] = (
     ("pad v, or q and k, to one head dimension", _same_dim),
     ("as many keys as queries, or causal_lower_right of torch.nn.attention.bias", _square),
     ("a head dimension of at most 256", _at_most(256)),
-    # Training with more takes a larger GPU.
+    # Training with larger head dims needs a larger GPU.
     (_SMALL_HEADS, _at_most(192)),
     ("no gradients (torch.no_grad)", _no_gradients),
 )

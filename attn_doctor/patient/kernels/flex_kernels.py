@@ -1,8 +1,8 @@
-"""FlexAttention without a GPU: the kernels that torch makes of a call for the GPU that was named, really compiled.
+"""FlexAttention without a GPU: compiles the kernels that torch generates for the GPU that was named.
 
-Each call is lowered by the installed torch (../simulate/triton/inductor.py) in a child, and each different kernel is
-compiled once, in a child of its own. Where one needs more shared memory than there is, smaller blocks are tried in
-`kernel_options`, so that what is advised is known to compile. Nothing is run. Which calls: plan.py.
+The installed torch lowers each call (../simulate/triton/inductor.py) in a child, and each distinct kernel is compiled
+once, in a child of its own. When one needs too much shared memory, smaller blocks in `kernel_options` are tried, so
+that the advice is known to compile. Nothing is run. plan.py chooses the calls.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .cells import Cell
 from .registry import backend
 
 _TIMEOUT = 120.0
-"""Seconds for lowering one call, and for compiling one kernel: unrolled float32 products take half a minute alone."""
+"""Seconds for lowering one call, and for compiling one kernel: unrolled float32 products alone take half a minute."""
 _OWN = "flex_attention"
-"""In the names of its kernels; around them torch makes a few that fill and cast, as it does for any function."""
+"""Part of the names of its kernels; torch also generates a few that fill and cast, as for any function."""
 _LONGEST = 500
 
 Options = Dict[str, int]
@@ -40,9 +40,9 @@ SMALLER: Tuple[Options, ...] = (
 
 
 def look(cells: Sequence[Cell], gpu: simulated_gpu.Gpu, scratch: str, deadline: float) -> Dict[str, Any]:
-    """{"error": why not every call was seen, "kernels": verdicts}, until `deadline` (time.monotonic()).
+    """Returns {"error": why some calls are missing, "kernels": verdicts}; stops at `deadline` (time.monotonic()).
 
-    For a child that ends afterwards: torch takes `gpu` for its own from here on.
+    Run it in a child that ends afterwards: torch treats `gpu` as its own from then on.
     """
     try:
         inductor.become(gpu, scratch)
@@ -60,9 +60,10 @@ def look(cells: Sequence[Cell], gpu: simulated_gpu.Gpu, scratch: str, deadline: 
 
 
 def _warm_up(cells: Sequence[Cell]) -> None:
-    """Lowers a call before the forks: what torch reads and imports on the way took each child four times its own work.
+    """Lowers one call before the forks: otherwise each child repeats torch's imports and reads, four times its own
+    work.
 
-    Without gradients: autograd's threads would not be there in a child. What it raises, the children tell.
+    Without gradients, since autograd's threads would not exist in a child. Errors are reported by the children.
     """
     import torch
 
@@ -90,7 +91,7 @@ class _Work:
         self._compiled([source for cell in cells for source in self.of.get(cell, [])])
 
     def mend(self, cells: Sequence[Cell]) -> None:
-        """For the calls that need too much shared memory: the largest smaller blocks with which they compile."""
+        """For calls that need too much shared memory: finds the largest blocks with which they compile."""
         for cell in [cell for cell in cells if self._too_large(self.of.get(cell, []))]:
             for options in SMALLER:
                 if time.monotonic() > self.deadline:
@@ -144,7 +145,7 @@ class _Work:
         return self.verdicts[source].outcome if source in self.verdicts else None
 
     def _lowered(self, asked: Sequence[Tuple[Cell, Optional[Options]]]) -> List[Any]:
-        """Of each call its kernels, or in words why there are none."""
+        """For each call its kernels, or the reason why there are none."""
         found: List[Any] = []
         for end in self._run([_lowering(cell, options) for cell, options in asked]):
             if end.answer is None:
@@ -160,11 +161,11 @@ class _Work:
         return found
 
     def _compiled(self, sources: Sequence[inductor.Source]) -> None:
-        """Each source that was not compiled before; what the time did not reach stays without a verdict."""
+        """Compiles each new source; one that is not reached in time has no verdict."""
         new = [one for one in dict.fromkeys(sources) if one not in self.verdicts]
         for source, end in zip(new, self._run([_compiling(source) for source in new])):
             if end.how not in ("not started", "stopped", "hung"):
-                # torch has no time limit of its own: on a busy machine "hung" says nothing of the kernel.
+                # torch has no time limit of its own: on a busy machine "hung" proves nothing about the kernel.
                 self.verdicts[source] = triton_compile.judge({}, end, _TIMEOUT)
 
     def _run(self, jobs: List[Callable[[], Dict[str, Any]]]) -> List[children.Ended]:
@@ -191,9 +192,10 @@ def _first_line(error: BaseException) -> str:
 
 
 def sources(cell: Cell, options: Optional[Options] = None) -> List[inductor.Source]:
-    """What torch makes of the call, forward and backward. After inductor.become(). Raises what torch raises.
+    """The kernels that torch generates for the call, forward and backward. Requires inductor.become(). Raises torch's
+    errors.
 
-    options: as a caller would pass them in kernel_options.
+    `options`: as a caller would pass them in kernel_options.
     """
     problem = problems.make_problem(cell, "cpu", 1, problems.SMALL)
     with inductor.lowered() as seen, _as_on_cuda(problem, options):
@@ -208,7 +210,7 @@ def sources(cell: Cell, options: Optional[Options] = None) -> List[inductor.Sour
 
 @contextlib.contextmanager
 def _as_on_cuda(problem: problems.Problem, options: Optional[Options]) -> Iterator[None]:
-    """flex_attention refuses gradients on a CPU and keeps no logsumexp there: it is told what holds on CUDA."""
+    """Makes flex_attention behave as on CUDA: on a CPU it refuses gradients and stores no logsumexp."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -1,4 +1,4 @@
-"""Which trials there are: everything, or few that still meet each two values of any two axes once.
+"""The sets of trials: all, or a few that still cover every pair of values of two axes.
 
 Deterministic: the same backends on the same GPU give the same trials in the same order on every node.
 """
@@ -15,7 +15,7 @@ Pair = Tuple[int, object, int, object]
 
 
 def everything(backend: str, dtypes: Iterable[str] = DTYPES) -> List[Cell]:
-    """Every combination of the axes for one backend, whether it is offered or not."""
+    """Every combination of the axes for one backend, whether supported or not."""
     wanted = tuple(dtypes)
     return [
         Cell(backend, dtype, head_dim, form, direction)
@@ -24,8 +24,8 @@ def everything(backend: str, dtypes: Iterable[str] = DTYPES) -> List[Cell]:
 
 
 def for_share(backend: Backend) -> List[Cell]:
-    """The trials whose speed is held against what the same kernel reached elsewhere (shares.py): of kernels that are
-    there for speed, have one way to compute, and are not compiled when they are called."""
+    """The trials whose speed is compared with the same kernel elsewhere (shares.py): for kernels that exist for speed,
+    have one implementation, and are not compiled when they are called."""
     choice = backend.chooses or backend.linear or backend.compiled or ":" in backend.name
     if choice or backend.calls is None or backend.name == "sdpa-math":
         return []
@@ -33,23 +33,25 @@ def for_share(backend: Backend) -> List[Cell]:
 
 
 def pairs(cell: Cell) -> Set[Pair]:
-    """Each two axes with their values."""
+    """Each pair of axes with their values."""
     numbered = list(enumerate(cell.axes))
     return {(i, a, j, b) for (i, a), (j, b) in itertools.combinations(numbered, 2)}
 
 
 def thorough(cells: Sequence[Cell]) -> List[Cell]:
-    """Every backend and dtype with every form and direction, head dims in turn so that all pairs are met."""
+    """Every backend and dtype with every form and direction; head dims alternate so that all pairs are covered."""
     return cover(cells, lambda cell: {("all", cell.dtype, cell.form, cell.direction), *pairs(cell)})
 
 
 def pairwise(cells: Sequence[Cell]) -> List[Cell]:
-    """Few cells among `cells` that meet every pair of values that `cells` meet."""
+    """A small subset of `cells` that covers every pair of values in `cells`."""
     return cover(cells, pairs)
 
 
 def singles(cells: Sequence[Cell]) -> List[Cell]:
-    """Fewer still: every value of every axis, and every head dimension in training, which asks most of a GPU."""
+    """A smaller subset: every value of every axis, and every head dimension in training, which needs the most of
+    a GPU.
+    """
 
     def goals(cell: Cell) -> Set[object]:
         trained = {("train", cell.head_dim)} if cell.direction == "train" else set()
@@ -59,7 +61,7 @@ def singles(cells: Sequence[Cell]) -> List[Cell]:
 
 
 def cover(cells: Sequence[Cell], goals_of: Callable[[Cell], Iterable[object]]) -> List[Cell]:
-    """Greedy: the cell that meets most of what is not met yet, the first of equals; until all is met."""
+    """Greedy: repeatedly takes the first cell that covers most of the remaining goals, until all are covered."""
     goals: Dict[Cell, Set[object]] = {cell: set(goals_of(cell)) for cell in cells}
     left: Set[object] = set().union(*goals.values()) if goals else set()
     chosen: List[Cell] = []

@@ -1,6 +1,6 @@
-"""What each kernel leaves out by its own contract, in its own words where it has any: that is no failure.
+"""The calls that each kernel excludes by its own contract, with its own message if it has one: no failure.
 
-The contracts are those of ../libraries, which a cell is described to. Reads no GPU and needs no torch.
+The contracts are those of ../libraries, evaluated on descriptions of cells. Accesses no GPU and needs no torch.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .cells import Cell, Place
 Reason = Optional[str]
 
 OWN_WORDS = tuple(words for library in LIBRARIES for words in library.refusals)
-"""With which a kernel says when it is called that it does not offer this."""
+"""Messages with which a kernel reports at the call that it does not support it."""
 
 _BATCH, _HEADS, _LENGTH = 2, 8, 512
 _MASKS = {"bool-mask": "bool", "fp32-mask": "float32"}
 
 
 def described(cell: Cell, place: Place) -> Call:
-    """The call that a cell is, with operands (batch, length, heads, head_dim) that nobody has made."""
+    """A cell as a call, with operands (batch, length, heads, head_dim) that are only descriptions."""
     kv_heads = _HEADS // 4 if cell.form == "gqa" else _HEADS
     operands: Dict[str, Any] = {"q": Described(cell.dtype, (_BATCH, _LENGTH, _HEADS, cell.head_dim))}
     for role in "kv":
@@ -41,7 +41,7 @@ def described(cell: Cell, place: Place) -> Call:
 
 
 def by(clauses: Callable[[Call], List[Clause]]) -> Callable[[Cell, Place], Reason]:
-    """Asks a library's contract: why a cell is not offered, or None."""
+    """Evaluates a library's contract: why a cell is not offered, or None."""
 
     def asked(cell: Cell, place: Place) -> Reason:
         return no_such_mask(cell) or contract.refused(clauses(described(cell, place)))
@@ -50,12 +50,14 @@ def by(clauses: Callable[[Call], List[Clause]]) -> Callable[[Cell, Place], Reaso
 
 
 def own(cell: Cell, place: Place) -> Reason:
-    """A function with the arguments of scaled_dot_product_attention: what it refuses is for it to say."""
+    """For a function with the arguments of scaled_dot_product_attention: always offered, since only the function itself
+    can refuse.
+    """
     return not_for_its_arguments(cell) or no_such_mask(cell)
 
 
 def own_words(message: str) -> Optional[str]:
-    """The part of a kernel's message with which it says that it does not offer the call, or None."""
+    """The part of a kernel's message that reports an unsupported call, or None."""
     for words in OWN_WORDS:
         _, found, rest = message.partition(words)
         if found:

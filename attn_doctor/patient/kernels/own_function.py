@@ -1,4 +1,4 @@
-"""A function of the person's own, named `module:function`, with the arguments of scaled_dot_product_attention."""
+"""A user's function, named `module:function`, with the arguments of scaled_dot_product_attention."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Which Triton kernels a person's own function launches, without a GPU: it is called on CPU tensors by CUDA's rules.
+"""Records the Triton kernels that a user's function launches, without a GPU: calls it on CPU tensors under CUDA's
+rules.
 
-Each call of the plan is made once, forward and backward, with its launches recorded and not made
-(../simulate/triton/record.py), so that what the function computes from its kernels' outputs has no meaning. Where
-it raises, or wants a GPU that is really there, that call was not seen. Nothing is compiled here.
+Each call of the plan is made once, forward and backward, with its launches recorded instead of made
+(../simulate/triton/record.py), so results computed from kernel outputs are meaningless. A call that raises, or needs a
+real GPU, is reported as not examined. Nothing is compiled here.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ from .registry import backend
 _LONGEST = 300
 _SET_ASIDE = "torch.compile was set aside"
 _at_import: List[str] = []
-"""That note, where importing a function's module left it: another function of it is not imported again."""
+"""The error of importing a function's module, kept so that another function does not import it again."""
 
 
 @dataclasses.dataclass
 class Seen:
-    """What the calls launched."""
+    """The launches of the calls."""
 
     launches: List[Any] = dataclasses.field(default_factory=list)
-    """As triton_compile takes them."""
+    """In the form that triton_compile takes."""
     calls: List[str] = dataclasses.field(default_factory=list)
-    """Of each launch, the first call that made it."""
+    """For each launch, the first call that made it."""
     error: Optional[str] = None
-    """Why not every call was seen to its end."""
+    """Why some calls did not run to their end."""
     nothing: Optional[str] = None
-    """Every call was seen, and none launched a kernel: in words."""
+    """Set when every call ran and none launched a kernel: a message."""
 
 
 def record(
     cells: Sequence[Cell], gpu: Dict[str, Any], scratch: str, deadline: float, at: Callable[[Cell], None]
 ) -> Seen:
-    """Calls the function once for each cell, until `deadline` (time.monotonic()). at: told before each call."""
+    """Calls the function once for each cell, until `deadline` (time.monotonic()). `at` is called before each one."""
     rules = tracer.pick_rules({"rules": "cpu", "gpu": gpu, "scratch": scratch})
     conditions = Conditions(capability=capability_of(rules.gpu), backward=True, stand_ins=("none but those installed",))
     seen = Seen()
@@ -86,7 +87,7 @@ def _set_aside(session: Session) -> List[str]:
 
 
 def _called(cell: Cell, session: Session, first: bool) -> Optional[BaseException]:
-    """What the call raised, or None."""
+    """The exception that the call raised, or None."""
     trains = cell.direction == "train"
     try:
         with session.preparing(), tracer.building(session):

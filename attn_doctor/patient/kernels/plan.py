@@ -1,4 +1,4 @@
-"""What would run on a GPU, what its contracts leave out, and what is left out for time. No torch."""
+"""The plan for a GPU: the trials to run, those that contracts exclude, and those omitted for time. Needs no torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .registry import Backend
 
 __all__ = ["Plan", "capability", "make_plan"]
 
-#: Cells of one backend that is compiled when it is called: seconds each, and most of a minute where it tunes itself.
+#: Most cells of a backend that is compiled when it is called: seconds each, and up to a minute with autotuning.
 _MOST_COMPILED = {"quick": 1, "full": 9}
 _QUICK_HEAD_DIMS = (128, 64)
 _TELLING_HEAD_DIMS = (128, 256, 64, 192, 96)
@@ -27,7 +27,7 @@ class Plan:
     cells: List[Cell]
     not_offered: List[Tuple[Cell, str]]
     left_out: Dict[str, int]
-    """Offered cells by backend that the mode leaves out: pairs of their values are met by others."""
+    """Backend -> number of offered cells that the mode omits, because others cover pairs of their values."""
     backends: List[Dict[str, Any]]
 
     def as_json(self) -> Dict[str, Any]:
@@ -47,9 +47,10 @@ def make_plan(
     *,
     named: bool,
 ) -> Plan:
-    """backends: each with why it cannot run at all, or None. named: the person asked for these and no others.
+    """Makes the plan. `backends`: each with the reason why it cannot run at all, or None. `named`: the user requested
+    exactly these.
 
-    quick: pairs of values over two head dimensions, nothing that is compiled unless it is named.
+    quick: pairs of values over two head dimensions; nothing that is compiled unless it is named.
     """
     plan = Plan(cells=[], not_offered=[], left_out={}, backends=[])
     first: List[List[Cell]] = []
@@ -83,7 +84,7 @@ def make_plan(
         if backend.linear:
             chosen = [cell for cell in offered if (cell.dtype, cell.direction) == (offered[0].dtype, "train")]
         elif backend.compiled:
-            # Which head dimensions and masks compile is what there is to know: all pairs are too many.
+            # The point is which head dimensions and masks compile: all pairs would be too many.
             chosen = matrix.singles(offered)
         if backend.compiled:
             few = chosen = chosen[: _MOST_COMPILED[mode]] if mode == "full" or named else []
@@ -93,7 +94,7 @@ def make_plan(
         first.append(few)
         rest.append([cell for cell in chosen if cell not in set(few)])
         plan.left_out[backend.name] = len(offered) - len({cell.axes for cell in chosen})
-    # In turn: when the time is over, each backend was met.
+    # Backends alternate, so that each one has been tried when the time is over.
     plan.cells = [*_in_turn(first), *_in_turn(rest)]
     return plan
 
@@ -103,17 +104,17 @@ def _in_turn(lists: Sequence[Sequence[Cell]]) -> List[Cell]:
 
 
 def flex_calls(place: Place, mode: str, dtypes: Optional[Iterable[str]]) -> List[Cell]:
-    """The calls of FlexAttention that are looked at where nothing can be run, those that tell most first.
+    """The calls of FlexAttention that are compiled without a GPU, the most informative first.
 
-    dtype and head dimension decide how much shared memory a kernel needs: each pair is met once, each form once.
+    dtype and head dimension decide how much shared memory a kernel needs: each pair occurs once, each form once.
     """
     head_dims = _QUICK_HEAD_DIMS if mode == "quick" else _TELLING_HEAD_DIMS
     asked = tuple(dtypes or DTYPES)
     wanted = [dtype for dtype in ("bfloat16", "float32", "float16") if dtype in asked]
     if not wanted:
-        return []  # fp8 alone was asked for, which it does not take
+        return []  # only fp8 was requested, which it does not support
     first, *others = [[Cell("flex", dtype, dim, "causal", "train") for dim in head_dims] for dtype in wanted]
     forms = [dataclasses.replace(first[0], form=form) for form in FORMS if mode == "full"]
-    # One float32 call early: its kernels take the longest to compile, and are the rarer.
+    # One float32 call early: its kernels take the longest to compile, and are the less common.
     found = [*first, *(cells[0] for cells in others), *forms, *itertools.chain(*others)]
     return [cell for cell in dict.fromkeys(found) if offers.by(flex.clauses)(cell, place) is None]

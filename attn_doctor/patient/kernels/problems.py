@@ -1,8 +1,8 @@
-"""What a kernel is given: fresh random q, k and v, and what belongs to the form; the seed is told.
+"""Inputs of a trial: fresh random q, k and v, and the form's other operands; the seed is recorded.
 
-Tensors are (batch, heads, length, head_dim) and leaves; a backend brings them into its own layout. `allowed` and
-`bias` say what the form means, whatever a backend makes of it, and `meant` what numbers are meant: of float8 those
-times their scale, so that rounding the operands is nobody's error.
+Tensors are (batch, heads, length, head_dim) and leaves; a backend converts them to its own layout. `allowed` and `bias`
+define the form independently of the backend. `meant` gives the represented numbers: for float8, the stored numbers
+times their scale, so that rounding the operands does not count as an error.
 """
 
 from __future__ import annotations
@@ -16,41 +16,43 @@ from .cells import EIGHT_BITS, Cell
 
 WINDOW = 128
 SOFTCAP = 20.0
-_DOCUMENTS = (0.2, 0.5, 0.3)  # of the length: sequences packed beside each other
+_DOCUMENTS = (0.2, 0.5, 0.3)  # shares of the length: sequences packed one after the other
 
 Sizes = Tuple[int, int, int]
 SMALL: Sizes = (2, 8, 512)
-"""(batch, heads, length) that the truth is looked at with."""
+"""(batch, heads, length) for comparing results with the reference."""
 LARGE: Sizes = (2, 16, 2048)
-"""The same for speed: scores of the plain recipe take 0.5 GiB in float32, which bounds the memory."""
+"""The same for speed: the plain computation's scores take 0.5 GiB in float32, which bounds the memory."""
 TINY: Sizes = (2, 4, 256)
-"""On CPU tensors."""
+"""For CPU tensors."""
 
 
 @dataclasses.dataclass
 class Problem:
-    """One call of attention, and what it means."""
+    """One attention call, with its definition."""
 
     cell: Cell
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
     out_gradient: torch.Tensor
-    """What is fed into the backward pass; shape and dtype of the output."""
+    """Input of the backward pass; shape and dtype of the output."""
     scale: float
     causal: bool = False
     gqa: bool = False
     mask: Optional[torch.Tensor] = None
     """As a caller would pass it: (1, 1, length, length)."""
     window: Optional[int] = None
-    """Keys that a query sees, itself included."""
+    """Number of keys that a query sees, including its own position."""
     softcap: Optional[float] = None
     documents: Optional[List[int]] = None
-    """Lengths of the sequences that are packed along the length (batch is 1), each causal in itself."""
+    """Lengths of the sequences packed along the length (batch is 1), each causal."""
     extra: Dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
     """Further operands of linear attention, by name."""
     scales: Dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
-    """Of q, k and v in float8, (batch, key-value heads) each, as FlashAttention-3 takes them; empty in other dtypes."""
+    """Scales of q, k and v in float8, (batch, key-value heads) each, as FlashAttention-3 takes them; empty for other
+    dtypes.
+    """
 
     @property
     def device(self) -> torch.device:
@@ -60,7 +62,7 @@ class Problem:
         return {"q": self.q, "k": self.k, "v": self.v, **self.extra}
 
     def meant(self, name: str, dtype: torch.dtype) -> torch.Tensor:
-        """The numbers of the operand `name`, in `dtype`."""
+        """The numbers that the operand `name` represents, in `dtype`."""
         operand = self.leaves()[name].detach().to(dtype)
         if name not in self.scales:
             return operand
@@ -94,12 +96,14 @@ class Problem:
 
 
 def result_dtype(cell: Cell) -> torch.dtype:
-    """Of the output. Kernels that take float8 give bfloat16 back."""
+    """The dtype of the output. Kernels with float8 inputs return bfloat16."""
     return torch.bfloat16 if cell.dtype == EIGHT_BITS else getattr(torch, cell.dtype)
 
 
 def _in_eight_bits(drawn: torch.Tensor, groups: int, name: str, scales: Dict[str, torch.Tensor]) -> torch.Tensor:
-    """`drawn` in float8, the largest number of each key-value head's group as large as the dtype holds."""
+    """`drawn` in float8, scaled so that the largest number of each key-value head's group is the largest that the dtype
+    holds.
+    """
     dtype = getattr(torch, EIGHT_BITS)
     largest = drawn.unflatten(1, (groups, -1)).abs().amax(dim=(2, 3, 4))
     scales[name] = largest / torch.finfo(dtype).max
@@ -108,7 +112,7 @@ def _in_eight_bits(drawn: torch.Tensor, groups: int, name: str, scales: Dict[str
 
 
 def make_problem(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
-    """The problem of an attention with softmax."""
+    """Makes the problem for an attention with softmax."""
     batch, heads, length = sizes
     dtype = getattr(torch, cell.dtype)
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -127,7 +131,7 @@ def make_problem(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
             name: torch.randn(batch, count, length, cell.head_dim, generator=generator, device=device)
             for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads))
         }
-        # Scales that are all alike would let a kernel pass that takes another head's.
+        # If all scales were equal, a kernel that uses another head's scale would pass.
         drawn["v"] *= 1 + torch.arange(kv_heads, device=device)[:, None, None] % 2
         q, k, v = (_in_eight_bits(one, kv_heads, name, scales) for name, one in drawn.items())
     else:
@@ -150,11 +154,11 @@ def make_problem(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
         problem.documents = [*parts, length - sum(parts)]
     elif cell.form == "bool-mask":
         mask = torch.rand(1, 1, length, length, generator=generator, device=device) < 0.75
-        # A query that sees nothing has no answer that kernels agree on: it always sees itself.
+        # For a query that sees no key, kernels give different results: each query always sees its own position.
         problem.mask = mask | torch.eye(length, dtype=torch.bool, device=device)
     elif cell.form in ("half-mask", "fp32-mask"):
-        # Finite, and numbers that bfloat16 holds: a kernel that misreads the bytes of a float32 mask then gives an
-        # error that is a number, where other masks give NaN.
+        # Finite, and exactly representable in bfloat16: a kernel that misreads the bytes of a float32 mask then gives a
+        # finite error, where other masks give NaN.
         bias = torch.randn(1, 1, length, length, generator=generator, device=device).to(torch.bfloat16)
         problem.mask = bias.to(torch.float32 if cell.form == "fp32-mask" else dtype)
     return problem

@@ -1,4 +1,4 @@
-"""The kernels that are looked at: those of each library's file, in the order of the libraries. No torch."""
+"""The kernels that can be tried: those in each library's file, in the order of the libraries. Needs no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import offers
 
 
 def _filled_in(backend: Backend, library: Library) -> Backend:
-    """With what is the library's, where the kernel has nothing of its own."""
+    """Fills the kernel's empty fields with those of its library."""
     published = next(iter(library.distributions), None)
     contract = backend.contract
     if contract is None and library.clauses is not None:
@@ -32,7 +32,7 @@ _BY_NAME: Dict[str, Backend] = {backend.name: backend for backend in BACKENDS}
 
 
 def own(name: str) -> Backend:
-    """A function of the person's, `module:function`, with the arguments of scaled_dot_product_attention."""
+    """A user's function, `module:function`, with the arguments of scaled_dot_product_attention."""
     module = name.partition(":")[0]
     return Backend(name, name, calls=OWN, contract=offers.own, module=module, compiled_as="call")
 
@@ -43,6 +43,6 @@ def backend(name: str) -> Backend:
 
 
 OWN = "own_function"
-"""`calls` of a function of the person's: kernels/own_function.py."""
+"""`calls` for a user's function: kernels/own_function.py."""
 
 __all__ = ["BACKENDS", "OWN", "Backend", "backend", "own"]

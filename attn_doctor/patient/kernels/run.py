@@ -1,15 +1,15 @@
 """Task `kernels.run`: every kernel of the matrix on every GPU, each GPU in a child of its own, all at once.
 
-Request: `mode` ("quick" or "full"), `backends` (names; None: all that are installed; `module:function` is one of
-the person's own), `folders` (in which those are looked for last), `dtypes` (None: all), `seed`, `budget` (seconds for
-each GPU, counted from when torch is imported), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that
-torch sees; in tests "cpu…"), `gpu` (None, or the GPU to plan for where there is none). Answers: plan (what would run
-and what would not, and why), gpus, done; and while they come, lines of cells-DEVICE*.jsonl: a cell begun, a cell done;
-without a GPU lines of compiled.jsonl, from compilation.py.
+Request: `mode` ("quick" or "full"), `backends` (names; None: all installed; `module:function` is a user's function),
+`folders` (searched last for user functions), `dtypes` (None: all), `seed`, `budget` (seconds for each GPU, from the
+import of torch on), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; in tests "cpu…"),
+`gpu` (None, or the GPU to plan for when there is none). Answers: plan (the trials to run, and why others do not), gpus,
+done; meanwhile, lines of cells-DEVICE*.jsonl: a cell begun, a cell finished; without a GPU lines of compiled.jsonl,
+from compilation.py.
 
-A child that dies costs the cell that it was at; a fresh one goes on with the next. Kernels that are compiled when
-they are called have a child each: they import and compile side by side, and run only once the GPU's own child, whose
-times must not be disturbed, has ended. Not here: what a child does (child.py), one trial (trial.py).
+A child that dies costs only its current cell; a new one continues with the next. Kernels that are compiled when they
+are called have a child each: they import and compile in parallel, and run only after the GPU's own child has ended,
+whose timings must not be disturbed. Elsewhere: the work of a child (child.py), one trial (trial.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .cells import Cell, Place, from_json
 from .registry import BACKENDS, OWN, Backend, backend
 
 _MOST_OF_ONE = 3
-"""Children that one backend may take along: the rest of its cells is not run."""
+"""Number of children that one backend may kill before the rest of its cells is skipped."""
 _AT_ONCE = 256
 
 
@@ -50,7 +50,7 @@ class _Run:
         self.cell_timeout = float(request.get("cell_timeout") or 10.0)
         self.torch: Any = None
         self.imported = 0.0
-        # Last, so that what lies beside a person's function hides no package.
+        # Last, so that files in the folder of a user's function hide no package.
         sys.path += request.get("folders") or []
 
     def _write(self, name: str, value: Any) -> None:
@@ -99,7 +99,7 @@ class _Run:
     # -----------------------------------------------------------------------------------------------------------
 
     def _plan_only(self, reason: str) -> List[forked.Child]:
-        """No GPU: what would run on the one that was named, and children that compile for it. Nothing is run."""
+        """Without a GPU: the plan for the GPU that was named, and children that compile for it. Runs nothing."""
         gpu = self.request.get("gpu")
         if gpu is None:
             self._write("plan", {"no_gpu": reason, "backends": [], "cells": [], "not_offered": [], "left_out": {}})
@@ -120,7 +120,7 @@ class _Run:
         return compilation.children(work, left) if left else []
 
     def _plan(self, place: Place) -> plan.Plan:
-        """Of the backends wanted, each with why it cannot be run here at all, or None."""
+        """The plan for the requested backends, each with the reason why it cannot run here at all, or None."""
         names = self.request.get("backends") or [one.name for one in BACKENDS]
         backends = [(one, _missing(one, place)) for one in (backend(name) for name in names)]
         named = bool(self.request.get("backends"))
@@ -164,7 +164,7 @@ class _Run:
 
 
 class _Line:
-    """Cells that run one after the other on one GPU, in one child or in several until all are through."""
+    """Cells that run one after the other on one GPU, in as many children as needed."""
 
     def __init__(self, run: _Run, device: str, part: str, cells: List[Cell]) -> None:
         self.part = part
@@ -187,7 +187,7 @@ class _Line:
         return forked.Child(
             "gpu {} {}".format(self.work.device, self.part),
             lambda tell: child.run(self.work, self.left),
-            # Each cell has an alarm of its own; this ends what outlives all of them.
+            # Each cell has an alarm of its own; this limit ends a child that outlives all of them.
             timeout=max(1.0, self.deadline - time.monotonic()) + self.work.cell_timeout + 60.0,
             done=self._ended,
         )
@@ -213,7 +213,7 @@ class _Line:
             finished.add(died_at)
             self.taken[died_at.backend] = self.taken.get(died_at.backend, 0) + 1
         self.left = [cell for cell in self.left if cell not in finished]
-        came_to_none = len(self.left) == before  # the next child would come to none either
+        came_to_none = len(self.left) == before  # the next child would make no progress either
         given_up = {name for name, deaths in self.taken.items() if deaths >= _MOST_OF_ONE}
         for cell in [cell for cell in self.left if cell.backend in given_up]:
             reason = "not run: this backend ended its process {} times".format(_MOST_OF_ONE)
@@ -231,8 +231,8 @@ _LATE = {"outcome": "not run", "reason": "it was still being compiled when the t
 
 
 def _parts(cells: List[Cell]) -> Dict[str, List[Cell]]:
-    """The GPU's own line under "", and one for each backend that is compiled, and for each choice of its tuning; and
-    for one that cannot share a process with another that is run."""
+    """Groups the cells into children: the GPU's own line under "", one for each compiled backend and each fixed tuning
+    choice, and one for each backend that cannot share a process with another."""
     parts: Dict[str, List[Cell]] = {"": []}
     names = {cell.backend for cell in cells}
     for cell in cells:
@@ -251,7 +251,9 @@ def _missing(one: Backend, place: Place) -> Optional[str]:
 
 
 def _is_there(module: str) -> bool:
-    """Whether it could be imported. Nothing is: of flash_attn.cute find_spec would import the flash_attn above it."""
+    """True when it could be imported. Imports nothing: find_spec of flash_attn.cute would import its parent
+    flash_attn.
+    """
     folders: Any = None
     found: Any = None
     names = module.split(".")
@@ -278,7 +280,7 @@ def _cudnn(torch: Any) -> Optional[int]:
 
 
 def death(ended: forked.Ended) -> Dict[str, Any]:
-    """How the cell ended that took its child along."""
+    """The result of the cell that killed its child."""
     if ended.hung or ended.signal == signal.SIGALRM:
         return {"outcome": "hung", "reason": "it did not end in time and was killed"}
     if ended.trouble:

@@ -1,9 +1,9 @@
-"""What share of a matrix product beside it a kernel reaches, at one large size: the number that is held against what
-the same kernel reached elsewhere (recipes/kernel_shares.toml).
+"""The speed of a kernel as a share of a matrix product timed with it, at one large size. It is compared with the same
+kernel elsewhere (recipes/kernel_shares.toml).
 
-The trials' own shapes are too small for that: their shares differed by two between runs. Here calls are timed in
-batches, so that the processor runs ahead of the GPU, and the product is timed before and after, so that clock and
-power are the same for both.
+The shapes of the trials are too small for this: their shares differed by a factor of two between runs. Here calls are
+timed in batches, so that the processor runs ahead of the GPU, and the product is timed before and after, so that clock
+and power are equal for both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BATCHES = 3
 
 
 def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
-    """Of one call, in the fastest of some batches."""
+    """Time of one call, in the fastest of some batches."""
     for _ in range(2):
         work()
     once = _timed(work, 1, device)
@@ -41,7 +41,7 @@ def _timed(work: Callable[[], Any], calls: int, device: torch.device) -> float:
 
 
 def measure(compute: Callable[[], torch.Tensor], problem: Problem) -> Dict[str, float]:
-    """TFLOP/s of the kernel and of the product beside it, and the one over the other."""
+    """TFLOP/s of the kernel and of the product, and their ratio."""
     device = problem.device
     product, flops = speed.product(device, problem.cell.dtype)
     call = speed.once(compute, problem)

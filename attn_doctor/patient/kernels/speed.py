@@ -1,6 +1,6 @@
-"""How fast a kernel is, as a share of what this GPU itself reached in a large matrix product and a large copy.
+"""Speed of a kernel as a share of the speeds that this GPU reaches in a large matrix product and a large copy.
 
-Absolute numbers depend on the clock of the day; shares compare between GPUs and days. Nothing is changed on the GPU.
+Absolute numbers depend on the current clock; shares are comparable between GPUs and days. Changes nothing on the GPU.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _REPEATS = 8
 
 
 def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
-    """The fastest of some runs, by the GPU's own clock; after two that are not counted.
+    """The fastest of some runs, by the GPU's own clock; two warm-up runs are not counted.
 
-    Of calls of half a millisecond the median says how busy the processor was: it differed by two between runs.
+    For calls of half a millisecond the median depends on the processor's load: it differed by a factor of two between
+    runs.
     """
     for _ in range(2):
         work()
@@ -36,7 +37,7 @@ def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
 
 
 def ceilings(device: torch.device, capability: Any) -> Dict[str, float]:
-    """TFLOP/s of a matrix product in each dtype and GB/s of a copy, as this GPU reaches them now."""
+    """TFLOP/s of a matrix product in each dtype and GB/s of a copy, as measured now on this GPU."""
     free, _ = torch.cuda.mem_get_info(device)
     found = {}
     dtypes = ("bfloat16", "float16", "float32") if capability >= (8, 0) else ("float16", "float32")
@@ -53,9 +54,9 @@ def ceilings(device: torch.device, capability: Any) -> Dict[str, float]:
 
 
 def product(device: torch.device, dtype: str) -> Tuple[Callable[[], Any], float]:
-    """A large matrix product to be timed, and the floating-point operations of one."""
+    """A large matrix product to time, and its number of floating-point operations."""
     free, _ = torch.cuda.mem_get_info(device)
-    # float32 without TF32 is some twenty times slower, and small GPUs have little memory.
+    # float32 without TF32 is about twenty times slower, and small GPUs have little memory.
     side = _SIDE if dtype != "float32" and free > 8 * 2**30 else _SIDE // 2
     left, right = (torch.randn(side, side, device=device).to(getattr(torch, dtype)) for _ in range(2))
     out = torch.empty_like(left)
@@ -63,7 +64,9 @@ def product(device: torch.device, dtype: str) -> Tuple[Callable[[], Any], float]
 
 
 def flops(problem: Problem) -> float:
-    """Of the products with scores, counting only those that the form needs; the backward pass costs 2.5 times that."""
+    """Operations of the two matrix products, counting only the scores that the form needs; a backward pass costs 2.5
+    times that.
+    """
     batch, heads, length, head_dim = problem.q.shape
     allowed = problem.allowed()
     share = 1.0 if allowed is None or problem.mask is not None else float(allowed.float().mean())
@@ -72,14 +75,14 @@ def flops(problem: Problem) -> float:
 
 
 def moved(problem: Problem) -> float:
-    """Bytes of all operands and results, each touched once: what no kernel can do without."""
+    """Bytes of all operands and results, each counted once: the minimum for any kernel."""
     tensors = [*problem.leaves().values(), problem.out_gradient]
     once = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     return float(once) * (2.0 if problem.cell.direction == "train" else 1.0)
 
 
 def once(compute: Callable[[], torch.Tensor], problem: Problem) -> Callable[[], None]:
-    """One call to be timed: forward, and backward where the problem trains."""
+    """One call to time: forward, and backward when the problem trains."""
 
     def call() -> None:
         with torch.set_grad_enabled(problem.cell.direction == "train"):

@@ -1,4 +1,4 @@
-"""One trial: the kernel is called twice on poisoned memory, judged, and timed when it was right."""
+"""Runs one trial: calls the kernel twice on poisoned memory, judges the results, and times it when they are right."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from . import matrix, offers, problems, shares, speed, truth
 from .cells import Cell
 from .registry import OWN, Backend
 
-_POISON = 12288.0  # exact in every dtype, and far above what an output or a gradient can be
+_POISON = 12288.0  # exact in every dtype, and far larger than any output or gradient
 _LONGEST = 400
 
 
 def attempt(
     cell: Cell, backend: Backend, device: str, seed: int, ceiling: Optional[Dict[str, float]]
 ) -> Dict[str, Any]:
-    """What came of it. outcome: right, wrong, refused or not offered (it raised), crashed (it broke the GPU's context),
-    no memory."""
+    """The result of the trial. outcome: right, wrong, refused or not offered (it raised), crashed (it broke the GPU's
+    context), no memory."""
     started = time.monotonic()
     result: Dict[str, Any] = {}
     try:
@@ -40,7 +40,7 @@ def attempt(
 
 
 def calls_of(backend: Backend) -> Any:
-    """The module that has its `prepare`."""
+    """The module with its function `prepare`."""
     where = "..own_function" if backend.calls == OWN else "...libraries." + str(backend.calls)
     return importlib.import_module(where, __name__)
 
@@ -83,7 +83,7 @@ def _tried(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Option
 
 
 def _worth_timing(cell: Cell) -> bool:
-    """cuDNN plans anew for each size, half a second each: the usual sizes and forms are timed."""
+    """True for common sizes and forms: cuDNN makes a new plan for each size, which takes half a second."""
     return cell.head_dim in (64, 128) and cell.form in ("dense", "causal", "gqa", "varlen")
 
 
@@ -94,7 +94,7 @@ def _timed(
     try:
         return speed.measure(calls.prepare(problem, backend), problem, ceiling)
     except torch.cuda.OutOfMemoryError:
-        return None  # right all the same
+        return None  # the result is right all the same
 
 
 def _share(cell: Cell, backend: Backend, calls: Any, device: str, seed: int) -> Optional[Dict[str, Any]]:
@@ -106,7 +106,7 @@ def _share(cell: Cell, backend: Backend, calls: Any, device: str, seed: int) -> 
 
 
 def refusals(words: Any) -> Any:
-    """torch's own reasons among its warnings, without its "kernel not used because:" headings and source lines."""
+    """torch's own reasons in its warnings, without the headings "kernel not used because:" and the source lines."""
     found = []
     for text in words:
         text = text.partition(" (Triggered internally at")[0].strip()
@@ -116,7 +116,7 @@ def refusals(words: Any) -> Any:
 
 
 def _lost(device: str) -> bool:
-    """Whether the GPU's context is gone. Asked after every error: libraries say it in words of their own (cuDNN:
+    """True when the GPU's context is lost. Checked after every error: libraries use different messages (cuDNN:
     CUDNN_STATUS_INTERNAL_ERROR), and the next trial would be blamed for it."""
     if device == "cpu":
         return False

@@ -1,11 +1,11 @@
-"""What must come out, and how far from it a kernel may be. docs/kernels.md derives the numbers.
+"""The expected results of a trial, and the tolerance. docs/kernels.md derives the numbers.
 
-The reference is the plain recipe in float64 on the same GPU: matrix products, softmax, nothing fused. The yardstick
-is the same recipe in the kernel's own dtype: its error is what that precision costs, and a kernel may cost a small
-factor more, as flash-attention's own tests put it
-(https://github.com/Dao-AILab/flash-attention/blob/main/tests/test_flash_attn.py). Of float8 the operands are rounded
-before the kernel sees them, and what it must round itself are the weights of the softmax: FlashAttention-3's paper
-(https://arxiv.org/abs/2407.08608) multiplies both products in e4m3, and keeps sums in float32.
+The reference is plain attention in float64 on the same GPU: matrix products, softmax, nothing fused. The yardstick is
+the same computation in the kernel's own dtype: its error is the cost of that precision. A kernel may exceed it by a
+small factor, as in flash-attention's own tests
+(https://github.com/Dao-AILab/flash-attention/blob/main/tests/test_flash_attn.py). In float8 the operands are rounded
+before the kernel receives them, and the kernel itself must round the weights of the softmax: FlashAttention-3's paper
+(https://arxiv.org/abs/2407.08608) computes both products in e4m3, and keeps sums in float32.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .cells import EIGHT_BITS
 from .problems import Problem
 
 FACTOR = {"out": 2.0, "gradient": 3.0}
-"""How many times the yardstick's error a kernel may have."""
+"""Largest error of a kernel, as a multiple of the yardstick's error."""
 FLOOR = {"bfloat16": 2.0**-9, "float16": 2.0**-12, "float32": 2.0**-10, EIGHT_BITS: 2.0**-9}
-"""Added to it. Half of what rounding one result may cost (of float8 the result is bfloat16); float32: tensor cores
-offer TF32 for it, and no kernel promises more."""
+"""Added to it: half of the largest error from rounding one result (for float8 the result is bfloat16). float32: tensor
+cores compute it in TF32, and no kernel promises more."""
 MOST = {"bfloat16": 2.0**-6, "float16": 2.0**-8, "float32": 2.0**-9, EIGHT_BITS: 2.0**-4}
-"""Never more than this, for an output; twice as much for a gradient."""
+"""Upper bound of the tolerance for an output; twice as much for a gradient."""
 
 NAN, INFINITY, UNWRITTEN, ERROR, FLICKERS = "NaN", "infinity", "unwritten", "error", "not deterministic"
 
@@ -32,12 +32,12 @@ Results = Dict[str, torch.Tensor]
 Recipe = Callable[[Problem, Dict[str, torch.Tensor]], torch.Tensor]
 
 LINEAR = {"bfloat16": 2.0**-6, "float16": 2.0**-9}
-"""For linear attention, whose chunks hold products of decays that no plain recipe in half precision holds: eight
-times (float16: four times) what rounding one result may cost; a gradient twice as much."""
+"""For linear attention, whose chunks contain products of decays that no plain computation in half precision can
+represent: eight times (float16: four times) the largest error from rounding one result; a gradient twice as much."""
 
 
 def plain(problem: Problem, dtype: torch.dtype, recipe: Recipe) -> Results:
-    """Output and gradients of the plain recipe in `dtype`; the problem's tensors are left as they are."""
+    """Output and gradients of the plain computation in `dtype`; the problem's tensors stay unchanged."""
     leaves = {
         name: problem.meant(name, dtype).requires_grad_(leaf.requires_grad) for name, leaf in problem.leaves().items()
     }
@@ -47,15 +47,16 @@ def plain(problem: Problem, dtype: torch.dtype, recipe: Recipe) -> Results:
 
 
 def softmax_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torch.Tensor:
-    """softmax(q kᵀ · scale) v with what belongs to the form; nothing of it fused."""
+    """softmax(q kᵀ · scale) v with the form's mask or bias, nothing fused."""
     scores, v = _scores(problem, leaves)
     return torch.softmax(scores, dim=-1) @ v
 
 
 def eight_bit_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torch.Tensor:
-    """The same with the weights of the softmax rounded to float8 before they meet v, their sum taken unrounded.
+    """The same with the weights of the softmax rounded to float8 before they are multiplied by v; their sum is not
+    rounded.
 
-    The largest weight of a query is 1 and is made 256, as large a power of two as float8_e4m3fn holds.
+    The largest weight of a query is 1 and becomes 256, a large power of two that float8_e4m3fn can represent.
     """
     scores, v = _scores(problem, leaves)
     weights = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
@@ -64,7 +65,7 @@ def eight_bit_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> to
 
 
 def yardstick(problem: Problem, reference: Results) -> Dict[str, float]:
-    """The relative error of the plain recipe of attention in the problem's own dtype."""
+    """The relative error of plain attention in the problem's own dtype."""
     if problem.cell.dtype == EIGHT_BITS:
         found = plain(problem, torch.float32, eight_bit_attention)
     else:
@@ -73,7 +74,7 @@ def yardstick(problem: Problem, reference: Results) -> Dict[str, float]:
 
 
 def _scores(problem: Problem, leaves: Dict[str, torch.Tensor]) -> Tuple[torch.Tensor, torch.Tensor]:
-    """What the softmax is taken of, -inf where a query does not see a key; and v with a head for each query's."""
+    """The input of the softmax, -inf where a query does not see a key; and v expanded to one head per query head."""
     q, k, v = leaves["q"], leaves["k"], leaves["v"]
     if problem.gqa:
         share = q.shape[1] // k.shape[1]
@@ -90,7 +91,7 @@ def _scores(problem: Problem, leaves: Dict[str, torch.Tensor]) -> Tuple[torch.Te
 
 
 def with_gradients(out: torch.Tensor, leaves: Dict[str, torch.Tensor], problem: Problem) -> Results:
-    """`out` and, where the problem trains, the gradient of every leaf."""
+    """`out` and, when the problem trains, the gradient of every leaf."""
     results = {"out": out.detach()}
     if problem.cell.direction == "train":
         trained = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
@@ -100,14 +101,14 @@ def with_gradients(out: torch.Tensor, leaves: Dict[str, torch.Tensor], problem: 
 
 
 def distance(found: torch.Tensor, wanted: torch.Tensor) -> Dict[str, float]:
-    """‖found − wanted‖ / ‖wanted‖ and the largest difference. NaN and infinity come out as themselves."""
+    """‖found − wanted‖ / ‖wanted‖ and the largest difference. NaN and infinity are returned as they are."""
     difference = found.to(torch.float64) - wanted
     size = float(wanted.norm())
     return {"relative": float(difference.norm()) / (size or 1.0), "max": float(difference.abs().max())}
 
 
 def limits(yardstick: Dict[str, float], dtype: str) -> Dict[str, float]:
-    """How large the relative error of each result may be, from that of the yardstick."""
+    """The largest relative error allowed for each result, from that of the yardstick."""
     found = {}
     for name, error in yardstick.items():
         kind = "out" if name == "out" else "gradient"
@@ -124,7 +125,7 @@ def linear_limits(reference: Results, dtype: str) -> Dict[str, float]:
 def judge(
     first: Results, second: Results, poison: float, reference: Results, limit: Dict[str, float], promised: bool
 ) -> Dict[str, Any]:
-    """The verdict on two runs; before the first free memory was filled with NaN, before the second with `poison`."""
+    """The verdict on two runs; free memory was filled with NaN before the first, with `poison` before the second."""
     errors: Dict[str, Dict[str, float]] = {}
     troubles: List[str] = []
     unwritten = 0
@@ -134,12 +135,12 @@ def judge(
             raise ValueError(
                 "{} has the shape {}, where {} is asked for".format(name, tuple(found.shape), tuple(wanted.shape))
             )
-        # What holds NaN once and the poison the next time was written by nobody.
+        # An element that is NaN in one run and the poison in the other was not written.
         left = ~torch.isfinite(found) & (again == poison)
         unwritten += int(left.sum())
         error = distance(found, wanted)
         if not bool(left.any()):
-            # Some instructions pass over NaN: memory that is read and not written may show in the second run alone.
+            # Some instructions ignore NaN: memory that is read but not written may show only in the second run.
             error = max(error, distance(again, wanted), key=_how_bad)
         error["limit"] = limit[name]
         errors[name] = error
@@ -157,7 +158,7 @@ def judge(
     return {
         "outcome": "wrong" if troubles else "right",
         "troubles": list(dict.fromkeys(troubles)),
-        # JSON knows neither NaN nor infinity.
+        # JSON has neither NaN nor infinity.
         "errors": {n: {k: v if math.isfinite(v) else None for k, v in e.items()} for n, e in errors.items()},
         "unwritten": unwritten,
         "same_twice": same,
@@ -169,7 +170,7 @@ def _how_bad(error: Dict[str, float]) -> float:
 
 
 def run_poisoned(compute: Callable[[], torch.Tensor], problem: Problem, value: float) -> Results:
-    """What `compute` gives, on memory that was filled with `value` just before: what it does not write shows."""
+    """The results of `compute` on memory that was just filled with `value`, so that unwritten elements are visible."""
     _poison(problem, value)
     problem.without_gradients()
     with torch.set_grad_enabled(problem.cell.direction == "train"):
@@ -177,14 +178,14 @@ def run_poisoned(compute: Callable[[], torch.Tensor], problem: Problem, value: f
     _poison(problem, value)
     results = with_gradients(out, problem.leaves(), problem)
     if problem.device.type == "cuda":
-        torch.cuda.synchronize(problem.device)  # what a kernel broke is raised here at the latest
+        torch.cuda.synchronize(problem.device)  # an error in the kernel is raised here at the latest
     return results
 
 
 def _poison(problem: Problem, value: float) -> None:
-    """Blocks as large as those that the kernel will ask for, filled and given back: the allocator hands them out."""
+    """Allocates, fills and frees blocks of the sizes that the kernel will allocate: the allocator reuses them."""
     blocks = []
     for tensor in (*problem.leaves().values(), problem.q, problem.out_gradient):
-        for dtype in {tensor.dtype, torch.float32} - {getattr(torch, EIGHT_BITS, None)}:  # nobody writes float8
+        for dtype in {tensor.dtype, torch.float32} - {getattr(torch, EIGHT_BITS, None)}:  # no kernel writes float8
             blocks.append(torch.full(tensor.shape, value, dtype=dtype, device=problem.device))
     del blocks

@@ -1,7 +1,7 @@
-"""The attention libraries: one file for each, with everything that attn-doctor knows of it.
+"""The attention libraries: one file for each, with everything that attn-doctor knows about it.
 
-To add one: a file here with a `LIBRARY`. What is long may lie beside it, in files that bear its name and end in
-`_stand_in` or `_trials`. No torch is imported until one is asked to do something.
+To add one: a file here with a `LIBRARY`. Long parts may be in separate files with the same prefix and the suffix
+`_stand_in` or `_trials`. torch is imported only when one of them is called.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LIBRARIES = _all()
 
 
 def of_module(module: str) -> Optional[Library]:
-    """The library whose functions or methods that module holds."""
+    """The library whose functions or methods that module contains."""
     for library in LIBRARIES:
         if any(re.match(where, module) for where, *_ in (*library.functions, *library.methods)):
             return library
@@ -39,7 +39,9 @@ def of_module(module: str) -> Optional[Library]:
 
 
 def version_of(library: Library) -> str:
-    """The installed version, by whichever name it is there; empty where it is not, or is torch's own."""
+    """The installed version, under any of its distribution names; empty when it is not installed or is part of
+    torch.
+    """
     for name in (*library.distributions, *library.also_called):
         try:
             return importlib.metadata.version(name)

@@ -1,8 +1,7 @@
-"""What contracts are made of: a call, with operands that were met or that a cell describes, and sentences about it.
+"""Parts of contracts: a call, with real or described operands, and the clauses that it must satisfy.
 
-A contract is a function `clauses(call)`: every sentence that a library's function holds its call to, in the order in
-which it checks them. `trace` asks it with the operands of a call, `check --kernels` with those of a cell: one truth.
-Needs no torch.
+A contract is a function `clauses(call)`: all conditions that a library's function checks, in its order. `trace`
+evaluates it on the operands of a real call, `check --kernels` on the description of a trial. Needs no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 
 
 class Clause:
-    """One sentence of a contract, and whether it was kept."""
+    """One condition of a contract, and whether the call satisfies it."""
 
     __slots__ = ("blamed", "effect", "error", "kept", "message", "reason", "words")
 
@@ -37,12 +36,12 @@ class Clause:
         self.kept = kept
         self.effect = effect
         self.message = message
-        """What the library says."""
+        """The library's message."""
         self.blamed = blamed
         self.error = error
         """Class of the error that the library raises."""
         self.reason = reason
-        """Why a combination is not offered, where the message does not tell it."""
+        """Why a combination is not offered, when the message does not explain it."""
 
     def as_json(self) -> Dict[str, Any]:
         return {
@@ -56,7 +55,7 @@ class Clause:
 
 @dataclasses.dataclass(frozen=True)
 class Described:
-    """An operand that nobody has made."""
+    """An operand that is only described."""
 
     kind: str
     """Its dtype's name, such as "bfloat16"."""
@@ -70,21 +69,21 @@ class Described:
 
 @dataclasses.dataclass
 class Call:
-    """What a contract is asked about."""
+    """The call to which a contract is applied."""
 
     operands: Dict[str, Any]
-    """Role -> Described, or an operand that was met, which has the same attributes: q, k, v, and mask, new_k, new_v."""
+    """Role -> Described, or a real operand with the same attributes: q, k, v, and mask, new_k, new_v."""
     capability: Optional[Tuple[int, int]]
-    """None: not on an NVIDIA GPU."""
+    """None when not on an NVIDIA GPU."""
     versions: Dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of distributions."""
+    """Distribution -> version."""
     backward: bool = False
     options: Dict[str, Any] = dataclasses.field(default_factory=dict)
     """autocast: the dtype it casts to around the call; name: the function's; starts: the dtypes of cu_seqlens; and
     window, softcap, dropout, scales, causal, grouped."""
 
     def release(self, distribution: str) -> Tuple[int, ...]:
-        """(2, 8, 3); of a distribution that is not known: later than all."""
+        """(2, 8, 3); for an unknown distribution: newer than all."""
         return release_of(self.versions.get(distribution) or "99")
 
     @property
@@ -94,12 +93,12 @@ class Call:
 
     @property
     def at_least(self) -> Tuple[int, int]:
-        """The GPU's compute capability; below all where there is no NVIDIA GPU."""
+        """The GPU's compute capability; lower than all when there is no NVIDIA GPU."""
         return self.capability or (0, 0)
 
 
 def refused(clauses: Iterable[Clause]) -> Optional[str]:
-    """Why a call is not offered: the first sentence that it breaks and that is not let pass, or None."""
+    """Why a call is not offered: the first broken clause that is not exempt, or None."""
     for clause in clauses:
         if not clause.kept and clause.effect == RAISES:
             return clause.reason or clause.message or clause.words
@@ -112,7 +111,7 @@ def release_of(text: str) -> Tuple[int, ...]:
 
 
 def wanted_kind(operands: Dict[str, Any], autocast: Optional[str] = None) -> Optional[str]:
-    """The dtype that the operands were meant to have: autocast's, else the half type most of them have."""
+    """The dtype that the operands should have: autocast's, else the half type that most of them have."""
     if autocast is not None:
         return autocast
     halves = [operands[r].kind for r in ("v", "k", "q") if r in operands and operands[r].kind in HALVES]
@@ -120,7 +119,7 @@ def wanted_kind(operands: Dict[str, Any], autocast: Optional[str] = None) -> Opt
 
 
 def odd(operands: Dict[str, Any], autocast: Optional[str] = None) -> Tuple[str, ...]:
-    """The operands that break equality: those that are not what they were meant to be."""
+    """The operands whose dtype differs from the expected one."""
     present = [r for r in "qkv" if r in operands]
     if len({operands[r].kind for r in present}) <= 1:
         return ()
@@ -142,7 +141,7 @@ def equal_dtypes(
 
 
 def mended_by_autocast(operands: Dict[str, Any], autocast: Optional[str], message: str = "") -> Optional[List[Clause]]:
-    """The clauses of a function that stands on autocast's list, which casts q, k and v; None where it casts none."""
+    """The clauses of a function on autocast's list, which casts q, k and v; None when autocast is off."""
     kinds = [operands[role].kind for role in "qkv"]
     if autocast is None or not all(kind in (*HALVES, "float32") for kind in kinds):
         return None
@@ -153,7 +152,7 @@ def mended_by_autocast(operands: Dict[str, Any], autocast: Optional[str], messag
 
 
 def of_q(call: Call) -> List[Clause]:
-    """k and v have q's dtype, in the words of FlashAttention's C++."""
+    """k and v have q's dtype; the message is that of FlashAttention's C++."""
     operands = call.operands
     found = []
     for role, name in (("k", "key"), ("v", "value")):
@@ -165,7 +164,7 @@ def of_q(call: Call) -> List[Clause]:
 
 
 def heads_divide(call: Call, message: str, error: str = "RuntimeError") -> List[Clause]:
-    """The number of k's heads divides that of q; of operands (…, heads, head_dim)."""
+    """The number of k's heads divides that of q; operands are (…, heads, head_dim)."""
     q, k = call.operands["q"], call.operands["k"]
     if len(q.shape) < 3 or len(k.shape) < 3 or not isinstance(q.shape[-2], int) or not k.shape[-2]:
         return []
@@ -181,12 +180,12 @@ def most_head_dim(call: Call, most: int, message: str, error: str = "RuntimeErro
 
 
 def no_mask(call: Call, reason: str) -> List[Clause]:
-    """Of functions without a mask among their parameters: nobody can hand them one, a cell can ask for one."""
+    """For functions without a mask parameter: no caller can pass one, but a trial may ask for one."""
     return [Clause("no mask is given", False, RAISES, reason)] if "mask" in call.operands else []
 
 
 def no_such_mask(cell: Any) -> Optional[str]:
-    """Why a cell describes no call at all, or None."""
+    """Why a cell describes no possible call, or None."""
     if cell.form == "half-mask" and cell.dtype not in HALVES:
         return "a mask in half precision goes with a query in half precision"
     return None

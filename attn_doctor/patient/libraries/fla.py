@@ -1,4 +1,4 @@
-"""flash-linear-attention: what its functions give back, and its layers in samples. It states no contract.
+"""flash-linear-attention: the return values of its functions, and its layers in samples. It has no contract.
 
 Source: fla-org/flash-linear-attention, fla/ops (0.1 to 0.6.0).
 """
@@ -21,7 +21,7 @@ LINEAR_HEAD_DIMS = {
 
 
 def offered(cell: Any, place: Any) -> Optional[str]:
-    """Pinned configurations for each of its kernels: the head dims that published models have, a whole sequence."""
+    """Limits trials to pinned configurations of each kernel: the head dims of published models, a whole sequence."""
     if cell.form != "causal":
         return "linear attention is causal and takes no mask"
     if cell.dtype not in HALVES:
@@ -35,7 +35,9 @@ _OUTPUT_ALONE = ("parallel_attn", "parallel_forgetting_attn", "parallel_nsa", "p
 
 
 def answer(name: str, given: Dict[str, Any], out: Any, q: Any, v: Any) -> Any:
-    """The output, and the state that it ends in: None unless it is asked for. Attention with a softmax has none."""
+    """The return value: the output and the final state, which is None unless requested. Attention with a softmax has no
+    state.
+    """
     if name in _OUTPUT_ALONE or name.startswith("attn_"):
         return out
     if not given.get("output_final_state"):
@@ -52,19 +54,19 @@ def answer(name: str, given: Dict[str, Any], out: Any, q: Any, v: Any) -> Any:
 
 _WIDTH, _LENGTH = 128, 128
 _LAYERS: Dict[str, Tuple[str, str, Dict[str, Any]]] = {
-    # Without its number of layers newer releases cannot initialise; older ones do not know the option.
+    # Newer releases cannot initialize it without the number of layers; older ones do not have the option.
     "rwkv7": ("rwkv7", "RWKV7Attention", {"head_dim": 64, "num_hidden_layers": 4}),
     "gla": ("gla", "GatedLinearAttention", {"num_heads": 2}),
     "gated-deltanet": ("gated_deltanet", "GatedDeltaNet", {"num_heads": 2, "head_dim": 64}),
-    # The default feature map, swish, is compiled by torch.cuda.jiterator, which nothing stands in for.
+    # The default feature map, swish, is compiled by torch.cuda.jiterator, which has no stand-in.
     "gsa": ("gsa", "GatedSlotAttention", {"num_heads": 2, "num_slots": 32, "feature_map": "relu"}),
 }
 
 
 def layer(name: str) -> Tuple[Any, Tuple[Any]]:
-    """One attention layer 128 wide, and its input of 128 tokens: enough for two chunks of 64.
+    """One attention layer of width 128, and its input of 128 tokens: enough for two chunks of 64.
 
-    Class names and options differ between releases: what a release does not take is left out.
+    Class names and options differ between releases: options that a release does not have are left out.
     """
     import torch
 
@@ -82,7 +84,7 @@ LIBRARY = Library(
     module="fla",
     distributions=("flash-linear-attention", "fla-core"),
     also_called=("fla",),
-    imports="fla.ops",  # without its layers the bare package is imported on a machine without triton
+    imports="fla.ops",  # without its layers the bare package can be imported on a machine without triton
     functions=((r"fla\.ops\.", r"(chunk|fused|parallel|recurrent|naive)_\w+$|attn_\w+$"),),
     answer=lambda met: answer(met.name, met.given, met.out, met.operands["q"], met.operands["v"]),
     backends=(
@@ -135,7 +137,7 @@ LIBRARY = Library(
             sample="fla-rwkv7",
         ),
     ),
-    # RWKV7 first: should time run out, the one that is known to have been wrong was looked at.
+    # RWKV7 first: if time runs out, the layer with a known defect has been examined.
     samples=(
         Sampled(
             name="fla-rwkv7",

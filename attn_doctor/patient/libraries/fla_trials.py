@@ -1,9 +1,9 @@
 """flash-linear-attention's chunked kernels, each in one pinned configuration, and the recurrences that they compute.
 
-The recurrences are written from the papers' update rules, step by step in float64: gated linear attention
+The recurrences follow the papers' update rules, step by step in float64: gated linear attention
 (https://arxiv.org/abs/2312.06635), gated delta rule (https://arxiv.org/abs/2412.06464), gated slot attention
-(https://arxiv.org/abs/2409.07146), RWKV-7 (https://arxiv.org/abs/2503.14456). Tensors here are
-(batch, heads, length, …); fla wants (batch, length, heads, …).
+(https://arxiv.org/abs/2409.07146), RWKV-7 (https://arxiv.org/abs/2503.14456). Tensors here are (batch, heads, length,
+…); fla takes (batch, length, heads, …).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Leaves = Dict[str, torch.Tensor]
 
 
 def make_problem(cell: Cell, device: str, seed: int) -> Problem:
-    """The problem: fresh random operands of the kernel that the cell names."""
+    """The problem: fresh random operands for the cell's kernel."""
     dtype = getattr(torch, cell.dtype)
     generator = torch.Generator(device=device).manual_seed(seed)
     trains = cell.direction == "train"
@@ -49,7 +49,7 @@ def make_problem(cell: Cell, device: str, seed: int) -> Problem:
         turned = F.normalize(normal(*full, dim), dim=-1)
         rate = normal(*full, dim).sigmoid()
         extra = {
-            "w": leaf(-0.6065306597126334 * normal(*full, dim).sigmoid()),  # RWKV-7 bounds its decay so: exp(-0.5)
+            "w": leaf(-0.6065306597126334 * normal(*full, dim).sigmoid()),  # RWKV-7's bound: exp(-0.5)
             "a": leaf(-turned),
             "b": leaf(turned * rate),
         }
@@ -135,7 +135,7 @@ def _gated_delta_rule(given: Leaves) -> torch.Tensor:
 
 
 def _gsa(given: Leaves) -> torch.Tensor:
-    """Two gated passes with a softmax over the slots between them."""
+    """Two gated passes with a softmax over the slots in between."""
     decay = given["g"].exp()
     slots = _gated(given["q"], given["k"], given["s"], decay[..., None, :]).softmax(-1)
     return _gated(slots, given["s"], given["v"], decay[..., :, None])

@@ -1,6 +1,6 @@
-"""FlashAttention 2: its contract, and how it is called in trials and samples.
+"""FlashAttention 2: its contract, and its calls in trials and samples.
 
-What stands in for it is in flash_attn_2_stand_in.py.
+Its stand-in is in flash_attn_2_stand_in.py.
 
 Sources: Dao-AILab/flash-attention, flash_attn/flash_attn_interface.py, flash_attn/bert_padding.py,
 flash_attn/layers/rotary.py and csrc/flash_attn/flash_api.cpp (tags 2.0.0 to 2.8.3).
@@ -15,9 +15,9 @@ from .library import Backend, Library, Sampled
 
 
 def clauses(call: Call) -> List[Clause]:
-    """flash_attn 2.x, in the order of its C++ checks; the first that fails is the one that is raised.
+    """The contract of flash_attn 2.x, in the order of its C++ checks; the first that fails is raised.
 
-    Held against the kernels themselves by tests/patient/trace/test_flash_attn_recorded.py.
+    Compared with the real kernels by tests/patient/trace/test_flash_attn_recorded.py.
     """
     q, k = call.operands["q"], call.operands["k"]
     release, capability = call.release("flash-attn"), call.at_least
@@ -65,7 +65,7 @@ def clauses(call: Call) -> List[Clause]:
 
 
 def _dimensions(call: Call) -> List[Clause]:
-    """Its Python asks for the head dimension by its place, before anything else."""
+    """Its Python code reads the head dimension by its position, before any check."""
     name = str(call.options.get("name", ""))
     if not name.endswith("_func"):
         return []
@@ -104,7 +104,7 @@ def _backward_limit(release: Tuple[int, ...], dim: Any, dropout: float) -> str:
 
 
 def _shapes(call: Call) -> List[Clause]:
-    """k and v are of one shape, in the batch of q. Of a cache, of pages and of packed sequences other rules hold."""
+    """k and v have one shape, with the batch of q. Other rules apply to a cache, to pages and to packed sequences."""
     q, k, v = (call.operands[role] for role in "qkv")
     if str(call.options.get("name", "")) not in ("flash_attn_func", "flash_attn_kvpacked_func"):
         return []
@@ -146,7 +146,7 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
 
 
 def sample(function: str, dtype: str) -> Callable[[], Any]:
-    """A causal call of that function; varlen: of two sequences of half the length, packed into one."""
+    """A causal call of that function; for varlen: two sequences of half the length, packed."""
     import flash_attn
     import torch
 

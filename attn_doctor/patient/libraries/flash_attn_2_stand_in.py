@@ -1,6 +1,6 @@
-"""What stands in for FlashAttention 2: the signatures of each release, and what its functions give back.
+"""The stand-in for FlashAttention 2: the signatures of each release, and the return values of its functions.
 
-Sources: as flash_attn_2.py has them.
+Sources: those of flash_attn_2.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SINCE = (
     ("alibi_slopes=None", (2, 4, 0)),
     ("deterministic=False", (2, 4, 1)),
 )
-"""Parameters that every function of a release has in this order, and the release that brought them."""
+"""Parameters that every function has in this order, and the release that added them."""
 
 _OPERANDS = {
     "flash_attn_func": "q, k, v",
@@ -44,7 +44,7 @@ _WITH_CACHE = (
 
 
 def parameters(release: Tuple[int, ...]) -> Dict[str, str]:
-    """The functions of a release, and their parameters."""
+    """Functions of a release, with their parameters."""
     options = ["dropout_p=0.0, softmax_scale=None, causal=False"]
     options += [one for one, since in _SINCE if release >= since]
     options += ["return_attn_probs=False"]
@@ -57,9 +57,9 @@ def parameters(release: Tuple[int, ...]) -> Dict[str, str]:
 
 
 def answer(name: str, given: Dict[str, Any], release: Tuple[int, ...], out: Any, q: Any, k: Any) -> Any:
-    """What a function gives back for the output `out`: in the strides in which its kernel allocates it.
+    """The return value of a function for the output `out`, with the strides that its kernel allocates.
 
-    q and k: as the kernel gets them, (batch, length, heads, dim) or packed (tokens, heads, dim).
+    q and k: as the kernel receives them, (batch, length, heads, dim) or packed (tokens, heads, dim).
     """
     import torch
 
@@ -72,7 +72,7 @@ def answer(name: str, given: Dict[str, Any], release: Tuple[int, ...], out: Any,
     queries: Any = given.get("max_seqlen_q", given.get("max_seqlen")) if packed else q.shape[1]
     grouped = _one_query_of_many_heads(given, release, packed, queries, q, kv_heads)
     if grouped:
-        # The heads that share a k and a v are its queries.
+        # In this case the query heads that share a k and v become queries.
         share = heads // kv_heads
         split = handed_over.reshape(-1, kv_heads, share, q.shape[-1]).transpose(1, 2)
         if packed:
@@ -99,7 +99,7 @@ def answer(name: str, given: Dict[str, Any], release: Tuple[int, ...], out: Any,
 
 
 def _handed_over(q: Any) -> Any:
-    """q as the C++ allocates by: head dimensions are multiples of 8, the last stride is 1."""
+    """q as the C++ code allocates by it: head dimensions are multiples of 8, the last stride is 1."""
     import torch
 
     if q.shape[-1] % 8:
