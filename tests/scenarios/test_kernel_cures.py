@@ -3,43 +3,39 @@ H200 gave, and what it gives once torch takes cuDNN last."""
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHECKOUT, HAS_TORCH, clean_environment, make_environment, run_here
+from attn_doctor.formats import kernels_v1
+from attn_doctor.machine.target import Target
+from attn_doctor.model.kernels import KernelTrials
+from attn_doctor.probe.kernels import trials
+from tests.conftest import CHECKOUT, HAS_TORCH, make_environment, run_here
 
 RECORDED = CHECKOUT / "tests/probe/h200-kernels.json"
 
-#: Runs attn-doctor with the answer of a GPU in place of one.
-DOCTOR = f"""
-import json, os, sys
-from pathlib import Path
-from attn_doctor.probe import kernels
-from attn_doctor.formats import kernels_v1
+Doctor = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def run(target, asked, **more):
-    answer = json.loads(Path({str(RECORDED)!r}).read_text())
+def planted(target: Target, asked: trials.TrialRequest, *, form: str, helps: bool, **_: object) -> KernelTrials:
+    """The answer of a GPU in place of one: kernels of `form` are wrong, and right where cuDNN is taken last, if that
+    `helps`."""
+    answer = json.loads(RECORDED.read_text())
     answer["cells"] = [one for one in answer["cells"] if one["backend"] == "sdpa-default"]
-    form = os.environ.get("PLANTED_FORM")
     for cell in answer["cells"]:
         if cell["form"] == form and cell["dtype"] == "bfloat16":
             cell.update(outcome="wrong", troubles=["error"], chosen="cudnn")
-        if os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1" and cell.get("chosen") == "cudnn":
-            cell.update(outcome="right", troubles=[], errors={{}}, chosen="efficient")
+        if helps and os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1" and cell.get("chosen") == "cudnn":
+            cell.update(outcome="right", troubles=[], errors={}, chosen="efficient")
     return kernels_v1.from_json(answer)
 
 
-kernels.run = run
-from attn_doctor.cli.main import main
-sys.argv[0] = "attn-doctor"
-sys.exit(main())
-"""
 H200 = (
     "--gpu", "h200", "--assume", "torch.version=2.11.0+cu130", "--assume", "torch.cuda=13.0",
     "--assume", "torch.cudnn=9.19.0", "--assume", "driver.version=580.95.05",
@@ -47,20 +43,15 @@ H200 = (
 
 
 @pytest.fixture
-def doctor(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """The command line, with such a GPU."""
     make_environment(tmp_path / "patient")
     project = tmp_path / "project"
     project.mkdir()
 
-    def run(*arguments: str, form: str = "none") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", DOCTOR, *arguments, "--python", str(tmp_path / "patient")],
-            capture_output=True,
-            text=True,
-            cwd=project,
-            env=clean_environment(PYTHONPATH=str(CHECKOUT), PLANTED_FORM=form),
-            timeout=300,
-        )
+    def run(*arguments: str, form: str = "none", helps: bool = True) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(trials, "run", functools.partial(planted, form=form, helps=helps))
+        return run_here(*arguments, "--python", tmp_path / "patient", cwd=project)
 
     return run
 
@@ -71,7 +62,7 @@ def activated(tmp_path: Path) -> str:
     return subprocess.run(["/bin/bash", "-c", shell], capture_output=True, text=True, timeout=60).stdout.strip()
 
 
-def test_cudnn_is_taken_last(tmp_path: Path, doctor: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_cudnn_is_taken_last(tmp_path: Path, doctor: Doctor) -> None:
     """Found in a report, planned, carried out in what activation sources, proven by running kernels again, undone."""
     script = tmp_path / "patient/bin/activate"
     before = script.read_bytes()
@@ -103,9 +94,7 @@ def test_cudnn_is_taken_last(tmp_path: Path, doctor: Callable[..., subprocess.Co
     assert script.read_bytes() == before
 
 
-def test_without_running_them_again_it_is_no_cure(
-    tmp_path: Path, doctor: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+def test_without_running_them_again_it_is_no_cure(tmp_path: Path, doctor: Doctor) -> None:
     """`fix` without --kernels does not know of a wrong kernel, and changes nothing for it."""
     fixed = doctor("fix", "--yes", "--unsafe-fixes", "--only", "kernel-wrong-result", *H200, form="bool-mask")
 
@@ -113,18 +102,13 @@ def test_without_running_them_again_it_is_no_cure(
     assert activated(tmp_path) == "value="
 
 
-def test_a_cure_that_does_not_help_is_undone(
-    tmp_path: Path, doctor: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+def test_a_cure_that_does_not_help_is_undone(tmp_path: Path, doctor: Doctor) -> None:
     """Still wrong after the change: every byte is back, and it is said."""
     script = tmp_path / "patient/bin/activate"
     before = script.read_bytes()
-    stubborn = DOCTOR.replace('outcome="right"', 'outcome="wrong"').replace("troubles=[]", 'troubles=["error"]')
-    fixed = subprocess.run(
-        [sys.executable, "-c", stubborn, "fix", "--kernels", "quick", "--yes", "--unsafe-fixes", "--only",
-         "kernel-wrong-result", *H200, "--python", str(tmp_path / "patient")],
-        capture_output=True, text=True, cwd=tmp_path / "project", timeout=300,
-        env=clean_environment(PYTHONPATH=str(CHECKOUT), PLANTED_FORM="bool-mask"),
+    fixed = doctor(
+        "fix", "--kernels", "quick", "--yes", "--unsafe-fixes", "--only", "kernel-wrong-result", *H200,
+        form="bool-mask", helps=False,
     )  # fmt: skip
 
     assert fixed.returncode == 4, fixed.stdout
@@ -133,9 +117,7 @@ def test_a_cure_that_does_not_help_is_undone(
 
 
 @pytest.mark.parametrize(("arguments", "status"), [((), 0), (("--fail-on", "warning"), 1), (("--fail-on", "error"), 0)])
-def test_a_wrong_cell_that_training_may_never_use(
-    doctor: Callable[..., subprocess.CompletedProcess[str]], arguments: tuple[str, ...], status: int
-) -> None:
+def test_a_wrong_cell_that_training_may_never_use(doctor: Doctor, arguments: tuple[str, ...], status: int) -> None:
     """The float32 mask on stock torch: a warning that names the exact condition, an error where that was asked for."""
     done = doctor("check", "--kernels", "quick", "--no-samples", "--only", "kernels", *H200, *arguments)
     text = " ".join(done.stdout.split())
@@ -156,7 +138,7 @@ def test_a_wrong_cell_that_training_may_never_use(
 )
 def test_a_policy_file_makes_it_an_error(
     tmp_path: Path,
-    doctor: Callable[..., subprocess.CompletedProcess[str]],
+    doctor: Doctor,
     gate: str,
     status: int,
     severity: str,
