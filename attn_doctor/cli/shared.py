@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from attn_doctor.cli import guard, started
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import replace_file
+from attn_doctor.machine.printable import one_line
 from attn_doctor.report.picker import Picked
 from attn_doctor.report.renderer import Manner, R
 
@@ -71,7 +72,9 @@ class Progress:
     def __call__(self, words: str) -> None:
         """Shows it until something else is done."""
         if self._status is not None:
-            self._status.update(words)
+            from rich.text import Text
+
+            self._status.update(Text(one_line(words)))
             self._status.start()
 
     def rest(self) -> None:
@@ -86,9 +89,9 @@ def progress() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield Progress()
         return
-    from rich.console import Console
+    from attn_doctor.report.terminal.console import ReportConsole
 
-    with Console(stderr=True).status("starting") as status:
+    with ReportConsole(sys.stderr).status("starting") as status:
         yield Progress(status)
 
 
