@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict
 
 from .simulate.triton import canary
 
 
-def main(request: Dict[str, Any], answers: str) -> None:
+def main(request: canary.Request, answers: str) -> None:
     answer = canary.look(request)
     path = os.path.join(answers, "canary.json")
     with open(path + ".part", "w", encoding="utf-8") as file:

@@ -22,11 +22,21 @@ import os
 import resource
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 from . import answers as _answers
 from . import forked, imports, torch_facts
 from .samples import schedule
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .arguments import Function
+    from .forked import Tell
+    from .imports import Outcome
+    from .samples.sdpa_block import BlockCell
+    from .simulate.cuda.simulated_gpu import Described
+    from .torch_facts import Cuda, Device
 
 
 def main(request: Dict[str, Any], answers: str) -> None:
@@ -46,12 +56,12 @@ class Examination:
         self.scratch: str = request.get("scratch") or answers
         self.wants_torch = bool(request.get("torch"))
         self.wants_sample = bool(request.get("sample"))
-        self.simulated_gpu: Optional[Dict[str, Any]] = request.get("simulated_gpu")
+        self.simulated_gpu: Optional[Described] = request.get("simulated_gpu")
         self.jobs = max(1, int(request.get("jobs") or min(os.cpu_count() or 1, 4)))
         self._write = functools.partial(_answers.write, answers)
-        self._torch: Any = None
-        self._outcome: Dict[str, Any] = {}
-        self._cells: List[Dict[str, Any]] = []
+        self._torch: Optional[ModuleType] = None
+        self._outcome: Outcome = {}
+        self._cells: List[BlockCell] = []
         self._samples_left = 0
         self._libraries = schedule.LibrarySamples(
             request.get("library_samples"), self.modules, self.simulated_gpu, self.timeout, self.scratch, self._write
@@ -91,11 +101,12 @@ class Examination:
         torch = self._torch
         if torch is None:
             reason = "torch could not be imported" if self.wants_torch else "there is no torch"
-            self._write("cuda", {"is_available": None, "reason": reason, "device_count": None, "devices": []})
+            nothing: Cuda = {"is_available": None, "reason": reason, "device_count": None, "devices": []}
+            self._write("cuda", nothing)
             if self.wants_sample:
                 self._write("sample", {"cells": [], "reason": reason})
             self._libraries.without_torch(reason)
-            return self._libraries.cuda({"devices": []})
+            return self._libraries.cuda(nothing)
         if torch_facts.is_cpu_build(torch):
             answer = torch_facts.cpu_build(torch)
             self._write("cuda", answer)
@@ -108,13 +119,13 @@ class Examination:
     def _child(
         self,
         name: str,
-        work: Callable[..., Any],
+        work: Function,
         done: Callable[[forked.Ended], Optional[List[forked.Child]]],
     ) -> forked.Child:
         return forked.Child(name=name, work=imports.telling_errors(work), timeout=self.timeout, done=done)
 
     def _import_child(self, module: str) -> forked.Child:
-        def work(tell: Callable[[Any], None]) -> None:
+        def work(tell: Tell) -> None:
             tell(imports.attempt(module)[0])
 
         def done(ended: forked.Ended) -> List[forked.Child]:
@@ -126,17 +137,17 @@ class Examination:
 
         return forked.Child(name=module, work=work, timeout=self.timeout, done=done)
 
-    def _import_with_a_gpu(self, module: str, first: Dict[str, Any]) -> forked.Child:
+    def _import_with_a_gpu(self, module: str, first: Outcome) -> forked.Child:
         """Imports the module again with a simulated GPU and driver; the result is added to that of the first import."""
 
-        def work(tell: Callable[[Any], None]) -> None:
+        def work(tell: Tell) -> None:
             from .simulate.cuda import stage
 
             with stage.virtual_node(self.simulated_gpu, self.scratch):
                 tell(imports.attempt(module)[0])
 
         def done(ended: forked.Ended) -> List[forked.Child]:
-            self._write("import-" + module, dict(first, with_a_gpu=imports.outcome(ended)))
+            self._write("import-" + module, {**first, "with_a_gpu": imports.outcome(ended)})
             return self._libraries.imported(module, first)
 
         return forked.Child(name=module + " with a GPU", work=work, timeout=self.timeout, done=done)
@@ -165,23 +176,23 @@ class Examination:
         self._write("cuda", answer)
         return self._samples(answer)
 
-    def _samples(self, cuda: Dict[str, Any]) -> List[forked.Child]:
+    def _samples(self, cuda: Cuda) -> List[forked.Child]:
         """Children for the plain block: one for each GPU, and one for CUDA's rules without a GPU or for a simulated
         one; and for libraries whose samples need not wait for their import."""
         libraries = self._libraries.cuda(cuda)
         if not self.wants_sample:
             return libraries
         devices = [device for device in cuda["devices"] if "error" not in device]
-        places: List[Optional[Dict[str, Any]]] = list(devices)
+        places: List[Optional[Device]] = list(devices)
         if not devices or self.simulated_gpu:
             places.append(None)
         self._samples_left = len(places)
         return [self._sample(place) for place in places] + libraries
 
-    def _sample(self, device: Optional[Dict[str, Any]]) -> forked.Child:
+    def _sample(self, device: Optional[Device]) -> forked.Child:
         from .samples import sdpa_block  # needs torch, which a patient may lack
 
-        def work(tell: Callable[[Any], None]) -> None:
+        def work(tell: Tell) -> None:
             sdpa_block.run(device, self.simulated_gpu, tell)
 
         def done(ended: forked.Ended) -> None:

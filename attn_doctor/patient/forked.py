@@ -21,7 +21,22 @@ import threading
 import time
 import traceback
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypedDict
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+Tell = Callable[[object], None]
+"""Sends what JSON can hold to the parent."""
+
+
+class Frame(TypedDict):
+    """A line of a stack, as faulthandler wrote it."""
+
+    file: str
+    line: Optional[int]
+    function: str
+
 
 TAIL = 4096
 """Bytes of a child's output that are kept: packages print megabytes on import."""
@@ -33,7 +48,7 @@ class _Stack:
 
     identity: Optional[int]
     current: bool
-    frames: List[Dict[str, Any]]
+    frames: List[Frame]
 
 
 _GRACE = 5.0  # seconds from SIGKILL to giving up
@@ -44,7 +59,7 @@ class Child:
     """One piece of work: `work(tell)` runs in the child, and sends any JSON value with `tell`."""
 
     name: str
-    work: Callable[[Callable[[Any], None]], None]
+    work: Callable[[Tell], None]
     timeout: float
     """Seconds after which the child's whole process group is killed."""
     done: Callable[[Ended], Optional[List[Child]]]
@@ -63,7 +78,7 @@ class Ended:
     status: Optional[int]
     stdout: str
     stderr: str
-    frames: List[Dict[str, Any]]
+    frames: List[Frame]
     """Python frames at its crash, or shortly before its timeout; innermost first: file, line, function."""
     trouble: Optional[str] = None
     """Why the child could not be started or ended."""
@@ -115,7 +130,7 @@ def _not_started(child: Child, error: OSError) -> Ended:
     return Ended(child.name, [], 0.0, False, None, None, "", "", [], trouble)
 
 
-def _terminate(number: int, frame: Any) -> None:
+def _terminate(number: int, frame: Optional[FrameType]) -> None:
     raise SystemExit(128 + number)
 
 
@@ -166,7 +181,7 @@ def _be_child(child: Child, fds: Dict[str, int], scratch: str, parent: int) -> N
     faulthandler.enable(fds["fault"])
     faulthandler.dump_traceback_later(max(child.timeout * 0.5, child.timeout - 1.0), file=fds["fault"])
 
-    def tell(value: Any) -> None:
+    def tell(value: object) -> None:
         line = json.dumps(value, default=str).encode("ascii") + b"\n"
         while line:
             line = line[os.write(fds["told"], line) :]
@@ -271,7 +286,7 @@ def _told(data: bytearray) -> List[Any]:
     return [json.loads(line) for line in lines]
 
 
-def frames(text: str, thread: Optional[int]) -> List[Dict[str, Any]]:
+def frames(text: str, thread: Optional[int]) -> List[Frame]:
     """The Python frames in faulthandler's output, innermost first, without those of the import system.
 
     Of several threads, the crashed one ("Current thread"), else the one with the identity `thread`, else the last,

@@ -11,9 +11,57 @@ import re
 import signal
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, TypedDict, cast
 
 from . import forked
+
+if TYPE_CHECKING:
+    from .forked import Tell
+
+
+class Raised(TypedDict):
+    """An error that was raised from another."""
+
+    error_type: str
+    error: str
+
+
+class Outcome(TypedDict, total=False):
+    """How an import, or another thing that a child did, ended. `outcome` is always there, the rest where it applies."""
+
+    outcome: str
+    """imported | failed | crashed | hung | unasked | told"""
+    seconds: float
+    version: Optional[str]
+    path: Optional[str]
+    namespace: List[str]
+    how: str
+    exit_status: int
+    signal: int
+    signal_name: str
+    error_type: str
+    error: str
+    where: Optional[str]
+    traceback: str
+    raised: Raised
+    undefined_symbol: str
+    undefined_in: str
+    missing_library: str
+    missing_version: str
+    missing_version_of: str
+    missing_version_for: str
+    missing_module: str
+    frames: List[forked.Frame]
+    reason: str
+    stderr: str
+    stdout: str
+    value: Any
+    """What a child told."""
+    facts: Dict[str, object]
+    """Of torch (torch_facts.py)."""
+    with_a_gpu: Outcome
+    """The same where a GPU and its driver answer."""
+
 
 _LINES = 10
 #: Characters kept of a message on either side of the loader's text: a path and a mangled name are shorter. The patterns
@@ -38,16 +86,16 @@ _ONLY_WANTS_A_GPU = re.compile(
 """Messages of the driver, of CUDA's runtime and of libraries that occur only without a GPU or driver."""
 
 
-def only_wants_a_gpu(found: Dict[str, Any]) -> bool:
+def only_wants_a_gpu(found: Outcome) -> bool:
     """True when an import failed only for lack of a GPU or its driver, judged by its message."""
     if found["outcome"] != "failed":
         return False
-    raised = (found.get("raised") or {}).get("error") or ""
+    raised = found["raised"]["error"] if "raised" in found else ""
     words = "{}: {}\n{}".format(found.get("error_type"), found.get("error") or "", raised)
     return _ONLY_WANTS_A_GPU.search(words[:_MOST_WORDS]) is not None
 
 
-def attempt(module: str) -> Tuple[Dict[str, Any], Optional[BaseException]]:
+def attempt(module: str) -> Tuple[Outcome, Optional[BaseException]]:
     """Imports `module` in this process; returns the outcome (imported, failed, or crashed for a SystemExit) and the
     error.
 
@@ -85,15 +133,15 @@ class FailsAgain:
     def __init__(self, package: str, error: BaseException) -> None:
         self.package, self.error = package, error
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name == self.package or name.startswith(self.package + "."):
             raise self.error
 
 
-def telling_errors(work: Callable[[Callable[[Any], None]], None]) -> Callable[[Callable[[Any], None]], None]:
+def telling_errors(work: Callable[[Tell], None]) -> Callable[[Tell], None]:
     """Wraps `work`: marks the values it sends, and sends an error of its own in the form of an import's error."""
 
-    def wrapped(tell: Callable[[Any], None]) -> None:
+    def wrapped(tell: Tell) -> None:
         try:
             work(lambda value: tell({"outcome": "told", "value": value}))
         except BaseException as error:
@@ -102,10 +150,15 @@ def telling_errors(work: Callable[[Callable[[Any], None]], None]) -> Callable[[C
     return wrapped
 
 
-def outcome(ended: forked.Ended) -> Dict[str, Any]:
+def _last(ended: forked.Ended) -> Optional[Outcome]:
+    """The last value that the child sent, if it is an outcome."""
+    told = ended.told[-1] if ended.told else None
+    return cast("Outcome", told) if isinstance(told, dict) and "outcome" in told else None
+
+
+def outcome(ended: forked.Ended) -> Outcome:
     """The last value that a child sent, or how it ended without one."""
-    told = ended.told[-1] if ended.told and isinstance(ended.told[-1], dict) and "outcome" in ended.told[-1] else None
-    found = told or _without_telling(ended)
+    found: Outcome = _last(ended) or _without_telling(ended)
     if ended.stderr.strip():
         found["stderr"] = ended.stderr
         if found["outcome"] == "crashed":
@@ -117,10 +170,10 @@ def outcome(ended: forked.Ended) -> Dict[str, Any]:
     return found
 
 
-def ending(ended: forked.Ended) -> Optional[Dict[str, Any]]:
+def ending(ended: forked.Ended) -> Optional[Outcome]:
     """How a child that sends several values ended; None when it ran to its end."""
-    last = ended.told[-1] if ended.told else {}
-    if last.get("outcome") in ("failed", "crashed"):
+    last = _last(ended)
+    if last is not None and last["outcome"] in ("failed", "crashed"):
         return last
     if ended.status == 0 and not ended.hung:
         return None
@@ -130,7 +183,7 @@ def ending(ended: forked.Ended) -> Optional[Dict[str, Any]]:
     return found
 
 
-def in_words(found: Dict[str, Any]) -> str:
+def in_words(found: Outcome) -> str:
     """One line for a person."""
     kind = found["outcome"]
     if kind == "failed":
@@ -143,8 +196,8 @@ def in_words(found: Dict[str, Any]) -> str:
     return str(found.get("reason") or kind)
 
 
-def _without_telling(ended: forked.Ended) -> Dict[str, Any]:
-    found: Dict[str, Any]
+def _without_telling(ended: forked.Ended) -> Outcome:
+    found: Outcome
     if ended.hung:
         found = {"outcome": "hung"}
     elif ended.signal is not None:
@@ -179,11 +232,12 @@ def _signal_name(number: int) -> str:
         return "signal {}".format(number)
 
 
-def _failed(error: BaseException) -> Dict[str, Any]:
+def _failed(error: BaseException) -> Outcome:
     if isinstance(error, SystemExit):
-        found: Dict[str, Any] = {"outcome": "crashed", "how": "called sys.exit({!r})".format(error.code)}
+        found: Outcome = {"outcome": "crashed", "how": "called sys.exit({!r})".format(error.code)}
         found["exit_status"] = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
-        return dict(found, where=_where(error))
+        found["where"] = _where(error)
+        return found
     chain = _chain(error)
     root = chain[-1]
     found = {
@@ -196,8 +250,7 @@ def _failed(error: BaseException) -> Dict[str, Any]:
     if root is not error:
         found["raised"] = {"error_type": type(error).__name__, "error": _last_lines(str(error))}
     for one in chain:
-        for key, value in _loader_facts(str(one)).items():
-            found.setdefault(key, value)
+        found = {**_loader_facts(str(one)), **found}
         if isinstance(one, ModuleNotFoundError) and one.name:
             found.setdefault("missing_module", one.name)
     return found
@@ -219,9 +272,9 @@ def _chain(error: BaseException) -> List[BaseException]:
         chain.append(following)
 
 
-def _loader_facts(text: str) -> Dict[str, Any]:
+def _loader_facts(text: str) -> Outcome:
     """The dynamic loader's complaint: symbol, library or symbol version, and the file that needs it."""
-    found: Dict[str, Any] = {}
+    found: Outcome = {}
     starts = [start for start in (text.find(words) for words in _LOADER_SAYS) if start >= 0]
     if not starts:
         return found

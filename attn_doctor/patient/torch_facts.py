@@ -11,10 +11,47 @@ import inspect
 import os
 import time
 import warnings
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, TypedDict, Union
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .imports import Outcome
 
 
-def facts(torch: Any) -> Dict[str, Any]:
+class Device(TypedDict, total=False):
+    """A GPU that torch sees. `index` is always there; `error` alone stands beside it where it does not answer."""
+
+    index: Union[int, str]
+    """Its number, or what a request names in its place."""
+    error: str
+    name: str
+    compute_capability: str
+    total_memory: int
+    shared_memory_per_block_optin: int
+    multi_processor_count: int
+    gcnArchName: str
+    """Of AMD's."""
+    uuid: str
+    bf16_native: Optional[bool]
+
+
+class _Ended(TypedDict, total=False):
+    ended: Outcome
+    """How the child ended that was to look."""
+    warnings: List[str]
+
+
+class Cuda(_Ended):
+    """What torch sees of GPUs; None: not known."""
+
+    is_available: Optional[bool]
+    reason: Optional[str]
+    device_count: Optional[int]
+    devices: List[Device]
+
+
+def facts(torch: ModuleType) -> Dict[str, object]:
     """Facts that cost nothing and leave no mark. A value that this torch does not offer is None."""
     version = torch.version
     return {
@@ -31,11 +68,11 @@ def facts(torch: Any) -> Dict[str, Any]:
     }
 
 
-def is_cpu_build(torch: Any) -> bool:
+def is_cpu_build(torch: ModuleType) -> bool:
     return getattr(torch.version, "cuda", None) is None and getattr(torch.version, "hip", None) is None
 
 
-def build_facts(torch: Any) -> Dict[str, Any]:
+def build_facts(torch: ModuleType) -> Dict[str, Any]:
     """For a forked child: what a CUDA or ROCm build carries. Needs no GPU.
 
     arch_list: "sm_90" is machine code, "compute_90" PTX, "gfx942" ROCm. cudnn: as in "9.19.0".
@@ -51,7 +88,7 @@ def build_facts(torch: Any) -> Dict[str, Any]:
     return found
 
 
-def cuda(torch: Any) -> Dict[str, Any]:
+def cuda(torch: ModuleType) -> Cuda:
     """For a forked child: what CUDA (or ROCm) in torch sees; if nothing, why, in torch's words."""
     # In the parent it keeps is_available() from initialising CUDA. Here the real initialisation is wanted:
     # NVML can say yes where CUDA says no.
@@ -60,15 +97,15 @@ def cuda(torch: Any) -> Dict[str, Any]:
         warnings.simplefilter("always")
         available = bool(torch.cuda.is_available())
         reason = None if available else _why_not(torch, caught)
-    answer: Dict[str, Any] = {"is_available": available, "reason": reason, "device_count": 0, "devices": []}
+    answer: Cuda = {"is_available": available, "reason": reason, "device_count": 0, "devices": []}
     answer["warnings"] = [str(w.message) for w in caught]
     if available:
-        answer["device_count"] = torch.cuda.device_count()
-        answer["devices"] = [_device(torch, index) for index in range(answer["device_count"])]
+        count = answer["device_count"] = int(torch.cuda.device_count())
+        answer["devices"] = [_device(torch, index) for index in range(count)]
     return answer
 
 
-def cpu_build(torch: Any) -> Dict[str, Any]:
+def cpu_build(torch: ModuleType) -> Cuda:
     """The answer of `cuda` for a torch that has no GPU code, without a child."""
     return {
         "is_available": False,
@@ -109,14 +146,14 @@ def telling_line(error: BaseException) -> str:
     return "{}: {}".format(type(error).__name__, first)
 
 
-def _cxx11_abi(torch: Any) -> Optional[bool]:
+def _cxx11_abi(torch: ModuleType) -> Optional[bool]:
     if hasattr(torch, "compiled_with_cxx11_abi"):
         return bool(torch.compiled_with_cxx11_abi())
     flag = getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", None)
     return None if flag is None else bool(flag)
 
 
-def _cudnn(torch: Any) -> Optional[str]:
+def _cudnn(torch: ModuleType) -> Optional[str]:
     """The cuDNN that gets loaded, which is not always the one that torch was built with."""
     if not getattr(torch._C, "_has_cudnn", False) or getattr(torch.version, "cuda", None) is None:
         return None
@@ -124,7 +161,7 @@ def _cudnn(torch: Any) -> Optional[str]:
     return ".".join(str(number) for number in numbers)
 
 
-def _why_not(torch: Any, caught: Any) -> Optional[str]:
+def _why_not(torch: ModuleType, caught: List[warnings.WarningMessage]) -> Optional[str]:
     if caught:
         return str(caught[-1].message).strip()
     try:
@@ -136,8 +173,8 @@ def _why_not(torch: Any, caught: Any) -> Optional[str]:
     return None
 
 
-def _device(torch: Any, index: int) -> Dict[str, Any]:
-    device: Dict[str, Any] = {"index": index}
+def _device(torch: ModuleType, index: int) -> Device:
+    device: Device = {"index": index}
     try:
         properties = torch.cuda.get_device_properties(index)
     except Exception as error:  # noqa: BLE001
@@ -147,10 +184,10 @@ def _device(torch: Any, index: int) -> Dict[str, Any]:
     device["name"] = properties.name
     device["compute_capability"] = "{}.{}".format(properties.major, properties.minor)
     device["total_memory"] = properties.total_memory
-    for name in ("shared_memory_per_block_optin", "multi_processor_count"):
-        value = getattr(properties, name, None)
-        if value is not None:
-            device[name] = value
+    if getattr(properties, "shared_memory_per_block_optin", None) is not None:
+        device["shared_memory_per_block_optin"] = properties.shared_memory_per_block_optin
+    if getattr(properties, "multi_processor_count", None) is not None:
+        device["multi_processor_count"] = properties.multi_processor_count
     # CUDA builds have it too, and fill in the GPU's name (seen on torch 2.11).
     if getattr(torch.version, "hip", None) is not None and hasattr(properties, "gcnArchName"):
         device["gcnArchName"] = properties.gcnArchName
@@ -161,7 +198,7 @@ def _device(torch: Any, index: int) -> Dict[str, Any]:
     return device
 
 
-def _bf16_native(torch: Any, index: int) -> Optional[bool]:
+def _bf16_native(torch: ModuleType, index: int) -> Optional[bool]:
     """torch's own word on bf16 without emulation; None where this torch cannot be asked (before 2.5)."""
     function = torch.cuda.is_bf16_supported
     try:

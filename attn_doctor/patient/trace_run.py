@@ -17,16 +17,17 @@ import os
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, List
 
 from . import answers as _answers
 from . import trace
 
 if TYPE_CHECKING:
     from .simulate.triton.record import Launch
+    from .trace.answer import Answer, Error, Request
 
 
-def main(request: Dict[str, Any], answers: str) -> None:
+def main(request: Request, answers: str) -> None:
     _answers.write(answers, "started", {"pid": os.getpid(), "executable": sys.executable, "time": time.time()})
     _prepare(request)
     try:
@@ -49,9 +50,10 @@ def main(request: Dict[str, Any], answers: str) -> None:
     os._exit(0)
 
 
-def _prepare(request: Dict[str, Any]) -> None:
-    if request.get("cwd"):
-        os.chdir(request["cwd"])
+def _prepare(request: Request) -> None:
+    folder = request.get("cwd")
+    if folder:
+        os.chdir(folder)
     for folder in reversed(request.get("sys_path") or []):
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -59,7 +61,7 @@ def _prepare(request: Dict[str, Any]) -> None:
         os.environ[name] = str(value)
 
 
-def _compiled(launches: Any, request: Dict[str, Any]) -> Any:
+def _compiled(launches: List[Launch], request: Request) -> object:
     from .simulate.cuda import simulated_gpu
     from .simulate.triton import compile as triton_compile
     from .trace.rules import ASSUMED_GPU
@@ -76,9 +78,9 @@ def _compiled(launches: Any, request: Dict[str, Any]) -> Any:
     return [verdict.as_dict() for verdict in verdicts]
 
 
-def _unusable(kind: str, error: BaseException) -> Dict[str, Any]:
+def _unusable(kind: str, error: BaseException) -> Answer:
     text = "this interpreter cannot trace: {}: {}".format(type(error).__name__, error)
-    told = {
+    told: Error = {
         "kind": kind,
         "type": type(error).__name__,
         "message": text,
@@ -86,4 +88,4 @@ def _unusable(kind: str, error: BaseException) -> Dict[str, Any]:
         "words": text,
         "traceback": None,
     }
-    return dict(trace.unanswered(), error=told)
+    return {**trace.unanswered(), "error": told}

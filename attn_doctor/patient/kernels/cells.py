@@ -45,7 +45,7 @@ class Cell:
     """The configuration to which a self-tuning kernel is fixed, such as "4 warps"."""
 
     @property
-    def axes(self) -> Tuple[Any, ...]:
+    def axes(self) -> Tuple[object, ...]:
         return (self.backend, self.dtype, self.head_dim, self.form, self.direction)
 
     @property
@@ -58,7 +58,7 @@ class Cell:
         direction = "with gradients" if self.direction == "train" else "without gradients"
         return "{}, head dim {}, {}, {}".format(self.dtype, self.head_dim, FORM_WORDS[self.form], direction)
 
-    def as_json(self) -> Dict[str, Any]:
+    def as_json(self) -> Dict[str, object]:
         return dataclasses.asdict(self)
 
 

@@ -10,10 +10,13 @@ import json
 import os
 import signal
 import time
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 from .cells import Cell
 from .registry import backend
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 _LONGEST_COMPILATION = 120.0
 _LATE = 2.0
@@ -23,7 +26,7 @@ _LATE = 2.0
 class Work:
     """The cells of one child on one GPU."""
 
-    torch: Any
+    torch: ModuleType
     device: str
     """"0", "1", …: torch's index; or "cpu" with a suffix, in tests."""
     file: str
@@ -111,7 +114,7 @@ def _held_to(variant: str) -> None:
         return
     thorough = autotuner.autotune
 
-    def autotune(configs: Any, *args: Any, **options: Any) -> Any:
+    def autotune(configs: Any, *args: Any, **options: Any) -> object:
         fitting = [config for config in configs if config.num_warps == int(warps)]
         # The smallest one: the tuner would skip configurations that do not fit into shared memory as well.
         return thorough([min(fitting or list(configs), key=_size)], *args, **options)
@@ -133,7 +136,7 @@ def _alarm(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def note(file: str, line: Dict[str, Any]) -> None:
+def note(file: str, line: Mapping[str, object]) -> None:
     """Appends one line with the time of day, to relate it to the driver's events."""
     with open(file, "a", encoding="ascii") as handle:
         handle.write(json.dumps({**line, "at": round(time.time(), 3)}, default=str) + "\n")

@@ -14,7 +14,7 @@ import dataclasses
 import importlib.util
 import signal
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .. import forked, imports
 from ..samples import catalogue
@@ -22,6 +22,11 @@ from ..simulate.cuda import simulated_gpu
 from . import child
 from .cells import Cell
 from .registry import OWN, backend
+
+if TYPE_CHECKING:
+    from ..simulate.cuda.simulated_gpu import Described
+    from ..simulate.triton.record import Launch
+    from ..trace.answer import Request
 
 _LEAST_RECORDING = 30.0
 """Shortest time in seconds for recording a backend: the first one imports the library."""
@@ -46,7 +51,7 @@ Todo = List[Task]
 class Work:
     """Settings shared by all children of one node."""
 
-    gpu: Dict[str, Any]
+    gpu: Described
     deadline: float
     """time.monotonic()"""
     file: str
@@ -56,7 +61,7 @@ class Work:
 def todo(
     cells: Sequence[Cell],
     wanted: Sequence[str],
-    gpu: Dict[str, Any],
+    gpu: Described,
     flex_calls: Sequence[Cell],
     left_out: Mapping[str, int],
 ) -> Tuple[Todo, Optional[str]]:
@@ -147,14 +152,14 @@ def _compile(work: Work, left: Todo) -> None:
         child.note(work.file, {"compiled": {"backend": task.backend, **told}})
 
 
-def _layer(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
+def _layer(task: Task, work: Work, waiting: int) -> Dict[str, object]:
     assert task.sample is not None
     launches, error = _recorded(task.sample, work)
     signal.setitimer(signal.ITIMER_REAL, 0)
     return {"error": error, "kernels": _verdicts(launches, work, waiting)}
 
 
-def _own(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
+def _own(task: Task, work: Work, waiting: int) -> Dict[str, object]:
     from . import own_launches
 
     def at(cell: Cell) -> None:
@@ -169,19 +174,18 @@ def _own(task: Task, work: Work, waiting: int) -> Dict[str, Any]:
     return {"error": seen.error, "nothing": seen.nothing, "kernels": kernels}
 
 
-def _flex(task: Task, work: Work) -> Dict[str, Any]:
+def _flex(task: Task, work: Work) -> Dict[str, object]:
     from . import flex_kernels
 
     return flex_kernels.look(task.cells, simulated_gpu.from_request(work.gpu), work.scratch, work.deadline)
 
 
-def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Any], Optional[str]]:
+def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Launch], Optional[str]]:
     """The launches, and the reason when some are missing."""
     from ..trace.run import run as tracer
 
-    seen: List[List[Any]] = []
-    keep: Callable[[Any], None] = seen.append
-    request = {
+    seen: List[List[Launch]] = []
+    request: Request = {
         "kind": "factory",
         "target": sample.target,
         "kwargs": sample.arguments,
@@ -193,15 +197,16 @@ def _recorded(sample: catalogue.Sample, work: Work) -> Tuple[List[Any], Optional
         "counterfactual": False,
         "stand_ins": ["none but those installed"],
     }
-    answer = tracer.trace(request, on_launches=keep)
+    answer = tracer.trace(request, on_launches=seen.append)
     launches = seen[-1] if seen else []
     if answer["outcome"] != "finished":
-        error = answer["error"] or {}
-        return launches, error.get("words") or error.get("message") or "the layer {}".format(answer["outcome"])
+        error = answer["error"]
+        words = error["words"] or error["message"] if error is not None else ""
+        return launches, words or "the layer {}".format(answer["outcome"])
     return launches, None if launches else "the layer launched no Triton kernel"
 
 
-def _verdicts(launches: List[Any], work: Work, waiting: int) -> List[Dict[str, Any]]:
+def _verdicts(launches: List[Launch], work: Work, waiting: int) -> List[Dict[str, Any]]:
     from ..simulate.triton import compile as triton_compile
 
     seconds = max(0.0, work.deadline - time.monotonic()) / waiting

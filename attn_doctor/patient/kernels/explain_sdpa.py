@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from .. import answers as _answers
 from .. import imports, torch_facts
@@ -23,6 +23,14 @@ from ..simulate.cuda import simulated_gpu
 from ..simulate.sdpa import backends as sdpa_backends
 from ..simulate.sdpa import choice as sdpa_choice
 from ..simulate.sdpa.rules import Call, Tensor
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch import Tensor as TorchTensor
+
+Operands = Tuple["TorchTensor", "TorchTensor", "TorchTensor", Optional["TorchTensor"]]
+"""q, k, v and the mask."""
 
 BACKENDS = ("flash", "efficient", "cudnn", "math")
 _CHOICES = {-1: None, 0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}
@@ -34,7 +42,7 @@ def main(request: Dict[str, Any], answers: str) -> None:
     os._exit(0)
 
 
-def _explained(request: Dict[str, Any]) -> Dict[str, Any]:
+def _explained(request: Dict[str, Any]) -> Dict[str, object]:
     outcome, error = imports.attempt("torch")
     if outcome["outcome"] != "imported":
         return {"error": "torch cannot be imported: {}".format(error)}
@@ -87,7 +95,7 @@ def call_of(written: Dict[str, Any]) -> Call:
     )
 
 
-def predicted(call: Call, gpu: simulated_gpu.Gpu, torch_version: str, cudnn: Optional[int]) -> Dict[str, Any]:
+def predicted(call: Call, gpu: simulated_gpu.Gpu, torch_version: str, cudnn: Optional[int]) -> Dict[str, object]:
     """The prediction from rules read in torch's source; does not access a GPU."""
     choice = sdpa_choice.choose(call, gpu, torch_version, cudnn)
     refused = {name: [reason] for name, reason in choice.refused.items()}
@@ -114,7 +122,7 @@ def _math_refuses(call: Call) -> Dict[str, List[str]]:
     return {"math": [reason]} if reason is not None else {}
 
 
-def asked(torch: Any, call: Call) -> Dict[str, Any]:
+def asked(torch: ModuleType, call: Call) -> Dict[str, Any]:
     """torch's own result on the current GPU: its choice, and its warnings about each backend alone."""
     tensors = tensors_of(torch, call, "cuda")
     found: Dict[str, Any] = {"chosen": None, "refused": {}, "raises": None}
@@ -135,7 +143,7 @@ def asked(torch: Any, call: Call) -> Dict[str, Any]:
     return found
 
 
-def tensors_of(torch: Any, call: Call, device: str) -> Tuple[Any, Any, Any, Any]:
+def tensors_of(torch: ModuleType, call: Call, device: str) -> Operands:
     """q, k, v and the mask, with memory but without values, which torch does not read here."""
 
     def made(tensor: Tensor) -> Any:
@@ -145,7 +153,7 @@ def tensors_of(torch: Any, call: Call, device: str) -> Tuple[Any, Any, Any, Any]
     return (*(made(tensor) for tensor in call.tensors), made(call.mask) if call.mask is not None else None)
 
 
-def can_use(torch: Any, name: str, tensors: Tuple[Any, Any, Any, Any], call: Call) -> Tuple[bool, List[str]]:
+def can_use(torch: ModuleType, name: str, tensors: Operands, call: Call) -> Tuple[bool, List[str]]:
     """Whether that fused backend accepts the call, and torch's warnings when it does not."""
     from .trial import refusals
 
@@ -237,7 +245,7 @@ def _mask_dropped(call: Call) -> Optional[Call]:
     return dataclasses.replace(call, mask=None) if call.mask is not None and call.causal else None
 
 
-def _all(call: Call, **new: Any) -> Call:
+def _all(call: Call, **new: object) -> Call:
     tensors = {name: dataclasses.replace(getattr(call, name), **new) for name in ("query", "key", "value")}
     return dataclasses.replace(call, **tensors)
 

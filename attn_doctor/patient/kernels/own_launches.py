@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Sequence
 
 import torch
 
@@ -24,6 +24,10 @@ from . import offers, own_function, problems
 from .cells import Cell
 from .registry import backend
 
+if TYPE_CHECKING:
+    from ..simulate.cuda.simulated_gpu import Described
+    from ..simulate.triton.record import Launch
+
 _LONGEST = 300
 _SET_ASIDE = "torch.compile was set aside"
 _at_import: List[str] = []
@@ -34,7 +38,7 @@ _at_import: List[str] = []
 class Seen:
     """The launches of the calls."""
 
-    launches: List[Any] = dataclasses.field(default_factory=list)
+    launches: List[Launch] = dataclasses.field(default_factory=list)
     """In the form that triton_compile takes."""
     calls: List[str] = dataclasses.field(default_factory=list)
     """For each launch, the first call that made it."""
@@ -44,9 +48,7 @@ class Seen:
     """Set when every call ran and none launched a kernel: a message."""
 
 
-def record(
-    cells: Sequence[Cell], gpu: Dict[str, Any], scratch: str, deadline: float, at: Callable[[Cell], None]
-) -> Seen:
+def record(cells: Sequence[Cell], gpu: Described, scratch: str, deadline: float, at: Callable[[Cell], None]) -> Seen:
     """Calls the function once for each cell, until `deadline` (time.monotonic()). `at` is called before each one."""
     rules = tracer.pick_rules({"rules": "cpu", "gpu": gpu, "scratch": scratch})
     conditions = Conditions(capability=capability_of(rules.gpu), backward=True, stand_ins=("none but those installed",))
@@ -54,17 +56,19 @@ def record(
     raised: Dict[str, List[Cell]] = {}
     made = 0
     with Session(rules, conditions) as session:
+        kernels = session.kernels
+        assert kernels is not None  # without a GPU they are recorded
         for cell in cells:
             if time.monotonic() > deadline:
                 break
             at(cell)
-            before = len(session.kernels.launches)
+            before = len(kernels.launches)
             error = _called(cell, session, first=cell is cells[0])
             made += 1
             if error is not None and not any(words in str(error) for words in offers.OWN_WORDS):
                 raised.setdefault(telling_line(error)[:_LONGEST], []).append(cell)
-            seen.calls += [cell.words] * (len(session.kernels.launches) - before)
-        seen.launches = list(session.kernels.launches)
+            seen.calls += [cell.words] * (len(kernels.launches) - before)
+        seen.launches = list(kernels.launches)
         set_aside = _set_aside(session) or _at_import
     gaps = [
         "{} of {} calls raised, and what they launch after that was not seen: {} ({})".format(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple, TypedDict
 
 from ..libraries import flex
 from ..simulate.cuda.simulated_gpu import capability
@@ -20,6 +20,16 @@ _QUICK_HEAD_DIMS = (128, 64)
 _TELLING_HEAD_DIMS = (128, 256, 64, 192, 96)
 
 
+class Planned(TypedDict):
+    """A backend as the plan lists it."""
+
+    name: str
+    title: str
+    version: Optional[str]
+    state: str
+    """What will come of it, in words."""
+
+
 @dataclasses.dataclass
 class Plan:
     """The cells in the order in which they run, and why others do not."""
@@ -28,9 +38,9 @@ class Plan:
     not_offered: List[Tuple[Cell, str]]
     left_out: Dict[str, int]
     """Backend -> number of offered cells that the mode omits, because others cover pairs of their values."""
-    backends: List[Dict[str, Any]]
+    backends: List[Planned]
 
-    def as_json(self) -> Dict[str, Any]:
+    def as_json(self) -> Dict[str, object]:
         return {
             "cells": [cell.as_json() for cell in self.cells],
             "not_offered": [{**cell.as_json(), "reason": reason} for cell, reason in self.not_offered],
@@ -56,7 +66,7 @@ def make_plan(
     first: List[List[Cell]] = []
     rest: List[List[Cell]] = []
     for backend, missing in backends:
-        entry = {
+        entry: Planned = {
             "name": backend.name,
             "title": backend.title,
             "version": place.versions.get(backend.distribution or ""),

@@ -22,13 +22,19 @@ import resource
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .. import answers as _answers
 from .. import forked, imports, torch_facts
 from . import child, compilation, plan
 from .cells import Cell, Place, from_json
 from .registry import BACKENDS, OWN, Backend, backend
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ..forked import Tell
+    from ..torch_facts import Device
 
 _MOST_OF_ONE = 3
 """Number of children that one backend may kill before the rest of its cells is skipped."""
@@ -53,7 +59,7 @@ class _Run:
         # Last, so that files in the folder of a user's function hide no package.
         sys.path += request.get("folders") or []
 
-    def _write(self, name: str, value: Any) -> None:
+    def _write(self, name: str, value: object) -> None:
         _answers.write(self.answers, name, value)
 
     def run(self) -> None:
@@ -74,15 +80,15 @@ class _Run:
     def _run(self) -> None:
         wanted = self.request.get("devices")
         if wanted:
-            children = self._devices({"devices": [{"index": name} for name in wanted]})
+            children = self._devices([{"index": name} for name in wanted], None)
             forked.run(children, _AT_ONCE, self.scratch)
         elif torch_facts.is_cpu_build(self.torch):
-            forked.run(self._plan_only(torch_facts.cpu_build(self.torch)["reason"]), 1, self.scratch)
+            forked.run(self._plan_only(torch_facts.cpu_build(self.torch)["reason"] or ""), 1, self.scratch)
         else:
             forked.run([self._asking_cuda()], _AT_ONCE, self.scratch)
 
     def _asking_cuda(self) -> forked.Child:
-        def work(tell: Callable[[Any], None]) -> None:
+        def work(tell: Tell) -> None:
             tell({**torch_facts.cuda(self.torch), "cudnn": _cudnn(self.torch)})
 
         def done(ended: forked.Ended) -> List[forked.Child]:
@@ -92,7 +98,7 @@ class _Run:
             cuda = told["value"]
             if not cuda.get("devices"):
                 return self._plan_only(cuda.get("reason") or "torch sees no GPU")
-            return self._devices(cuda)
+            return self._devices(cuda["devices"], cuda.get("cudnn"))
 
         return forked.Child("cuda", imports.telling_errors(work), 60.0, done)
 
@@ -126,10 +132,10 @@ class _Run:
         named = bool(self.request.get("backends"))
         return plan.make_plan(backends, place, self.request["mode"], self.request.get("dtypes") or None, named=named)
 
-    def _devices(self, cuda: Dict[str, Any]) -> List[forked.Child]:
+    def _devices(self, devices: List[Device], cudnn: Optional[int]) -> List[forked.Child]:
         children: List[forked.Child] = []
-        plans: Dict[str, Any] = {}
-        for device in cuda["devices"]:
+        plans: Dict[str, object] = {}
+        for device in devices:
             name = str(device["index"])
             if "error" in device:
                 continue
@@ -137,13 +143,13 @@ class _Run:
             place = self._place(
                 plan.capability(capability) if capability and "gcnArchName" not in device else None,
                 device.get("name") or name,
-                cuda.get("cudnn"),
+                cudnn,
             )
             made = self._plan(place)
             plans[name] = made.as_json()
             children += [_Line(self, name, part, cells).child() for part, cells in _parts(made.cells).items()]
         self._write("plan", {"plans": plans})
-        self._write("gpus", {"gpus": cuda["devices"]})
+        self._write("gpus", {"gpus": devices})
         return children
 
     def _place(self, capability: Optional[Tuple[int, int]], name: str, cudnn: Optional[int]) -> Place:
@@ -271,7 +277,7 @@ def _is_there(module: str) -> bool:
     return True
 
 
-def _cudnn(torch: Any) -> Optional[int]:
+def _cudnn(torch: ModuleType) -> Optional[int]:
     try:
         version = torch.backends.cudnn.version()
         return None if version is None else int(version)
@@ -279,7 +285,7 @@ def _cudnn(torch: Any) -> Optional[int]:
         return None
 
 
-def death(ended: forked.Ended) -> Dict[str, Any]:
+def death(ended: forked.Ended) -> Dict[str, object]:
     """The result of the cell that killed its child."""
     if ended.hung or ended.signal == signal.SIGALRM:
         return {"outcome": "hung", "reason": "it did not end in time and was killed"}

@@ -9,7 +9,7 @@ and power are equal for both.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict
+from typing import Callable, Dict
 
 import torch
 
@@ -21,7 +21,7 @@ _BATCH_MS = 20.0
 _BATCHES = 3
 
 
-def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
+def milliseconds(work: Callable[[], object], device: torch.device) -> float:
     """Time of one call, in the fastest of some batches."""
     for _ in range(2):
         work()
@@ -30,7 +30,7 @@ def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
     return min(_timed(work, calls, device) for _ in range(_BATCHES)) / calls
 
 
-def _timed(work: Callable[[], Any], calls: int, device: torch.device) -> float:
+def _timed(work: Callable[[], object], calls: int, device: torch.device) -> float:
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     for _ in range(calls):

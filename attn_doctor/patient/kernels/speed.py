@@ -5,7 +5,7 @@ Absolute numbers depend on the current clock; shares are comparable between GPUs
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 import torch
 
@@ -17,7 +17,7 @@ _SHARE_OF_MEMORY = 0.1
 _REPEATS = 8
 
 
-def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
+def milliseconds(work: Callable[[], object], device: torch.device) -> float:
     """The fastest of some runs, by the GPU's own clock; two warm-up runs are not counted.
 
     For calls of half a millisecond the median depends on the processor's load: it differed by a factor of two between
@@ -36,7 +36,7 @@ def milliseconds(work: Callable[[], Any], device: torch.device) -> float:
     return float(min(times))
 
 
-def ceilings(device: torch.device, capability: Any) -> Dict[str, float]:
+def ceilings(device: torch.device, capability: Tuple[int, int]) -> Dict[str, float]:
     """TFLOP/s of a matrix product in each dtype and GB/s of a copy, as measured now on this GPU."""
     free, _ = torch.cuda.mem_get_info(device)
     found = {}
@@ -53,7 +53,7 @@ def ceilings(device: torch.device, capability: Any) -> Dict[str, float]:
     return {name: round(value, 1) for name, value in found.items()}
 
 
-def product(device: torch.device, dtype: str) -> Tuple[Callable[[], Any], float]:
+def product(device: torch.device, dtype: str) -> Tuple[Callable[[], object], float]:
     """A large matrix product to time, and its number of floating-point operations."""
     free, _ = torch.cuda.mem_get_info(device)
     # float32 without TF32 is about twenty times slower, and small GPUs have little memory.

@@ -11,7 +11,7 @@ before the kernel receives them, and the kernel itself must round the weights of
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Tuple
 
 import torch
 
@@ -124,7 +124,7 @@ def linear_limits(reference: Results, dtype: str) -> Dict[str, float]:
 
 def judge(
     first: Results, second: Results, poison: float, reference: Results, limit: Dict[str, float], promised: bool
-) -> Dict[str, Any]:
+) -> Dict[str, object]:
     """The verdict on two runs; free memory was filled with NaN before the first, with `poison` before the second."""
     errors: Dict[str, Dict[str, float]] = {}
     troubles: List[str] = []

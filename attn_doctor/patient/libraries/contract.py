@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Protocol, Tuple, TypedDict
+
+if TYPE_CHECKING:
+    from ..kernels.cells import Cell
 
 RAISES, SILENT, REPAIRED = "raises", "silent", "repaired"
 
 HALVES = ("bfloat16", "float16")
 EIGHT_BITS = "float8_e4m3fn"
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+
+
+class Kept(TypedDict):
+    """A sentence of a contract, for JSON."""
+
+    words: str
+    kept: bool
+    effect: Optional[str]
+    message: Optional[str]
+    operands: List[str]
 
 
 class Clause:
@@ -43,7 +56,7 @@ class Clause:
         self.reason = reason
         """Why a combination is not offered, when the message does not explain it."""
 
-    def as_json(self) -> Dict[str, Any]:
+    def as_json(self) -> Kept:
         return {
             "words": self.words,
             "kept": self.kept,
@@ -51,6 +64,26 @@ class Clause:
             "message": None if self.kept else (self.message or None),
             "operands": list(self.blamed),
         }
+
+
+class Handed(Protocol):
+    """An operand, whether it was met or is described."""
+
+    @property
+    def kind(self) -> str:
+        """Its dtype's name."""
+
+    @property
+    def shape(self) -> Tuple[Any, ...]:
+        """Numbers, or what stands for them."""
+
+    @property
+    def stride(self) -> Optional[Tuple[int, ...]]:
+        """None: not known."""
+
+    @property
+    def head_dim(self) -> Any:
+        """The last dimension."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +96,7 @@ class Described:
     stride: Optional[Tuple[int, ...]] = None
 
     @property
-    def head_dim(self) -> Any:
+    def head_dim(self) -> object:
         return self.shape[-1] if self.shape else None
 
 
@@ -71,7 +104,7 @@ class Described:
 class Call:
     """The call to which a contract is applied."""
 
-    operands: Dict[str, Any]
+    operands: Mapping[str, Handed]
     """Role -> Described, or a real operand with the same attributes: q, k, v, and mask, new_k, new_v."""
     capability: Optional[Tuple[int, int]]
     """None when not on an NVIDIA GPU."""
@@ -110,7 +143,7 @@ def release_of(text: str) -> Tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text.split("+")[0])[:3])
 
 
-def wanted_kind(operands: Dict[str, Any], autocast: Optional[str] = None) -> Optional[str]:
+def wanted_kind(operands: Mapping[str, Handed], autocast: Optional[str] = None) -> Optional[str]:
     """The dtype that the operands should have: autocast's, else the half type that most of them have."""
     if autocast is not None:
         return autocast
@@ -118,7 +151,7 @@ def wanted_kind(operands: Dict[str, Any], autocast: Optional[str] = None) -> Opt
     return max(halves, key=halves.count) if halves else None
 
 
-def odd(operands: Dict[str, Any], autocast: Optional[str] = None) -> Tuple[str, ...]:
+def odd(operands: Mapping[str, Handed], autocast: Optional[str] = None) -> Tuple[str, ...]:
     """The operands whose dtype differs from the expected one."""
     present = [r for r in "qkv" if r in operands]
     if len({operands[r].kind for r in present}) <= 1:
@@ -130,7 +163,7 @@ def odd(operands: Dict[str, Any], autocast: Optional[str] = None) -> Tuple[str, 
 
 
 def equal_dtypes(
-    operands: Dict[str, Any],
+    operands: Mapping[str, Handed],
     autocast: Optional[str] = None,
     effect: str = RAISES,
     message: str = "",
@@ -140,7 +173,9 @@ def equal_dtypes(
     return Clause("q, k and v have the same dtype", not blamed, effect, message, blamed, error)
 
 
-def mended_by_autocast(operands: Dict[str, Any], autocast: Optional[str], message: str = "") -> Optional[List[Clause]]:
+def mended_by_autocast(
+    operands: Mapping[str, Handed], autocast: Optional[str], message: str = ""
+) -> Optional[List[Clause]]:
     """The clauses of a function on autocast's list, which casts q, k and v; None when autocast is off."""
     kinds = [operands[role].kind for role in "qkv"]
     if autocast is None or not all(kind in (*HALVES, "float32") for kind in kinds):
@@ -184,7 +219,7 @@ def no_mask(call: Call, reason: str) -> List[Clause]:
     return [Clause("no mask is given", False, RAISES, reason)] if "mask" in call.operands else []
 
 
-def no_such_mask(cell: Any) -> Optional[str]:
+def no_such_mask(cell: Cell) -> Optional[str]:
     """Why a cell describes no possible call, or None."""
     if cell.form == "half-mask" and cell.dtype not in HALVES:
         return "a mask in half precision goes with a query in half precision"

@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from .contract import HALVES
 from .library import Backend, Library, Sampled
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from ..arguments import Given
+    from ..kernels.cells import Cell, Place
 
 LINEAR_HEAD_DIMS = {
     "fla-gated-delta-rule": (128, 64),
@@ -20,7 +27,7 @@ LINEAR_HEAD_DIMS = {
 }
 
 
-def offered(cell: Any, place: Any) -> Optional[str]:
+def offered(cell: Cell, place: Place) -> Optional[str]:
     """Limits trials to pinned configurations of each kernel: the head dims of published models, a whole sequence."""
     if cell.form != "causal":
         return "linear attention is causal and takes no mask"
@@ -34,7 +41,7 @@ def offered(cell: Any, place: Any) -> Optional[str]:
 _OUTPUT_ALONE = ("parallel_attn", "parallel_forgetting_attn", "parallel_nsa", "parallel_based", "parallel_rebased")
 
 
-def answer(name: str, given: Dict[str, Any], out: Any, q: Any, v: Any) -> Any:
+def answer(name: str, given: Given, out: Tensor, q: Tensor, v: Tensor) -> Any:
     """The return value: the output and the final state, which is None unless requested. Attention with a softmax has no
     state.
     """
@@ -53,7 +60,7 @@ def answer(name: str, given: Dict[str, Any], out: Any, q: Any, v: Any) -> Any:
 
 
 _WIDTH, _LENGTH = 128, 128
-_LAYERS: Dict[str, Tuple[str, str, Dict[str, Any]]] = {
+_LAYERS: Dict[str, Tuple[str, str, Dict[str, object]]] = {
     # Newer releases cannot initialize it without the number of layers; older ones do not have the option.
     "rwkv7": ("rwkv7", "RWKV7Attention", {"head_dim": 64, "num_hidden_layers": 4}),
     "gla": ("gla", "GatedLinearAttention", {"num_heads": 2}),
@@ -63,7 +70,7 @@ _LAYERS: Dict[str, Tuple[str, str, Dict[str, Any]]] = {
 }
 
 
-def layer(name: str) -> Tuple[Any, Tuple[Any]]:
+def layer(name: str) -> Tuple[Module, Tuple[Tensor]]:
     """One attention layer of width 128, and its input of 128 tokens: enough for two chunks of 64.
 
     Class names and options differ between releases: options that a release does not have are left out.

@@ -8,10 +8,17 @@ flash_attn/layers/rotary.py and csrc/flash_attn/flash_api.cpp (tags 2.0.0 to 2.8
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Tuple
 
 from .contract import HALVES, RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q
 from .library import Backend, Library, Sampled
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..arguments import Given
+    from ..kernels.problems import Problem
+    from .library import Attention, Fill, Meet
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -88,7 +95,7 @@ def _since(call: Call, release: Tuple[int, ...]) -> List[Clause]:
     ]
 
 
-def _backward_limit(release: Tuple[int, ...], dim: Any, dropout: float) -> str:
+def _backward_limit(release: Tuple[int, ...], dim: object, dropout: float) -> str:
     needs = "requires A100/A800 or H100/H800"
     if not isinstance(dim, int):
         return ""
@@ -117,18 +124,18 @@ def _shapes(call: Call) -> List[Clause]:
     return found
 
 
-def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     import flash_attn
     import torch
 
-    given: Dict[str, Any] = {"dropout_p": 0.0, "softmax_scale": problem.scale, "causal": problem.causal}
+    given: Given = {"dropout_p": 0.0, "softmax_scale": problem.scale, "causal": problem.causal}
     if problem.window is not None:
         given.update(causal=True, window_size=(problem.window - 1, 0))
     if problem.softcap is not None:
         given["softcap"] = problem.softcap
     if problem.documents is None:
 
-        def compute() -> Any:
+        def compute() -> Tensor:
             q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
             return flash_attn.flash_attn_func(q, k, v, **given).transpose(1, 2)
 
@@ -137,7 +144,7 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
     longest = max(problem.documents)
     given["causal"] = True
 
-    def packed() -> Any:
+    def packed() -> Tensor:
         q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
         out = flash_attn.flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, **given)
         return out.transpose(0, 1)[None]
@@ -145,7 +152,7 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
     return packed
 
 
-def sample(function: str, dtype: str) -> Callable[[], Any]:
+def sample(function: str, dtype: str) -> Callable[[], Tensor]:
     """A causal call of that function; for varlen: two sequences of half the length, packed."""
     import flash_attn
     import torch
@@ -162,7 +169,7 @@ def sample(function: str, dtype: str) -> Callable[[], Any]:
     return lambda: called(q, k, v, starts, starts, half, half, causal=True)
 
 
-def _modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any], None]]:
+def _modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
     from . import flash_attn_2_stand_in
 
     return flash_attn_2_stand_in.modules(attention, meet, version)

@@ -6,9 +6,17 @@ Sources: those of flash_attn_2.py.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from .contract import release_of
+
+if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+
+    from torch import Tensor
+
+    from ..arguments import Given, Keywords, Positional
+    from .library import Attention, Fill, Meet
 
 _SINCE = (
     ("window_size=(-1, -1)", (2, 3, 0)),
@@ -56,7 +64,7 @@ def parameters(release: Tuple[int, ...]) -> Dict[str, str]:
     return table
 
 
-def answer(name: str, given: Dict[str, Any], release: Tuple[int, ...], out: Any, q: Any, k: Any) -> Any:
+def answer(name: str, given: Given, release: Tuple[int, ...], out: Tensor, q: Tensor, k: Tensor) -> Any:
     """The return value of a function for the output `out`, with the strides that its kernel allocates.
 
     q and k: as the kernel receives them, (batch, length, heads, dim) or packed (tokens, heads, dim).
@@ -98,7 +106,7 @@ def answer(name: str, given: Dict[str, Any], release: Tuple[int, ...], out: Any,
     return out, lse, _probabilities(given, release, packed, q, k)
 
 
-def _handed_over(q: Any) -> Any:
+def _handed_over(q: Tensor) -> Tensor:
     """q as the C++ code allocates by it: head dimensions are multiples of 8, the last stride is 1."""
     import torch
 
@@ -108,7 +116,7 @@ def _handed_over(q: Any) -> Any:
 
 
 def _one_query_of_many_heads(
-    given: Dict[str, Any], release: Tuple[int, ...], packed: bool, queries: Any, q: Any, kv_heads: int
+    given: Given, release: Tuple[int, ...], packed: bool, queries: object, q: Tensor, kv_heads: int
 ) -> bool:
     since = (2, 5, 6) if packed else (2, 3, 0)
     plain = tuple(given.get("window_size", (-1, -1))) == (-1, -1) and not given.get("dropout_p")
@@ -116,12 +124,12 @@ def _one_query_of_many_heads(
     return release >= since and queries == 1 and q.shape[-2] > kv_heads and plain and without_slopes
 
 
-def _sequences(given: Dict[str, Any]) -> int:
+def _sequences(given: Given) -> int:
     starts = given["cu_seqlens_q"] if "cu_seqlens_q" in given else given["cu_seqlens"]
     return int(starts.shape[0]) - 1
 
 
-def _probabilities(given: Dict[str, Any], release: Tuple[int, ...], packed: bool, q: Any, k: Any) -> Any:
+def _probabilities(given: Given, release: Tuple[int, ...], packed: bool, q: Tensor, k: Tensor) -> object:
     """The third thing that is returned: of use with dropout alone, and else empty or nothing."""
     if not given.get("dropout_p"):
         return q.new_empty(0) if release >= (2, 7, 0) else None
@@ -137,7 +145,7 @@ def _probabilities(given: Dict[str, Any], release: Tuple[int, ...], packed: bool
     return q.new_zeros((batch, q.shape[-2], *rounded))
 
 
-def gradient_like(operand: Any) -> Any:
+def gradient_like(operand: Tensor) -> Tensor:
     """Where the backward kernel writes: of packed operands, without gaps."""
     import torch
 
@@ -147,12 +155,12 @@ def gradient_like(operand: Any) -> Any:
     return torch.empty_like(_handed_over(operand))[..., :dim]
 
 
-def packed_gradient_like(operand: Any) -> Any:
+def packed_gradient_like(operand: Tensor) -> Tensor:
     dim = operand.shape[-1]
     return operand.new_empty((*operand.shape[:-1], -(-dim // 8) * 8))[..., :dim]
 
 
-def split(name: str, operands: Tuple[Any, ...]) -> Tuple[Any, Any, Any]:
+def split(name: str, operands: Tuple[Tensor, ...]) -> Tuple[Tensor, Tensor, Tensor]:
     """q, k and v of what a function is handed, without copies."""
     if "qkvpacked" in name:
         q, k, v = operands[0].unbind(-3)
@@ -162,7 +170,7 @@ def split(name: str, operands: Tuple[Any, ...]) -> Tuple[Any, Any, Any]:
     return operands[0], operands[1], operands[2]
 
 
-def run(attention: Any, name: str, given: Dict[str, Any], release: Tuple[int, ...]) -> Any:
+def run(attention: Attention, name: str, given: Given, release: Tuple[int, ...]) -> Any:
     """One call of a function that is not there."""
     from . import stand_in
 
@@ -171,7 +179,7 @@ def run(attention: Any, name: str, given: Dict[str, Any], release: Tuple[int, ..
         return _with_cache(attention, name, given, release)
     operands = tuple(given[one] for one in ("qkv", "q", "k", "v", "kv") if one in given)
 
-    def arithmetic(*operands: Any) -> Any:
+    def arithmetic(*operands: Tensor) -> Tensor:
         q, k, v = split(name, operands)
         if "varlen" not in name:
             return stand_in.attention(q, k, v, causal, scale)
@@ -180,18 +188,18 @@ def run(attention: Any, name: str, given: Dict[str, Any], release: Tuple[int, ..
         ends = given.get("cu_seqlens_q", given.get("cu_seqlens")), given.get("cu_seqlens_k", given.get("cu_seqlens"))
         return stand_in.packed_attention(q, k, v, *ends, causal, scale)
 
-    def answered(out: Any, *operands: Any) -> Any:
+    def answered(out: Tensor, *operands: Tensor) -> object:
         q, k, _ = split(name, operands)
         return answer(name, given, release, out, q, k)
 
-    def like(operand: Any) -> Any:
+    def like(operand: Tensor) -> Tensor:
         packed = "packed" in name and operand.dim() > (3 if "varlen" in name else 4)
         return packed_gradient_like(operand) if packed else gradient_like(operand)
 
     return stand_in.run(attention, arithmetic, answered, operands, like)
 
 
-def _with_cache(attention: Any, name: str, given: Dict[str, Any], release: Tuple[int, ...]) -> Any:
+def _with_cache(attention: Attention, name: str, given: Given, release: Tuple[int, ...]) -> object:
     """Has no backward pass."""
     import torch
 
@@ -202,47 +210,48 @@ def _with_cache(attention: Any, name: str, given: Dict[str, Any], release: Tuple
             raise AssertionError(cache + " must have contiguous last dimension")
     q, k, v = given["q"], given["k_cache"], given["v_cache"]
 
-    def arithmetic(q: Any, k: Any, v: Any) -> Any:
+    def arithmetic(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if given.get("block_table") is not None:
             return torch.zeros_like(q)
         if given.get("k") is not None:
             k, v = torch.cat([k, given["k"]], 1), torch.cat([v, given["v"]], 1)
         return stand_in.attention(q, k, v, bool(given.get("causal")), given.get("softmax_scale"))
 
-    def answered(out: Any, q: Any, k: Any, v: Any) -> Any:
+    def answered(out: Tensor, q: Tensor, k: Tensor, v: Tensor) -> object:
         return answer(name, given, release, out, q, k)
 
     return stand_in.run_without_gradients(attention, arithmetic, answered, (q, k, v))
 
 
-def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any], None]]:
+def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
     """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
     from .signatures import function
 
     release = release_of(version)
     where = "flash_attn.flash_attn_interface"
 
-    def interface(module: Any) -> None:
+    def interface(module: ModuleType) -> None:
         for name, words in parameters(release).items():
             setattr(module, name, function(name, words, where, functools.partial(_met, name)))
 
-    def _met(name: str, given: Any, args: Any, kwargs: Any, frame: Any) -> Any:
+    def _met(name: str, given: Given, args: Positional, kwargs: Keywords, frame: FrameType) -> object:
         return meet(name, where, given, args, kwargs, frame, lambda: run(attention, name, given, release))
 
-    def package(module: Any) -> None:
-        module.__version__ = version
+    def package(module: ModuleType) -> None:
         module.__path__ = []
+        vars(module)["__version__"] = version
         interface(module)
 
-    def padding(module: Any) -> None:
-        module.pad_input, module.unpad_input, module.index_first_axis = pad_input, unpad_input, index_first_axis
+    def padding(module: ModuleType) -> None:
+        for helper in (pad_input, unpad_input, index_first_axis):
+            setattr(module, helper.__name__, helper)
 
-    def layers(module: Any) -> None:
+    def layers(module: ModuleType) -> None:
         module.__path__ = []
 
-    def rotary(module: Any) -> None:
-        module.apply_rotary_emb = _rotary(release)
-        module.apply_rotary_emb_func = module.apply_rotary_emb
+    def rotary(module: ModuleType) -> None:
+        turn = _rotary(release)
+        vars(module).update(apply_rotary_emb=turn, apply_rotary_emb_func=turn)
 
     return {
         "flash_attn": package,
@@ -253,11 +262,13 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
     }
 
 
-def index_first_axis(x: Any, indices: Any) -> Any:
+def index_first_axis(x: Tensor, indices: Tensor) -> Tensor:
     return x[indices]
 
 
-def unpad_input(hidden_states: Any, attention_mask: Any, unused_mask: Any = None) -> Any:
+def unpad_input(
+    hidden_states: Tensor, attention_mask: Tensor, unused_mask: Optional[Tensor] = None
+) -> Tuple[Tensor, Tensor, Tensor, int, Tensor]:
     """(batch, len, ...) -> (tokens, ...), indices, cu_seqlens, max_seqlen, seqused."""
     import torch
 
@@ -270,7 +281,7 @@ def unpad_input(hidden_states: Any, attention_mask: Any, unused_mask: Any = None
     return flat[indices], indices, starts, int(lengths.max()), used
 
 
-def pad_input(hidden_states: Any, indices: Any, batch: int, seqlen: int) -> Any:
+def pad_input(hidden_states: Tensor, indices: Tensor, batch: int, seqlen: int) -> Tensor:
     import torch
 
     out = torch.zeros(batch * seqlen, *hidden_states.shape[1:], dtype=hidden_states.dtype)
@@ -278,18 +289,18 @@ def pad_input(hidden_states: Any, indices: Any, batch: int, seqlen: int) -> Any:
     return out.view(batch, seqlen, *hidden_states.shape[1:])
 
 
-def _rotary(release: Tuple[int, ...]) -> Any:
+def _rotary(release: Tuple[int, ...]) -> Callable[..., Tensor]:
     def apply_rotary_emb(
-        x: Any,
-        cos: Any,
-        sin: Any,
+        x: Tensor,
+        cos: Tensor,
+        sin: Tensor,
         interleaved: bool = False,
         inplace: bool = False,
-        seqlen_offsets: Any = 0,
-        cu_seqlens: Any = None,
-        max_seqlen: Any = None,
+        seqlen_offsets: object = 0,
+        cu_seqlens: object = None,
+        max_seqlen: object = None,
         conjugate: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         import torch
 
         if release < (2, 8) and x.dtype != cos.dtype:

@@ -6,10 +6,19 @@ Source: Dao-AILab/flash-attention, hopper/flash_attn_interface.py and hopper/fla
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 from .contract import EIGHT_BITS, HALVES, RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q
 from .library import Backend, Library, Sampled
+
+if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+
+    from torch import Tensor
+
+    from ..arguments import Given, Keywords, Positional
+    from ..kernels.problems import Problem
+    from .library import Attention, Fill, Meet
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -59,7 +68,7 @@ def clauses(call: Call) -> List[Clause]:
     ]
 
 
-def _multiple(q: Any) -> List[Clause]:
+def _multiple(q: Tensor) -> List[Clause]:
     step = 16 if q.kind == EIGHT_BITS else 8
     if not isinstance(q.head_dim, int):
         return []
@@ -87,7 +96,7 @@ PARAMETERS: Dict[str, str] = {
 _INTERFACE = "flash_attn_interface"
 
 
-def answer(given: Dict[str, Any], out: Any, q: Any, v: Any) -> Any:
+def answer(given: Given, out: Tensor, q: Tensor, v: Tensor) -> Any:
     """Its output has no gaps whatever q has, and is bfloat16 for float8."""
     import torch
 
@@ -102,7 +111,7 @@ def answer(given: Dict[str, Any], out: Any, q: Any, v: Any) -> Any:
     return (room, lse, None, None) if "return_softmax_lse" in given else (room, lse)
 
 
-def operands_of(name: str, given: Dict[str, Any]) -> Tuple[Any, ...]:
+def operands_of(name: str, given: Given) -> Tuple[Tensor, ...]:
     if "qkvpacked" in name:
         return (given["qkv"],)
     if "with_kvcache" in name:
@@ -110,7 +119,7 @@ def operands_of(name: str, given: Dict[str, Any]) -> Tuple[Any, ...]:
     return given["q"], given["k"], given["v"]
 
 
-def split(given: Dict[str, Any], operands: Tuple[Any, ...]) -> Tuple[Any, Any, Any]:
+def split(given: Given, operands: Tuple[Tensor, ...]) -> Tuple[Tensor, Tensor, Tensor]:
     """q, k and v of what a function is handed: packed, they are of one number of heads, or follow one another."""
     if len(operands) == 3:
         return operands[0], operands[1], operands[2]
@@ -123,14 +132,14 @@ def split(given: Dict[str, Any], operands: Tuple[Any, ...]) -> Tuple[Any, Any, A
     return q, k, v
 
 
-def run(attention: Any, name: str, given: Dict[str, Any]) -> Any:
+def run(attention: Attention, name: str, given: Given) -> Any:
     import torch
 
     from . import stand_in
 
     causal, scale = bool(given.get("causal")), given.get("softmax_scale")
 
-    def arithmetic(*operands: Any) -> Any:
+    def arithmetic(*operands: Tensor) -> Tensor:
         q, k, v = split(given, operands)
         if given.get("page_table") is not None:
             return torch.zeros_like(q)  # pages are not gathered: its dtype and shape are what is needed
@@ -142,7 +151,7 @@ def run(attention: Any, name: str, given: Dict[str, Any]) -> Any:
             return stand_in.zeros(q, k[0], v[0]) if k.dim() == 4 else stand_in.zeros(q, k, v)
         return stand_in.attention(q, k, v, causal, scale)
 
-    def answered(out: Any, *operands: Any) -> Any:
+    def answered(out: Tensor, *operands: Tensor) -> object:
         q, _, v = split(given, operands)
         return answer(given, out, q, v)
 
@@ -150,14 +159,14 @@ def run(attention: Any, name: str, given: Dict[str, Any]) -> Any:
     return stand_in.run(attention, arithmetic, answered, operands_of(name, given), like)
 
 
-def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any], None]]:
+def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
     """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
     from .signatures import function
 
-    def met(name: str, given: Any, args: Any, kwargs: Any, frame: Any) -> Any:
+    def met(name: str, given: Given, args: Positional, kwargs: Keywords, frame: FrameType) -> object:
         return meet(name, _INTERFACE, given, args, kwargs, frame, lambda: run(attention, name, given))
 
-    def interface(module: Any) -> None:
+    def interface(module: ModuleType) -> None:
         module.__path__ = []
         for name, words in PARAMETERS.items():
             setattr(module, name, function(name, words, _INTERFACE, functools.partial(met, name)))
@@ -165,11 +174,11 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
     return {_INTERFACE: interface}
 
 
-def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     import flash_attn_interface
     import torch
 
-    given: Dict[str, Any] = {"softmax_scale": problem.scale, "causal": problem.causal}
+    given: Given = {"softmax_scale": problem.scale, "causal": problem.causal}
     if problem.window is not None:
         given.update(causal=True, window_size=(problem.window - 1, 0))
     if problem.softcap is not None:
@@ -179,7 +188,7 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
         given[name + "_descale"] = scale.expand(sequences, -1).contiguous()
     if problem.documents is None:
 
-        def compute() -> Any:
+        def compute() -> Tensor:
             q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
             return _out(flash_attn_interface.flash_attn_func(q, k, v, **given)).transpose(1, 2)
 
@@ -188,7 +197,7 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
     longest = max(problem.documents)
     given["causal"] = True
 
-    def packed() -> Any:
+    def packed() -> Tensor:
         q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
         out = _out(flash_attn_interface.flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, **given))
         return out.transpose(0, 1)[None]
@@ -196,12 +205,12 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
     return packed
 
 
-def _out(given_back: Any) -> Any:
+def _out(given_back: object) -> Tensor:
     """Its first betas gave the log-sum-exp beside the output whether it was asked for or not."""
     return given_back[0] if isinstance(given_back, tuple) else given_back
 
 
-def sample(dtype: str) -> Callable[[], Any]:
+def sample(dtype: str) -> Callable[[], Tensor]:
     """A causal call."""
     from flash_attn_interface import flash_attn_func
 

@@ -6,10 +6,19 @@ Source: flash_attn/cute/interface.py of flash-attn-4 4.0.0b4, b12, b24 and b36.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from .contract import FLOAT8, HALVES, RAISES, Call, Clause, heads_divide, no_mask, odd
 from .library import Backend, Library, Sampled
+
+if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+
+    from torch import Tensor
+
+    from ..arguments import Given, Keywords, Positional
+    from ..kernels.problems import Problem
+    from .library import Attention, Fill, Meet
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -93,7 +102,7 @@ PARAMETERS: Dict[str, str] = {
 _INTERFACE = "flash_attn.cute.interface"
 
 
-def answer(given: Dict[str, Any], out: Any, q: Any, v: Any, trains: bool) -> Any:
+def answer(given: Given, out: Tensor, q: Tensor, v: Tensor, trains: bool) -> Any:
     """Always two things: an output without gaps, bfloat16 for float8, and a log-sum-exp where one is needed."""
     import torch
 
@@ -105,7 +114,7 @@ def answer(given: Dict[str, Any], out: Any, q: Any, v: Any, trains: bool) -> Any
     return room, q.new_zeros(shape, dtype=torch.float32)
 
 
-def run(attention: Any, given: Dict[str, Any]) -> Any:
+def run(attention: Attention, given: Given) -> Any:
     import torch
 
     from . import stand_in
@@ -115,7 +124,7 @@ def run(attention: Any, given: Dict[str, Any]) -> Any:
     trains = any(one.requires_grad for one in (*operands, *([sink] if sink is not None else [])))
     causal, scale = bool(given.get("causal")), given.get("softmax_scale")
 
-    def arithmetic(q: Any, k: Any, v: Any) -> Any:
+    def arithmetic(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         ends = given.get("cu_seqlens_q"), given.get("cu_seqlens_k")
         if all(one is not None for one in ends):
             return stand_in.packed_attention(q, k, v, *ends, causal, scale)
@@ -123,20 +132,20 @@ def run(attention: Any, given: Dict[str, Any]) -> Any:
             return torch.zeros_like(q)[..., :1].expand(*q.shape[:-1], v.shape[-1])
         return stand_in.attention(q, k, v, causal, scale)
 
-    def answered(out: Any, q: Any, k: Any, v: Any) -> Any:
+    def answered(out: Tensor, q: Tensor, k: Tensor, v: Tensor) -> object:
         return answer(given, out, q, v, trains)
 
     return stand_in.run(attention, arithmetic, answered, operands)
 
 
-def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any], None]]:
+def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
     """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
     from .signatures import function
 
-    def met(name: str, given: Any, args: Any, kwargs: Any, frame: Any) -> Any:
+    def met(name: str, given: Given, args: Positional, kwargs: Keywords, frame: FrameType) -> object:
         return meet(name, "flash_attn.cute", given, args, kwargs, frame, lambda: run(attention, given))
 
-    def cute(module: Any) -> None:
+    def cute(module: ModuleType) -> None:
         module.__path__ = []
         for name, words in PARAMETERS.items():
             setattr(module, name, function(name, words, _INTERFACE, functools.partial(met, name)))
@@ -144,18 +153,18 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
     return {"flash_attn.cute": cute, "flash_attn.cute.interface": cute}
 
 
-def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     import torch
     from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
 
-    given: Dict[str, Any] = {"softmax_scale": problem.scale, "causal": problem.causal}
+    given: Given = {"softmax_scale": problem.scale, "causal": problem.causal}
     if problem.window is not None:
         given.update(causal=True, window_size=(problem.window - 1, 0))
     if problem.softcap is not None:
         given["softcap"] = problem.softcap
     if problem.documents is None:
 
-        def compute() -> Any:
+        def compute() -> Tensor:
             q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
             return _out(flash_attn_func(q, k, v, **given)).transpose(1, 2)
 
@@ -166,19 +175,19 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
     packing = {"cu_seqlens_q": ends, "cu_seqlens_k": ends, "max_seqlen_q": longest, "max_seqlen_k": longest}
     given["causal"] = True
 
-    def packed() -> Any:
+    def packed() -> Tensor:
         q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
         return _out(flash_attn_varlen_func(q, k, v, **packing, **given)).transpose(0, 1)[None]
 
     return packed
 
 
-def _out(given_back: Any) -> Any:
+def _out(given_back: object) -> Tensor:
     """It gives the log-sum-exp beside the output, whether it was asked for or not."""
     return given_back[0] if isinstance(given_back, tuple) else given_back
 
 
-def sample(dtype: str) -> Callable[[], Any]:
+def sample(dtype: str) -> Callable[[], Tensor]:
     """A causal call."""
     from flash_attn.cute import flash_attn_func
 

@@ -7,10 +7,15 @@ without autocast, forward and backward, was run on an H100 with torch 2.11.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List
+from typing import TYPE_CHECKING, Any, Callable, List
 
 from .contract import HALVES, RAISES, REPAIRED, SILENT, Call, Clause, equal_dtypes, mended_by_autocast
 from .library import Answered, Backend, Library
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..kernels.problems import Problem
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -54,7 +59,7 @@ def _cast_by_torch(call: Call) -> List[Clause]:
     return [equal_dtypes(call.operands, None, REPAIRED if harmless else SILENT, message)]
 
 
-def answer(given: Any, out: Any, query: Any, aux_output: Any) -> Any:
+def answer(given: Any, out: Tensor, query: Tensor, aux_output: Any) -> Any:
     """The output, its dimensions in memory in the order of query's; each row's log-sum-exp in one of two forms.
 
     `aux_output`: torch's class for the newer form.
@@ -71,14 +76,14 @@ def answer(given: Any, out: Any, query: Any, aux_output: Any) -> Any:
     return (out, rows) if given.get("return_lse") else out
 
 
-def _answered(met: Answered) -> Any:
+def _answered(met: Answered) -> object:
     import sys
 
     newer = getattr(sys.modules.get(met.module), "AuxOutput", None)
     return answer(met.given, met.out, met.operands["q"], newer)
 
 
-def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     """Compiled: uncompiled it is the plain recipe."""
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -89,7 +94,7 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
     if allowed is not None:
         seen = allowed.reshape(length, length)
 
-        def mask_mod(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        def mask_mod(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return seen[query, key]
 
         block_mask = create_block_mask(mask_mod, None, None, length, length, device=str(problem.device))
@@ -97,12 +102,12 @@ def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
     if bias is not None:
         table = bias.reshape(length, length)
 
-        def score_mod(score: Any, batch: Any, head: Any, query: Any, key: Any) -> Any:
+        def score_mod(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return score + table[query, key]
 
     elif cap is not None:
 
-        def score_mod(score: Any, batch: Any, head: Any, query: Any, key: Any) -> Any:
+        def score_mod(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return torch.tanh(score / cap) * cap
 
     compiled = torch.compile(flex_attention, dynamic=False)

@@ -7,9 +7,58 @@ written out in `LIBRARY = Library(...)` as literals.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Protocol, Tuple
 
 from .contract import Call, Clause
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..arguments import Given, Keywords, Positional
+    from ..kernels.cells import Cell, Place
+
+
+class Pausing(Protocol):
+    """A recorder, which sees nothing while it is paused."""
+
+    paused: int
+
+
+class Attention(Protocol):
+    """The attention of the recording now running: who is told of calls."""
+
+    @property
+    def recorder(self) -> Pausing: ...
+
+    @property
+    def conditions(self) -> Conditions: ...
+
+
+class Conditions(Protocol):
+    """Under which GPU the calls are judged."""
+
+    @property
+    def capability(self) -> Tuple[int, int]: ...
+
+
+class Meet(Protocol):
+    """Judges a call of the function `name` of the module `where`, and runs it: `run()` is what stands in for it."""
+
+    def __call__(
+        self,
+        name: str,
+        where: str,
+        given: Given,
+        args: Positional,
+        kwargs: Keywords,
+        frame: FrameType,
+        run: Callable[[], object],
+    ) -> object: ...
+
+
+Fill = Callable[[ModuleType], None]
+"""Puts into a module what stands in for a library."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,11 +67,11 @@ class Answered:
 
     name: str
     """The function's."""
-    given: Dict[str, Any]
+    given: Given
     """Its arguments."""
-    operands: Dict[str, Any]
+    operands: Dict[str, Tensor]
     """Tensors by role."""
-    out: Any
+    out: Tensor
     version: str
     """Of the library; empty where it is not known."""
     module: str
@@ -38,7 +87,7 @@ class Backend:
     calls: Optional[str] = None
     """Module beside the library's, or its own, with `prepare(problem, backend)`; None: preview, its contract alone is
     known."""
-    contract: Optional[Callable[[Any, Any], Optional[str]]] = None
+    contract: Optional[Callable[[Cell, Place], Optional[str]]] = None
     """(cell, place) -> why it is not offered, or None; by itself what the library's clauses say."""
     distribution: Optional[str] = None
     """Whose metadata tells the version; the library's first by itself; None: torch's own."""
@@ -78,7 +127,7 @@ class Sampled:
     """What it is, for a person, without its dtype."""
     factory: str
     """module:function; the module lies beside the library's, or is its own."""
-    arguments: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    arguments: Dict[str, str] = dataclasses.field(default_factory=dict)
     autocast: bool = False
     """The half precision is autocast's; otherwise it is the argument `dtype`."""
     group: str = ""
@@ -122,9 +171,9 @@ class Library:
     """Pattern of its modules, a class of theirs, and its method that takes them."""
     clauses: Optional[Callable[[Call], List[Clause]]] = None
     """Its contract; None where it states none."""
-    answer: Optional[Callable[[Answered], Any]] = None
+    answer: Optional[Callable[[Answered], object]] = None
     """What its functions give back where the kernel cannot run; None: an output like q."""
-    modules: Optional[Callable[[Any, Any, str], Dict[str, Callable[[Any], None]]]] = None
+    modules: Optional[Callable[[Attention, Meet, str], Dict[str, Fill]]] = None
     """(attention, meet, version) -> the modules that stand in for it; None: nothing does."""
     words: str = ""
     """How it is told that something stood in; `{}` is for the version."""

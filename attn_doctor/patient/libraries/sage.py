@@ -5,10 +5,15 @@ Sources: sageattention 1.0.6 and thu-ml/SageAttention (tag 2.2.0 and 2026-01), s
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, List, Tuple
 
 from .contract import HALVES, RAISES, Call, Clause, equal_dtypes, release_of
 from .library import Answered, Library
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..arguments import Given
 
 _CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (12, 0), (12, 1))
 """Which `sageattn` of 2.x knows a kernel for."""
@@ -47,7 +52,7 @@ def clauses(call: Call) -> List[Clause]:
     return found
 
 
-def answer(name: str, given: Dict[str, Any], out: Any, q: Any, release: Tuple[int, ...]) -> Any:
+def answer(name: str, given: Given, out: Tensor, q: Tensor, release: Tuple[int, ...]) -> Any:
     """An output without gaps and without a history, in q's dtype; 2.x cuts it out of a head dimension of 64 or 128."""
     dim = q.shape[-1]
     wide = (64 if dim < 64 else 128) if release >= (2,) and dim not in (64, 128) and dim < 128 else dim
@@ -60,7 +65,7 @@ def answer(name: str, given: Dict[str, Any], out: Any, q: Any, release: Tuple[in
     return room, room.new_zeros(shape).float()
 
 
-def _answered(met: Answered) -> Any:
+def _answered(met: Answered) -> object:
     return answer(met.name, met.given, met.out, met.operands["q"], release_of(met.version))
 
 

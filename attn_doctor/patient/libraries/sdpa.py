@@ -7,7 +7,7 @@ Sources: pytorch aten/src/ATen/native/transformers/{attention.cpp,cuda/sdp_utils
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from ..simulate.cuda import simulated_gpu
 from ..simulate.sdpa import backends as sdpa_backends
@@ -17,6 +17,13 @@ from ..simulate.sdpa.rules import Situation, Tensor
 from ..simulate.triton.driver import version_of
 from .contract import HALVES, RAISES, SILENT, Call, Clause, equal_dtypes, mended_by_autocast, no_such_mask, release_of
 from .library import Backend, Library
+
+if TYPE_CHECKING:
+    from torch import Tensor as TorchTensor
+
+    from ..arguments import Given
+    from ..kernels.cells import Cell, Place
+    from ..kernels.problems import Problem
 
 _C10 = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool"}
 _MASK = "attn_mask is bool, or has the dtype of q"
@@ -36,7 +43,7 @@ _JUDGES = {
 }
 
 
-def clauses(call: Call, autocast: Optional[str], choice: Any) -> List[Clause]:
+def clauses(call: Call, autocast: Optional[str], choice: Optional[sdpa_choice.Choice]) -> List[Clause]:
     """torch.nn.functional.scaled_dot_product_attention stands on autocast's list, which mends q, k and v.
 
     `choice` is which backend torch would take (sdpa_choice.Choice), None where that is not known.
@@ -56,7 +63,7 @@ def clauses(call: Call, autocast: Optional[str], choice: Any) -> List[Clause]:
     return found
 
 
-def _mask(mask: str, q: str, repaired: bool, torch_version: str, choice: Any) -> List[Clause]:
+def _mask(mask: str, q: str, repaired: bool, torch_version: str, choice: Optional[sdpa_choice.Choice]) -> List[Clause]:
     if mask == q or (repaired and mask in ("float16", "bfloat16", "float32", "float64")):
         return [Clause(_MASK, True)]
     if mask == "float32" and release_of(torch_version) >= (2, 4):
@@ -75,7 +82,7 @@ def _mask(mask: str, q: str, repaired: bool, torch_version: str, choice: Any) ->
     return [Clause(_MASK, False, RAISES, message, ("mask",))]
 
 
-def _backend(choice: Any) -> List[Clause]:
+def _backend(choice: sdpa_choice.Choice) -> List[Clause]:
     """What no dtype is to blame for: switches that leave no backend, and a mask beside is_causal."""
     found = []
     if choice.backend is None and choice.refused:
@@ -87,7 +94,7 @@ def _backend(choice: Any) -> List[Clause]:
     return found
 
 
-def laid_out(out: Any, query: Any, backend: Optional[str]) -> Any:
+def laid_out(out: TorchTensor, query: TorchTensor, backend: Optional[str]) -> TorchTensor:
     """The output that the CPU computed, in the strides in which that backend leaves it on a GPU.
 
     flash writes into what is like a query padded to a multiple of 8, efficient has the heads beside the head dimension,
@@ -114,7 +121,7 @@ def laid_out(out: Any, query: Any, backend: Optional[str]) -> Any:
     return out if room.stride() == out.stride() else filled(room, out)
 
 
-def torch_call(cell: Any, sizes: Tuple[int, int, int]) -> TorchCall:
+def torch_call(cell: Cell, sizes: Tuple[int, int, int]) -> TorchCall:
     """The call of scaled_dot_product_attention that a cell describes. sizes: batch, heads, length."""
     batch, heads, length = sizes
     trains = cell.direction == "train"
@@ -135,12 +142,12 @@ def torch_call(cell: Any, sizes: Tuple[int, int, int]) -> TorchCall:
     )
 
 
-def gpu_of(place: Any) -> simulated_gpu.Gpu:
+def gpu_of(place: Place) -> simulated_gpu.Gpu:
     # Shared memory decides nothing about SDPA, and a new capability need not be in the table.
     return simulated_gpu.Gpu(name=place.gpu_name, capability=place.capability or (0, 0), shared_memory=0)
 
 
-def offered(cell: Any, place: Any) -> Optional[str]:
+def offered(cell: Cell, place: Place) -> Optional[str]:
     """Why a cell is not offered, by one backend or by whichever torch picks; None where it is."""
     refused = no_such_mask(cell) or not_for_its_arguments(cell)
     if refused is not None:
@@ -167,7 +174,7 @@ def offered(cell: Any, place: Any) -> Optional[str]:
     return reason
 
 
-def not_for_its_arguments(cell: Any) -> Optional[str]:
+def not_for_its_arguments(cell: Cell) -> Optional[str]:
     """What no function with the arguments of scaled_dot_product_attention can be asked for."""
     if cell.form in _NO_FORM:
         return _NO_FORM[cell.form]
@@ -199,8 +206,8 @@ def restricted(name: str) -> Any:
     )
 
 
-def arguments(problem: Any) -> Dict[str, Any]:
-    given: Dict[str, Any] = {
+def arguments(problem: Problem) -> Dict[str, Any]:
+    given: Given = {
         "attn_mask": problem.mask,
         "dropout_p": 0.0,
         "is_causal": problem.causal,
@@ -211,19 +218,19 @@ def arguments(problem: Any) -> Dict[str, Any]:
     return given
 
 
-def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     import torch.nn.functional as F
 
     given = arguments(problem)
 
-    def compute() -> Any:
+    def compute() -> TorchTensor:
         with restricted(backend.name):
             return F.scaled_dot_product_attention(problem.q, problem.k, problem.v, **given)
 
     return compute
 
 
-def chosen(problem: Any) -> Optional[str]:
+def chosen(problem: Problem) -> Optional[str]:
     """The backend that torch picks for this call; None where it cannot be asked."""
     import torch
 

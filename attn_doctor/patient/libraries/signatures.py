@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import Any, Callable, Dict
+from typing import TYPE_CHECKING, Callable
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ..arguments import Function, Given, Keywords, Positional
 
 
 def function(
-    name: str, parameters: str, where: str, meet: Callable[[Dict[str, Any], Any, Any, Any], Any]
-) -> Callable[..., Any]:
+    name: str, parameters: str, where: str, meet: Callable[[Given, Positional, Keywords, FrameType], object]
+) -> Function:
     """A function `where.name` with these parameters. `meet(arguments, args, kwargs, frame)` answers its calls:
     the arguments by name with defaults filled in, those that were given, and the caller's frame.
 
@@ -17,7 +22,7 @@ def function(
     """
     signature = inspect.signature(eval("lambda {}: None".format(parameters)))  # noqa: S307 - our own tables
 
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
+    def stand_in(*args: object, **kwargs: object) -> object:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -6,12 +6,18 @@ operations that the library itself uses for them. Imports torch.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple, Union
 
 import torch
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def attention(q: Any, k: Any, v: Any, causal: bool = False, scale: Optional[float] = None) -> Any:
+    from ..arguments import Function
+    from .library import Attention, Pausing
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: Optional[float] = None) -> Tensor:
     """(batch, q_len, heads, dim) x (batch, kv_len, kv_heads, dim) -> (batch, q_len, heads, v_dim), q's dtype."""
     heads, kv_heads = q.shape[-2], k.shape[-2]
     dtype = q.dtype
@@ -28,7 +34,15 @@ def attention(q: Any, k: Any, v: Any, causal: bool = False, scale: Optional[floa
     return torch.matmul(weights, v).transpose(1, 2).to(dtype)
 
 
-def packed_attention(q: Any, k: Any, v: Any, ends_q: Any, ends_k: Any, causal: bool, scale: Optional[float]) -> Any:
+def packed_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ends_q: Union[Tensor, List[int]],
+    ends_k: Union[Tensor, List[int]],
+    causal: bool,
+    scale: Optional[float],
+) -> Tensor:
     """(tokens, heads, dim) for sequences that end at `ends_q` and `ends_k`, which begin with 0: tensors or lists.
 
     Tokens beyond the last end are 0.
@@ -38,7 +52,7 @@ def packed_attention(q: Any, k: Any, v: Any, ends_q: Any, ends_k: Any, causal: b
     except Exception:
         # Fake tensors have no values: one sequence stands for all.
         return attention(q[None], k[None], v[None], causal, scale)[0]
-    parts: List[Any] = []
+    parts: List[Tensor] = []
     for i in range(len(lists[0]) - 1):
         one_q, one_k, one_v = (t[a[i] : a[i + 1]][None] for t, a in zip((q, k, v), (lists[0], lists[1], lists[1])))
         parts.append(attention(one_q, one_k, one_v, causal, scale)[0])
@@ -48,20 +62,20 @@ def packed_attention(q: Any, k: Any, v: Any, ends_q: Any, ends_k: Any, causal: b
     return torch.cat(parts)
 
 
-def zeros(q: Any, k: Any, v: Any) -> Any:
+def zeros(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """q's shape and dtype, v's last dimension, differentiable in all three: for kernels of which no more is known."""
     nothing = sum(t.to(torch.float32).sum() * 0.0 for t in (q, k, v)).nan_to_num(0.0)
     return nothing.to(q.dtype).expand(*q.shape[:-1], v.shape[-1]).clone()
 
 
-def filled(out: Any, values: Any) -> Any:
+def filled(out: Tensor, values: Tensor) -> Tensor:
     """`out` with the values, as a kernel writes into what it allocated; `out` may be wider than the values."""
     seen = out[..., : values.shape[-1]]
     seen.copy_(values)
     return seen
 
 
-def in_the_order_of(query: Any, out: Any) -> Any:
+def in_the_order_of(query: Tensor, out: Tensor) -> Tensor:
     """`out` without gaps, its dimensions in memory in the order of query's."""
     order = sorted(range(query.dim()), key=lambda dim: (-query.stride(dim), dim))
     return out.permute(order).contiguous().permute([order.index(dim) for dim in range(len(order))])
@@ -71,23 +85,23 @@ class _Kernel(torch.autograd.Function):
     """A kernel as autograd sees it: one node, with gradients as its backward kernel allocates them."""
 
     @staticmethod
-    def forward(ctx: Any, recorder: Any, arithmetic: Any, answer: Any, like: Any, *operands: Any) -> Any:
+    def forward(ctx: Any, recorder: Any, arithmetic: Any, answer: Any, like: Any, *operands: Tensor) -> object:
         ctx.recorder, ctx.arithmetic, ctx.like = recorder, arithmetic, like
         ctx.save_for_backward(*operands)
         return answer(arithmetic(*operands), *operands)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Any, *others: Any) -> Tuple[Any, ...]:
+    def backward(ctx: Any, gradient: Tensor, *others: Tensor) -> Tuple[Optional[Tensor], ...]:
         wanted = ctx.needs_input_grad[4:]
 
-        def gradients() -> List[Any]:
+        def gradients() -> List[Optional[Tensor]]:
             # Saved tensors may be those of the caller: what is asked for here must not reach further than this call.
             leaves = [t.detach().requires_grad_(need) for t, need in zip(ctx.saved_tensors, wanted)]
             with torch.enable_grad():
                 out = ctx.arithmetic(*leaves)
             asked = [leaf for leaf in leaves if leaf.requires_grad]
             found = iter(torch.autograd.grad(out, asked, gradient.to(out.dtype), allow_unused=True))
-            given: List[Any] = []
+            given: List[Optional[Tensor]] = []
             for leaf in leaves:
                 value = next(found) if leaf.requires_grad else None
                 given.append(None if value is None else filled(ctx.like(leaf.detach()), value))
@@ -97,11 +111,11 @@ class _Kernel(torch.autograd.Function):
 
 
 def run(
-    attention: Any,
-    arithmetic: Callable[..., Any],
-    answer: Callable[..., Any],
-    operands: Tuple[Any, ...],
-    gradient_like: Callable[[Any], Any] = torch.empty_like,
+    attention: Attention,
+    arithmetic: Function,
+    answer: Function,
+    operands: Tuple[Tensor, ...],
+    gradient_like: Callable[[Tensor], Tensor] = torch.empty_like,
 ) -> Any:
     """Call a kernel that is not there. `attention` is the recording's, or what stands for it.
 
@@ -114,13 +128,13 @@ def run(
     )
 
 
-def run_without_gradients(attention: Any, arithmetic: Any, answer: Any, operands: Tuple[Any, ...]) -> Any:
+def run_without_gradients(attention: Attention, arithmetic: Any, answer: Any, operands: Tuple[Tensor, ...]) -> object:
     """The same for a function that autograd knows nothing of: what it returns has no history."""
     with torch.no_grad():
         return quietly(attention.recorder, lambda: answer(arithmetic(*operands), *operands))
 
 
-def quietly(recorder: Any, function: Any) -> Any:
+def quietly(recorder: Pausing, function: Any) -> Any:
     """Run `function` unseen and without autocast: its ops are not the model's."""
     recorder.paused += 1
     try:

@@ -5,10 +5,13 @@ Source: NVIDIA/TransformerEngine, transformer_engine/pytorch/attention/dot_produ
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import TYPE_CHECKING, List
 
 from .contract import HALVES, RAISES, Call, Clause, equal_dtypes
 from .library import Backend, Library
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def clauses(call: Call) -> List[Clause]:
@@ -39,7 +42,7 @@ def clauses(call: Call) -> List[Clause]:
     return found
 
 
-def answer(out: Any) -> Any:
+def answer(out: Tensor) -> Tensor:
     """(…, heads, head_dim) as (…, heads * head_dim), in the order of dimensions of the query."""
     return out.contiguous().flatten(-2)
 

@@ -9,10 +9,19 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from .contract import HALVES, RAISES, Call, Clause, equal_dtypes, release_of
 from .library import Backend, Library, Sampled
+
+if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+
+    from torch import Tensor
+
+    from ..arguments import Given, Keywords, Positional
+    from ..kernels.problems import Problem
+    from .library import Attention, Fill, Meet
 
 _NO_OPERATOR = "No operator found for `memory_efficient_attention_forward` with inputs:"
 
@@ -115,11 +124,13 @@ class BlockDiagonalMask(AttentionBias):
         self._batch_sizes: Optional[List[int]] = None
 
     @classmethod
-    def from_seqlens(cls, q_seqlen: List[int], kv_seqlen: Any = None, **more: Any) -> BlockDiagonalMask:
+    def from_seqlens(
+        cls, q_seqlen: List[int], kv_seqlen: Optional[List[int]] = None, **more: object
+    ) -> BlockDiagonalMask:
         return cls(q_seqlen, kv_seqlen)
 
     @classmethod
-    def from_tensor_list(cls, tensors: Any) -> Tuple[BlockDiagonalMask, Any]:
+    def from_tensor_list(cls, tensors: List[Tensor]) -> Tuple[BlockDiagonalMask, Tensor]:
         """The mask, and (1, tokens, ...) of the tensors (batch, length, ...)."""
         import torch
 
@@ -130,7 +141,7 @@ class BlockDiagonalMask(AttentionBias):
     def make_causal(self) -> BlockDiagonalMask:
         return BlockDiagonalCausalMask(self.q_seqlen, self.kv_seqlen)
 
-    def split(self, tensor: Any) -> List[Any]:
+    def split(self, tensor: Tensor) -> List[Tensor]:
         """The tensors that from_tensor_list was given."""
         sizes = self._batch_sizes or [1] * len(self.q_seqlen)
         found, at, place = [], 0, 0
@@ -148,7 +159,7 @@ class BlockDiagonalCausalMask(BlockDiagonalMask):
 CAUSAL = (LowerTriangularMask, LowerTriangularFromBottomRightMask, BlockDiagonalCausalMask)
 
 
-def operator(q: Any, bias: Any, release: Tuple[int, ...], capability: Tuple[int, int]) -> str:
+def operator(q: Tensor, bias: object, release: Tuple[int, ...], capability: Tuple[int, int]) -> str:
     """Which of its kernels it picks: "flash 3", "flash 2" or "cutlass"."""
     import torch
 
@@ -159,7 +170,7 @@ def operator(q: Any, bias: Any, release: Tuple[int, ...], capability: Tuple[int,
     return "flash 2"
 
 
-def answer(kind: str, out: Any, q: Any, v: Any, bias: Any) -> Any:
+def answer(kind: str, out: Tensor, q: Tensor, v: Tensor, bias: object) -> Tensor:
     """The output in the strides of the kernel: flash 2 allocates it like q, the others without gaps."""
     import torch
 
@@ -177,7 +188,7 @@ def answer(kind: str, out: Any, q: Any, v: Any, bias: Any) -> Any:
     return room
 
 
-def compute(q: Any, k: Any, v: Any, bias: Any, scale: Optional[float]) -> Any:
+def compute(q: Tensor, k: Tensor, v: Tensor, bias: object, scale: Optional[float]) -> Tensor:
     from . import stand_in
 
     if isinstance(bias, BlockDiagonalMask):
@@ -194,22 +205,22 @@ def compute(q: Any, k: Any, v: Any, bias: Any, scale: Optional[float]) -> Any:
     return stand_in.attention(q, k, v, causal, scale)
 
 
-def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any], None]]:
+def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
     """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
     from . import stand_in
     from .signatures import function
 
     release = release_of(version)
 
-    def run(name: str, given: Dict[str, Any]) -> Any:
+    def run(name: str, given: Given) -> Any:
         q, k, v, bias = (given[one] for one in ("query", "key", "value", "attn_bias"))
         kind = operator(q, bias, release, attention.conditions.capability)
 
-        def arithmetic(q: Any, k: Any, v: Any) -> Any:
+        def arithmetic(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             out = compute(q, k, v, bias, given["scale"])
             return out.reshape(*q.shape[:-1], v.shape[-1])
 
-        def answered(out: Any, q: Any, k: Any, v: Any) -> Any:
+        def answered(out: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             return answer(kind, out, q, v, bias)
 
         if name.endswith("forward_requires_grad"):
@@ -219,7 +230,7 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
             return stand_in.run_without_gradients(attention, arithmetic, answered, (q, k, v))
         return stand_in.run(attention, arithmetic, answered, (q, k, v))
 
-    def met(name: str, given: Any, args: Any, kwargs: Any, frame: Any) -> Any:
+    def met(name: str, given: Given, args: Positional, kwargs: Keywords, frame: FrameType) -> object:
         return meet(name, "xformers.ops", given, args, kwargs, frame, lambda: run(name, given))
 
     functions = {
@@ -227,25 +238,25 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
         for name, words in PARAMETERS.items()
     }
 
-    def package(module: Any) -> None:
-        module.__version__ = version
+    def package(module: ModuleType) -> None:
         module.__path__ = []
+        vars(module)["__version__"] = version
 
-    def bias(module: Any) -> None:
+    def bias(module: ModuleType) -> None:
         for kind in (AttentionBias, BlockDiagonalMask, LowerTriangularFromBottomRightMask, *CAUSAL):
             setattr(module, kind.__name__, kind)
 
-    def fmha(module: Any) -> None:
+    def fmha(module: ModuleType) -> None:
         module.__path__ = []
         vars(module).update(functions)
         bias(module)
-        module.attn_bias = importlib.import_module("xformers.ops.fmha.attn_bias")
+        vars(module)["attn_bias"] = importlib.import_module("xformers.ops.fmha.attn_bias")
 
-    def ops(module: Any) -> None:
+    def ops(module: ModuleType) -> None:
         module.__path__ = []
         vars(module).update(functions)
         bias(module)
-        module.fmha = importlib.import_module("xformers.ops.fmha")
+        vars(module)["fmha"] = importlib.import_module("xformers.ops.fmha")
 
     return {
         "xformers": package,
@@ -255,19 +266,19 @@ def modules(attention: Any, meet: Any, version: str) -> Dict[str, Callable[[Any]
     }
 
 
-def prepare(problem: Any, backend: Any) -> Callable[[], Any]:
+def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     from xformers import ops
 
     bias = _bias_of(problem)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         out = ops.memory_efficient_attention(**_operands(problem), attn_bias=bias, p=0.0, scale=problem.scale)
         return (out.flatten(2, 3) if problem.gqa else out).transpose(1, 2)
 
     return compute
 
 
-def chosen(problem: Any) -> Optional[str]:
+def chosen(problem: Problem) -> Optional[str]:
     """The operator for the forward pass, as xformers names it, such as "cutlassF-pt"; None where it cannot be asked."""
     try:
         from xformers.ops import fmha
@@ -280,7 +291,7 @@ def chosen(problem: Any) -> Optional[str]:
         return None  # private to it: it may be gone in any release
 
 
-def _bias_of(problem: Any) -> Any:
+def _bias_of(problem: Problem) -> object:
     from xformers.ops.fmha import attn_bias
 
     if problem.documents is not None:
@@ -295,7 +306,7 @@ def _bias_of(problem: Any) -> Any:
     return None
 
 
-def _operands(problem: Any) -> Dict[str, Any]:
+def _operands(problem: Problem) -> Dict[str, Tensor]:
     """(batch, length, heads, head_dim); with fewer key-value heads (batch, length, groups, heads of one, head_dim)."""
     q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
     if problem.gqa:
@@ -306,7 +317,7 @@ def _operands(problem: Any) -> Dict[str, Any]:
     return {"query": q, "key": k, "value": v}
 
 
-def sample(dtype: str) -> Callable[[], Any]:
+def sample(dtype: str) -> Callable[[], Tensor]:
     """A call without a bias."""
     from xformers.ops import memory_efficient_attention
 

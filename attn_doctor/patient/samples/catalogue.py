@@ -9,7 +9,7 @@ weights and input in half precision ("to"), or float32 weights under autocast.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List
+from typing import Dict, List, Optional, Union
 
 from ..libraries import LIBRARIES as ATTENTION
 from ..libraries import flash_attn_2, sdpa
@@ -25,15 +25,15 @@ class Sample:
     """Without dots: it is the subject of facts."""
     factory: str
     """module:function, below patient/."""
-    arguments: Dict[str, Any]
-    autocast: Any = None
+    arguments: Dict[str, str]
+    autocast: Optional[str] = None
     """dtype of torch.autocast around it, or None."""
     backward: bool = False
     words: str = ""
     """What it is, for a person."""
     group: str = ""
     """On a real GPU each group has a child of its own: compiling its kernels takes long."""
-    gpu: Any = None
+    gpu: Union[int, str, None] = None
     """Index of the GPU it runs on, where that is not the first of the node's kinds."""
 
     @property
@@ -41,7 +41,7 @@ class Sample:
         """The factory, as it is imported here."""
         return "{}.{}".format(__package__.rpartition(".")[0], self.factory)
 
-    def on(self, index: int) -> Sample:
+    def on(self, index: Union[int, str]) -> Sample:
         """The same for a GPU of another kind."""
         return dataclasses.replace(
             self,

@@ -13,7 +13,7 @@ import faulthandler
 import os
 import signal
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional
 
 import torch
 
@@ -21,14 +21,20 @@ from ..torch_facts import last_line  # noqa: TID252 - in the patient this packag
 from . import verdicts
 from .catalogue import Sample
 
-Tell = Callable[[Any], None]
+if TYPE_CHECKING:
+    from ..arguments import Keywords, Positional
+    from ..forked import Tell
+    from ..simulate.cuda.simulated_gpu import Described
+    from ..torch_facts import Device
+    from ..trace.answer import Request
+    from .verdicts import SampleEntry
 
 
 def run(
     library: str,
     samples: List[Sample],
-    device: Optional[Dict[str, Any]],
-    simulated_gpu: Optional[Dict[str, Any]],
+    device: Optional[Device],
+    simulated_gpu: Optional[Described],
     timeout: float,
     scratch: str,
     tell: Tell,
@@ -60,10 +66,10 @@ def run(
                 return
 
 
-def _one(sample: Sample, device: Optional[Dict[str, Any]], simulated_gpu: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+def _one(sample: Sample, device: Optional[Device], simulated_gpu: Optional[Described]) -> SampleEntry:
     from ..trace.run import run as tracer  # noqa: TID252
 
-    request = {
+    request: Request = {
         "kind": "factory",
         "target": sample.target,
         "kwargs": sample.arguments,
@@ -82,13 +88,13 @@ def _one(sample: Sample, device: Optional[Dict[str, Any]], simulated_gpu: Option
     return verdicts.entry(sample, answer, device is None, where)
 
 
-def _lost(entry: Dict[str, Any]) -> bool:
+def _lost(entry: SampleEntry) -> bool:
     """Wait for the GPU: an error of a kernel belongs to the sample that started it."""
     try:
         torch.cuda.synchronize()
     except Exception as error:
         if entry["outcome"] == "ran":
-            entry.update(outcome="raised", error=last_line(error))
+            entry["outcome"], entry["error"] = "raised", last_line(error)
         return True
     return False
 
@@ -120,7 +126,7 @@ def _first_configuration() -> Iterator[None]:
     tuner = autotuner.Autotuner
     original = tuner.run
 
-    def run_first(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_first(self: Any, *args: object, **kwargs: object) -> object:
         configurations = self.configs
         trouble: Optional[Exception] = None
         try:
@@ -144,7 +150,7 @@ def _first_configuration() -> Iterator[None]:
         tuner.run = original
 
 
-def _pruned(tuner: Any, args: Any, kwargs: Any) -> List[Any]:
+def _pruned(tuner: Any, args: Positional, kwargs: Keywords) -> List[object]:
     """The configurations that the tuner itself would try for these arguments."""
     if len(tuner.configs) < 2:
         return list(tuner.configs)

@@ -9,12 +9,18 @@ Not here: forking (forked.py), running (library_run.py).
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 # Relative: in the patient this package bears another name.
 from .. import forked, imports  # noqa: TID252
 from ..libraries import flash_attn_2  # noqa: TID252
 from . import catalogue, verdicts
+
+if TYPE_CHECKING:
+    from ..forked import Tell
+    from ..imports import Outcome
+    from ..simulate.cuda.simulated_gpu import Described
+    from ..torch_facts import Cuda, Device
 
 _NOT_REACHED = "the examination ended before it came to it"
 
@@ -22,7 +28,7 @@ _FLASH_ATTN = flash_attn_2.LIBRARY.module
 
 _MOST_RESTARTS = 3
 
-Write = Callable[[str, Any], None]
+Write = Callable[[str, object], None]
 
 
 class LibrarySamples:
@@ -30,9 +36,9 @@ class LibrarySamples:
 
     def __init__(
         self,
-        asked: Any,
+        asked: Union[bool, List[str], None],
         modules: Iterable[str],
-        simulated_gpu: Optional[Dict[str, Any]],
+        simulated_gpu: Optional[Described],
         timeout: float,
         scratch: str,
         write: Write,
@@ -46,10 +52,10 @@ class LibrarySamples:
         self.timeout = timeout
         self.scratch = scratch
         self._write = write
-        self._cuda: Optional[Dict[str, Any]] = None
-        self._imports: Dict[str, Dict[str, Any]] = {}
+        self._cuda: Optional[Cuda] = None
+        self._imports: Dict[str, Outcome] = {}
         self._started: List[str] = []
-        self._found: Dict[str, List[Dict[str, Any]]] = {library: [] for library in self.libraries}
+        self._found: Dict[str, List[verdicts.SampleEntry]] = {library: [] for library in self.libraries}
         self._restarts: Dict[str, int] = {}
         has_flash_attn = any(catalogue.library_of(name) == _FLASH_ATTN for name in self.modules)
         self.samples = {
@@ -60,12 +66,12 @@ class LibrarySamples:
         for library in self.libraries:
             self._give_up(library, _NOT_REACHED)
 
-    def cuda(self, answer: Dict[str, Any]) -> List[forked.Child]:
+    def cuda(self, answer: Cuda) -> List[forked.Child]:
         """What torch says of the GPUs is known."""
         self._cuda = answer
         return self._ready()
 
-    def imported(self, module: str, outcome: Dict[str, Any]) -> List[forked.Child]:
+    def imported(self, module: str, outcome: Outcome) -> List[forked.Child]:
         """How the bare import of `module` ended is known."""
         self._imports[module] = outcome
         return self._ready()
@@ -115,15 +121,15 @@ class LibrarySamples:
             for group in groups
         ]
 
-    def _kinds(self) -> List[Dict[str, Any]]:
+    def _kinds(self) -> List[Device]:
         """The GPUs to run on: the first that works of each kind, unless one was named that is not there."""
-        devices = [one for one in (self._cuda or {}).get("devices") or () if "error" not in one]
-        kinds: Dict[Any, Dict[str, Any]] = {}
+        devices = [one for one in (self._cuda["devices"] if self._cuda is not None else ()) if "error" not in one]
+        kinds: Dict[Tuple[Optional[str], Optional[str]], Device] = {}
         for device in devices if not self.simulated_gpu else ():
             kinds.setdefault((device.get("name"), device.get("compute_capability")), device)
         return list(kinds.values())
 
-    def _device(self, index: Optional[int] = None) -> Optional[Dict[str, Any]]:
+    def _device(self, index: Union[int, str, None] = None) -> Optional[Device]:
         """One of them: that of this index, else the first."""
         kinds = self._kinds()
         return next((one for one in kinds if one["index"] == index), kinds[0] if kinds else None)
@@ -154,12 +160,14 @@ class LibrarySamples:
 
     def _canary(self) -> forked.Child:
         device = self._device()
-        gpu = self.simulated_gpu or (device and {k: device.get(k) for k in ("name", "compute_capability")})
+        gpu: Optional[Described] = self.simulated_gpu
+        if gpu is None and device is not None:
+            gpu = {"name": device.get("name"), "compute_capability": device["compute_capability"]}
 
-        def work(tell: Callable[[Any], None]) -> None:
+        def work(tell: Tell) -> None:
             from ..simulate.triton import canary  # noqa: TID252
 
-            tell(canary.look({"scratch": self.scratch, "gpu": gpu or None, "timeout": self.timeout}))
+            tell(canary.look({"scratch": self.scratch, "gpu": gpu, "timeout": self.timeout}))
 
         def done(ended: forked.Ended) -> None:
             told = imports.outcome(ended)
@@ -171,7 +179,7 @@ class LibrarySamples:
         return forked.Child("canary", imports.telling_errors(work), self.timeout + 5.0, done)
 
     def _child(self, library: str, samples: List[catalogue.Sample]) -> forked.Child:
-        def work(tell: Callable[[Any], None]) -> None:
+        def work(tell: Tell) -> None:
             from . import library_run
 
             device = self._device(samples[0].gpu if samples else None)
@@ -207,7 +215,7 @@ class LibrarySamples:
         return [self._child(library, again)] if again else None
 
 
-def _ending(ended: forked.Ended, ending: Dict[str, Any], timeout: float) -> Any:
+def _ending(ended: forked.Ended, ending: Outcome, timeout: float) -> Tuple[str, str]:
     """(outcome, words) of a child that did not end well; an alarm is a hang."""
     if ending.get("signal_name") == "SIGALRM" or ending["outcome"] == "hung":
         frames = ended.frames or forked.frames(ended.stderr, None)

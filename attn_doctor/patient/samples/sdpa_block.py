@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, List, Optional, Sequence, Tuple, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +23,13 @@ from ..simulate.autocast.rules import cuda_autocast_rules  # noqa: TID252
 
 # Relative: in the patient this package bears another name.
 from ..torch_facts import last_line  # noqa: TID252
+
+if TYPE_CHECKING:
+    from ..arguments import Keywords, Positional
+    from ..forked import Tell
+    from ..imports import Outcome
+    from ..simulate.cuda.simulated_gpu import Described
+    from ..torch_facts import Device
 
 BATCH, HEADS, SEQUENCE, HEAD_DIM = 2, 4, 64, 64
 
@@ -62,7 +69,7 @@ class Watch(TorchDispatchMode):
         self.handed: Optional[List[str]] = None
         self.kernel: Optional[str] = None
         self.dtypes: Optional[List[str]] = None
-        self._products: Optional[List[Any]] = None
+        self._products: Optional[List[Sequence[torch.Tensor]]] = None
 
     def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         self.handed = _dtypes((q, k, v))
@@ -83,7 +90,9 @@ class Watch(TorchDispatchMode):
         # for it: 1.6 s here, several times the whole sample. Nothing is compiled here.
         return False
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: object, args: Positional = (), kwargs: Optional[Keywords] = None
+    ) -> object:
         if self._products is not None:
             name = func._schema.name
             if "attention" in name and self.kernel is None:
@@ -93,28 +102,69 @@ class Watch(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def run(device: Optional[Dict[str, Any]], simulated_gpu: Optional[Dict[str, Any]], tell: Callable[[Any], None]) -> None:
+class Passed(TypedDict, total=False):
+    """How a forward and backward pass ended."""
+
+    outcome: str
+    """ran | raised | crashed | hung | failed | unasked"""
+    error: Optional[str]
+    where: Optional[str]
+    output_finite: Optional[bool]
+    gradients_finite: Optional[bool]
+    handed_dtypes: Optional[List[str]]
+    kernel_dtypes: Optional[List[str]]
+    kernel: Optional[str]
+    seconds: float
+
+
+class SampledCell(Passed):
+    """One pass and where it ran."""
+
+    sample: str
+    dtype: str
+    mode: str
+    device: str
+    rules: str
+    assumed_gpu: Optional[Described]
+
+
+class BlockCell(SampledCell, total=False):
+    """The same; the rest stands there where it applies."""
+
+    bf16_emulated: Optional[bool]
+    rules_source: Optional[str]
+
+
+class Line(TypedDict, total=False):
+    """What the child tells: a cell is begun, or done."""
+
+    started: List[str]
+    cell: BlockCell
+
+
+def run(device: Optional[Device], simulated_gpu: Optional[Described], tell: Tell) -> None:
     """For a forked child: every cell on `device` (from torch_facts), or on the CPU under CUDA's rules."""
     if device is not None:
         torch.cuda.set_device(device["index"])
     with contextlib.ExitStack() as stack:
-        common: Dict[str, Any] = {}
+        source: Optional[str] = None
         if device is None:
-            common["rules_source"] = stack.enter_context(cuda_autocast_rules()).source
+            source = stack.enter_context(cuda_autocast_rules()).source
         for dtype, mode in CELLS:
             tell({"started": [dtype, mode]})
             cell = _blank(device, simulated_gpu, dtype, mode)
-            cell.update(common, **_outcome(cell["device"], getattr(torch, dtype), mode))
-            tell({"cell": cell})
+            if device is None:
+                cell["rules_source"] = source
+            tell({"cell": {**cell, **_outcome(cell["device"], getattr(torch, dtype), mode)}})
 
 
 def cells(
-    device: Optional[Dict[str, Any]],
-    simulated_gpu: Optional[Dict[str, Any]],
-    told: List[Dict[str, Any]],
-    ending: Optional[Dict[str, Any]],
+    device: Optional[Device],
+    simulated_gpu: Optional[Described],
+    told: List[Line],
+    ending: Optional[Outcome],
     reason: str,
-) -> List[Dict[str, Any]]:
+) -> List[BlockCell]:
     """For the parent: every cell, those without an answer too.
 
     `told`: what `run` told; `ending`: how the child ended unless well (outcome `crashed`, `hung`, `failed`,
@@ -137,16 +187,15 @@ def cells(
     return [found[key] for key in CELLS]
 
 
-def _blank(
-    device: Optional[Dict[str, Any]], simulated_gpu: Optional[Dict[str, Any]], dtype: str, mode: str
-) -> Dict[str, Any]:
+def _blank(device: Optional[Device], simulated_gpu: Optional[Described], dtype: str, mode: str) -> BlockCell:
+    capability: Optional[str] = None
     if device is not None:
         rules = "ran on GPU {} ({})".format(device["index"], device.get("name"))
         capability = device.get("compute_capability") if "gcnArchName" not in device else None
     else:
         rules = "CUDA rules, no GPU"
-        capability = (simulated_gpu or {}).get("compute_capability")
-    cell: Dict[str, Any] = {
+        capability = simulated_gpu.get("compute_capability") if simulated_gpu else None
+    cell: BlockCell = {
         "sample": "sdpa_block",
         "dtype": dtype,
         "mode": mode,
@@ -161,25 +210,25 @@ def _blank(
     return cell
 
 
-def _outcome(device: str, dtype: torch.dtype, mode: str) -> Dict[str, Any]:
+def _outcome(device: str, dtype: torch.dtype, mode: str) -> Passed:
     started = time.monotonic()
     watch = Watch()
-    found: Dict[str, Any] = {"outcome": "ran", "error": None, "output_finite": None, "gradients_finite": None}
+    found: Passed = {"outcome": "ran", "error": None, "output_finite": None, "gradients_finite": None}
     try:
         found.update(_pass(watch, device, dtype, mode))
     except Exception as error:  # noqa: BLE001
-        found.update(outcome="raised", error=last_line(error))
-    found.update(handed_dtypes=watch.handed, kernel_dtypes=watch.dtypes, kernel=watch.kernel)
+        found["outcome"], found["error"] = "raised", last_line(error)
+    found["handed_dtypes"], found["kernel_dtypes"], found["kernel"] = watch.handed, watch.dtypes, watch.kernel
     found["seconds"] = round(time.monotonic() - started, 4)
     return found
 
 
-def _pass(watch: Watch, device: str, dtype: torch.dtype, mode: str) -> Dict[str, Any]:
+def _pass(watch: Watch, device: str, dtype: torch.dtype, mode: str) -> Passed:
     """One forward and backward pass; whether output and gradients are finite."""
     torch.manual_seed(0)
     block = Block(watch.attend).to(device)
     x = torch.randn(BATCH, SEQUENCE, HEADS * HEAD_DIM, device=device)
-    autocast: Any = contextlib.nullcontext()
+    autocast: ContextManager[object] = contextlib.nullcontext()
     if mode == "plain":
         block, x = block.to(dtype), x.to(dtype)
     else:
@@ -196,5 +245,5 @@ def _pass(watch: Watch, device: str, dtype: torch.dtype, mode: str) -> Dict[str,
     }
 
 
-def _dtypes(tensors: Any) -> List[str]:
+def _dtypes(tensors: Sequence[torch.Tensor]) -> List[str]:
     return [str(tensor.dtype).replace("torch.", "") for tensor in tensors]

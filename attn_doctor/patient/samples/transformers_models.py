@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import Dict, Tuple
 
 import torch
 
 
-def llama(attention: str, dtype: str) -> Tuple[Any, Dict[str, Any]]:
+def llama(attention: str, dtype: str) -> Tuple[torch.nn.Module, Dict[str, object]]:
     """`attention` is transformers' attn_implementation, `dtype` that of weights and buffers."""
     from transformers import AutoModel, LlamaConfig
 

@@ -7,16 +7,38 @@ reason, never an error of the library; that it does not import is told elsewhere
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Tuple, TypedDict
 
 from .catalogue import Sample
+
+if TYPE_CHECKING:
+    from ..trace.answer import Answer
 
 BROKEN = ("raises", "silently mixed")
 
 _OTHER_API = ("TypeError", "AttributeError", "NameError", "ImportError", "ModuleNotFoundError", "NotImplementedError")
 
 
-def blank(sample: Sample, outcome: str, reason: Optional[str]) -> Dict[str, Any]:
+class SampleEntry(TypedDict):
+    """What came of one sample."""
+
+    name: str
+    words: str
+    outcome: str
+    """ran | raised | unasked | crashed | hung"""
+    error: Optional[str]
+    where: Optional[str]
+    verdict: Optional[str]
+    verdict_reason: Optional[str]
+    device: Optional[str]
+    rules: Optional[str]
+    stand_in: Optional[str]
+    seconds: Optional[float]
+    trace: Optional[Mapping[str, object]]
+    """The tracer's answer, without what no fact is made of."""
+
+
+def blank(sample: Sample, outcome: str, reason: Optional[str]) -> SampleEntry:
     """An entry without a trace: `outcome` is unasked, crashed or hung."""
     return {
         "name": sample.name,
@@ -34,7 +56,7 @@ def blank(sample: Sample, outcome: str, reason: Optional[str]) -> Dict[str, Any]
     }
 
 
-def entry(sample: Sample, answer: Dict[str, Any], simulated: bool, device: str) -> Dict[str, Any]:
+def entry(sample: Sample, answer: Answer, simulated: bool, device: str) -> SampleEntry:
     """`answer` is what trace.run.trace gave; outcome: ran, raised or unasked (with `error` saying why)."""
     outcome, error = _outcome(answer, simulated)
     found = blank(sample, outcome, error)
@@ -43,26 +65,24 @@ def entry(sample: Sample, answer: Dict[str, Any], simulated: bool, device: str) 
     if outcome == "ran" or (verdict in BROKEN and not _doubtful(outcome, answer)):
         found["verdict"] = verdict
         found["verdict_reason"] = "no attention call was seen" if verdict is None else None
-    rules = answer["rules"] or {}
-    found.update(
-        device=device,
-        rules=rules.get("words"),
-        seconds=answer["seconds"],
-        stand_in=next((call["stand_in"] for call in answer["attention"] if call["stand_in"]), None),
-        trace=None if _doubtful(outcome, answer) else _shortened(answer, sample),
-    )
-    place = (answer["error"] or {}).get("at")
+    found["device"] = device
+    found["rules"] = answer["rules"]["words"] if answer["rules"] is not None else None
+    found["seconds"] = answer["seconds"]
+    found["stand_in"] = next((call["stand_in"] for call in answer["attention"] if call["stand_in"]), None)
+    found["trace"] = None if _doubtful(outcome, answer) else _shortened(answer, sample)
+    place = answer["error"]["at"] if answer["error"] is not None else None
     if place:
         found["where"] = "{}:{}".format(place["file"], place["line"])
     return found
 
 
-def _doubtful(outcome: str, answer: Dict[str, Any]) -> bool:
+def _doubtful(outcome: str, answer: Answer) -> bool:
     """An attention call raised, but for something else than its operands: those are no trouble that was seen."""
-    return outcome == "unasked" and (answer["error"] or {}).get("kind") == "attention call raised"
+    error = answer["error"]
+    return outcome == "unasked" and error is not None and error["kind"] == "attention call raised"
 
 
-def _outcome(answer: Dict[str, Any], simulated: bool) -> Tuple[str, Optional[str]]:
+def _outcome(answer: Answer, simulated: bool) -> Tuple[str, Optional[str]]:
     error = answer["error"]
     if error is None:
         return "ran", None
@@ -75,9 +95,9 @@ def _outcome(answer: Dict[str, Any], simulated: bool) -> Tuple[str, Optional[str
     if kind == "dtype mismatch":
         return "raised", last
     if kind == "attention call raised":
-        own = [call for call in answer["attention"] if call["error"]]
-        predicted = any(call["error"]["predicted"] for call in own)
-        broken = any(not clause["kept"] for call in own for clause in call["contract"])
+        own = [(call, call["error"]) for call in answer["attention"] if call["error"] is not None]
+        predicted = any(raised["predicted"] for _, raised in own)
+        broken = any(not clause["kept"] for call, _ in own for clause in call["contract"])
         said = error["type"] not in _OTHER_API or "dtype" in message
         if predicted or (broken and said):
             return "raised", last
@@ -89,7 +109,7 @@ def _outcome(answer: Dict[str, Any], simulated: bool) -> Tuple[str, Optional[str
     return "raised", last
 
 
-def _shortened(answer: Dict[str, Any], sample: Sample) -> Dict[str, Any]:
+def _shortened(answer: Answer, sample: Sample) -> Dict[str, object]:
     """The answer without what no fact is made of: paths of operands, launches, tracebacks."""
     short = dict(answer, launches=[], entry={"words": sample.words})
     short["attention"] = [
@@ -101,7 +121,7 @@ def _shortened(answer: Dict[str, Any], sample: Sample) -> Dict[str, Any]:
     return short
 
 
-def missing(samples: List[Sample], found: List[Dict[str, Any]], outcome: str, reason: str) -> List[Dict[str, Any]]:
+def missing(samples: List[Sample], found: List[SampleEntry], outcome: str, reason: str) -> List[SampleEntry]:
     """`found` in the order of `samples`, with an entry for each one that gave none."""
     known = {one["name"]: one for one in found}
     return [known.get(sample.name) or blank(sample, outcome, reason) for sample in samples]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Tuple
 
 import torch
 
 WIDTH, LENGTH = 64, 16
 
 
-def xpos() -> Tuple[Any, Tuple[torch.Tensor]]:
+def xpos() -> Tuple[torch.nn.Module, Tuple[torch.Tensor]]:
     """Parameters and buffers in bfloat16; xpos makes its scale anew in float32 at every call."""
     from x_transformers import Decoder
 
@@ -17,7 +17,7 @@ def xpos() -> Tuple[Any, Tuple[torch.Tensor]]:
     return model.eval().to(torch.bfloat16), (_input(torch.bfloat16),)
 
 
-def rotary_with_float32_buffer() -> Tuple[Any, Tuple[torch.Tensor]]:
+def rotary_with_float32_buffer() -> Tuple[torch.nn.Module, Tuple[torch.Tensor]]:
     model = rotary()[0].to(torch.bfloat16)
     for name, buffer in model.named_buffers():
         if name.endswith("inv_freq"):
@@ -25,7 +25,7 @@ def rotary_with_float32_buffer() -> Tuple[Any, Tuple[torch.Tensor]]:
     return model, (_input(torch.bfloat16),)
 
 
-def rotary() -> Tuple[Any, Tuple[torch.Tensor]]:
+def rotary() -> Tuple[torch.nn.Module, Tuple[torch.Tensor]]:
     from x_transformers import Encoder
 
     model = Encoder(dim=WIDTH, depth=2, heads=2, attn_flash=True, rotary_pos_emb=True)

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 _SIGNALS = tuple(
     getattr(signal, name) for name in ["SIGINT", "SIGTERM", "SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"]
@@ -54,7 +54,7 @@ class _Running:
 
 
 def run_each(
-    jobs: Sequence[Callable[[], Dict[str, Any]]],
+    jobs: Sequence[Callable[[], Mapping[str, object]]],
     *,
     scratch: str,
     timeout: float,
@@ -104,7 +104,7 @@ def usable_cpus() -> int:
         return os.cpu_count() or 1
 
 
-def _start(job: Callable[[], Dict[str, Any]], index: int, scratch: str, timeout: float) -> _Running:
+def _start(job: Callable[[], Mapping[str, object]], index: int, scratch: str, timeout: float) -> _Running:
     stem = os.path.join(scratch, f"child-{os.getpid()}-{index}-{time.monotonic_ns()}")
     answer, output = stem + ".json", stem + ".txt"
     for stream in (sys.stdout, sys.stderr):
@@ -121,7 +121,7 @@ def _start(job: Callable[[], Dict[str, Any]], index: int, scratch: str, timeout:
     return _Running(index=index, pid=pid, started=time.monotonic(), answer=answer, output=output)
 
 
-def _be_the_child(job: Callable[[], Dict[str, Any]], answer: str, output: str, timeout: float) -> None:
+def _be_the_child(job: Callable[[], Mapping[str, object]], answer: str, output: str, timeout: float) -> None:
     status = 1
     try:
         null = os.open(os.devnull, os.O_RDONLY)
@@ -224,9 +224,10 @@ def _kill(child: _Running) -> None:
         pass
 
 
-def _read(child: _Running) -> Any:
+def _read(child: _Running) -> Tuple[Optional[Dict[str, object]], str]:
     """(answer or None, last output); removes the child's files."""
-    answer, output = None, ""
+    answer: Optional[Dict[str, Any]] = None
+    output = ""
     try:
         with open(child.answer, encoding="utf-8") as file:
             answer = json.load(file)

@@ -89,14 +89,14 @@ birth = {kind: label kinds or "autocast policy" | "explicit cast" | "dtype argum
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from .answer import Answer
 
 SCHEMA = "trace/1"
 
 JUDGED = "dtypes and backends; values, masks and packing were not examined"
 
 
-def unanswered() -> Dict[str, Any]:
+def unanswered() -> Answer:
     """An answer to which nothing is known yet."""
     return {
         "schema": SCHEMA,

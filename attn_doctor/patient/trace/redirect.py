@@ -12,13 +12,17 @@ import contextlib
 import os
 import sys
 import types
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import torch
 
 from ..simulate.triton.driver import version_of
 from .record import frames
 from .record.places import CPU, GPU, Places
+
+if TYPE_CHECKING:
+    from ..arguments import Function, Given, Keywords, Positional
+    from .record.recorder import Recorder
 
 _NOT_TOLD_APART = "tensors on the CPU and on the GPU are not told apart here: where both meet in one op, a GPU raises"
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -40,7 +44,7 @@ def _from_torch(depth: int) -> bool:
     return bool(frames.caller(depth).f_code.co_filename.startswith(_TORCH))
 
 
-def is_cuda(device: Any) -> bool:
+def is_cuda(device: object) -> bool:
     if isinstance(device, torch.device):
         return bool(device.type == "cuda")
     if isinstance(device, str):
@@ -74,17 +78,17 @@ class Redirect:
             self._undo = undo.pop_all()
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._undo.close()
 
-    def _answers(self) -> Dict[str, Any]:
+    def _answers(self) -> Dict[str, object]:
         """What torch.cuda must not do for want of a driver, and what only torch itself may know."""
         said, counted = torch.cuda.is_available, torch.cuda.device_count
 
-        def give(value: Any) -> Callable[..., Any]:
+        def give(value: object) -> Function:
             return lambda *args, **kwargs: value
 
-        answers: Dict[str, Any] = {
+        answers: Dict[str, object] = {
             "is_available": lambda: False if _from_torch(2) else said(),
             "device_count": lambda: 0 if _from_torch(2) else counted(),
             "is_initialized": lambda: not _from_torch(2),
@@ -118,7 +122,7 @@ class Redirect:
             answers[zero] = give(0)
         return answers
 
-    def attach(self, recorder: Any) -> None:
+    def attach(self, recorder: Recorder) -> None:
         """Answer for devices in this recording: what it takes for a GPU, and what tensors say of themselves."""
         recorder.fix_kwargs = self._fix_kwargs
         recorder.places = self.places
@@ -133,8 +137,8 @@ class Redirect:
         recorder.special[tensor.device.__get__] = self._says(torch.device("cuda", 0))
         recorder.special[tensor.get_device] = self._says(0)
 
-    def _says(self, answer: Any) -> Any:
-        def getter(func: Any, args: Any, kwargs: Any) -> Any:
+    def _says(self, answer: object) -> Any:
+        def getter(func: Function, args: Positional, kwargs: Keywords) -> object:
             # Frames above: this one, __torch_function__, whoever asks.
             place = self.places.of(args[0])
             if _from_torch(3) or place == CPU or (self.building and place != GPU):
@@ -143,8 +147,8 @@ class Redirect:
 
         return getter
 
-    def _default_device(self, original: Any) -> Any:
-        def set_default_device(device: Any) -> Any:
+    def _default_device(self, original: Function) -> object:
+        def set_default_device(device: Any) -> object:
             if device is not None and is_cuda(device):
                 self._abandon()
                 device = "cpu"
@@ -152,7 +156,7 @@ class Redirect:
 
         return set_default_device
 
-    def _device_context(self, original: Any) -> Any:
+    def _device_context(self, original: Function) -> object:
         def __init__(context: Any, device: Any) -> None:
             if is_cuda(device):
                 self._abandon()
@@ -167,7 +171,7 @@ class Redirect:
         if _NOT_TOLD_APART not in self.notes:
             self.notes.append(_NOT_TOLD_APART)
 
-    def _fix_kwargs(self, kwargs: Dict[str, Any]) -> Dict[str, Any]:
+    def _fix_kwargs(self, kwargs: Given) -> Dict[str, object]:
         device = kwargs.get("device")
         if device is not None and is_cuda(device):
             kwargs = dict(kwargs, device=torch.device("cpu"))
@@ -176,20 +180,20 @@ class Redirect:
             kwargs = {name: value for name, value in kwargs.items() if name not in ("pin_memory", "device")}
         return kwargs
 
-    def _cuda(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _cuda(self, func: object, args: Positional, kwargs: Keywords) -> object:
         return self.places.moved(args[0], GPU, args[0])
 
-    def _cpu(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _cpu(self, func: Function, args: Positional, kwargs: Keywords) -> object:
         return self.places.moved(args[0], CPU, func(*args, **kwargs)) if self.places.active else func(*args, **kwargs)
 
-    def _set_data(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _set_data(self, func: Function, args: Positional, kwargs: Keywords) -> object:
         out = func(*args, **kwargs)
         place = self.places.of(args[1])
         if place is not None:
             self.places.put(args[0], place)
         return out
 
-    def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _to(self, func: Function, args: Positional, kwargs: Keywords) -> object:
         rest = list(args[1:])
         first = rest[0] if rest else None
         asked = kwargs.get("device")
@@ -227,7 +231,7 @@ class _Version(types.ModuleType):
 class _CUDAGraph:
     """A class, because annotations name it (`torch.cuda.CUDAGraph | None`); making one is what fails."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         raise CannotSimulate("torch.cuda.CUDAGraph needs a GPU and cannot be simulated")
 
 
@@ -235,12 +239,12 @@ class CannotSimulate(RuntimeError):
     """The traced code needs something of a GPU that nothing stands in for."""
 
 
-def _put(undo: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
+def _put(undo: contextlib.ExitStack, owner: object, name: str, value: object) -> None:
     undo.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
 
 
-def _generator(original: Any) -> Any:
+def _generator(original: Any) -> object:
     class Generator(original):
         def __new__(cls, device: Any = "cpu") -> Any:
             return original(device="cpu" if is_cuda(device) else device)

@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import shutil
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -14,12 +14,17 @@ from ..simulate.cuda import simulated_gpu, stage
 from . import redirect
 from .hollow import Hollow
 
+if TYPE_CHECKING:
+    from ..simulate.cuda.simulated_gpu import Described
+    from . import answer
+    from .hollow.mode import _Hollow
+
 GPU, ON_CPU, ON_FAKE = "gpu", "cuda rules on cpu tensors", "cuda rules on fake tensors"
 
-ASSUMED_GPU = {**stage.ASSUMED, "assumed": True, "named": False}
+ASSUMED_GPU: Described = {**stage.ASSUMED, "assumed": True, "named": False}
 
 
-def capability_of(gpu: Dict[str, Any]) -> Tuple[int, int]:
+def capability_of(gpu: Described) -> Tuple[int, int]:
     """(major, minor) of a GPU as a request names it. Raises ValueError."""
     return simulated_gpu.capability(gpu.get("compute_capability") or ASSUMED_GPU["compute_capability"])
 
@@ -27,9 +32,9 @@ def capability_of(gpu: Dict[str, Any]) -> Tuple[int, int]:
 class Rules:
     """Which rules hold, and in words what they cannot show."""
 
-    def __init__(self, name: str, gpu: Optional[Dict[str, Any]] = None, scratch: Optional[str] = None) -> None:
+    def __init__(self, name: str, gpu: Optional[Described] = None, scratch: Optional[str] = None) -> None:
         self.name = name
-        self.gpu = dict(gpu or ASSUMED_GPU)
+        self.gpu: Described = {**(gpu or ASSUMED_GPU)}
         self.autocast_source: Optional[str] = None
         self.notes: List[str] = []
         self.stood_in: Callable[[], List[str]] = list
@@ -39,7 +44,7 @@ class Rules:
         """The GPU whose rules hold: the one that is stood in for, or the real one as far as it is known."""
         self._parent = scratch
         """An existing folder for Triton's caches; None: the system's."""
-        self.hollow: Any = None
+        self.hollow: Optional[_Hollow] = None
         """The mode that makes tensors without values, once it was entered."""
 
     @property
@@ -50,7 +55,7 @@ class Rules:
     def device(self) -> str:
         return "cuda"
 
-    def as_json(self) -> Dict[str, Any]:
+    def as_json(self) -> answer.Rules:
         words = {
             GPU: "ran on a real GPU, with its real kernels",
             ON_CPU: "no GPU: CUDA's autocast rules on real CPU tensors",
@@ -145,7 +150,7 @@ def _eager(rules: Rules) -> Iterator[None]:
         yield
         return
 
-    def compile(model: Any = None, **kwargs: Any) -> Any:  # noqa: A001 - it stands for torch.compile
+    def compile(model: object = None, **kwargs: object) -> object:  # noqa: A001 - it stands for torch.compile
         note = "torch.compile was set aside: the code ran as written"
         if note not in rules.notes:
             rules.notes.append(note)

@@ -16,7 +16,7 @@ import contextlib
 import functools
 import threading
 import warnings
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 
 import torch
 
@@ -31,6 +31,11 @@ from .lists import (
     PROMOTE,
     installed_lists,
 )
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    from ...arguments import Function, Given, Positional
 
 _BANNED_MESSAGE = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. "
@@ -58,7 +63,7 @@ def _registered(key: str) -> Set[str]:
     return {name[len("aten::") :] for name in names if name.startswith("aten::")}
 
 
-def _eligible(value: Any) -> bool:
+def _eligible(value: object) -> bool:
     # The header's is_eligible, with "is on the CPU" in place of "is on CUDA": float64, integers and complex
     # are never cast.
     return (
@@ -69,7 +74,7 @@ def _eligible(value: Any) -> bool:
     )
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
+def _cast(value: object, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor):
         return value.to(dtype) if value.dtype != dtype and _eligible(value) else value
     if isinstance(value, (list, tuple)) and any(isinstance(item, torch.Tensor) for item in value):
@@ -188,31 +193,31 @@ def cuda_autocast_rules() -> CudaAutocastRules:
     return CudaAutocastRules()
 
 
-def _kernel(name: str, policy: str) -> Callable[..., Any]:
+def _kernel(name: str, policy: str) -> Function:
     """One op's kernel for AutocastCPU: cast as CUDA's policy says, then call the op again below autocast."""
     op = _overload(APPEND_DTYPE.get(name, name))
     current_dtype = functools.partial(torch.get_autocast_dtype, "cpu")
     below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
-    def call(args: Any, kwargs: Dict[str, Any]) -> Any:
+    def call(args: Positional, kwargs: Given) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(below):
             return op(*args, **kwargs)
 
-    def cast_and_call(dtype: torch.dtype, args: Any, kwargs: Dict[str, Any]) -> Any:
+    def cast_and_call(dtype: torch.dtype, args: Positional, kwargs: Given) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(below):
             return op(*[_cast(a, dtype) for a in args], **{k: _cast(v, dtype) for k, v in kwargs.items()})
 
-    def lower(*args: Any, **kwargs: Any) -> Any:
+    def lower(*args: object, **kwargs: object) -> Any:
         return cast_and_call(current_dtype(), args, kwargs)
 
-    def fp32(*args: Any, **kwargs: Any) -> Any:
+    def fp32(*args: object, **kwargs: object) -> Any:
         return cast_and_call(torch.float32, args, kwargs)
 
     # softmax takes its dtype by position too, where the others take it by keyword alone.
     names = [a.name for a in op._schema.arguments if not a.kwarg_only]
     dtype_at = names.index("dtype") if "dtype" in names else len(names)
 
-    def set_dtype(*args: Any, **kwargs: Any) -> Any:
+    def set_dtype(*args: object, **kwargs: object) -> object:
         # An explicit dtype is respected, and an ineligible input keeps the op's own choice.
         if _eligible(args[0]):
             if len(args) > dtype_at and args[dtype_at] is None:
@@ -221,13 +226,13 @@ def _kernel(name: str, policy: str) -> Callable[..., Any]:
                 kwargs["dtype"] = torch.float32
         return call(args, kwargs)
 
-    def append_dtype(*args: Any, **kwargs: Any) -> Any:
+    def append_dtype(*args: Any, **kwargs: Any) -> object:
         kwargs["dtype"] = torch.float32 if _eligible(args[0]) else args[0].dtype
         return call(_padded(op, args, kwargs), kwargs)
 
     optional = _optional_tensors(op) if policy == PROMOTE else frozenset()
 
-    def promote(*args: Any, **kwargs: Any) -> Any:
+    def promote(*args: object, **kwargs: object) -> object:
         lower_dtype = current_dtype()
         # C++ overloads on `const Tensor&`: an optional tensor (bilinear's bias) is cast, but has no vote.
         voters: List[Any] = [a for i, a in enumerate(args) if i not in optional]
@@ -235,7 +240,7 @@ def _kernel(name: str, policy: str) -> Callable[..., Any]:
         widest = functools.reduce(lambda best, v: _prioritize(best, v, lower_dtype), voters, lower_dtype)
         return cast_and_call(widest, args, kwargs)
 
-    def banned(*args: Any, **kwargs: Any) -> Any:
+    def banned(*args: object, **kwargs: object) -> object:
         raise RuntimeError(_BANNED_MESSAGE)
 
     policies = {
@@ -249,34 +254,34 @@ def _kernel(name: str, policy: str) -> Callable[..., Any]:
     return _unseen(policies[policy])
 
 
-def _unseen(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def _unseen(kernel: Function) -> Function:
     # Beneath the dispatcher no __torch_function__ runs, so none may run for what a kernel does: in a scripted
     # function a mode that watches would see attributes read and ops called that nobody wrote.
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         with torch._C.DisableTorchFunction():
             return kernel(*args, **kwargs)
 
     return run
 
 
-def _padded(op: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> List[Any]:
+def _padded(op: OpOverload, args: Tuple[Any, ...], kwargs: Given) -> List[Any]:
     """The arguments with the defaults that the dispatcher stripped: the other overload has none."""
     defaults = {"p": 2, "keepdim": False}
     positional = [a.name for a in op._schema.arguments if not a.kwarg_only]
     return list(args) + [defaults[name] for name in positional[len(args) :] if name not in kwargs]
 
 
-def _optional_tensors(op: Any) -> FrozenSet[Union[int, str]]:
+def _optional_tensors(op: OpOverload) -> FrozenSet[Union[int, str]]:
     """Positions and names of the arguments of type `Tensor?` and `Tensor?[]`."""
     found = [(i, a.name) for i, a in enumerate(op._schema.arguments) if "Optional[Tensor]" in str(a.type)]
     return frozenset(part for pair in found for part in pair)
 
 
-def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+def _on_cpu(function: Function) -> Function:
     """`function(device, ...)` with "cuda" taken for "cpu", and "cpu" where older callers name no device."""
 
     @functools.wraps(function)
-    def redirected(*args: Any, **kwargs: Any) -> Any:
+    def redirected(*args: object, **kwargs: object) -> object:
         device = kwargs.pop("device_type", None)
         if device is None and args and isinstance(args[0], str):
             device, args = args[0], args[1:]
@@ -305,9 +310,9 @@ def _autocast_init(original: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
-def _cast_on_cpu(original: Callable[..., Any]) -> Callable[..., Any]:
+def _cast_on_cpu(original: Function) -> Function:
     @functools.wraps(original)
-    def cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
+    def cast(value: object, device_type: str, dtype: torch.dtype) -> Any:
         return original(value, "cpu" if device_type == "cuda" else device_type, dtype)
 
     return cast

@@ -7,7 +7,7 @@ sends is turned into numbers. No torch, no Triton.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Optional, Tuple
+from typing import Optional, Tuple, TypedDict
 
 # Threads that one multiprocessor holds, by compute capability:
 # https://github.com/NVIDIA/cccl/blob/main/libcudacxx/include/cuda/__device/arch_traits.h
@@ -68,7 +68,7 @@ class Gpu:
         return self.shared_memory + (1024 if self.capability >= (8, 0) else 0)
 
 
-def capability(text: Any) -> Tuple[int, int]:
+def capability(text: object) -> Tuple[int, int]:
     """(9, 0) from "9.0", "sm_90", "90a", 90 or (9, 0). Raises ValueError for anything else."""
     if isinstance(text, (tuple, list)) and len(text) == 2:
         return int(text[0]), int(text[1])
@@ -81,7 +81,23 @@ def capability(text: Any) -> Tuple[int, int]:
     return int(major), int(minor)
 
 
-def from_request(gpu: Dict[str, Any]) -> Gpu:
+class Described(TypedDict, total=False):
+    """A GPU as a request names it; what is not there is not known."""
+
+    compute_capability: str
+    name: Optional[str]
+    shared_memory_bytes: Optional[int]
+    memory_mib: Optional[int]
+    multi_processor_count: Optional[int]
+    index: int
+    """Of a GPU that is there."""
+    assumed: bool
+    """It is not there."""
+    named: bool
+    """A person said which."""
+
+
+def from_request(gpu: Described) -> Gpu:
     """The Gpu that a request names.
 
     `gpu` has "compute_capability" and may have "name", "shared_memory_bytes", "memory_mib" and

@@ -9,15 +9,15 @@ import contextlib
 import importlib.util
 import sys
 import tempfile
-from typing import Any, Dict, Iterator, Optional
+from typing import Iterator, Optional
 
 from . import simulated_gpu
 
-ASSUMED = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
+ASSUMED: simulated_gpu.Described = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
 
 
 @contextlib.contextmanager
-def virtual_node(gpu: Optional[Dict[str, Any]], scratch: str) -> Iterator[None]:
+def virtual_node(gpu: Optional[simulated_gpu.Described], scratch: str) -> Iterator[None]:
     """While it lasts the only GPU is `gpu`, or one that is assumed. What cannot be simulated is left as it is.
 
     scratch: an existing folder for Triton's caches. torch is given a GPU only where it was imported before.

@@ -53,7 +53,7 @@ class NoStream:
     cuda_stream = 0
     priority = 0
 
-    def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
+    def __init__(self, device: object = None, priority: int = 0, **kwargs: object) -> None:
         self.priority = priority
 
     @property
@@ -65,22 +65,22 @@ class NoStream:
     def query(self) -> bool:
         return True
 
-    def record_event(self, event: Any = None) -> Any:
+    def record_event(self, event: object = None) -> object:
         return event if event is not None else NoEvent()
 
     def synchronize(self) -> None:
         pass
 
-    def wait_event(self, event: Any) -> None:
+    def wait_event(self, event: object) -> None:
         pass
 
-    def wait_stream(self, stream: Any) -> None:
+    def wait_stream(self, stream: object) -> None:
         pass
 
     def __enter__(self) -> NoStream:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         pass
 
 
@@ -90,16 +90,16 @@ class NoEvent:
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         pass
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: object = None) -> None:
         pass
 
-    def wait(self, stream: Any = None) -> None:
+    def wait(self, stream: object = None) -> None:
         pass
 
     def query(self) -> bool:
         return True
 
-    def elapsed_time(self, end_event: Any) -> float:
+    def elapsed_time(self, end_event: object) -> float:
         return 0.0
 
     def synchronize(self) -> None:
@@ -137,7 +137,7 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
     properties = DeviceProperties(gpu)
     version = version_of(torch.__version__)
 
-    def index(device: Any = None) -> int:
+    def index(device: object = None) -> int:
         if isinstance(device, str):
             number: Any = device.partition(":")[2]
         else:
@@ -146,22 +146,22 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
             raise AssertionError("Invalid device id")
         return int(number or 0)
 
-    def get_device_properties(device: Any = None) -> DeviceProperties:
+    def get_device_properties(device: object = None) -> DeviceProperties:
         index(device)
         return properties
 
-    def get_device_capability(device: Any = None) -> Tuple[int, int]:
+    def get_device_capability(device: object = None) -> Tuple[int, int]:
         index(device)
         return gpu.capability
 
-    def get_device_name(device: Any = None) -> str:
+    def get_device_name(device: object = None) -> str:
         index(device)
         return gpu.name
 
     def bf16(including_emulation: bool = True) -> bool:
         return is_bf16_supported(gpu, version, including_emulation)
 
-    def nothing(*args: Any, **kwargs: Any) -> None:
+    def nothing(*args: object, **kwargs: object) -> None:
         pass
 
     stream = NoStream()
@@ -190,7 +190,7 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
         "_exchange_device": lambda device: 0,
         "_maybe_exchange_device": lambda device: 0,
     }
-    changes: List[Tuple[Any, str, Any]] = [
+    changes: List[Tuple[object, str, object]] = [
         (torch.cuda, name, answer) for name, answer in answers.items() if hasattr(torch.cuda, name)
     ]
     changes += _fake_tensors_without_a_context()
@@ -219,7 +219,7 @@ def _arch_list(gpu: Gpu) -> List[str]:
     return flags.split() if flags else [f"sm_{gpu.arch}"]
 
 
-def _fake_tensors_without_a_context() -> List[Tuple[Any, str, Any]]:
+def _fake_tensors_without_a_context() -> List[Tuple[object, str, object]]:
     """Once is_available() is True, a fake CUDA tensor allocates on device 0 to wake the driver: there is none."""
     try:
         import torch._subclasses.fake_tensor as fake_tensor
@@ -229,7 +229,7 @@ def _fake_tensors_without_a_context() -> List[Tuple[Any, str, Any]]:
     return [(fake_tensor, name, lambda *args: None) for name in names if hasattr(fake_tensor, name)]
 
 
-def _jiterator() -> List[Tuple[Any, str, Any]]:
+def _jiterator() -> List[Tuple[object, str, object]]:
     """An elementwise kernel written in CUDA C++ (torch.cuda.jiterator) is not compiled: its result has the shape and
     dtype that it would have on the GPU, by broadcasting and type promotion, and not its values."""
     try:
@@ -237,7 +237,7 @@ def _jiterator() -> List[Tuple[Any, str, Any]]:
     except ImportError:
         return []
 
-    def call(self: Any, *tensors: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *tensors: Any, **kwargs: object) -> Any:
         for name in kwargs:
             if name not in self.kwargs_dict:
                 raise KeyError(f"{name} is not declared in function definition")

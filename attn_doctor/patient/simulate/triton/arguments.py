@@ -13,7 +13,7 @@ from typing import Any, Optional, Tuple
 class TensorStandIn:
     """What Triton reads of a tensor when it compiles a kernel: the dtype, and whether its address divides by 16."""
 
-    def __init__(self, dtype: Any, offset: int, shape: Tuple[Any, ...], strides: Tuple[Any, ...]) -> None:
+    def __init__(self, dtype: object, offset: int, shape: Tuple[Any, ...], strides: Tuple[Any, ...]) -> None:
         self.dtype, self.shape = dtype, shape
         self._offset, self._strides = offset, strides
 
@@ -23,7 +23,7 @@ class TensorStandIn:
     def ptr_range(self) -> int:
         return 0
 
-    def stride(self, dim: Optional[int] = None) -> Any:
+    def stride(self, dim: Optional[int] = None) -> object:
         return self._strides if dim is None else self._strides[dim]
 
 
@@ -72,7 +72,7 @@ def stand_in(name: str, value: Any, constant: bool) -> Tuple[Any, Argument, Any]
     return value, Argument(name, "scalar", _constant_text(value)), (name, _constant_text(value))
 
 
-def _constant_text(value: Any) -> str:
+def _constant_text(value: object) -> str:
     inner = getattr(value, "fn", None)
     if inner is not None and hasattr(inner, "__qualname__"):  # a kernel passed to a kernel
         return f"{inner.__module__}:{inner.__qualname__}"

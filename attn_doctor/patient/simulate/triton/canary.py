@@ -5,12 +5,15 @@ Needs no torch and no GPU, and takes about two seconds. Not here: what follows f
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Mapping, Optional, TypedDict, cast
 
 from .. import children
 from ..cuda.simulated_gpu import Gpu, from_request
 from . import compile as triton_compile
 from . import driver as triton_driver
+
+if TYPE_CHECKING:
+    from ..cuda.simulated_gpu import Described
 
 _IMPORTED = "attn-doctor canary: Triton is imported"
 _CERTAINLY_HANGS = 30.0
@@ -30,7 +33,31 @@ class _Bfloat16:
     __repr__ = __str__
 
 
-def look(request: Dict[str, Any]) -> Dict[str, Any]:
+class Request(TypedDict, total=False):
+    """What is asked for."""
+
+    task: str
+    gpu: Optional[Described]
+    timeout: Optional[float]
+    scratch: str
+
+
+_OLDEST: Described = {"compute_capability": "8.0"}
+
+
+class Answer(TypedDict, total=False):
+    """What `look` says; of a part of it, not all keys are there."""
+
+    outcome: str
+    triton_version: Optional[str]
+    message: str
+    seconds: float
+    signal: Optional[str]
+    compute_capability: Optional[str]
+    bf16_becomes_i16: bool
+
+
+def look(request: Request) -> Answer:
     """The canary's answer, for JSON. Never raises.
 
     request: "scratch" (an existing folder), and if wanted "gpu" ({"compute_capability": "8.0", ...}; 8.0 without)
@@ -38,7 +65,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
     could_not_look; "triton_version" (None when absent or not imported), "message", "seconds", "signal",
     "compute_capability", and "bf16_becomes_i16": whether it failed as Triton 2.1 to 2.3 fail.
     """
-    answer: Dict[str, Any] = {
+    answer: Answer = {
         "outcome": "could_not_look",
         "triton_version": None,
         "message": "",
@@ -48,7 +75,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
         "bf16_becomes_i16": False,
     }
     try:
-        gpu = from_request(request.get("gpu") or {"compute_capability": "8.0"})
+        gpu = from_request(request.get("gpu") or _OLDEST)
         answer["compute_capability"] = f"{gpu.capability[0]}.{gpu.capability[1]}"
         timeout = float(request.get("timeout") or 60.0)
         scratch = request["scratch"]
@@ -59,7 +86,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
     return answer
 
 
-def _in_the_child(gpu: Gpu, scratch: str) -> Dict[str, Any]:
+def _in_the_child(gpu: Gpu, scratch: str) -> Mapping[str, object]:
     try:
         if triton_driver.installed() is None:
             return {"outcome": "absent"}
@@ -90,8 +117,8 @@ def _in_the_child(gpu: Gpu, scratch: str) -> Dict[str, Any]:
     return {"outcome": "refused", "message": f"{compiled['exception']}: {compiled['message']}"}
 
 
-def _told(end: children.Ended, timeout: float) -> Dict[str, Any]:
-    told: Dict[str, Any] = {"seconds": round(end.seconds, 3), "signal": end.signal}
+def _told(end: children.Ended, timeout: float) -> Answer:
+    told: Answer = {"seconds": round(end.seconds, 3), "signal": end.signal}
     version = None
     for line in end.output.splitlines():
         if line.startswith(_IMPORTED):
@@ -99,7 +126,7 @@ def _told(end: children.Ended, timeout: float) -> Dict[str, Any]:
     told["triton_version"] = version
     words = triton_compile.last_words(end.output.replace(f"{_IMPORTED} {version}", ""))
     if end.how == "answered":
-        told.update(end.answer or {})
+        told.update(cast("Answer", end.answer or {}))
         if told["outcome"] == "refused" and words:
             told["message"] += "\n" + words
     elif version is None:
@@ -108,12 +135,12 @@ def _told(end: children.Ended, timeout: float) -> Dict[str, Any]:
         told["outcome"] = "could_not_look"
         told["message"] = f"importing Triton {how.get(end.how, 'failed')}\n{words}".strip()
     elif end.how == "killed":
-        told.update(outcome="aborted", message=words)
+        told["outcome"], told["message"] = "aborted", words
     elif end.how == "hung":
-        outcome = "hung" if end.computed >= _CERTAINLY_HANGS else "could_not_look"
-        told.update(outcome=outcome, message=triton_compile.in_time(end, timeout))
+        told["outcome"] = "hung" if end.computed >= _CERTAINLY_HANGS else "could_not_look"
+        told["message"] = triton_compile.in_time(end, timeout)
     else:
-        told.update(outcome="could_not_look", message=words)
+        told["outcome"], told["message"] = "could_not_look", words
     told["bf16_becomes_i16"] = told["outcome"] in ("refused", "aborted") and any(
         sign in end.output or sign in told.get("message", "") for sign in _SIGNS
     )

@@ -211,7 +211,7 @@ def _is_ours(error: BaseException) -> bool:
 _OLD = {"device": 0, "device_type": "cuda", "stream": 0}
 
 
-def _shared(kernel: Any) -> Optional[int]:
+def _shared(kernel: object) -> Optional[int]:
     metadata = getattr(kernel, "metadata", None)
     shared = getattr(metadata, "shared", None)
     return shared if shared is not None else getattr(kernel, "shared", None)

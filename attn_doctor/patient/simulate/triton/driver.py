@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 from ..cuda.simulated_gpu import Gpu
 from . import cubin
+
+if TYPE_CHECKING:
+    from ...arguments import Positional
 
 _ABSENT = object()
 
@@ -83,7 +86,7 @@ def _environment(scratch: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replaced(*replacements: Tuple[Any, str, Any]) -> Iterator[None]:
+def replaced(*replacements: Tuple[object, str, object]) -> Iterator[None]:
     """Sets attributes (owner, name, value) and puts back what was there, absence included."""
     before = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in replacements]
     try:
@@ -123,7 +126,7 @@ class Utils:
         # Triton writes .maxntid into the PTX, so ptxas already keeps the registers within what the block may use.
         return handles + (1024,) if self._answers_threads else handles
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         return lambda *args, **kwargs: 0  # tensor maps, occupancy, printf buffers: all of them for a launch
@@ -134,10 +137,10 @@ class NoLaunch:
 
     launch_cooperative_grid = False
 
-    def __init__(self, src: Any = None, metadata: Any = None) -> None:
+    def __init__(self, src: object = None, metadata: object = None) -> None:
         pass
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *args: object, **kwargs: object) -> None:
         pass
 
 
@@ -162,14 +165,14 @@ def _active_driver(gpu: Gpu) -> Iterator[None]:
         _forget_shared_memory(compiler)
 
 
-def _forget_shared_memory(compiler: Any) -> None:
+def _forget_shared_memory(compiler: object) -> None:
     """From 3.4 on the limit of device 0 is cached: the next device 0 is another one."""
     forget = getattr(getattr(compiler, "max_shared_mem", None), "cache_clear", None)
     if forget is not None:
         forget()
 
 
-def _make_driver(gpu: Gpu, utilities: Utils) -> Any:
+def _make_driver(gpu: Gpu, utilities: Utils) -> object:
     from triton.backends.compiler import GPUTarget
     from triton.backends.driver import GPUDriver
 
@@ -183,15 +186,15 @@ def _make_driver(gpu: Gpu, utilities: Utils) -> Any:
             self.set_current_device = lambda index: None
             self.get_device_capability = lambda index=0: gpu.capability
 
-        def get_current_target(self) -> Any:
+        def get_current_target(self) -> object:
             return GPUTarget("cuda", gpu.arch, 32)
 
-        def get_active_torch_device(self) -> Any:
+        def get_active_torch_device(self) -> object:
             import torch
 
             return torch.device("cuda", 0)
 
-        def get_device_interface(self) -> Any:
+        def get_device_interface(self) -> object:
             import torch
 
             return torch.cuda
@@ -205,22 +208,22 @@ def _make_driver(gpu: Gpu, utilities: Utils) -> Any:
 
             return str(ty_to_cpp(ty))
 
-        def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
+        def assemble_tensormap_to_arg(self, tensormaps_info: object, args: Positional) -> object:
             return args
 
-        def get_benchmarker(self) -> Any:
-            def bench(function: Any, quantiles: Any = None, **kwargs: Any) -> Any:
+        def get_benchmarker(self) -> object:
+            def bench(function: Any, quantiles: Any = None, **kwargs: object) -> object:
                 function()
                 return [1.0] * len(quantiles or (0,))
 
             return bench
 
-        def get_empty_cache_for_benchmark(self) -> Any:
+        def get_empty_cache_for_benchmark(self) -> object:
             import torch
 
             return torch.empty(1)
 
-        def clear_cache(self, cache: Any) -> None:
+        def clear_cache(self, cache: object) -> None:
             pass
 
     return VirtualDriver()
@@ -252,7 +255,7 @@ class _FilledDriver:
     def get_current_stream(self, device: int = 0) -> int:
         return 0
 
-    def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
+    def assemble_tensormap_to_arg(self, tensormaps_info: object, args: Positional) -> object:
         return args
 
 

@@ -17,11 +17,14 @@ import dataclasses
 import importlib
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 from ..cuda import torch_cuda
 from ..cuda.simulated_gpu import Gpu
 from . import driver as triton_driver
+
+if TYPE_CHECKING:
+    from ...arguments import Function
 
 _FOUND_IN_WORDS = re.compile(r"out of resource\D*?.*?Required: ?(\d+),? ?Hardware limit: ?(\d+)", re.DOTALL)
 _EXCEEDS = "triton.runtime.errors.OutOfResources"
@@ -78,7 +81,7 @@ def lowered() -> Iterator[List[Source]]:
 
     seen: List[Source] = []
 
-    def lower(graph: Any, inputs: Any, **options: Any) -> Any:
+    def lower(graph: object, inputs: object, **options: object) -> object:
         moved, fakes = _moved(copy.deepcopy(graph), inputs, torch.device("cuda", 0))
         compile_fx.compile_fx_inner(moved, fakes, **options)
 
@@ -91,15 +94,15 @@ def lowered() -> Iterator[List[Source]]:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    def backend(graph: Any, inputs: Any) -> Any:
+    def backend(graph: object, inputs: object) -> Any:
         return compile_fx.compile_fx(graph, inputs, inner_compile=lower)
 
-    def keep(self: Any, name: str, text: str, *rest: Any, **options: Any) -> None:
+    def keep(self: object, name: str, text: str, *rest: object, **options: object) -> None:
         seen.append(Source(name, text))
 
     thorough = torch.compile
 
-    def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001 - it stands for torch.compile
+    def compile(model: object = None, **options: object) -> object:  # noqa: A001 - it stands for torch.compile
         kept = {name: options[name] for name in ("dynamic", "fullgraph") if name in options}
         return thorough(model, backend=backend, **kept)
 
@@ -107,7 +110,7 @@ def lowered() -> Iterator[List[Source]]:
         yield seen
 
 
-def compile_here(source: Source) -> Dict[str, Any]:
+def compile_here(source: Source) -> Dict[str, object]:
     """Has torch compile a source, in this process, which may die of it. A dict as of triton_compile.compile_here()."""
     from torch._inductor import config
     from torch._inductor.codecache import PyCodeCache
@@ -140,7 +143,7 @@ def _describe(error: BaseException, answer: Dict[str, Any]) -> None:
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def _outputs(graph: Any) -> List[Any]:
+def _outputs(graph: Any) -> List[object]:
     """Empty CPU tensors like those that the graph gives, which need not be computed to be lowered."""
     import torch
 
@@ -153,7 +156,7 @@ def _outputs(graph: Any) -> List[Any]:
     return found
 
 
-def _moved(graph: Any, inputs: Any, device: Any) -> Tuple[Any, List[Any]]:
+def _moved(graph: Any, inputs: Any, device: object) -> Tuple[object, List[object]]:
     """The graph and its inputs, with `device` for the CPU and fake tensors for real ones."""
     import torch
     from torch._guards import detect_fake_mode
@@ -163,13 +166,13 @@ def _moved(graph: Any, inputs: Any, device: Any) -> Tuple[Any, List[Any]]:
 
     mode = detect_fake_mode(inputs) or FakeTensorMode()
 
-    def fake(value: Any) -> Any:
+    def fake(value: object) -> object:
         if not isinstance(value, torch.Tensor):
             return value
         with mode:
             return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
 
-    def other(value: Any) -> Any:
+    def other(value: object) -> object:
         return device if isinstance(value, torch.device) and value.type == "cpu" else value
 
     for module in graph.modules():
@@ -189,11 +192,11 @@ def _strides_without_a_copy() -> None:
     import torch
 
     flex: Any = importlib.import_module("torch._higher_order_ops.flex_attention")
-    original: Optional[Callable[..., Any]] = getattr(flex, "_permute_strides", None)
+    original: Optional[Function] = getattr(flex, "_permute_strides", None)
     if original is None:
         return
 
-    def permuted(out: Any, strides: Any) -> Any:
+    def permuted(out: Any, strides: Any) -> object:
         like = original(torch.empty_strided(out.shape, out.stride(), dtype=out.dtype, device="meta"), strides)
         return torch.empty_strided(like.shape, like.stride(), dtype=out.dtype, device=out.device)
 

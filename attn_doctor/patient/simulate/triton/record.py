@@ -16,23 +16,26 @@ import inspect
 import os
 import sys
 from types import FrameType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import driver as triton_driver
 from .arguments import Argument, stand_in
 
-LaunchCallback = Callable[["Launch", Dict[str, Any]], None]
+if TYPE_CHECKING:
+    from ...arguments import Function
+
+LaunchCallback = Callable[["Launch", Dict[str, object]], None]
 
 
 @dataclasses.dataclass
 class Configuration:
     """One way to compile a launch: arguments and options. An autotuned launch has several."""
 
-    positional: Tuple[Any, ...]
+    positional: Tuple[object, ...]
     """Stand-ins, in the kernel's order of parameters."""
     options: Dict[str, Any]
     """num_warps, num_stages and the like, as given at the launch."""
-    tuned: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    tuned: Dict[str, object] = dataclasses.field(default_factory=dict)
     """What the autotuner chose: block sizes and options."""
 
 
@@ -53,7 +56,7 @@ class Launch:
     jit_function: Any
     count: int = 1
 
-    def as_dict(self) -> Dict[str, Any]:
+    def as_dict(self) -> Dict[str, object]:
         """For JSON: everything but the live objects."""
         return {
             "kernel": self.kernel,
@@ -75,17 +78,17 @@ class Recording:
     launches: List[Launch] = dataclasses.field(default_factory=list)
     notes: List[str] = dataclasses.field(default_factory=list)
     """What could not be done as Triton does it; a reader must know it."""
-    _by_key: Dict[Any, Launch] = dataclasses.field(default_factory=dict)
+    _by_key: Dict[object, Launch] = dataclasses.field(default_factory=dict)
 
 
 class _Recorder:
     def __init__(self, recording: Recording, on_launch: Optional[LaunchCallback]) -> None:
         self.recording, self.on_launch = recording, on_launch
-        self.tuning: Optional[List[Tuple[Any, Configuration, Dict[str, Any], Any, Any]]] = None
-        self.tuned: Dict[str, Any] = {}
+        self.tuning: Optional[List[Tuple[object, Configuration, Dict[str, object], object, object]]] = None
+        self.tuned: Dict[str, object] = {}
 
     # In place of JITFunction.run
-    def run(self, function: Any, *args: Any, **kwargs: Any) -> None:
+    def run(self, function: Any, *args: Any, **kwargs: object) -> None:
         grid = kwargs.pop("grid", None)
         for name in ("warmup", "stream", "device", "device_type"):
             kwargs.pop(name, None)
@@ -131,7 +134,7 @@ class _Recorder:
         elif seen:
             self._keep(seen, autotuned=True)
 
-    def _pruned(self, tuner: Any, kwargs: Dict[str, Any]) -> List[Any]:
+    def _pruned(self, tuner: Any, kwargs: Dict[str, Any]) -> List[object]:
         if len(tuner.configs) < 2:
             return list(tuner.configs)
         try:
@@ -143,7 +146,7 @@ class _Recorder:
             )
             return list(tuner.configs)
 
-    def _pre_hook(self, tuner: Any, config: Any, arguments: Dict[str, Any]) -> None:
+    def _pre_hook(self, tuner: object, config: object, arguments: Dict[str, Any]) -> None:
         hook = getattr(config, "pre_hook", None)  # sets block shapes of tensor descriptors: part of the signature
         if hook is None:
             return
@@ -177,7 +180,7 @@ class _Recorder:
             self.on_launch(launch, seen[0][2])
 
 
-def _chosen(config: Any) -> Dict[str, Any]:
+def _chosen(config: Any) -> Dict[str, object]:
     if hasattr(config, "all_kwargs"):
         return dict(config.all_kwargs())
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
@@ -206,7 +209,7 @@ def _call_site() -> str:
     return ""
 
 
-def _is_tuner(frame: Any) -> bool:
+def _is_tuner(frame: FrameType) -> bool:
     """A library's own subclass of Triton's Autotuner is no caller either."""
     return any(cls.__name__ == "Autotuner" for cls in type(frame.f_locals["self"]).__mro__)
 
@@ -238,19 +241,19 @@ def _patched(recorder: _Recorder) -> Iterator[None]:
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
-    def run(self: Any, *args: Any, **kwargs: Any) -> None:
+    def run(self: object, *args: object, **kwargs: object) -> None:
         return recorder.run(self, *args, **kwargs)
 
-    def tune(self: Any, *args: Any, **kwargs: Any) -> None:
+    def tune(self: object, *args: object, **kwargs: object) -> None:
         return recorder.tune(self, *args, **kwargs)
 
-    changes: List[Tuple[Any, str, Callable[..., Any]]] = [(Autotuner, "run", tune)]
+    changes: List[Tuple[Any, str, Function]] = [(Autotuner, "run", tune)]
     instances: List[Any] = []
     made: List[Any] = []  # kernels that were defined meanwhile: their own run was never generated
     if hasattr(JITFunction, "_make_launcher"):  # 2.1: every kernel carries a generated run of its own
         import gc
 
-        def make_launcher(self: Any) -> Callable[..., None]:
+        def make_launcher(self: object) -> Callable[..., None]:
             made.append(self)
             return lambda *args, **kwargs: recorder.run(self, *args, **kwargs)
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..record import ops
 from . import memory, shapes
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    from ...arguments import Function, Keywords, Positional
 
 WEIGHTS, OTHERS = 1 << 16, 1 << 22
 """Elements of the largest tensors that are computed for real: of floating ones that begin as weights do, with whatever
@@ -37,7 +42,7 @@ class NoValues(RuntimeError):
 class _Op:
     """What the mode has to know of an op, looked up once."""
 
-    def __init__(self, op: Any) -> None:
+    def __init__(self, op: OpOverload) -> None:
         schema = op._schema
         arguments, returns = schema.arguments, schema.returns
         written = [a.alias_info is not None and a.alias_info.is_write for a in arguments]
@@ -50,14 +55,14 @@ class _Op:
         self.raw = schema.name in ("aten::set_", "aten::set_data", "aten::resize_", "aten::lift_fresh")
         self.item = schema.name == "aten::_local_scalar_dense"
         self.written = [(a.name, i if not a.kwarg_only else None) for i, a in enumerate(arguments) if written[i]]
-        self.returned: List[Any] = [_source(r, arguments) for r in returns]
+        self.returned: List[object] = [_source(r, arguments) for r in returns]
         self.composite = bool(
             torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
             and not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CPU")
         )
 
 
-def _source(returned: Any, arguments: Any) -> Any:
+def _source(returned: Any, arguments: Any) -> object:
     """(name, position) of the argument that an op hands back, or None for something new."""
     if returned.alias_info is None or not returned.alias_info.is_write:
         return None
@@ -76,8 +81,8 @@ class _Hollow(TorchDispatchMode):
         self.shapes = shapes.Shapes()
         self.weights = weights
         self.others = others
-        self._ops: Dict[Any, _Op] = {}
-        self._lost: Dict[int, Any] = {}
+        self._ops: Dict[object, _Op] = {}
+        self._lost: Dict[int, object] = {}
         """Storages in real memory into which something hollow was written, by weak references that keep their
         addresses from being used again."""
 
@@ -92,15 +97,15 @@ class _Hollow(TorchDispatchMode):
             except (RuntimeError, NotImplementedError):  # sparse tensors and others without a storage
                 return False
 
-    def answers(self) -> Dict[Any, Callable[..., Any]]:
+    def answers(self) -> Dict[object, Function]:
         """Torch functions that read memory without any op, and what answers them (Recorder.special)."""
 
-        def refuse(func: Any, args: Any, kwargs: Any) -> Any:
+        def refuse(func: Function, args: Positional, kwargs: Keywords) -> object:
             if self.valueless(args[0]):
                 raise NoValues("{} of a tensor that has no values here".format(func.__name__))
             return func(*args, **kwargs)
 
-        def show(func: Any, args: Any, kwargs: Any) -> Any:
+        def show(func: Function, args: Positional, kwargs: Keywords) -> object:
             tensor = args[0]
             if not self.valueless(tensor):
                 return func(*args, **kwargs)
@@ -109,7 +114,9 @@ class _Hollow(TorchDispatchMode):
         of = torch.Tensor
         return {of.tolist: refuse, of.numpy: refuse, of.__array__: refuse, of.__dlpack__: refuse, of.__repr__: show}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Positional = (), kwargs: Optional[Keywords] = None
+    ) -> object:
         kwargs = kwargs or {}
         op = self._ops.get(func)
         if op is None:
@@ -147,13 +154,15 @@ class _Hollow(TorchDispatchMode):
                     raise
         return self._made(op, args, kwargs, results)
 
-    def _affordable(self, op: _Op, tensors: Any, results: Any) -> bool:
+    def _affordable(self, op: _Op, tensors: Sequence[torch.Tensor], results: object) -> bool:
         described = [result for result in _leaves(results) if result.described is not None]
         if op.chance and any(_floating(r.described[2]) and r.numel > self.weights for r in described):
             return False
         return all(one.numel <= self.others for one in described) and all(t.numel() <= self.others for t in tensors)
 
-    def _by_value(self, func: Any, op: _Op, args: Any, kwargs: Any, tensors: Any) -> Any:
+    def _by_value(
+        self, func: Function, op: _Op, args: Positional, kwargs: Keywords, tensors: Sequence[torch.Tensor]
+    ) -> object:
         """An op on hollow tensors whose result's form hangs on values. It runs, if those values are there: floating
         operands have no say in a form. Raises what torch's rules raised, if they are not."""
         deciding = [t for t in tensors if not _floating(t.dtype)]
@@ -165,14 +174,14 @@ class _Hollow(TorchDispatchMode):
             return out
         return self._emptied(out)
 
-    def _emptied(self, out: Any) -> Any:
+    def _emptied(self, out: object) -> object:
         if isinstance(out, torch.Tensor):
             return self._tensor(tuple(out.shape), out.stride(), out.dtype)
         if isinstance(out, (list, tuple)):
             return type(out)(self._emptied(item) for item in out)
         return out
 
-    def _made(self, op: _Op, args: Any, kwargs: Any, results: Any) -> Any:
+    def _made(self, op: _Op, args: Positional, kwargs: Keywords, results: object) -> object:
         if op.writes:
             self._resized(op, args, kwargs, results)
             self._lose(op, args, kwargs)
@@ -181,7 +190,7 @@ class _Hollow(TorchDispatchMode):
             return type(results)(self._leaf(result, source, args, kwargs) for result, source in zip(results, many))
         return self._leaf(results, op.returned[0] if op.returned else None, args, kwargs)
 
-    def _leaf(self, result: Any, source: Any, args: Any, kwargs: Any) -> Any:
+    def _leaf(self, result: Any, source: object, args: Positional, kwargs: Keywords) -> object:
         if source is not None:
             return _argument(source, args, kwargs)
         if isinstance(result, (list, tuple)):
@@ -193,7 +202,7 @@ class _Hollow(TorchDispatchMode):
             return torch.empty_strided(shape, strides, dtype=dtype)
         return self.memory.tensor(shape, strides, dtype)
 
-    def _resized(self, op: _Op, args: Any, kwargs: Any, results: Any) -> None:
+    def _resized(self, op: _Op, args: Positional, kwargs: Keywords, results: object) -> None:
         """An empty `out=` takes the form of what is written to it."""
         leaves = list(_leaves(results))
         for source, result in zip(op.returned, leaves):
@@ -204,7 +213,7 @@ class _Hollow(TorchDispatchMode):
                     new = self.memory.tensor(shape, strides, dtype)
                     out.set_(new.untyped_storage(), 0, shape, strides)
 
-    def _lose(self, op: _Op, args: Any, kwargs: Any) -> None:
+    def _lose(self, op: _Op, args: Positional, kwargs: Keywords) -> None:
         """What the op writes to has no known values any more."""
         for source in op.written:
             for tensor in _tensors((_argument(source, args, kwargs),)):
@@ -223,7 +232,7 @@ class _Weak:
         torch.UntypedStorage._free_weak_ref(self.cdata)
 
 
-def _argument(source: Any, args: Any, kwargs: Any) -> Any:
+def _argument(source: Any, args: Positional, kwargs: Keywords) -> object:
     name, position = source
     if position is not None and position < len(args):
         return args[position]
@@ -240,7 +249,7 @@ def _tensors(values: Any) -> List[torch.Tensor]:
     return found
 
 
-def _elsewhere(tensors: Any, kwargs: Any) -> bool:
+def _elsewhere(tensors: Sequence[torch.Tensor], kwargs: Keywords) -> bool:
     """Whether the op works on meta tensors or makes some: they need no help."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type == "meta":
@@ -248,7 +257,7 @@ def _elsewhere(tensors: Any, kwargs: Any) -> bool:
     return any(tensor.is_meta for tensor in tensors)
 
 
-def _leaves(results: Any) -> Any:
+def _leaves(results: object) -> Any:
     if isinstance(results, (list, tuple)):
         for one in results:
             yield from _leaves(one)

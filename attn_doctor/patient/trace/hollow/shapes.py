@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 import torch
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    from ...arguments import Keywords, Positional
 
 _CPU, _GPU = torch.device("cpu"), torch.device("cuda", 0)
 _LOG = logging.getLogger("torch._subclasses.fake_tensor")
@@ -18,7 +23,7 @@ class Result:
 
     __slots__ = ("described", "value")
 
-    def __init__(self, described: Optional[Described], value: Any = None) -> None:
+    def __init__(self, described: Optional[Described], value: object = None) -> None:
         self.described = described
         self.value = value
 
@@ -40,7 +45,7 @@ class Shapes:
         self._mode = FakeTensorMode()
         self._known: Dict[Any, Any] = {}
 
-    def of(self, op: Any, args: Any, kwargs: Any) -> Any:
+    def of(self, op: object, args: Positional, kwargs: Keywords) -> Any:
         """The op's result with a Result in place of each leaf: one, or a list or tuple of them. Raises what torch
         raises for operands that do not fit, and its own exceptions where the form hangs on values."""
         try:
@@ -52,7 +57,7 @@ class Shapes:
             known = self._known[key] = self._asked(op, args, kwargs)
         return known
 
-    def _asked(self, op: Any, args: Any, kwargs: Any) -> Any:
+    def _asked(self, op: object, args: Positional, kwargs: Keywords) -> object:
         # torch logs each refusal as an error, and refusals are part of what is asked.
         _LOG.disabled, before = True, _LOG.disabled
         try:
@@ -64,12 +69,12 @@ class Shapes:
         finally:
             _LOG.disabled = before
 
-    def _answered(self, op: Any, args: Any, kwargs: Any, device: torch.device) -> Any:
+    def _answered(self, op: OpOverload, args: Positional, kwargs: Keywords, device: torch.device) -> Any:
         given, named = self._fake(args, device), {name: self._fake(value, device) for name, value in kwargs.items()}
         with self._mode:
             return _described(op(*given, **named))
 
-    def _fake(self, value: Any, device: torch.device) -> Any:
+    def _fake(self, value: object, device: torch.device) -> Any:
         if isinstance(value, torch.Tensor):
             return self._class(self._mode, _meta(value), device)
         if isinstance(value, (list, tuple)):
@@ -88,7 +93,7 @@ def _meta(value: torch.Tensor) -> torch.Tensor:
     return torch.empty(whole, dtype=value.dtype, device="meta").as_strided(shape, strides, offset)
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> object:
     if isinstance(value, torch.Tensor):
         return (tuple(value.shape), value.stride(), value.storage_offset(), value.dtype)
     if isinstance(value, (list, tuple)):
@@ -101,7 +106,7 @@ def _key(value: Any) -> Any:
     return (type(value), value)  # 1, 1.0 and True are equal keys and different arguments
 
 
-def _described(out: Any) -> Any:
+def _described(out: object) -> Any:
     if isinstance(out, torch.Tensor):
         return Result((tuple(int(n) for n in out.shape), tuple(int(n) for n in out.stride()), out.dtype))
     if isinstance(out, (list, tuple)):

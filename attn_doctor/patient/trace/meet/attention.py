@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 import torch
 
@@ -13,6 +13,14 @@ from ...libraries import stand_in as stand_in_core
 from ..record import backward_pass, frames, ops
 from ..record.recorder import Recorder
 from .operands import RAISES, REPAIRED, SILENT, Clause, Operand
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ...arguments import Function
+    from ...simulate.cuda.simulated_gpu import Gpu
+    from ..answer import Backend, Within
+    from ..record.frames import Site
 
 VERDICTS = ("clean", "promoted then repaired", "silently mixed", "raises")
 """From harmless to worst."""
@@ -44,8 +52,8 @@ class Conditions:
         self.backward = backward
         self.missing: Tuple[str, ...] = ()
         """Libraries to stand in for on a real GPU too, because they cannot be imported there."""
-        self.gpu: Any = None
-        """simulated_gpu.Gpu of `capability`, or None where it is not known."""
+        self.gpu: Optional[Gpu] = None
+        """That of `capability`, or None where it is not known."""
 
 
 class Record:
@@ -65,8 +73,8 @@ class Record:
         self.predicted = False
         """The error is what the kernel's rules say, not what a kernel did."""
         self.verdict = VERDICTS[0]
-        self.site: Any = None
-        self.stack: List[Any] = []
+        self.site: Optional[Site] = None
+        self.stack: List[Site] = []
         self.modules: List[str] = []
         self.count = 1
         self.first = True
@@ -75,13 +83,13 @@ class Record:
         self.backward = False
         self.written_out = False
         """No kernel was called: the model computes attention by ops of its own (eager.py)."""
-        self.backend: Optional[Dict[str, Any]] = None
+        self.backend: Optional[Backend] = None
         """Of SDPA alone: which backend torch takes for it on that GPU, and why not the others (sdpa_backend.py)."""
         self.claimed = False
         """No kernel was met: code that holds q, k and v refused them (raising_frame.py)."""
         self.other_trouble = False
         """It raised, and would with every dtype as it should be: its dtypes are not told as the cause."""
-        self.inside: List[Dict[str, Any]] = []
+        self.inside: List[Within] = []
         """Kernels that ran inside the call: name, and the dtype of each operand."""
 
     @property
@@ -94,7 +102,7 @@ class Record:
         ruled = any(not one.kept and one.effect == RAISES and one.blamed for one in self.clauses)
         return self.error is not None and (self.claimed or not ruled)
 
-    def key(self) -> Tuple[Any, ...]:
+    def key(self) -> Tuple[object, ...]:
         return (
             self.name,
             self.site,
@@ -117,7 +125,7 @@ class Attending(Protocol):
     def conditions(self) -> Conditions: ...
 
     @property
-    def attend(self) -> Callable[..., Any]: ...
+    def attend(self) -> Function: ...
 
 
 class Attention:
@@ -131,7 +139,7 @@ class Attention:
         self.depth = 0
         self.current: Optional[Record] = None
         self.on_record: Optional[Callable[[Record], None]] = None
-        self._by_key: Dict[Any, Record] = {}
+        self._by_key: Dict[Tuple[object, ...], Record] = {}
 
     def autocast_dtype(self, on: Optional[bool] = None) -> Optional[torch.dtype]:
         """`on`: whether autocast is active, where that cannot be asked (below the dispatcher)."""
@@ -147,14 +155,14 @@ class Attention:
         self,
         name: str,
         library: str,
-        tensors: Dict[str, Any],
+        tensors: Dict[str, object],
         contract: Callable[[Dict[str, Operand], Optional[torch.dtype]], List[Clause]],
         run: Callable[[], Any],
         stand_in: Optional[str] = None,
-        frame: Any = None,
-        backend: Optional[Callable[[Optional[torch.dtype]], Optional[Dict[str, Any]]]] = None,
-        returned: Callable[[Any], Any] = lambda out: out,
-    ) -> Any:
+        frame: Optional[FrameType] = None,
+        backend: Optional[Callable[[Optional[torch.dtype]], Optional[Backend]]] = None,
+        returned: Callable[[object], object] = lambda out: out,
+    ) -> object:
         """Run one attention call and keep its record. Inside another attention call it is only mentioned.
 
         `returned` makes of the attention alone what this call returns, where something has to stand in for it."""
@@ -189,7 +197,9 @@ class Attention:
         rec.link(out, [t for t in tensors.values() if isinstance(t, torch.Tensor)], name, record.site)
         return out
 
-    def _run(self, run: Any, record: Record, tensors: Dict[str, Any], returned: Callable[[Any], Any]) -> Any:
+    def _run(
+        self, run: Any, record: Record, tensors: Dict[str, object], returned: Callable[[object], object]
+    ) -> object:
         if not self.conditions.simulated or record.stand_in is not None:
             return run()
         try:
@@ -205,7 +215,7 @@ class Attention:
             qkv = [tensors[r] for r in "qkv"]
             return stand_in_core.quietly(self.recorder, lambda: returned(stand_in_core.zeros(*qkv)))
 
-    def opened(self, name: str, library: str, tensors: Dict[str, Any], frame: Any) -> Record:
+    def opened(self, name: str, library: str, tensors: Dict[str, object], frame: FrameType) -> Record:
         rec = self.recorder
         record = Record(name, library)
         record.stack = frames.stack_of(frame)
@@ -223,13 +233,13 @@ class Attention:
         record.number = self.total
         return record
 
-    def mention(self, name: str, tensors: Dict[str, Any]) -> None:
+    def mention(self, name: str, tensors: Dict[str, object]) -> None:
         """A kernel inside the current attention call."""
         record = self.current
         if record is None or name == record.name or len(record.inside) >= 64:
             return
         dtypes = {role: ops.short(t.dtype) for role, t in tensors.items() if isinstance(t, torch.Tensor)}
-        entry = {"name": name, "dtypes": dtypes}
+        entry: Within = {"name": name, "dtypes": dtypes}
         if entry not in record.inside:
             record.inside.append(entry)
 

@@ -33,7 +33,7 @@ def hooked(attention: Attention) -> Iterator[None]:
             signatures[cls] = Signature.of(cls.forward, skip=1 if own_context else 0)
         return signatures[cls]
 
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls: Any, /, *args: object, **kwargs: object) -> object:
         # Until torch 2.14 a classmethod, later a method of C: bound alike.
         run = functools.partial(original.__get__(None, cls), *args, **kwargs)
         if rec.paused:

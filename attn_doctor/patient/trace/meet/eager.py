@@ -10,7 +10,7 @@ Looked at in forward passes alone, and not inside of attention functions.
 from __future__ import annotations
 
 import collections
-from typing import Any, Deque, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Deque, Optional, Tuple
 
 import torch
 
@@ -18,6 +18,11 @@ from ..record import ops
 from ..record.graph import PARAMETER, Event, Node
 from .attention import Attention
 from .operands import Operand
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ...arguments import Positional
 
 NAME = "eager attention"
 _PRODUCTS = frozenset(("aten::bmm", "aten::baddbmm", "aten::mm", "aten::matmul"))
@@ -27,6 +32,8 @@ _MOST_STEPS = 24
 """Nodes looked at between a product and a softmax: dropout, casts, masks, scales, soft caps and views lie there."""
 _MOST_PRODUCTS = 64
 
+Shape = Tuple[int, ...]
+
 
 class Eager:
     """Told of every product of two tensors."""
@@ -34,9 +41,9 @@ class Eager:
     def __init__(self, attention: Attention) -> None:
         self.attention = attention
         # Their shapes, which nodes do not keep.
-        self._products: Deque[Tuple[Event, Any, Any]] = collections.deque(maxlen=_MOST_PRODUCTS)
+        self._products: Deque[Tuple[Event, Shape, Shape]] = collections.deque(maxlen=_MOST_PRODUCTS)
 
-    def __call__(self, event: Event, args: Any, frame: Any) -> None:
+    def __call__(self, event: Event, args: Positional, frame: FrameType) -> None:
         if self.attention.depth or ops.kind_of(event.op).name not in _PRODUCTS:
             return
         if len(event.inputs) < 2:
@@ -56,7 +63,15 @@ class Eager:
                 return
         self._products.append((event, tuple(first.shape), tuple(second.shape)))
 
-    def _noted(self, event: Event, product: Event, shapes: Any, value: Node, tensor: torch.Tensor, frame: Any) -> None:
+    def _noted(
+        self,
+        event: Event,
+        product: Event,
+        shapes: Tuple[Shape, ...],
+        value: Node,
+        tensor: torch.Tensor,
+        frame: FrameType,
+    ) -> None:
         record = self.attention.opened(NAME, "torch", {}, frame)
         (*batch, length, dim), (*_, across, wide) = shapes
         query, key = product.inputs[-2:]

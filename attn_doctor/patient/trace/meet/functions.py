@@ -14,7 +14,7 @@ import inspect
 import re
 import sys
 import types
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -26,29 +26,36 @@ from .attention import Attending
 from .operands import kind_of, undeclared
 from .roles import Signature
 
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from types import ModuleType
+
+    from ...arguments import Function, Given, Keywords, Positional
+    from ...libraries.library import Fill
+
 _PACKED = {"qkv": ("q", "k", "v"), "kv": ("k", "v")}
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, loader: Any, wrap: Callable[[Any], None]) -> None:
+    def __init__(self, loader: Loader, wrap: Fill) -> None:
         self.loader = loader
         self.wrap = wrap
 
     def create_module(self, spec: Any) -> Any:
         return self.loader.create_module(spec)
 
-    def exec_module(self, module: Any) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         self.loader.exec_module(module)
         self.wrap(module)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.loader, name)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     """Lets the ordinary finders find, and wraps what the module defines once it has run."""
 
-    def __init__(self, wrap: Callable[[Any], None]) -> None:
+    def __init__(self, wrap: Fill) -> None:
         self.wrap = wrap
         self.busy: List[str] = []
 
@@ -84,7 +91,7 @@ def _methods_of(module: str) -> List[Tuple[str, str]]:
     ]
 
 
-def contract_for(module: str, name: str, attention: Attending, given: Dict[str, Any]) -> Callable[..., Any]:
+def contract_for(module: str, name: str, attention: Attending, given: Given) -> Function:
     """The contract of the library that the module belongs to, to be asked with operands and autocast's dtype."""
     library = of_module(module)
     if library is None or library.clauses is None:
@@ -106,7 +113,7 @@ def contract_for(module: str, name: str, attention: Attending, given: Dict[str, 
         "output_dtype": ops.short(output) if isinstance(output, torch.dtype) else None,
     }
 
-    def asked(operands: Any, autocast: Any) -> Any:
+    def asked(operands: Any, autocast: object) -> object:
         if not {"q", "k", "v"} <= set(operands):
             return []
         around = dict(options, autocast=kind_of(autocast))
@@ -115,7 +122,7 @@ def contract_for(module: str, name: str, attention: Attending, given: Dict[str, 
     return asked
 
 
-def unpacked(name: str, args: Any, kwargs: Any) -> Dict[str, Any]:
+def unpacked(name: str, args: Positional, kwargs: Keywords) -> Dict[str, object]:
     """q, k and v of the packed variants: views, so that their strides are told as the kernel sees them."""
     found: Dict[str, Any] = {}
     first = args[0] if args else kwargs.get("qkv", kwargs.get("q"))
@@ -129,7 +136,7 @@ def unpacked(name: str, args: Any, kwargs: Any) -> Dict[str, Any]:
     return found
 
 
-def tensors_of(signature: Optional[Signature], name: str, args: Any, kwargs: Any) -> Dict[str, Any]:
+def tensors_of(signature: Optional[Signature], name: str, args: Positional, kwargs: Keywords) -> Dict[str, object]:
     if "packed" in name:
         return unpacked(name, args, kwargs)
     if "with_kvcache" in name:
@@ -141,7 +148,7 @@ def tensors_of(signature: Optional[Signature], name: str, args: Any, kwargs: Any
     return signature.bind(args, kwargs) if signature is not None else {}
 
 
-def _answer(function: Any, name: str, module: str, tensors: Dict[str, Any], given: Dict[str, Any], out: Any) -> Any:
+def _answer(function: object, name: str, module: str, tensors: Dict[str, object], given: Given, out: object) -> object:
     """What a function gives back, made of an output of the shape of q where its kernel cannot run."""
     library = of_module(module)
     if library is None or library.answer is None:
@@ -156,7 +163,7 @@ def _parameters(function: Any) -> Tuple[str, ...]:
         return ()
 
 
-def _wrapped(function: Any, module: str, attention: Attending, owner: str = "") -> Any:
+def _wrapped(function: Any, module: str, attention: Attending, owner: str = "") -> object:
     if hasattr(function, "_attn_doctor_original"):
         return None
     name = owner or function.__name__
@@ -165,7 +172,7 @@ def _wrapped(function: Any, module: str, attention: Attending, owner: str = "") 
         return None
 
     @functools.wraps(function)
-    def attend(*args: Any, **kwargs: Any) -> Any:
+    def attend(*args: Any, **kwargs: Any) -> object:
         if attention.recorder.paused:
             return function(*args, **kwargs)
         tensors = tensors_of(signature, name, args, kwargs)
@@ -190,7 +197,7 @@ def hooked(attention: Attending) -> Iterator[None]:
     """Modules imported in here are wrapped; those imported before, in every module that names them."""
     undo: List[Tuple[Any, str, Any]] = []
 
-    def wrap(module: Any) -> None:
+    def wrap(module: ModuleType) -> None:
         for kind, method in _methods_of(module.__name__):
             owner = vars(module).get(kind)
             if isinstance(owner, type) and owner.__module__ == module.__name__ and method in vars(owner):
@@ -222,13 +229,15 @@ def hooked(attention: Attending) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        copies: List[Tuple[Any, str, Any]] = []
+        copies: List[Tuple[object, str, object]] = []
         _rename([(None, name, getattr(module, name, value)) for module, name, value in undo], copies, back=True)
         for module, name, value in reversed(undo):
             setattr(module, name, value)
 
 
-def _rename(changed: List[Tuple[Any, str, Any]], undo: List[Tuple[Any, str, Any]], back: bool = False) -> None:
+def _rename(
+    changed: List[Tuple[object, str, object]], undo: List[Tuple[object, str, object]], back: bool = False
+) -> None:
     """`from library import function` made copies of the name: they are replaced as well, or put back."""
     if back:
         new = {id(f): f._attn_doctor_original for _, _, f in changed if hasattr(f, "_attn_doctor_original")}

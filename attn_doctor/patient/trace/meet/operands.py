@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 import torch
 
@@ -10,13 +10,16 @@ from ...libraries import contract
 from ...libraries.contract import RAISES, REPAIRED, SILENT, Clause
 from ..record import ops
 
+if TYPE_CHECKING:
+    from ..record.graph import Node
+
 
 class Operand:
     """One operand of an attention call, without its tensor."""
 
     __slots__ = ("dtype", "last_stride", "node", "role", "shape", "stride")
 
-    def __init__(self, role: str, tensor: torch.Tensor, node: Any) -> None:
+    def __init__(self, role: str, tensor: torch.Tensor, node: Optional[Node]) -> None:
         self.role = role
         self.dtype = tensor.dtype
         self.shape = tuple(int(n) if isinstance(n, int) else str(n) for n in tensor.shape)
@@ -27,7 +30,7 @@ class Operand:
         self.node = node
 
     @classmethod
-    def described(cls, role: str, dtype: torch.dtype, shape: Tuple[Any, ...], node: Any) -> Operand:
+    def described(cls, role: str, dtype: torch.dtype, shape: Tuple[Any, ...], node: Optional[Node]) -> Operand:
         """One whose tensor is gone."""
         operand = cls.__new__(cls)
         operand.role, operand.dtype, operand.shape, operand.stride, operand.node = role, dtype, shape, None, node
@@ -39,7 +42,7 @@ class Operand:
         return ops.short(self.dtype)
 
     @property
-    def head_dim(self) -> Any:
+    def head_dim(self) -> Union[int, str, None]:
         return self.shape[-1] if self.shape else None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Dict, List, Optional
 
 import torch
 
@@ -20,14 +20,20 @@ from .attention import ABOUT_DTYPES, Record
 from .operands import Clause, Operand
 from .roles import roles_of
 
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
 
-def read(recording: Any) -> None:
+    from ..record.graph import Node
+    from ..run.session import Recording
+
+
+def read(recording: Recording) -> None:
     """Add a record for the attention call that a raising frame was about to make, if it holds q, k and v."""
     error = recording.error
-    if any(record.error is error for record in recording.records) or isinstance(error, SystemExit):
+    if error is None or any(record.error is error for record in recording.records) or isinstance(error, SystemExit):
         return
     failed = recording.recorder.failed
-    if failed is not None and failed["error"] is error:
+    if failed is not None and failed.error is error:
         return  # a torch function of the program's own: told as that call, with where its operands' dtypes come from
     attention = recording.attention
     traceback = error.__traceback__
@@ -50,7 +56,7 @@ def read(recording: Any) -> None:
         return
 
 
-def _over_dtypes(error: BaseException, entry: Any) -> bool:
+def _over_dtypes(error: BaseException, entry: TracebackType) -> bool:
     """Whether it says so, or is an assertion without words whose line asks for a dtype."""
     if str(error):
         return bool(ABOUT_DTYPES.search(str(error)))
@@ -62,7 +68,7 @@ def _over_dtypes(error: BaseException, entry: Any) -> bool:
 _ASKS_FOR_A_DTYPE = re.compile(ABOUT_DTYPES.pattern + r"|is_floating_point|element_size|itemsize", re.IGNORECASE)
 
 
-def _attended(recording: Any, nodes: Any) -> bool:
+def _attended(recording: Recording, nodes: List[Node]) -> bool:
     """Whether an attention call has taken these operands already: what is raised then comes after it."""
     for record in recording.records:
         if record.error is not None:
@@ -77,7 +83,9 @@ def _attended(recording: Any, nodes: Any) -> bool:
     return False
 
 
-def _record(recording: Any, frame: Any, line: int, roles: Any, error: BaseException) -> Optional[Record]:
+def _record(
+    recording: Recording, frame: FrameType, line: int, roles: Dict[str, str], error: BaseException
+) -> Optional[Record]:
     rec = recording.recorder
     tensors = {role: frame.f_locals[name] for role, name in roles.items()}
     if any(tensors[role].dtype not in ops.FLOATS for role in "qkv"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Dict, Iterable, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional
+
+if TYPE_CHECKING:
+    from ...arguments import Keywords, Positional
 
 _ROLES = {
     "q": ("q", "query", "queries", "query_states", "query_layer", "xq", "q_"),
@@ -53,7 +56,7 @@ class Signature:
         roles = roles_of(names)
         return cls(names, roles) if roles is not None else None
 
-    def bind(self, args: Any, kwargs: Any) -> Dict[str, Any]:
+    def bind(self, args: Positional, kwargs: Keywords) -> Dict[str, object]:
         found = {}
         for role, name in self.roles.items():
             position = self.positions[role]

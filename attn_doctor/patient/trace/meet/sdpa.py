@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Dict, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 
 import torch
 
@@ -20,6 +20,13 @@ from .attention import Attention
 from .operands import kind_of, undeclared
 from .roles import Signature, roles_of
 from .sdpa_backend import Choices
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from torch._ops import OpOverload
+
+    from ...arguments import Keywords, Positional
 
 _NAMES = ["query", "key", "value", "attn_mask"]
 _SIGNATURE = Signature(_NAMES, {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"})
@@ -34,21 +41,21 @@ def hooked(attention: Attention) -> Iterator[None]:
 
     choices = Choices(attention.conditions.gpu)
 
-    def attend(args: Any, kwargs: Any, frame: Any) -> Any:
+    def attend(args: Positional, kwargs: Keywords, frame: FrameType) -> object:
         chosen: Any = None
 
-        def backend(autocast: Any) -> Any:
+        def backend(autocast: object) -> Any:
             nonlocal chosen
             chosen = choices.of(args, kwargs, autocast)
             return choices.as_json(chosen) if chosen is not None else None
 
-        def contract(operands: Any, autocast: Any) -> Any:
+        def contract(operands: Any, autocast: object) -> Any:
             if not {"q", "k", "v"} <= set(operands):
                 return []
             call = Call(operands, attention.conditions.capability, {"torch": str(torch.__version__)})
             return library.clauses(call, kind_of(autocast), chosen)
 
-        def run() -> Any:
+        def run() -> object:
             if chosen is None or not attention.conditions.simulated:
                 return original(*args, **kwargs)
             with _math():
@@ -66,11 +73,11 @@ def hooked(attention: Attention) -> Iterator[None]:
             backend=backend,
         )
 
-    def special(func: Any, args: Any, kwargs: Any) -> Any:
+    def special(func: object, args: Positional, kwargs: Keywords) -> Any:
         return attend(args, kwargs, frames.caller(2))
 
     @functools.wraps(original)
-    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Any:
+    def scaled_dot_product_attention(*args: object, **kwargs: object) -> object:
         if attention.depth or rec.paused:
             return original(*args, **kwargs)
         return attend(args, kwargs, frames.caller(1))
@@ -105,9 +112,9 @@ class _Ops:
 
     def __init__(self, attention: Attention) -> None:
         self.attention = attention
-        self.signatures: Dict[Any, Signature] = {}
+        self.signatures: Dict[object, Signature] = {}
 
-    def __call__(self, op: Any, args: Any, kwargs: Any) -> Any:
+    def __call__(self, op: OpOverload, args: Positional, kwargs: Keywords) -> object:
         rec = self.attention.recorder
         if args is None:
             signature = self._signature(op)
@@ -128,7 +135,7 @@ class _Ops:
         )
 
     @staticmethod
-    def _signature(op: Any) -> Optional[Signature]:
+    def _signature(op: OpOverload) -> Optional[Signature]:
         schema = getattr(op, "_schema", None)
         if schema is None:
             return None

@@ -7,7 +7,7 @@ the rules of torch's choice are simulate/sdpa/choice.py's. A GPU or a torch that
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple, Union
 
 import torch
 
@@ -15,6 +15,10 @@ from ...simulate.cuda import simulated_gpu
 from ...simulate.sdpa import choice as sdpa_choice
 from ...simulate.sdpa import fused_ways
 from ..record import ops
+
+if TYPE_CHECKING:
+    from ...arguments import Given, Keywords, Positional
+    from ..answer import Backend, MathCost, Taken, Way
 
 _SWITCHES = {
     sdpa_choice.FLASH: "flash_sdp_enabled",
@@ -32,12 +36,12 @@ class Choices:
 
     def __init__(self, gpu: Optional[simulated_gpu.Gpu]) -> None:
         self.gpu = gpu
-        self._known: Dict[Any, Optional[sdpa_choice.Choice]] = {}
-        self._costs: Dict[int, Dict[str, Any]] = {}
+        self._known: Dict[Tuple[sdpa_choice.Call, Tuple[str, ...]], Optional[sdpa_choice.Choice]] = {}
+        self._costs: Dict[int, MathCost] = {}
         self._cudnn: Union[int, bool, None] = False
         """False: not asked yet."""
 
-    def of(self, args: Any, kwargs: Any, autocast: Optional[torch.dtype]) -> Optional[sdpa_choice.Choice]:
+    def of(self, args: Positional, kwargs: Keywords, autocast: Optional[torch.dtype]) -> Optional[sdpa_choice.Choice]:
         """None where nothing can be said: no GPU to judge by, or tensors without strides."""
         if self.gpu is None:
             return None
@@ -55,19 +59,19 @@ class Choices:
                 self._costs[id(choice)] = self._cost(self.gpu, *key)
         return self._known[key]
 
-    def as_json(self, choice: sdpa_choice.Choice) -> Dict[str, Any]:
+    def as_json(self, choice: sdpa_choice.Choice) -> Backend:
         """The `backend` of a call (schema in ../__init__)."""
         assert self.gpu is not None  # without one nothing was chosen
-        return dict(as_json(choice, self.gpu), math=self._costs.get(id(choice)))
+        return {**as_json(choice, self.gpu), "math": self._costs.get(id(choice))}
 
-    def _cost(self, gpu: simulated_gpu.Gpu, call: sdpa_choice.Call, off: Tuple[str, ...]) -> Dict[str, Any]:
+    def _cost(self, gpu: simulated_gpu.Gpu, call: sdpa_choice.Call, off: Tuple[str, ...]) -> MathCost:
         """What math costs this call, and what would get it off math: its switches first, if those keep it there."""
 
         def chooses(other: sdpa_choice.Call, off: Tuple[str, ...] = off) -> Optional[str]:
             choice = self._asked(gpu, other, off)
             return choice.backend if choice is not None and choice.error is None else None
 
-        found = [dataclasses.asdict(way) for way in fused_ways.ways(call, gpu, chooses)]
+        found: List[Way] = [{"backend": way.backend, "words": way.words} for way in fused_ways.ways(call, gpu, chooses)]
         if off and not found:
             switch = "switch {} on again for this call".format(", ".join(n for n in off if n != sdpa_choice.MATH))
             switched = chooses(call, ())
@@ -103,7 +107,7 @@ class Choices:
         return self._cudnn or None
 
 
-def as_json(choice: sdpa_choice.Choice, gpu: simulated_gpu.Gpu) -> Dict[str, Any]:
+def as_json(choice: sdpa_choice.Choice, gpu: simulated_gpu.Gpu) -> Taken:
     """The `backend` of a call (schema in ../__init__)."""
     return {
         "taken": choice.backend,
@@ -117,7 +121,7 @@ def as_json(choice: sdpa_choice.Choice, gpu: simulated_gpu.Gpu) -> Dict[str, Any
     }
 
 
-def _call(given: Dict[str, Any], autocast: Optional[torch.dtype]) -> sdpa_choice.Call:
+def _call(given: Given, autocast: Optional[torch.dtype]) -> sdpa_choice.Call:
     mask = given.get("attn_mask")
     query, key, value = (_tensor(given[name], autocast) for name in _NAMES[:3])
     return sdpa_choice.Call(

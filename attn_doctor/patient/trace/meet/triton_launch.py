@@ -7,13 +7,18 @@ no op, so the tensors it fills are linked to those it reads.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 import torch
 
 from ..record import frames, ops
 from ..record.graph import PROJECTED
 from .attention import Attention
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ..answer import Launch
 
 _ALLOCATIONS = frozenset(
     "aten::" + name
@@ -33,10 +38,10 @@ _ALLOCATIONS = frozenset(
 class Launches:
     def __init__(self, attention: Attention) -> None:
         self.attention = attention
-        self.seen: List[Dict[str, Any]] = []
+        self.seen: List[Launch] = []
         self.count = 0
 
-    def note(self, kernel: str, arguments: Dict[str, Any], frame: Any = None) -> None:
+    def note(self, kernel: str, arguments: Dict[str, Any], frame: Optional[FrameType] = None) -> None:
         """One launch: the kernel's name, and its arguments by name."""
         rec = self.attention.recorder
         if rec.paused:
@@ -44,7 +49,7 @@ class Launches:
         tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
         self.count += 1
         self.attention.mention(kernel, tensors)
-        entry = {
+        entry: Launch = {
             "kernel": kernel,
             "dtypes": {name: ops.short(t.dtype) for name, t in tensors.items()},
             "at": frames.described(frames.site_of(frame or frames.caller(1))),
@@ -77,7 +82,7 @@ def hooked(launches: Launches) -> Iterator[None]:
         return
     launch = jit.JITFunction.run
 
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def run(self: Any, *args: object, **kwargs: object) -> Any:
         names = list(getattr(self, "arg_names", ()))
         bound = dict(zip(names, args))
         bound.update({k: v for k, v in kwargs.items() if k in names})

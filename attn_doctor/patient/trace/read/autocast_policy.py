@@ -7,7 +7,7 @@ Only the lists are read here (simulate/autocast/lists.py): they hold on a real G
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, FrozenSet, List, Optional
+from typing import Dict, FrozenSet, List, Optional
 
 import torch
 
@@ -33,7 +33,7 @@ def _policies() -> Dict[str, FrozenSet[str]]:
     return found
 
 
-def rule_of(func: Any, inside: List[Any]) -> Optional[str]:
+def rule_of(func: object, inside: List[object]) -> Optional[str]:
     """The listed op by whose rule a call under autocast gives float32; None where no list has a hand in it.
 
     `func` is the torch function that was called, `inside` the ops below autocast that ran in it. A function on a

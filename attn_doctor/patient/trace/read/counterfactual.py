@@ -6,7 +6,7 @@ Without this the tool would offer half a cure.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
 import torch
 
@@ -18,7 +18,13 @@ from ..run.session import Recording, Session
 from . import provenance
 from .result import Promotions, suspects, worst
 
+if TYPE_CHECKING:
+    from ..answer import Counterfactual
+
 _MAX_RUNS = 8
+
+Again = Callable[[Recording], None]
+"""Runs the target once more, under that recording."""
 
 
 def remedies(records: List[Record]) -> Dict[Heal, torch.dtype]:
@@ -29,14 +35,14 @@ def remedies(records: List[Record]) -> Dict[Heal, torch.dtype]:
             continue
         for role in suspects(record):
             node = record.operands[role].node
-            unit = provenance.promotion_of(node)
-            key = provenance.heal_of(node, unit) if unit is not None else None
+            unit = provenance.promotion_of(node) if node is not None else None
+            key = provenance.heal_of(node, unit) if node is not None and unit is not None else None
             if key is not None:
                 found[key[0]] = key[1]
     return found
 
 
-def gets_past(session: Session, first: Recording, again: Optional[Callable[[Recording], Any]], record: Record) -> bool:
+def gets_past(session: Session, first: Recording, again: Optional[Again], record: Record) -> bool:
     """Whether the run comes past the call of `record` once the dtypes of its operands are what they should be.
 
     Of an operand that was wide all along it is the projection that is cast."""
@@ -83,12 +89,10 @@ def _same_error(one: BaseException, other: Optional[BaseException]) -> bool:
     return type(one) is type(other) and frames.raising_site(one) == frames.raising_site(other)
 
 
-def explore(
-    session: Session, first: Recording, again: Callable[[Recording], Any], promotions: Promotions
-) -> Dict[str, Any]:
+def explore(session: Session, first: Recording, again: Again, promotions: Promotions) -> Counterfactual:
     """Run again until clean, each time with all culprits so far mended; latent ones go to `promotions`."""
     heals = remedies(first.records)
-    answer: Dict[str, Any] = {"runs": [], "clean_after": None, "words": "", "remedies": []}
+    answer: Counterfactual = {"runs": [], "clean_after": None, "words": "", "remedies": []}
     if not heals and any(record.other_trouble for record in first.records):
         answer["words"] = "what it raised is not for its dtypes: with those mended it raises as well, or none is wrong"
         return answer
@@ -113,7 +117,8 @@ def explore(
         new = {k: v for k, v in remedies(records).items() if k not in heals}
         for record in records:
             for role in suspects(record):
-                unit = provenance.promotion_of(record.operands[role].node)
+                node = record.operands[role].node
+                unit = provenance.promotion_of(node) if node is not None else None
                 if unit is not None:
                     promotions.add(unit, record, role, run)
         # None: what refused was the code before a kernel, and no kernel was met after it either.

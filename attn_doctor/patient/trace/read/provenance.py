@@ -6,13 +6,16 @@ in the line that made it. Nothing here knows any library.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, List, Optional, Tuple
 
 import torch
 
 from ..record import frames, ops
 from ..record.graph import NARROWED, PARAMETER, PROJECTED, Call, Event, Leaf, Node
 from . import autocast_policy
+
+if TYPE_CHECKING:
+    from ..answer import Birth, Change, Label, Place, Step
 
 _MAX_STEPS = 80
 
@@ -28,7 +31,7 @@ class Unit:
         self.event = event
         self.call: Call = event.call
         self.inputs: List[Node] = []
-        self.ops: List[Any] = []
+        self.ops: List[object] = []
         seen = set()
         # Depth first and from the left, so that operands come in the order in which they were written.
         pending: List[Node] = [node]
@@ -81,9 +84,9 @@ def short_name(name: str) -> str:
     return name.replace("torch.nn.functional.", "F.").replace("torch.Tensor.", "Tensor.")
 
 
-def label(node: Node) -> Dict[str, Any]:
+def label(node: Node) -> Label:
     """An operand in a few words: its dtype, and its name if it has one."""
-    found: Dict[str, Any] = {"dtype": ops.short(node.dtype), "name": None, "kind": "computed"}
+    found: Label = {"dtype": ops.short(node.dtype), "name": None, "kind": "computed"}
     if node.leaf is not None:
         found["kind"] = node.leaf.kind
         found["name"] = node.leaf.name or None
@@ -91,12 +94,12 @@ def label(node: Node) -> Dict[str, Any]:
         found["kind"] = "constant"
     elif node.flags & PARAMETER:
         found["kind"] = "computed from parameters"
-        found["name"] = ", ".join(sorted({leaf["name"] for leaf in _leaves(node) if leaf["name"]})) or None
+        found["name"] = ", ".join(sorted({leaf.name for leaf in _leaves(node) if leaf.name})) or None
     return found
 
 
-def _leaves(node: Node, limit: int = 8) -> List[Dict[str, Any]]:
-    found: List[Dict[str, Any]] = []
+def _leaves(node: Node, limit: int = 8) -> List[Leaf]:
+    found: List[Leaf] = []
     seen = set()
     pending = [node]
     while pending and len(found) < limit:
@@ -105,25 +108,27 @@ def _leaves(node: Node, limit: int = 8) -> List[Dict[str, Any]]:
             continue
         seen.add(id(current))
         if current.leaf is not None:
-            found.append({"kind": current.leaf.kind, "name": current.leaf.name, "owner": current.leaf.owner})
+            found.append(current.leaf)
         elif current.event is not None:
             pending.extend(current.event.inputs)
     return found
 
 
-def step(unit: Unit) -> Dict[str, Any]:
+_NOWHERE: Place = {"file": None, "line": None, "function": None, "source": None}
+
+
+def step(unit: Unit) -> Step:
     data = unit.data_input()
-    found = frames.described(unit.call.site) or {"file": None, "line": None, "function": None, "source": None}
-    found.update(
-        call=short_name(unit.name),
-        ops=[ops.op_name(op) for op in unit.ops],
-        module=unit.call.module,
-        dtype_in=ops.short(data.dtype) if data is not None else None,
-        dtype_out=ops.short(unit.node.dtype),
-        operands=[label(node) for node in unit.inputs],
-        changed=data is not None and data.real != unit.node.real,
-    )
-    return found
+    return {
+        **(frames.described(unit.call.site) or _NOWHERE),
+        "call": short_name(unit.name),
+        "ops": [ops.op_name(op) for op in unit.ops],
+        "module": unit.call.module,
+        "dtype_in": ops.short(data.dtype) if data is not None else None,
+        "dtype_out": ops.short(unit.node.dtype),
+        "operands": [label(node) for node in unit.inputs],
+        "changed": data is not None and data.real != unit.node.real,
+    }
 
 
 def path_of(node: Node) -> List[Unit]:
@@ -179,55 +184,54 @@ def _is_cast(unit: Unit) -> bool:
     return func is not None and not isinstance(func, str) and ops.is_cast(func)
 
 
-def describe_promotion(unit: Unit) -> Dict[str, Any]:
+def describe_promotion(unit: Unit) -> Change:
     """What happened in the promoting call, in the terms of the result schema (see __init__)."""
     node = unit.node
     data = unit.data_input()
     narrow = [n for n in unit.inputs if n.real != node.real]
     wide = [n for n in unit.inputs if n.real == node.real]
     source = data if data is not None and data.real != node.real else (narrow[0] if narrow else data)
-    found = frames.described(unit.call.site) or {"file": None, "line": None, "function": None, "source": None}
-    found.update(
-        call=short_name(unit.name),
-        ops=[ops.op_name(op) for op in unit.ops],
-        module=unit.call.module,
-        dtype_in=ops.short(source.dtype) if source is not None else None,
-        dtype_out=ops.short(node.dtype),
-        operands=[label(n) for n in unit.inputs],
-        autocast=unit.call.autocast,
-    )
+    kind, births = _kind_and_birth(unit, wide)
+    return {
+        **(frames.described(unit.call.site) or _NOWHERE),
+        "call": short_name(unit.name),
+        "ops": [ops.op_name(op) for op in unit.ops],
+        "module": unit.call.module,
+        "dtype_in": ops.short(source.dtype) if source is not None else None,
+        "dtype_out": ops.short(node.dtype),
+        "operands": [label(n) for n in unit.inputs],
+        "autocast": unit.call.autocast,
+        "kind": kind,
+        "born": births,
+    }
+
+
+def _kind_and_birth(unit: Unit, wide: List[Node]) -> Tuple[str, List[Birth]]:
+    """How a call came to change a dtype, and where the new one comes from; `wide`: its operands of that dtype."""
+    node = unit.node
     if _is_cast(unit):
-        found["kind"] = "explicit cast"
         like = unit.call.like
         borrowed = born(like) if like is not None and like.real == node.real else []
-        found["born"] = borrowed or [_born_here(unit, "explicit cast")]
-    elif unit.call.asked == node.dtype:
-        found["kind"] = "dtype argument"
-        found["born"] = [_born_here(unit, "dtype argument")]
-    elif _rule(unit) is not None:
+        return "explicit cast", borrowed or [_born_here(unit, "explicit cast")]
+    if unit.call.asked == node.dtype:
+        return "dtype argument", [_born_here(unit, "dtype argument")]
+    if _rule(unit) is not None:
         # Before the operands: autocast casts all of them, and a half weight would change nothing.
-        found["kind"] = "autocast policy"
-        found["born"] = [_born_here(unit, "autocast policy")]
-    elif wide:
-        found["kind"] = "mixed operands"
-        births: List[Dict[str, Any]] = []
+        return "autocast policy", [_born_here(unit, "autocast policy")]
+    if wide:
+        births: List[Birth] = []
         for operand in wide:
             births.extend(b for b in born(operand) if b not in births)
-        found["born"] = births
-    elif isinstance(unit.call.func, str):
-        found["kind"] = "kernel's own output dtype"
-        found["born"] = [_born_here(unit, "kernel")]
-    elif unit.call.autocast and any(ops.op_name(op) == "_to_copy" for op in unit.ops):
+        return "mixed operands", births
+    if isinstance(unit.call.func, str):
+        return "kernel's own output dtype", [_born_here(unit, "kernel")]
+    if unit.call.autocast and any(ops.op_name(op) == "_to_copy" for op in unit.ops):
         # Cast by a rule that no list explains.
-        found["kind"] = "autocast policy"
-        found["born"] = [_born_here(unit, "autocast policy")]
-    else:
-        found["kind"] = "op's own output dtype"
-        found["born"] = [_born_here(unit, "op")]
-    return found
+        return "autocast policy", [_born_here(unit, "autocast policy")]
+    return "op's own output dtype", [_born_here(unit, "op")]
 
 
-def _born_here(unit: Unit, kind: str) -> Dict[str, Any]:
+def _born_here(unit: Unit, kind: str) -> Birth:
     named = [op for op in unit.ops if ops.op_name(op) != "_to_copy"]
     op = ops.op_name(named[0]) if named else None
     if kind == "autocast policy":
@@ -250,9 +254,9 @@ def _rule(unit: Unit) -> Optional[str]:
     return autocast_policy.rule_of(unit.call.func, unit.ops)
 
 
-def born(node: Node, limit: int = 6) -> List[Dict[str, Any]]:
+def born(node: Node, limit: int = 6) -> List[Birth]:
     """Where a tensor's dtype comes from: the parameters, buffers, inputs, constants or casts it began as."""
-    found: List[Dict[str, Any]] = []
+    found: List[Birth] = []
     seen = set()
     pending = [node]
     while pending and len(found) < limit:
@@ -289,7 +293,7 @@ def born(node: Node, limit: int = 6) -> List[Dict[str, Any]]:
     return sorted(found, key=lambda birth: birth["kind"] == "constant")
 
 
-def _add(found: List[Dict[str, Any]], birth: Dict[str, Any]) -> None:
+def _add(found: List[Birth], birth: Birth) -> None:
     if birth not in found:
         found.append(birth)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from ..meet.attention import VERDICTS, Record
 from ..meet.operands import wanted_dtype
 from ..record import frames, ops
 from . import provenance
+
+if TYPE_CHECKING:
+    from ..answer import Call, CastBack, FailedOperand, Failure, Operand, Promotion, Raised
+    from ..record.graph import Node
+    from ..record.recorder import Failed
 
 
 def worst(records: List[Record]) -> Optional[str]:
@@ -62,27 +67,29 @@ class Promotions:
     """The promoting calls of a result, each once, however many operands and layers it spoils."""
 
     def __init__(self) -> None:
-        self.found: List[Dict[str, Any]] = []
-        self._index: Dict[Tuple[Any, ...], int] = {}
+        self.found: List[Promotion] = []
+        self._index: Dict[Tuple[object, ...], int] = {}
 
     def add(self, unit: provenance.Unit, record: Record, role: str, found_in_run: int) -> int:
         key = (unit.call.site, unit.name, unit.node.dtype)
         if key not in self._index:
             described = provenance.describe_promotion(unit)
             node = record.operands[role].node
+            assert node is not None  # the unit stands on its way
             heal = provenance.heal_of(node, unit)
-            described.update(
-                cast_back=_cast_back(node, unit),
-                id=len(self.found),
-                roles=[],
-                modules=[],
-                calls=0,
-                latent=found_in_run > 0,
-                found_in_run=found_in_run,
-                can_be_tried=heal is not None,
-            )
+            promotion: Promotion = {
+                **described,
+                "cast_back": _cast_back(node, unit),
+                "id": len(self.found),
+                "roles": [],
+                "modules": [],
+                "calls": 0,
+                "latent": found_in_run > 0,
+                "found_in_run": found_in_run,
+                "can_be_tried": heal is not None,
+            }
             self._index[key] = len(self.found)
-            self.found.append(described)
+            self.found.append(promotion)
         number = self._index[key]
         entry = self.found[number]
         if role not in entry["roles"]:
@@ -92,12 +99,12 @@ class Promotions:
         return number
 
 
-def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with_paths: bool = True) -> Dict[str, Any]:
+def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with_paths: bool = True) -> Call:
     """One folded attention call as JSON; its promoting calls go to `promotions`."""
-    operands: Dict[str, Any] = {}
+    operands: Dict[str, Operand] = {}
     blamed = suspects(record) or widened(record)
     for role, operand in record.operands.items():
-        entry: Dict[str, Any] = {
+        entry: Operand = {
             "dtype": ops.short(operand.dtype),
             "shape": list(operand.shape),
             "stride": list(operand.stride) if operand.stride is not None else None,
@@ -115,27 +122,28 @@ def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with
             if role in blamed:
                 unit = provenance.promotion_of(operand.node)
                 if unit is not None:
-                    entry["promotion"] = promotions.add(unit, record, role, found_in_run)
-                    entry["born"] = promotions.found[entry["promotion"]]["born"]
+                    number = entry["promotion"] = promotions.add(unit, record, role, found_in_run)
+                    entry["born"] = promotions.found[number]["born"]
                 else:
                     entry["all_along"] = True
                     entry["born"] = provenance.born(operand.node)
         operands[role] = entry
     error = record.error
+    raised: Optional[Raised] = None
+    if error is not None:
+        raised = {
+            "type": type(error).__name__,
+            "message": str(error).strip(),
+            "predicted": record.predicted,
+            "at": frames.described(frames.raising_site(error)),
+        }
     return {
         "name": record.name,
         "library": record.library,
         "stand_in": record.stand_in,
         "needs_gpu": record.needs_gpu,
         "verdict": record.verdict,
-        "error": None
-        if error is None
-        else {
-            "type": type(error).__name__,
-            "message": str(error).strip(),
-            "predicted": record.predicted,
-            "at": frames.described(frames.raising_site(error)),
-        },
+        "error": raised,
         "contract": [clause.as_json() for clause in record.clauses],
         "autocast": ops.short(record.autocast) if record.autocast is not None else None,
         "operands": operands,
@@ -152,33 +160,36 @@ def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with
     }
 
 
-def _cast_back(node: Any, unit: provenance.Unit) -> Optional[Dict[str, Any]]:
+def _cast_back(node: Node, unit: provenance.Unit) -> Optional[CastBack]:
     """Where the promoting code should have cast back, if that is another call than the promoting one."""
     back = provenance.way_back_of(node, unit)
     source = provenance.narrow_source(unit)
     place = frames.described(back.call.site) if back is not None else None
     if back is None or source is None or place is None:
         return None
-    return dict(place, call=provenance.short_name(back.name), to=ops.short(source.real))
+    return {**place, "call": provenance.short_name(back.name), "to": ops.short(source.real)}
 
 
-def failure(failed: Optional[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
+def failure(failed: Optional[Failed]) -> Optional[Failure]:
     """The torch function whose call raised, with the dtypes of its operands and where those were born."""
     if failed is None:
         return None
-    operands = []
-    for node, shape in failed["operands"]:
-        entry = provenance.label(node)
-        entry["shape"] = [int(n) if isinstance(n, int) else str(n) for n in shape]
+    operands: List[FailedOperand] = []
+    for node, shape in failed.operands:
         unit = provenance.promotion_of(node)
-        entry["promotion"] = provenance.describe_promotion(unit) if unit is not None else None
-        entry["born"] = provenance.born(node)
-        operands.append(entry)
+        operands.append(
+            {
+                **provenance.label(node),
+                "shape": [int(n) if isinstance(n, int) else str(n) for n in shape],
+                "promotion": provenance.describe_promotion(unit) if unit is not None else None,
+                "born": provenance.born(node),
+            }
+        )
     dtypes = {entry["dtype"] for entry in operands}
     return {
-        "call": provenance.short_name(failed["func"]),
-        "at": frames.described(failed["site"]),
-        "module": failed["module"],
+        "call": provenance.short_name(failed.func),
+        "at": frames.described(failed.site),
+        "module": failed.module,
         "operands": operands,
         "mixed": len(dtypes) > 1,
     }

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
 import torch
 from torch.overrides import _get_current_function_mode_stack as _modes_up
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 _ENTRY = "_engine_run_backward"
 
@@ -26,7 +29,7 @@ def ends_early(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def followed(recorder: Any, functions: Any) -> Iterator[None]:
+def followed(recorder: Recorder, functions: Any) -> Iterator[None]:
     """`functions`: the recorder's function mode, which sees the calls of the engine too while this lasts."""
     homes = [module for module in (torch.autograd, torch.autograd.graph) if hasattr(module, _ENTRY)]
     if not homes:
@@ -35,7 +38,7 @@ def followed(recorder: Any, functions: Any) -> Iterator[None]:
     original = getattr(homes[0], _ENTRY)
 
     @functools.wraps(original)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         before = recorder.func, recorder.call, recorder.kwargs
         recorder.func, recorder.call, recorder.kwargs = None, None, None
         try:

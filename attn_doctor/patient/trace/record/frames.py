@@ -10,7 +10,12 @@ import linecache
 import os
 import sys
 import sysconfig
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ..answer import Place
 
 Site = Tuple[str, int, str]
 """File, line (from 1), function."""
@@ -49,7 +54,7 @@ def is_user(filename: str) -> bool:
     return known
 
 
-def user_frame(frame: Any) -> Any:
+def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
     """The innermost user's frame at or above `frame`, or None."""
     known = _is_user
     while frame is not None:
@@ -63,7 +68,7 @@ def user_frame(frame: Any) -> Any:
     return None
 
 
-def caller(depth: int) -> Any:
+def caller(depth: int) -> FrameType:
     """The frame `depth` above the caller's own, or the outermost there is.
 
     On a GPU autograd runs in a thread of its own, where a dispatched op has next to no Python frames above it.
@@ -76,7 +81,7 @@ def caller(depth: int) -> Any:
     return frame
 
 
-def site_of(frame: Any) -> Optional[Site]:
+def site_of(frame: Optional[FrameType]) -> Optional[Site]:
     found = user_frame(frame)
     if found is None:
         return None
@@ -84,7 +89,7 @@ def site_of(frame: Any) -> Optional[Site]:
     return (code.co_filename, found.f_lineno, code.co_name)
 
 
-def stack_of(frame: Any, limit: int = 12) -> List[Site]:
+def stack_of(frame: Optional[FrameType], limit: int = 12) -> List[Site]:
     """The user's frames from the innermost outwards."""
     sites: List[Site] = []
     frame = user_frame(frame)
@@ -105,7 +110,7 @@ def raising_site(error: BaseException) -> Optional[Site]:
     return found
 
 
-def described(site: Optional[Site]) -> Optional[Dict[str, Any]]:
+def described(site: Optional[Site]) -> Optional[Place]:
     """A site as JSON, with its line of source where the file can be read."""
     if site is None:
         return None

@@ -7,11 +7,14 @@ tensor that descends from it.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, Generic, Optional, Tuple, TypeVar
+from typing import TYPE_CHECKING, Callable, Dict, Generic, Optional, Tuple, TypeVar
 
 import torch
 
 from . import ops
+
+if TYPE_CHECKING:
+    from .frames import Site
 
 PARAMETER = 1
 """A parameter, or computed from parameters alone."""
@@ -40,7 +43,9 @@ class Call:
 
     __slots__ = ("asked", "autocast", "backward", "func", "like", "module", "site")
 
-    def __init__(self, func: Any, site: Any, module: Optional[str], autocast: bool, asked: Any) -> None:
+    def __init__(
+        self, func: object, site: Optional[Site], module: Optional[str], autocast: bool, asked: object
+    ) -> None:
         self.func = func
         self.site = site
         self.module = module
@@ -57,7 +62,7 @@ class Event:
 
     __slots__ = ("call", "inputs", "op")
 
-    def __init__(self, op: Any, call: Call, inputs: Tuple[Node, ...]) -> None:
+    def __init__(self, op: object, call: Call, inputs: Tuple[Node, ...]) -> None:
         self.op = op
         self.call = call
         self.inputs = inputs

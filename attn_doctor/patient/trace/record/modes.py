@@ -8,7 +8,7 @@ check raises.
 from __future__ import annotations
 
 import sys
-from typing import Any, FrozenSet
+from typing import TYPE_CHECKING, FrozenSet, Optional
 
 import torch
 from torch._ops import HigherOrderOperator
@@ -18,11 +18,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import backward_pass, frames
 from .places import GPU
 
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    from ...arguments import Function, Given, Positional
+    from .recorder import Recorder
+
 is_autocast_enabled = torch._C.is_autocast_enabled
 """The function beneath torch.is_autocast_enabled, which a virtual GPU replaces by a slower one."""
 
 
-def _getters() -> FrozenSet[Any]:
+def _getters() -> FrozenSet[object]:
     found = []
     for name in (
         "shape",
@@ -65,12 +71,14 @@ def _getters() -> FrozenSet[Any]:
 
 
 class Functions(TorchFunctionMode):
-    def __init__(self, recorder: Any) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
         self.plain = _getters()
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Function, types: object, args: Positional = (), kwargs: Optional[Given] = None
+    ) -> object:
         if func in self.plain:
             return func(*args, **kwargs) if kwargs else func(*args)
         rec = self.recorder
@@ -94,7 +102,7 @@ class Functions(TorchFunctionMode):
             raise
         finally:
             rec.func, rec.call, rec.kwargs, rec.args = before, call, given, arguments
-        if kwargs is not given_kwargs and "device" in kwargs:
+        if kwargs is not None and kwargs is not given_kwargs and "device" in kwargs:
             rec.places.put(out, GPU)
         if rec.heals and not rec.paused:
             out = rec.heal(func, out, frames.caller(1))
@@ -105,11 +113,13 @@ class _Ops(TorchDispatchMode):
     supports_higher_order_operators = True
     """FlexAttention, torch.cond and their like come here too: without this torch refuses them under any mode."""
 
-    def __init__(self, recorder: Any) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Positional = (), kwargs: Optional[Given] = None
+    ) -> object:
         rec = self.recorder
         if isinstance(func, HigherOrderOperator):
             # No op with a schema: what it is made of comes here by itself, and what it answers has new tensors.
@@ -130,7 +140,7 @@ class _Ops(TorchDispatchMode):
         claimed = rec.claims.get(func)
         if claimed is None and rec.at_op is not None:
             claimed = rec.at_op(func, None, None)
-        if claimed:
+        if claimed and rec.at_op is not None:
             out = rec.at_op(func, args, kwargs or {})
         else:
             out = func(*args, **kwargs) if kwargs else func(*args)
@@ -150,6 +160,6 @@ setattr(  # noqa: B010 - an assignment to a method is no type
 )
 
 
-def ops_mode(recorder: Any) -> TorchDispatchMode:
+def ops_mode(recorder: Recorder) -> TorchDispatchMode:
     """The mode for this process, as it is now."""
     return (_Ops if "torch._dynamo" in sys.modules else _PlainOps)(recorder)

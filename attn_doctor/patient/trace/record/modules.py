@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import inspect
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
 from . import ops
 from .graph import PARAMETER, Leaf, Node
 from .recorder import Recorder
+
+if TYPE_CHECKING:
+    from ...arguments import Keywords, Positional
 
 
 class Modules:
@@ -24,9 +27,9 @@ class Modules:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.paths: Dict[int, str] = {}
-        self.roots: Dict[int, Any] = {}
+        self.roots: Dict[int, object] = {}
         self.stack: List[Optional[str]] = []
-        self.root_call: Any = None
+        self.root_call: Optional[Tuple[torch.nn.Module, Positional, Keywords]] = None
         """(module, args, kwargs) of the outermost call now running; what a counterfactual may run again."""
         self.before_root: Optional[Callable[..., None]] = None
 
@@ -58,7 +61,7 @@ class Modules:
             flags = PARAMETER if leaf.kind == "parameter" else 0
             recorder.nodes.set(tensor, Node(tensor.dtype, tensor.numel(), None, flags, leaf))
 
-    def name_inputs(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+    def name_inputs(self, module: torch.nn.Module, args: Positional, kwargs: Keywords) -> None:
         """Floating tensors that come in from outside are inputs, called as forward() calls them."""
         try:
             bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
@@ -71,7 +74,7 @@ class Modules:
                     leaf = Leaf("input", str(name), type(module).__name__)
                     self.recorder.nodes.set(item, Node(item.dtype, item.numel(), None, 0, leaf))
 
-    def enter(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+    def enter(self, module: torch.nn.Module, args: Positional, kwargs: Keywords) -> None:
         if not self.stack:
             if self.before_root is not None:
                 self.before_root()
@@ -93,7 +96,7 @@ class Modules:
         original = torch.nn.Module.__call__
         modules = self
 
-        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def __call__(module: object, *args: object, **kwargs: object) -> object:
             if modules.recorder.paused:
                 return original(module, *args, **kwargs)
             modules.enter(module, args, kwargs)

@@ -5,7 +5,7 @@ Named for how they behave, over the whole of torch: no library and no model is n
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Tuple
+from typing import Dict, FrozenSet, Tuple
 
 import torch
 
@@ -108,7 +108,7 @@ class Kind:
 
     __slots__ = ("in_place", "join", "like", "name", "product", "view")
 
-    def __init__(self, op: Any) -> None:
+    def __init__(self, op: object) -> None:
         schema = getattr(op, "_schema", None)
         self.name = str(getattr(schema, "name", op))
         self.product = self.name in _PRODUCTS
@@ -120,17 +120,17 @@ class Kind:
         """What is written into its result is written into its first operand."""
 
 
-_kinds: Dict[Any, Kind] = {}
+_kinds: Dict[object, Kind] = {}
 
 
-def kind_of(op: Any) -> Kind:
+def kind_of(op: object) -> Kind:
     kind = _kinds.get(op)
     if kind is None:
         kind = _kinds[op] = Kind(op)
     return kind
 
 
-def short(dtype: Any) -> str:
+def short(dtype: object) -> str:
     """ "bfloat16" for torch.bfloat16."""
     return str(dtype).replace("torch.", "")
 
@@ -146,7 +146,7 @@ def c10_name(dtype: torch.dtype) -> str:
     return names.get(dtype, "double" if dtype == torch.float64 else short(dtype))
 
 
-def name_of(func: Any) -> str:
+def name_of(func: object) -> str:
     """The public name of a torch function: torch.nn.functional.normalize, torch.Tensor.mul."""
     if isinstance(func, str):
         return func
@@ -171,9 +171,9 @@ def name_of(func: Any) -> str:
     return "{}.{}".format(module, qualified)
 
 
-def is_cast(func: Any) -> bool:
+def is_cast(func: object) -> bool:
     return name_of(func).rsplit(".", 1)[-1] in _CASTS
 
 
-def op_name(op: Any) -> str:
+def op_name(op: object) -> str:
     return kind_of(op).name.replace("aten::", "")

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
 import torch
 
 from . import ops
 from .graph import Nodes
+
+if TYPE_CHECKING:
+    from ...arguments import Keywords, Positional
 
 GPU, CPU = 1, 2
 
@@ -92,7 +95,7 @@ class Places:
     def of(self, tensor: torch.Tensor) -> Optional[int]:
         return self._places.by_id.get(id(tensor)) if self.active else None
 
-    def put(self, value: Any, place: int) -> None:
+    def put(self, value: object, place: int) -> None:
         """`value`, a tensor or several, is now there."""
         if place == GPU:
             self.used = True
@@ -107,7 +110,7 @@ class Places:
         self.put(out, place)
         return out
 
-    def check(self, op: Any, args: Any, kwargs: Any) -> None:
+    def check(self, op: object, args: Positional, kwargs: Optional[Keywords]) -> None:
         """Raise what a GPU would, if tensors of both places meet in `op`."""
         if ops.kind_of(op).name in _CROSSING or _in_backward():
             return
@@ -124,7 +127,15 @@ class Places:
                 "(in {})".format(ops.op_name(op))
             )
 
-    def follow(self, op: Any, args: Any, kwargs: Any, out: Any, function: Any, given: Any = None) -> None:
+    def follow(
+        self,
+        op: object,
+        args: Positional,
+        kwargs: Optional[Keywords],
+        out: object,
+        function: object,
+        given: object = None,
+    ) -> None:
         """What `op` computed is where its operands are; `function` is the torch function that was called, `given`
         are its keyword arguments."""
         if _in_backward():
@@ -145,7 +156,7 @@ class Places:
                 self._places.set(tensor, place)
 
 
-class NoPlaces:
+class NoPlaces(Places):
     """For recordings on a real GPU, which knows better."""
 
-    active = False
+    active = False  # asked at every op: a property takes longer

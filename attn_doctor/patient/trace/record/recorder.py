@@ -9,13 +9,33 @@ Not here: how calls and ops are met (modes.py), reading the graph (provenance.py
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
 
 import torch
 
 from . import backward_pass, frames, modes, ops
 from .graph import NARROWED, PARAMETER, PROJECTED, Call, Event, Leaf, Node, Nodes
-from .places import NoPlaces
+from .places import NoPlaces, Places
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from torch._ops import OpOverload
+
+    from ...arguments import Function, Given, Keywords, Positional
+    from .frames import Site
 
 Heal = Tuple[str, int, str, str]
 """File, line, function and torch function whose results are cast back in a counterfactual run."""
@@ -26,6 +46,17 @@ _LIFTS = frozenset({torch.ops.aten.lift_fresh.default})
 
 
 _BORROWS = frozenset({torch.Tensor.to, torch.Tensor.type_as})
+
+
+class Failed(NamedTuple):
+    """The torch function that raised last."""
+
+    error: BaseException
+    func: str
+    site: Optional[frames.Site]
+    module: Optional[str]
+    operands: List[Tuple[Node, Tuple[Any, ...]]]
+    """Each with its shape."""
 
 
 class Recorder:
@@ -39,29 +70,29 @@ class Recorder:
         self.names: Dict[int, Tuple[Any, Leaf]] = {}
         """id -> (weak reference, where it lives) of every parameter and buffer of the modules seen."""
         self.module: Optional[str] = None
-        self.func: Any = None
+        self.func: object = None
         self.call: Optional[Call] = None
-        self.args: Any = ()
-        self.kwargs: Optional[Dict[str, Any]] = None
+        self.args: Positional = ()
+        self.kwargs: Optional[Given] = None
         self.paused = 0
         self.ops = 0
         self.backward_ops = 0
         self.modules_entered = 0
         self.last: Optional[Call] = None
-        self.failed: Optional[Dict[str, Any]] = None
+        self.failed: Optional[Failed] = None
         self.heals: Dict[Heal, torch.dtype] = {}
         self.heal_names: FrozenSet[str] = frozenset()
         self.healed: Dict[Heal, int] = {}
-        self.special: Dict[Any, Callable[..., Any]] = {}
+        self.special: Dict[object, Function] = {}
         """Torch functions that are answered otherwise: attention calls, and whatever names a GPU."""
-        self.fix_kwargs: Optional[Callable[[Dict[str, Any]], Dict[str, Any]]] = None
-        self.at_op: Optional[Callable[..., Any]] = None
+        self.fix_kwargs: Optional[Callable[[Given], Given]] = None
+        self.at_op: Optional[Function] = None
         """Asked before each op that it claims (see boundaries/sdpa.py)."""
-        self.claims: Dict[Any, bool] = {}
-        self.at_product: Optional[Callable[[Event, Any, Any], None]] = None
+        self.claims: Dict[object, bool] = {}
+        self.at_product: Optional[Callable[[Event, Positional, FrameType], None]] = None
         """Told of each product once it is recorded (boundaries/eager.py)."""
-        self.places: Any = NoPlaces()
-        self.strict: Optional[Callable[[Any, Any], None]] = None
+        self.places: Places = NoPlaces()
+        self.strict: Optional[Callable[[object, Positional], None]] = None
         self.calls: List[Any] = []
         self.depth = 0
         self.autocast = False
@@ -83,7 +114,7 @@ class Recorder:
             stack.__exit__(*exc)
 
     @contextlib.contextmanager
-    def silence(self) -> Any:
+    def silence(self) -> Iterator[None]:
         """Ops in here are not the model's."""
         self.paused += 1
         try:
@@ -115,7 +146,7 @@ class Recorder:
             leaf, flags = Leaf("made before the trace"), 0
         return Node(tensor.dtype, tensor.numel(), None, flags, leaf)
 
-    def current_call(self, frame: Any) -> Call:
+    def current_call(self, frame: FrameType) -> Call:
         call = self.call
         if call is None:
             kwargs = self.kwargs
@@ -129,7 +160,7 @@ class Recorder:
         self.last = call
         return call
 
-    def record(self, op: Any, args: Any, kwargs: Any, out: Any, frame: Any) -> None:
+    def record(self, op: OpOverload, args: Positional, kwargs: Optional[Keywords], out: Any, frame: FrameType) -> None:
         self.ops += 1
         floats = ops.TRACKED
         by_id = self.nodes.by_id
@@ -172,7 +203,7 @@ class Recorder:
         if event is not None and self.at_product is not None and ops.kind_of(op).product:
             self.at_product(event, args, frame)
 
-    def link(self, out: Any, inputs: Any, what: str, site: Any = None) -> None:
+    def link(self, out: object, inputs: Iterable[object], what: str, site: Optional[Site] = None) -> None:
         """Say that `out` (a tensor or several) was computed from `inputs` by something no op shows."""
         nodes = tuple(self.node(t) for t in inputs if isinstance(t, torch.Tensor) and t.dtype in ops.TRACKED)
         if not nodes:
@@ -188,7 +219,7 @@ class Recorder:
                 if known is None or known not in nodes:
                     self.nodes.set(item, Node(item.dtype, item.numel(), event, flags))
 
-    def heal(self, func: Any, out: Any, frame: Any) -> Any:
+    def heal(self, func: object, out: object, frame: FrameType) -> object:
         """`out`, cast back if this call is one of those that a counterfactual run mends."""
         name = ops.name_of(func)
         if name not in self.heal_names:
@@ -203,18 +234,14 @@ class Recorder:
         self.healed[key] = self.healed.get(key, 0) + 1
         return cast_floats(out, dtype)
 
-    def note_failure(self, func: Any, args: Any, kwargs: Any, error: BaseException, frame: Any) -> None:
-        if self.failed is not None and self.failed["error"] is error:
+    def note_failure(
+        self, func: object, args: Positional, kwargs: Optional[Keywords], error: BaseException, frame: FrameType
+    ) -> None:
+        if self.failed is not None and self.failed.error is error:
             return
         tensors = [a for a in list(args) + list((kwargs or {}).values()) if isinstance(a, torch.Tensor)]
         operands = [(self.node(t), tuple(t.shape)) for t in tensors if t.dtype in ops.TRACKED]
-        self.failed = {
-            "error": error,
-            "func": ops.name_of(func),
-            "site": frames.site_of(frame),
-            "module": self.module,
-            "operands": operands,
-        }
+        self.failed = Failed(error, ops.name_of(func), frames.site_of(frame), self.module, operands)
 
 
 def _carry(node: Node) -> None:
@@ -226,7 +253,7 @@ def _carry(node: Node) -> None:
         current = event.inputs[0] if event is not None and event.inputs and ops.kind_of(event.op).view else None
 
 
-def cast_floats(out: Any, dtype: torch.dtype) -> Any:
+def cast_floats(out: Any, dtype: torch.dtype) -> object:
     if isinstance(out, torch.Tensor):
         return out.to(dtype) if out.dtype in ops.FLOATS and out.dtype != dtype else out
     if type(out) in (list, tuple):

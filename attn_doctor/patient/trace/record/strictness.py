@@ -6,11 +6,14 @@ Of 477 op x dtype x autocast cells, fake tensors and an H200 differed in fourtee
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import TYPE_CHECKING, Dict, Tuple
 
 import torch
 
 from . import ops
+
+if TYPE_CHECKING:
+    from ...arguments import Positional
 
 _OPERANDS: Dict[str, Tuple[int, ...]] = {
     "aten::mm": (0, 1),
@@ -28,7 +31,7 @@ _OPERANDS: Dict[str, Tuple[int, ...]] = {
 }
 
 
-def check(op: Any, args: Any) -> None:
+def check(op: object, args: Positional) -> None:
     """Raise what the op would raise on a GPU if its operands differ in dtype."""
     name = ops.kind_of(op).name
     positions = _OPERANDS.get(name)

@@ -45,7 +45,7 @@ def _codes() -> Iterator[Any]:
                 yield from _of(value)
 
 
-def _of(value: Any) -> Iterator[Any]:
+def _of(value: object) -> Iterator[Any]:
     value = getattr(value, "fget", None) or getattr(value, "__func__", value)
     code = getattr(value, "__code__", None)
     # What another module defined and ours only names is the program's to compile.

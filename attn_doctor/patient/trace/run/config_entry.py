@@ -8,11 +8,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
 from ..record import ops
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 _AUTO = ("AutoModelForCausalLM", "AutoModel")
 """For a config that names no class, or one that is not in transformers."""
@@ -45,7 +48,7 @@ def load(target: str, trusted: bool) -> Tuple[Any, Any]:
         raise Unusable("config not understood", "{}: {}".format(type(error).__name__, error)) from error
 
 
-def build(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> Any:
+def build(transformers: ModuleType, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> Any:
     """The model, its parameters as torch leaves them. Raises Unusable."""
     with contextlib.suppress(Exception):
         config.use_cache = False
@@ -79,7 +82,9 @@ ATTENTION_REFUSED = "attention refused"
 """Kind of the error when a class does not take the attention that it is asked for: an answer about that class."""
 
 
-def _refused(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> Optional[str]:
+def _refused(
+    transformers: ModuleType, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool
+) -> Optional[str]:
     """The name of the class, where it can be built once nobody asks for that attention; None where it cannot."""
     asked = attn or getattr(config, "_attn_implementation", None)
     if asked in (None, "eager"):
@@ -94,7 +99,7 @@ def _refused(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[
         config._attn_implementation = asked
 
 
-def _made(transformers: Any, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> Any:
+def _made(transformers: ModuleType, config: object, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> object:
     options: Dict[str, Any] = {"attn_implementation": attn} if attn else {}
     named: List[Any] = [getattr(transformers, name, None) for name in getattr(config, "architectures", None) or ()]
     remote = getattr(config, "auto_map", None) and trusted
@@ -127,7 +132,7 @@ def _fill(model: Any) -> None:
                 parameter.normal_(0.0, 0.02)
 
 
-def _called(make: Any, config: Any, dtype: torch.dtype, options: Dict[str, Any]) -> Any:
+def _called(make: Any, config: Any, dtype: torch.dtype, options: Dict[str, Any]) -> object:
     try:
         return make(config, dtype=dtype, **options)
     except TypeError as error:
@@ -161,7 +166,7 @@ def inputs(model: Any, batch: int, length: int, device: str) -> Dict[str, Any]:
     return found
 
 
-def _word(config: Any) -> int:
+def _word(config: object) -> int:
     """The first token that stands for nothing in particular: models make masks where they find a padding, an image's
     or a sentence's end."""
     taken = {
@@ -175,7 +180,7 @@ def _word(config: Any) -> int:
     return next(word for word in range(len(taken) + 1) if word not in taken)
 
 
-def _parts(config: Any) -> List[Any]:
+def _parts(config: object) -> List[Any]:
     return [v for k, v in vars(config).items() if k.endswith("_config") and hasattr(v, "to_dict")]
 
 
@@ -197,7 +202,7 @@ _MOST = {
 """Sizes that decide over no operand of attention, and how large they stay."""
 
 
-def shrink(config: Any) -> str:
+def shrink(config: object) -> str:
     """Make the model small enough for real tensors; heads and head dimensions stay. What was cut, in words."""
     cut: Dict[str, str] = {}
     for part in (config, *_parts(config)):
@@ -223,7 +228,7 @@ def shrink(config: Any) -> str:
 
 
 @contextlib.contextmanager
-def _no_init() -> Any:
+def _no_init() -> Iterator[None]:
     """Random weights are not needed, and filling them is most of the time of building a large model."""
     found = None
     for where in ("transformers.initialization", "transformers.modeling_utils"):

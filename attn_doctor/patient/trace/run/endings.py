@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Optional
 
 from ...libraries import LIBRARIES
 from .. import redirect
@@ -14,6 +14,10 @@ from ..read import result
 from ..record import frames
 from . import entries
 from .session import Recording
+
+if TYPE_CHECKING:
+    from ..answer import Answer, Error, Request
+    from ..record.recorder import Failed
 
 NO_VALUES = (
     "NoValues",
@@ -27,7 +31,7 @@ NO_VALUES = (
 releases."""
 
 
-def lacking(answer: Dict[str, Any]) -> Optional[str]:
+def lacking(answer: Answer) -> Optional[str]:
     """The attention library whose import ended the run, if one did."""
     error = answer["error"]
     text = (error["message"] or "") if error is not None else ""
@@ -43,7 +47,7 @@ def lacking(answer: Dict[str, Any]) -> Optional[str]:
 _ABOUT_DTYPES = re.compile(r"dtype|scalar type|(input|weight|bias) type|\bHalf\b|BFloat16", re.IGNORECASE)
 
 
-def kind_of(error: BaseException, own: Optional[Record], failed: Any, simulated: bool) -> str:
+def kind_of(error: BaseException, own: Optional[Record], failed: Optional[Failed], simulated: bool) -> str:
     """`own` is the attention call that raised it, `failed` the last torch function that raised (Recorder.failed)."""
     text = str(error)
     if own is not None:
@@ -66,26 +70,26 @@ def kind_of(error: BaseException, own: Optional[Record], failed: Any, simulated:
         return "cannot simulate"
     if "same device" in text or "expected device" in text or "is on cpu" in text:
         return "wrong device"
-    operands = failed["operands"] if failed is not None and failed["error"] is error else []
+    operands = failed.operands if failed is not None and failed.error is error else []
     if len({node.dtype for node, _ in operands}) > 1 and _ABOUT_DTYPES.search(text):
         return "dtype mismatch"
     return "model raised"
 
 
-def needs_fake(answer: Dict[str, Any]) -> bool:
+def needs_fake(answer: Answer) -> bool:
     """Whether this torch has no CPU kernel for an op and a dtype: fake tensors need none."""
     error = answer["error"]
     return error is not None and error["kind"] == "cannot simulate" and "not implemented for" in error["message"]
 
 
-def needs_values(answer: Dict[str, Any], request: Dict[str, Any]) -> bool:
+def needs_values(answer: Answer, request: Request) -> bool:
     """Whether a config failed on fake tensors for want of values: of one, a small copy with values can be made."""
     asked = request.get("rules") or "auto"
     error = answer["error"]
     return request.get("kind") == "hf" and asked == "auto" and error is not None and error["type"] in NO_VALUES
 
 
-def described(kind: str, error: BaseException, recording: Optional[Recording]) -> Dict[str, Any]:
+def described(kind: str, error: BaseException, recording: Optional[Recording]) -> Error:
     """The error as it stands in an answer. `recording`: what was seen before it, None for nothing."""
     text = str(error).strip()
     if isinstance(error, SystemExit):

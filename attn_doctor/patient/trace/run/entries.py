@@ -9,12 +9,16 @@ import importlib.util
 import os
 import runpy
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple, cast
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Dict, List, Optional, Tuple, cast
 
 import torch
 
 from ..record import ops
 from . import config_entry
+
+if TYPE_CHECKING:
+    from ...arguments import Function, Given
+    from ..answer import Request
 
 
 class EntryError(Exception):
@@ -28,7 +32,7 @@ class EntryError(Exception):
 class Entry:
     """A thing to run, as often as needed."""
 
-    def __init__(self, run: Callable[[], Any], module: Optional[torch.nn.Module], words: str) -> None:
+    def __init__(self, run: Callable[[], object], module: Optional[torch.nn.Module], words: str) -> None:
         self.run = run
         self.module = module
         self.words = words
@@ -44,12 +48,12 @@ def dtype_of(name: Optional[str]) -> Optional[torch.dtype]:
     return found
 
 
-def autocast_of(request: Dict[str, Any]) -> Any:
+def autocast_of(request: Request) -> ContextManager[object]:
     dtype = dtype_of(request.get("autocast"))
     return contextlib.nullcontext() if dtype is None else torch.autocast("cuda", dtype=dtype)
 
 
-def _value(text: Any) -> Any:
+def _value(text: object) -> object:
     if not isinstance(text, str):
         return text
     try:
@@ -58,13 +62,13 @@ def _value(text: Any) -> Any:
         return text
 
 
-def arguments(request: Dict[str, Any]) -> Tuple[List[Any], Dict[str, Any]]:
+def arguments(request: Request) -> Tuple[List[object], Dict[str, object]]:
     args = [_value(a) for a in request.get("args") or []]
     kwargs = {k: _value(v) for k, v in (request.get("kwargs") or {}).items()}
     return args, kwargs
 
 
-def load_factory(target: str) -> Callable[..., Any]:
+def load_factory(target: str) -> Function:
     """The callable that "pkg.module:name" or "path/file.py:name" means."""
     where, colon, name = target.rpartition(":")
     if not colon or not name:
@@ -102,10 +106,10 @@ def load_factory(target: str) -> Callable[..., Any]:
         found = getattr(found, part)
     if not callable(found):
         raise EntryError("factory not found", "{} is a {}, not callable".format(target, type(found).__name__))
-    return cast("Callable[..., Any]", found)
+    return cast("Function", found)
 
 
-def _moved(value: Any, device: Optional[str], dtype: Optional[torch.dtype]) -> Any:
+def _moved(value: object, device: Optional[str], dtype: Optional[torch.dtype]) -> Any:
     if isinstance(value, torch.Tensor):
         floats = value.dtype in ops.FLOATS and dtype is not None
         return value.to(device=device or value.device, dtype=dtype if floats else value.dtype)
@@ -116,7 +120,7 @@ def _moved(value: Any, device: Optional[str], dtype: Optional[torch.dtype]) -> A
     return value
 
 
-def factory(request: Dict[str, Any], device: Optional[str]) -> Entry:
+def factory(request: Request, device: Optional[str]) -> Entry:
     """Calls the factory once; what it returned is run as often as needed."""
     build = load_factory(request["target"])
     args, kwargs = arguments(request)
@@ -132,7 +136,7 @@ def factory(request: Dict[str, Any], device: Optional[str]) -> Entry:
         inputs = _moved(inputs, device, None)
     function = call[0]
 
-    def run() -> Any:
+    def run() -> object:
         with autocast_of(request):
             out = function(*inputs[0], **inputs[1])
         if request.get("backward"):
@@ -142,7 +146,7 @@ def factory(request: Dict[str, Any], device: Optional[str]) -> Entry:
     return Entry(run, module, "factory {}".format(request["target"]))
 
 
-def _callable_of(made: Any, target: str) -> Tuple[Optional[torch.nn.Module], Tuple[Any, Any, Any]]:
+def _callable_of(made: object, target: str) -> Tuple[Optional[torch.nn.Module], Tuple[Any, Any, Any]]:
     expected = (
         "it must return a callable, or a module with its example inputs: (module, args) or "
         "(module, kwargs) or (module, args, kwargs)"
@@ -157,7 +161,7 @@ def _callable_of(made: Any, target: str) -> Tuple[Optional[torch.nn.Module], Tup
         )
     module = made[0] if isinstance(made[0], torch.nn.Module) else None
     args: Any = ()
-    kwargs: Dict[str, Any] = {}
+    kwargs: Given = {}
     for part in made[1:]:
         if isinstance(part, dict):
             kwargs = part
@@ -168,7 +172,7 @@ def _callable_of(made: Any, target: str) -> Tuple[Optional[torch.nn.Module], Tup
     return module, (made[0], args, kwargs)
 
 
-def tensors_in(value: Any) -> List[torch.Tensor]:
+def tensors_in(value: object) -> List[torch.Tensor]:
     """The floating tensors of a model's output, whatever holds them."""
     if isinstance(value, torch.Tensor):
         return [value] if value.dtype in ops.FLOATS else []
@@ -179,7 +183,7 @@ def tensors_in(value: Any) -> List[torch.Tensor]:
     return [tensor for item in value for tensor in tensors_in(item)]
 
 
-def backward(out: Any) -> None:
+def backward(out: object) -> None:
     """A backward pass from the sum of everything that was returned and carries a gradient."""
     found = [t for t in tensors_in(out) if t.requires_grad]
     if not found:
@@ -191,7 +195,7 @@ def backward(out: Any) -> None:
     loss.backward()
 
 
-def hugging_face(request: Dict[str, Any], device: Optional[str]) -> Entry:
+def hugging_face(request: Request, device: Optional[str]) -> Entry:
     """A model from its config: architecture only, no weights, no network."""
     trusted = bool(request.get("trust_remote_code"))
     try:
@@ -209,7 +213,7 @@ def hugging_face(request: Dict[str, Any], device: Optional[str]) -> Entry:
     except config_entry.Unusable as error:
         raise EntryError(error.kind, str(error)) from error
 
-    def run() -> Any:
+    def run() -> object:
         with autocast_of(request):
             out = model(**given)
         if request.get("backward"):
@@ -225,13 +229,13 @@ def hugging_face(request: Dict[str, Any], device: Optional[str]) -> Entry:
     return Entry(run, model, words)
 
 
-def script(request: Dict[str, Any]) -> Entry:
+def script(request: Request) -> Entry:
     """The user's own program, as `python script.py ARGS` would run it."""
     path = request["target"]
     if not os.path.isfile(path):
         raise EntryError("script not found", "no such file: {}".format(path))
 
-    def run() -> Any:
+    def run() -> object:
         before = sys.argv, list(sys.path)
         sys.argv = [path, *[str(a) for a in request.get("args") or []]]
         sys.path.insert(0, os.path.dirname(os.path.abspath(path)))

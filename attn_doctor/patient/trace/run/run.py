@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -21,8 +21,13 @@ from ..rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
 from . import endings, entries
 from .session import Recording, Session, seeded
 
+if TYPE_CHECKING:
+    from ...simulate.cuda.simulated_gpu import Described
+    from ...simulate.triton.record import Launch
+    from ..answer import Answer, Entry, Request
 
-def pick_rules(request: Dict[str, Any]) -> Rules:
+
+def pick_rules(request: Request) -> Rules:
     """The rules that a request asks for. "auto" is fake tensors for a config and real ones for the rest; a
     real GPU is used only when asked for, because somebody may be working on it."""
     asked = request.get("rules") or "auto"
@@ -32,24 +37,23 @@ def pick_rules(request: Dict[str, Any]) -> Rules:
             raise entries.EntryError("no GPU", "a run on a GPU was asked for, and torch sees none")
         return Rules(GPU)
     # Assumed either way, since no such GPU ran anything; named, where a person said which.
-    gpu = dict(gpu, assumed=True, named=True) if gpu else dict(ASSUMED_GPU)
+    assumed: Described = {**gpu, "assumed": True, "named": True} if gpu else {**ASSUMED_GPU}
     try:
-        simulated_gpu.from_request(gpu)
+        simulated_gpu.from_request(assumed)
     except (KeyError, ValueError) as error:
         raise entries.EntryError("usage", "this GPU cannot be stood in for: {}".format(error)) from error
     if asked not in ("auto", "cpu", "fake"):
         raise entries.EntryError("usage", "there are no rules {!r}".format(asked))
     if asked == "fake" or (asked == "auto" and request.get("kind") == "hf"):
-        return Rules(ON_FAKE, gpu, request.get("scratch"))
-    return Rules(ON_CPU, gpu, request.get("scratch"))
+        return Rules(ON_FAKE, assumed, request.get("scratch"))
+    return Rules(ON_CPU, assumed, request.get("scratch"))
 
 
-Tell = Callable[[Any], None]
+Tell = Callable[["Answer"], None]
+TellLaunches = Callable[[List["Launch"]], None]
 
 
-def trace(
-    request: Dict[str, Any], on_progress: Optional[Tell] = None, on_launches: Optional[Tell] = None
-) -> Dict[str, Any]:
+def trace(request: Request, on_progress: Optional[Tell] = None, on_launches: Optional[TellLaunches] = None) -> Answer:
     """The whole answer to one request (schema in __init__).
 
     `on_progress` gets what is known so far, about once a second. `on_launches` gets the recorded Triton launches,
@@ -59,25 +63,21 @@ def trace(
     answer = _empty(request)
     try:
         rules = pick_rules(request)
-        answer.update(_under(rules, request, on_progress, on_launches))
+        answer = _under(rules, request, on_progress, on_launches)
         if endings.needs_fake(answer) and rules.name == ON_CPU:
-            why = answer["error"]["message"]
-            answer = dict(
-                _empty(request),
-                **_under(Rules(ON_FAKE, rules.gpu, request.get("scratch")), request, on_progress, on_launches),
-            )
-            answer["rules"]["not_simulated"].append(
-                "ran on fake tensors, because this torch's CPU kernels could not run it: " + why
-            )
+            why = _message(answer)
+            answer = _under(Rules(ON_FAKE, rules.gpu, request.get("scratch")), request, on_progress, on_launches)
+            _add_note(answer, "ran on fake tensors, because this torch's CPU kernels could not run it: " + why)
         elif rules.name == GPU and endings.lacking(answer):
             answer = _with_stand_ins(answer, rules, request, on_progress, on_launches)
         elif endings.needs_values(answer, request) and rules.name == ON_FAKE:
-            why = answer["error"]["message"]
-            small = dict(request, shrink=True)
+            why = _message(answer)
+            small: Request = {**request, "shrink": True}
             again = Rules(ON_CPU, rules.gpu, request.get("scratch"))
-            answer = dict(_empty(request), **_under(again, small, on_progress, on_launches))
-            answer["rules"]["not_simulated"].append(
-                "ran smaller, on real CPU tensors, because the program asks for values that fake tensors lack: " + why
+            answer = _under(again, small, on_progress, on_launches)
+            _add_note(
+                answer,
+                "ran smaller, on real CPU tensors, because the program asks for values that fake tensors lack: " + why,
             )
     except entries.EntryError as error:
         answer["error"] = endings.described(error.kind, error, None)
@@ -91,27 +91,57 @@ def trace(
 
 
 def _with_stand_ins(
-    answer: Dict[str, Any], rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any
-) -> Dict[str, Any]:
+    answer: Answer,
+    rules: Rules,
+    request: Request,
+    on_progress: Optional[Tell],
+    on_launches: Optional[TellLaunches],
+) -> Answer:
     """The same on the GPU with the library stood in for; the first answer where that does not help."""
-    library, said = str(endings.lacking(answer)), answer["error"]["message"].strip().splitlines()[-1]
+    library, said = str(endings.lacking(answer)), _message(answer).strip().splitlines()[-1]
     again = Rules(GPU, rules.gpu, request.get("scratch"))
-    other = dict(_empty(request), **_under(again, request, on_progress, on_launches, missing=(library,)))
+    other = _under(again, request, on_progress, on_launches, missing=(library,))
     if endings.lacking(other):
         return answer
     note = "without that the program ends there: {}".format(said[:300])
-    other["rules"]["stood_in"] = [*other["rules"]["stood_in"], note]
+    if other["rules"] is not None:
+        other["rules"]["stood_in"].append(note)
     return other
 
 
-def _empty(request: Dict[str, Any]) -> Dict[str, Any]:
-    entry = {k: request.get(k) for k in ("kind", "target", "args", "kwargs", "dtype", "autocast", "attn", "backward")}
-    return dict(unanswered(), entry=dict(entry, words=None))
+def _message(answer: Answer) -> str:
+    """What ended a run that did not come to its end."""
+    return answer["error"]["message"] if answer["error"] is not None else ""
+
+
+def _add_note(answer: Answer, note: str) -> None:
+    if answer["rules"] is not None:
+        answer["rules"]["not_simulated"].append(note)
+
+
+def _empty(request: Request, words: Optional[str] = None) -> Answer:
+    """An answer to that request to which nothing is known yet; `words`: what is run."""
+    entry: Entry = {
+        "kind": request.get("kind"),
+        "target": request.get("target"),
+        "args": request.get("args"),
+        "kwargs": request.get("kwargs"),
+        "dtype": request.get("dtype"),
+        "autocast": request.get("autocast"),
+        "attn": request.get("attn"),
+        "backward": request.get("backward"),
+        "words": words,
+    }
+    return {**unanswered(), "entry": entry}
 
 
 def _under(
-    rules: Rules, request: Dict[str, Any], on_progress: Any, on_launches: Any, missing: Tuple[str, ...] = ()
-) -> Dict[str, Any]:
+    rules: Rules,
+    request: Request,
+    on_progress: Optional[Tell],
+    on_launches: Optional[TellLaunches],
+    missing: Tuple[str, ...] = (),
+) -> Answer:
     conditions = Conditions(
         capability=capability_of(rules.gpu),
         simulated=rules.simulated,
@@ -128,16 +158,16 @@ def _under(
         try:
             entry = _entry(session, request)
         except entries.EntryError as error:
-            answer.update(rules=rules.as_json(), error=endings.described(error.kind, error, None))
+            answer["rules"], answer["error"] = rules.as_json(), endings.described(error.kind, error, None)
             return answer
         except NoRoom as error:
-            answer.update(rules=rules.as_json(), error=endings.described("cannot simulate", error, None))
+            answer["rules"], answer["error"] = rules.as_json(), endings.described("cannot simulate", error, None)
             return answer
         except (Exception, SystemExit) as error:
             kind = "exit" if isinstance(error, SystemExit) else "factory raised"
-            answer.update(rules=rules.as_json(), error=endings.described(kind, error, None))
+            answer["rules"], answer["error"] = rules.as_json(), endings.described(kind, error, None)
             return answer
-        answer["entry"]["words"] = entry.words
+        answer = _empty(request, entry.words)
         run = seeded(entry.run)
         recording = _record(session, entry, run, watcher)
         while type(recording.error).__name__ in endings.NO_VALUES and session.other_guess():
@@ -167,7 +197,7 @@ def _under(
     return answer
 
 
-def _record(session: Session, entry: entries.Entry, run: Any, watcher: Any) -> Recording:
+def _record(session: Session, entry: entries.Entry, run: Callable[[], object], watcher: _Watcher) -> Recording:
     with session.recorded(on_record=watcher) as recording:
         if entry.module is not None:
             recording.modules.index(entry.module)
@@ -175,7 +205,7 @@ def _record(session: Session, entry: entries.Entry, run: Any, watcher: Any) -> R
     return recording
 
 
-def _entry(session: Session, request: Dict[str, Any]) -> entries.Entry:
+def _entry(session: Session, request: Request) -> entries.Entry:
     kind = request.get("kind")
     device = "cuda" if not session.rules.simulated else None
     with session.preparing(), building(session):
@@ -202,7 +232,7 @@ def building(session: Session) -> Iterator[None]:
         redirected.building = False
 
 
-def _settle(session: Session, recording: Recording, again: Any) -> bool:
+def _settle(session: Session, recording: Recording, again: Optional[counterfactual.Again]) -> bool:
     """Ask of each call that raised without a rule saying so whether its dtypes were to blame; True if one was not."""
     settled = False
     for record in [one for one in recording.records if one.doubtful]:
@@ -216,7 +246,9 @@ def _settle(session: Session, recording: Recording, again: Any) -> bool:
     return settled
 
 
-def _again(entry: entries.Entry, recording: Recording, run: Any, request: Dict[str, Any]) -> Any:
+def _again(
+    entry: entries.Entry, recording: Recording, run: Callable[[], object], request: Request
+) -> Optional[counterfactual.Again]:
     """What a counterfactual runs: the entry, or of a script the outermost module call that was under way."""
     if request.get("kind") != "script":
 
@@ -243,7 +275,7 @@ def _again(entry: entries.Entry, recording: Recording, run: Any, request: Dict[s
 class _Watcher:
     """Ends a script after enough attention calls, and tells how far the run has come about once a second."""
 
-    def __init__(self, session: Session, request: Dict[str, Any], on_progress: Any) -> None:
+    def __init__(self, session: Session, request: Request, on_progress: Optional[Tell]) -> None:
         self.session = session
         self.request = request
         self.on_progress = on_progress
@@ -264,29 +296,26 @@ class _Watcher:
             raise StopTrace("the first broken attention call")
 
 
-def partial(recording: Recording, request: Dict[str, Any], rules: Rules) -> Dict[str, Any]:
+def partial(recording: Recording, request: Request, rules: Rules) -> Answer:
     """What is known so far, should the process die before the answer is written."""
     promotions = result.Promotions()
-    answer = _empty(request)
-    answer["entry"]["words"] = "{} {}".format(request.get("kind"), request.get("target"))
-    return dict(
-        answer,
-        outcome="under way",
-        rules=rules.as_json(),
-        verdict=result.worst(recording.records),
-        progress=recording.progress(),
-        attention=[result.describe(r, promotions) for r in recording.records],
-        promotions=promotions.found,
-    )
+    answer = _empty(request, "{} {}".format(request.get("kind"), request.get("target")))
+    answer["outcome"] = "under way"
+    answer["rules"] = rules.as_json()
+    answer["verdict"] = result.worst(recording.records)
+    answer["progress"] = recording.progress()
+    answer["attention"] = [result.describe(r, promotions) for r in recording.records]
+    answer["promotions"] = promotions.found
+    return answer
 
 
-def _fill(answer: Dict[str, Any], recording: Recording, rules: Rules) -> None:
+def _fill(answer: Answer, recording: Recording, rules: Rules) -> None:
     answer["rules"] = rules.as_json()
     answer["verdict"] = result.worst(recording.records)
     answer["progress"] = recording.progress()
     answer["launches"] = recording.launches.seen
     error = recording.error
-    script = answer["entry"]["kind"] == "script"
+    script = answer["entry"] is not None and answer["entry"]["kind"] == "script"
     if script and isinstance(error, SystemExit) and error.code in (None, 0):
         error = None  # how many programs end
     if error is None:
@@ -296,7 +325,7 @@ def _fill(answer: Dict[str, Any], recording: Recording, rules: Rules) -> None:
     own = next((r for r in recording.records if r.error is error), None)
     failed = recording.recorder.failed
     answer["error"] = endings.described(endings.kind_of(error, own, failed, rules.simulated), error, recording)
-    if failed is not None and failed["error"] is error and own is None:
+    if failed is not None and failed.error is error and own is None:
         answer["failure"] = result.failure(failed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
@@ -14,6 +14,12 @@ from ..record import frames, strictness
 from ..record.modules import Modules
 from ..record.recorder import Heal, Recorder
 from ..rules import ON_FAKE, Rules
+
+if TYPE_CHECKING:
+    from ...arguments import Function, Keywords, Positional
+    from ...simulate.triton.record import Launch
+    from ...simulate.triton.record import Recording as LaunchRecording
+    from ..answer import Progress
 
 
 class Recording:
@@ -36,7 +42,7 @@ class Recording:
     def broken(self) -> List[Record]:
         return [record for record in self.records if record.broken]
 
-    def progress(self) -> Dict[str, Any]:
+    def progress(self) -> Progress:
         rec = self.recorder
         return {
             "ops": rec.ops,
@@ -55,9 +61,9 @@ class Session:
         self.rules = rules
         self.conditions = conditions
         self.recording: Optional[Recording] = None
-        self.kernels: Any = None
+        self.kernels: Optional[LaunchRecording] = None
         """The Triton launches of all runs, as triton_compile takes them."""
-        self.guesses: Dict[Any, bool] = {}
+        self.guesses: Dict[Optional[frames.Site], bool] = {}
         """Conditions on values that hollow tensors lack, by their place."""
         self._stack = contextlib.ExitStack()
 
@@ -82,11 +88,11 @@ class Session:
     def __exit__(self, *exc: Any) -> None:
         self._stack.__exit__(*exc)
 
-    def _launched(self, launch: Any, arguments: Dict[str, Any]) -> None:
+    def _launched(self, launch: Launch, arguments: Dict[str, Any]) -> None:
         if self.recording is not None:
             self.recording.launches.note(launch.kernel.rsplit(":", 1)[-1], arguments)
 
-    def _truth(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _truth(self, func: Function, args: Positional, kwargs: Keywords) -> object:
         """`if tensor:` on a tensor without a value: taken for False, or for True once that led nowhere."""
         try:
             return func(*args, **kwargs)
@@ -126,7 +132,7 @@ class Session:
     @contextlib.contextmanager
     def recorded(
         self,
-        heals: Optional[Dict[Heal, Any]] = None,
+        heals: Optional[Dict[Heal, torch.dtype]] = None,
         on_record: Optional[Callable[[Record], None]] = None,
     ) -> Iterator[Recording]:
         """A recording of what runs in here; exceptions go to `recording.error`."""
@@ -194,7 +200,7 @@ class _Switch:
     def conditions(self) -> Conditions:
         return self.attention.conditions if self.attention is not None else Conditions()
 
-    def attend(self, name: str, library: str, tensors: Any, contract: Any, run: Any, **kwargs: Any) -> Any:
+    def attend(self, name: str, library: str, tensors: Any, contract: Any, run: Any, **kwargs: Any) -> object:
         if self.attention is None:
             return run()
         return self.attention.attend(name, library, tensors, contract, run, **kwargs)
@@ -202,17 +208,17 @@ class _Switch:
 
 class _Idle:
     paused = 1
-    heals: Dict[Any, Any] = {}
+    heals: Dict[Heal, torch.dtype] = {}
 
 
 _IDLE = _Idle()
 _SWITCH = _Switch()
 
 
-def seeded(function: Callable[[], Any]) -> Callable[[], Any]:
+def seeded(function: Callable[[], object]) -> Callable[[], object]:
     """`function` with torch's seed set first, so that a second run meets the same values."""
 
-    def run() -> Any:
+    def run() -> object:
         torch.manual_seed(0)
         return function()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import traceback
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional
 
 from ...libraries import flash_attn_2, version_of
 from ...simulate.cuda import simulated_gpu
@@ -25,7 +25,10 @@ from ..record.uncompiled import keep_out
 from ..rules import GPU, Rules
 from .session import Recording
 
-Tell = Callable[[Dict[str, Any]], None]
+if TYPE_CHECKING:
+    from ..answer import Answer
+
+Tell = Callable[["Answer"], None]
 
 _NO_RERUN = (
     "what else is promoted was not looked for: under watch nothing is run a second time; "
@@ -48,7 +51,7 @@ class Watch:
     def __init__(self, tell: Optional[Tell] = None, limit: int = 8) -> None:
         self.tell = tell
         self.limit = limit
-        self.results: List[Dict[str, Any]] = []
+        self.results: List[Answer] = []
         self.trouble: Optional[str] = None
         """Why nothing is being watched, or what went wrong while watching."""
         self.recording: Optional[Recording] = None
@@ -76,7 +79,7 @@ class Watch:
         conditions = Conditions(capability=capability, simulated=False, flash_attn_version=of_flash_attn)
         if on_gpu:
             with contextlib.suppress(ValueError):  # newer than the table
-                conditions.gpu = simulated_gpu.from_request({"compute_capability": capability})
+                conditions.gpu = simulated_gpu.from_request({"compute_capability": "{}.{}".format(*capability)})
         attention = Attention(recorder, conditions)
         attention.on_record = self._seen
         modules = Modules(recorder)
@@ -91,7 +94,7 @@ class Watch:
             self.recording = recording
             self._stack = stack.pop_all()
 
-    def stop(self, error: Optional[BaseException] = None) -> List[Dict[str, Any]]:
+    def stop(self, error: Optional[BaseException] = None) -> List[Answer]:
         """Stop watching. `error` is the exception by which the program left, if it did."""
         stack, self._stack = self._stack, None
         if stack is not None:
@@ -110,7 +113,7 @@ class Watch:
     def __enter__(self) -> Watch:
         return self.start()
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
         self.stop(error)
 
     def _seen(self, record: Record) -> None:
@@ -124,7 +127,7 @@ class Watch:
         except Exception:
             self.trouble = traceback.format_exc()
 
-    def describe(self, record: Record) -> Dict[str, Any]:
+    def describe(self, record: Record) -> Answer:
         import torch
 
         recording = self.recording
@@ -154,6 +157,7 @@ class Watch:
                 "torch": str(torch.__version__),
                 "fake": False,
                 "not_simulated": [],
+                "stood_in": [],
             },
             "attention": attention,
             "promotions": promotions.found,
@@ -167,5 +171,6 @@ class Watch:
             "launches": [],
             "progress": recording.progress(),
             "error": None,
+            "judged": None,
             "seconds": None,
         }

@@ -12,13 +12,20 @@ import importlib.machinery
 import importlib.metadata
 import sys
 import types
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Set
 
 import torch
 
 from ...libraries import LIBRARIES, Library, flash_attn_2, version_of
 from ..meet import functions
 from ..meet.roles import Signature
+
+if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+
+    from ...arguments import Given, Keywords, Positional
+    from ...libraries.library import Fill, Meet
+    from ..meet.attention import Attending, Conditions
 
 
 class _Distribution(importlib.metadata.Distribution):
@@ -32,31 +39,31 @@ class _Distribution(importlib.metadata.Distribution):
             return next(library.top_level for library in _STAND_INS if library.key == self._name)
         return None
 
-    def locate_file(self, path: Any) -> Any:
+    def locate_file(self, path: object) -> Any:
         return path
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, fill: Callable[[Any], None]) -> None:
+    def __init__(self, fill: Fill) -> None:
         self.fill = fill
 
-    def create_module(self, spec: Any) -> Any:
+    def create_module(self, spec: object) -> Any:
         return None
 
-    def exec_module(self, module: Any) -> None:
-        module._attn_doctor_stand_in = True
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["_attn_doctor_stand_in"] = True
         self.fill(module)
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, modules: Dict[str, Callable[[Any], None]], distributions: Dict[str, str]) -> None:
+    def __init__(self, modules: Dict[str, Fill], distributions: Dict[str, str]) -> None:
         self.modules = modules
         self.distributions = distributions
         self.used: List[str] = []
         self.reasons: Dict[str, str] = {}
         """Distribution -> why it is stood in for; none for those that only want a GPU."""
 
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: object, target: object = None) -> Any:
         fill = self.modules.get(name)
         if fill is None:
             return None
@@ -68,7 +75,7 @@ class Finder(importlib.abc.MetaPathFinder):
         """Of the libraries that the program imported, those that are not there to be imported for real."""
         return [words for library, words in self.reasons.items() if any(_of(name) == library for name in self.used)]
 
-    def find_distributions(self, context: Any = None) -> Any:
+    def find_distributions(self, context: object = None) -> List[_Distribution]:
         wanted = getattr(context, "name", None)
         normal = (wanted or "").replace("-", "_").lower()
         return [_Distribution(n, v) for n, v in self.distributions.items() if wanted is None or n == normal]
@@ -77,10 +84,18 @@ class Finder(importlib.abc.MetaPathFinder):
 _STAND_INS = tuple(library for library in LIBRARIES if library.modules is not None)
 
 
-def _meeting(attention: Any, words: str) -> Callable[..., Any]:
+def _meeting(attention: Attending, words: str) -> Meet:
     """How the functions of a library are judged when they are called, before anything stands in for them."""
 
-    def meet(name: str, where: str, given: Any, args: Any, kwargs: Any, frame: Any, run: Callable[[], Any]) -> Any:
+    def meet(
+        name: str,
+        where: str,
+        given: Given,
+        args: Positional,
+        kwargs: Keywords,
+        frame: FrameType,
+        run: Callable[[], object],
+    ) -> object:
         tensors = functions.tensors_of(Signature.of_names(list(given)), name, (), given)
         return attention.attend(
             name,
@@ -95,9 +110,9 @@ def _meeting(attention: Any, words: str) -> Callable[..., Any]:
     return meet
 
 
-def _modules(attention: Any, versions: Dict[str, str]) -> Dict[str, Callable[[Any], None]]:
+def _modules(attention: Attending, versions: Dict[str, str]) -> Dict[str, Fill]:
     """The modules of those libraries that are there: code tries the newest first, and takes what it finds."""
-    found: Dict[str, Callable[[Any], None]] = {}
+    found: Dict[str, Fill] = {}
     for library in _there(versions):
         version = versions[library.key]
         if library.modules is not None:
@@ -117,19 +132,19 @@ def _of(module: str) -> str:
     return max(names)[1] if names else module.split(".")[0]
 
 
-def _namespace(module: Any) -> None:
+def _namespace(module: ModuleType) -> None:
     """The package above a library that lies in another's namespace, where only the one is installed."""
     module.__path__ = []
 
 
 @contextlib.contextmanager
-def installed(attention: Any, conditions: Any) -> Iterator[Finder]:
+def installed(attention: Attending, conditions: Conditions) -> Iterator[Finder]:
     """Stand-ins in place of what cannot run without a GPU. `attention` is told of every call they get.
 
     A library that is not installed is stood in for only where `conditions.stand_ins` names it: code that asks
     `try: import xformers` would otherwise take a road here that it does not take on the GPU node.
     """
-    modules: Dict[str, Callable[[Any], None]] = {}
+    modules: Dict[str, Fill] = {}
     distributions: Dict[str, str] = {}
     versions = {}
     reasons = {}
@@ -163,5 +178,5 @@ def installed(attention: Any, conditions: Any) -> Iterator[Finder]:
         sys.modules.update(hidden)
 
 
-def _tops(modules: Dict[str, Any]) -> Any:
+def _tops(modules: Dict[str, Fill]) -> Set[str]:
     return {name.split(".")[0] for name in modules}

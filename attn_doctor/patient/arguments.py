@@ -1,0 +1,13 @@
+"""What functions of other packages are called with: of that nothing is known, whoever passes it on."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Mapping, Sequence
+
+Positional = Sequence[Any]
+Keywords = Mapping[str, Any]
+
+Given = Dict[str, Any]
+"""All arguments of a call by the names of its parameters, as far as they are known."""
+
+Function = Callable[..., Any]

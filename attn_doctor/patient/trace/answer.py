@@ -1,0 +1,333 @@
+"""The request to the tracer and its answer, as types: the keys that ../trace/__init__.py explains, and no others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Dict, List, Optional, TypedDict, Union
+
+if TYPE_CHECKING:
+    from ..libraries.contract import Kept
+    from ..simulate.cuda.simulated_gpu import Described
+
+Length = Union[int, str]
+"""A dimension; in words where it has no number."""
+
+
+class Request(TypedDict, total=False):
+    """What is asked for; a key that is not there means the same as None."""
+
+    task: str
+    kind: str
+    target: str
+    args: Optional[List[str]]
+    kwargs: Optional[Dict[str, str]]
+    dtype: Optional[str]
+    autocast: Optional[str]
+    attn: Optional[str]
+    backward: Optional[bool]
+    calls: Optional[int]
+    rules: Optional[str]
+    gpu: Optional[Described]
+    flash_attn_version: Optional[str]
+    stand_ins: Optional[List[str]]
+    counterfactual: Optional[bool]
+    trust_remote_code: Optional[bool]
+    batch: Optional[int]
+    length: Optional[int]
+    shrink: bool
+    cwd: Optional[str]
+    sys_path: Optional[List[str]]
+    env: Optional[Dict[str, str]]
+    scratch: Optional[str]
+    compile_kernels: Optional[bool]
+    kernel_timeout: Optional[float]
+    kernel_budget: Optional[float]
+    kernel_configurations: Optional[str]
+
+
+class Place(TypedDict):
+    """A line of source; all None where nobody's line is to name."""
+
+    file: Optional[str]
+    line: Optional[int]
+    function: Optional[str]
+    source: Optional[str]
+
+
+class Label(TypedDict):
+    """An operand in a few words."""
+
+    dtype: str
+    name: Optional[str]
+    kind: str
+
+
+class Birth(TypedDict):
+    """Where a dtype comes from."""
+
+    kind: str
+    name: Optional[str]
+    op: Optional[str]
+    dtype: str
+    call: Optional[str]
+    at: Optional[Place]
+    module: Optional[str]
+
+
+class Step(Place):
+    """One call on an operand's path."""
+
+    call: str
+    ops: List[str]
+    module: Optional[str]
+    dtype_in: Optional[str]
+    dtype_out: str
+    operands: List[Label]
+    changed: bool
+
+
+class Change(Place):
+    """A call that changed a dtype."""
+
+    call: str
+    ops: List[str]
+    module: Optional[str]
+    dtype_in: Optional[str]
+    dtype_out: str
+    operands: List[Label]
+    autocast: bool
+    kind: str
+    born: List[Birth]
+
+
+class CastBack(Place):
+    """Where a result should have been cast back."""
+
+    call: str
+    to: str
+
+
+class Promotion(Change):
+    """A promoting call, and what came of it."""
+
+    cast_back: Optional[CastBack]
+    id: int
+    roles: List[str]
+    modules: List[str]
+    calls: int
+    latent: bool
+    found_in_run: int
+    can_be_tried: bool
+
+
+class Operand(TypedDict):
+    """An operand as its kernel got it."""
+
+    dtype: str
+    shape: List[Length]
+    stride: Optional[List[int]]
+    head_dim: Optional[Length]
+    last_dim_contiguous: Optional[bool]
+    blamed: bool
+    all_along: bool
+    promotion: Optional[int]
+    born: List[Birth]
+    path: List[Step]
+
+
+class Way(TypedDict):
+    """What to change to get another backend."""
+
+    backend: Optional[str]
+    words: str
+
+
+class MathCost(TypedDict):
+    """What torch's math backend costs."""
+
+    q_length: int
+    k_length: int
+    score_bytes: int
+    operand_bytes: int
+    ways: List[Way]
+
+
+class Taken(TypedDict):
+    """Which backend torch's SDPA would take."""
+
+    taken: Optional[str]
+    refused: Dict[str, str]
+    certain: bool
+    doubts: List[str]
+    warnings: List[str]
+    error: Optional[str]
+    gpu: str
+    torch: str
+
+
+class Backend(Taken):
+    """The same of a call."""
+
+    math: Optional[MathCost]
+
+
+class Raised(TypedDict):
+    """What an attention call raised."""
+
+    type: str
+    message: str
+    predicted: bool
+    at: Optional[Place]
+
+
+class Within(TypedDict):
+    """A kernel or function that ran within a call."""
+
+    name: str
+    dtypes: Dict[str, str]
+
+
+class Call(TypedDict):
+    """An attention call, or many alike."""
+
+    name: str
+    library: str
+    stand_in: Optional[str]
+    needs_gpu: bool
+    verdict: str
+    error: Optional[Raised]
+    contract: List[Kept]
+    autocast: Optional[str]
+    operands: Dict[str, Operand]
+    head_dim: Optional[Length]
+    at: Optional[Place]
+    stack: List[Optional[Place]]
+    modules: List[str]
+    calls: int
+    first_call: int
+    backward: bool
+    inside: List[Within]
+    backend: Optional[Backend]
+    written_out: bool
+
+
+class Run(TypedDict):
+    """A counterfactual run."""
+
+    mended: int
+    verdict: Optional[str]
+    error: Optional[str]
+    attention_calls: int
+
+
+class Remedy(TypedDict):
+    """A call whose results were cast back."""
+
+    file: str
+    line: int
+    function: str
+    call: str
+    to: str
+
+
+class Counterfactual(TypedDict):
+    """What came of runs with the culprits mended."""
+
+    runs: List[Run]
+    clean_after: Optional[int]
+    words: str
+    remedies: List[Remedy]
+
+
+class FailedOperand(Label):
+    """An operand of a torch function that raised."""
+
+    shape: List[Length]
+    promotion: Optional[Change]
+    born: List[Birth]
+
+
+class Failure(TypedDict):
+    """The torch function that raised outside any attention call."""
+
+    call: str
+    at: Optional[Place]
+    module: Optional[str]
+    operands: List[FailedOperand]
+    mixed: bool
+
+
+class Launch(TypedDict):
+    """A kind of Triton launch."""
+
+    kernel: str
+    dtypes: Dict[str, str]
+    at: Optional[Place]
+    module: Optional[str]
+
+
+class Progress(TypedDict):
+    """How far the run came."""
+
+    ops: int
+    attention_calls: int
+    module_calls: int
+    triton_launches: int
+    last: Optional[Place]
+    module: Optional[str]
+
+
+class Error(TypedDict):
+    """How the run ended before its end."""
+
+    kind: str
+    type: str
+    message: str
+    at: Optional[Place]
+    words: str
+    traceback: Optional[str]
+
+
+class Rules(TypedDict):
+    """Which rules held."""
+
+    name: str
+    words: str
+    gpu: Optional[Described]
+    autocast_source: Optional[str]
+    torch: str
+    fake: bool
+    not_simulated: List[str]
+    stood_in: List[str]
+
+
+class Entry(TypedDict):
+    """The request's own words."""
+
+    kind: Optional[str]
+    target: Optional[str]
+    args: Optional[List[str]]
+    kwargs: Optional[Dict[str, str]]
+    dtype: Optional[str]
+    autocast: Optional[str]
+    attn: Optional[str]
+    backward: Optional[bool]
+    words: Optional[str]
+
+
+class Answer(TypedDict):
+    """trace.json."""
+
+    schema: str
+    outcome: str
+    verdict: Optional[str]
+    entry: Optional[Entry]
+    rules: Optional[Rules]
+    attention: List[Call]
+    promotions: List[Promotion]
+    counterfactual: Optional[Counterfactual]
+    failure: Optional[Failure]
+    launches: List[Launch]
+    progress: Optional[Progress]
+    error: Optional[Error]
+    judged: Optional[str]
+    seconds: Optional[float]
