@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from attn_doctor.fleet.clocks import old_reports, skewed_clocks
 from attn_doctor.fleet.cohort_diff import Expectation, compare
-from attn_doctor.fleet.gather import CohortKey, Gathered, Record, moment
+from attn_doctor.fleet.gather import CohortKey, Gathered, Record
 from attn_doctor.fleet.launcher_messages import because
 from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
 from attn_doctor.quick_dataclasses import dataclass, field, replace
@@ -18,10 +19,6 @@ from attn_doctor.quick_dataclasses import dataclass, field, replace
 #: The number of GPUs is not part of it: a node that lost a GPU must differ within its cohort instead of forming a new
 #: one.
 COHORT_BY = ("gpu", "compute_capability", "partition", "environment")
-#: Clocks of a cluster agree to within a second; a larger difference is a broken clock.
-_SKEW = timedelta(minutes=5)
-#: A report older than this is marked, since its findings may be outdated, unless a maximum age was given.
-_YOUNG = timedelta(hours=24)
 #: Findings about one machine's hardware are not transferred to another node with the same software.
 _ITS_OWN = frozenset({"gpu-xid", "gpu-slower-than-siblings", "kernel-slower-than-elsewhere"})
 _NO_GPU = "GPUs were asked for, and none is seen"
@@ -73,7 +70,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     without = tuple(
         sorted({one.node for one in records if one.fingerprint is None and not (one.limited or one.outcome.failure)})
     )
-    old = _old(records, question)
+    old = old_reports(records, question.now, question.max_age)
     wanted = {*missing, *not_deep, *sent}
     said = because(question.engine_said, question.node_said, wanted, nothing_came=not gathered.reports)
     states = _states(
@@ -113,7 +110,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         cohorts=cohorts,
         repeated=tuple(sorted({names.get(one, one) for one in gathered.repeated})),
         same_name=same_name,
-        skewed=_skewed(records, question.now),
+        skewed=skewed_clocks(records, question.now),
         old=old,
         age_decides=question.max_age is not None,
         without_fingerprint=without,
@@ -322,40 +319,8 @@ def _versions(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], .
     return found if len(found) > 1 else ()
 
 
-def _old(records: Iterable[Record], question: Question) -> tuple[tuple[str, str], ...]:
-    """(node, time) for nodes with an environment that was last examined too long ago."""
-    newest: dict[tuple[str, str], datetime] = {}
-    for record in records:
-        place = record.node, dict(record.cohort).get("environment", "")
-        try:
-            newest[place] = max(newest.get(place, moment(record.created)), moment(record.created))
-        except ValueError:
-            continue  # reported as a wrong clock
-    oldest = question.now - (_YOUNG if question.max_age is None else question.max_age)
-    found: dict[str, datetime] = {}
-    for (node, _), created in newest.items():
-        if created < oldest:
-            found[node] = min(found.get(node, created), created)
-    return tuple(sorted((node, created.isoformat(timespec="seconds")) for node, created in found.items()))
-
-
 def _without_torch(gathered: Gathered, records: Iterable[Record]) -> tuple[str, ...]:
     """Nodes with a fingerprint without torch: an absent fact has no pair."""
     torches = {number for number, pair in enumerate(gathered.pairs) if pair.name == "packages.torch"}
     bare = {number for number, pairs in enumerate(gathered.fingerprints) if torches.isdisjoint(pairs)}
     return tuple(sorted({record.node for record in records if record.fingerprint in bare}))
-
-
-def _skewed(records: Iterable[Record], now: datetime) -> tuple[tuple[str, str], ...]:
-    found = {}
-    for record in records:
-        try:
-            ahead = moment(record.created) - now
-        except ValueError:
-            found[record.node] = f"dated {record.created[:40]!r}, which is no time"
-            continue
-        if ahead > _SKEW:
-            minutes = int(ahead.total_seconds() // 60)
-            span = f"{minutes} minutes" if minutes < 2 * 1440 else f"{minutes // 1440:,} days"
-            found[record.node] = f"dated {record.created}, {span} from now"
-    return tuple(sorted(found.items()))

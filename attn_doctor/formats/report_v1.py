@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from attn_doctor.errors import BadInput
 from attn_doctor.formats import identity_v1
+from attn_doctor.formats.facts_v1 import check_types, fact_from_json, fact_to_json, named_fact_to_json
 from attn_doctor.machine.printable import json_text
-from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
+from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import (
     Acceptance,
     Diagnosis,
@@ -86,13 +87,13 @@ def to_json(report: Report) -> dict[str, Any]:
                 "recipe": question.recipe,
                 "title": question.title,
                 "subject": question.subject,
-                "undecided": [_named_fact(fact) for fact in question.undecided],
+                "undecided": [named_fact_to_json(fact) for fact in question.undecided],
             }
             for question in diagnosis.open_questions
         ],
         "cleared": list(diagnosis.cleared),
         "not_asked": list(diagnosis.not_asked),
-        "facts": {str(fact.name): _fact(fact) for fact in report.facts.values()},
+        "facts": {str(fact.name): fact_to_json(fact) for fact in report.facts.values()},
         **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
         **({"kernels": _kernels(report.kernels)} if report.kernels is not None else {}),
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
@@ -101,22 +102,6 @@ def to_json(report: Report) -> dict[str, Any]:
         **({"own_faults": [asdict(fault) for fault in report.own_faults]} if report.own_faults else {}),
         **({"failure": asdict(report.failure)} if report.failure is not None else {}),
     }
-
-
-def _fact(fact: Fact) -> dict[str, Any]:
-    written: dict[str, Any]
-    match fact.state:
-        case Known(value):
-            written = {"state": "known", "value": list(value) if isinstance(value, tuple) else value}
-        case Absent(reason):
-            written = {"state": "absent", "reason": reason}
-        case Unknown(reason, asked):
-            written = {"state": "unknown", "reason": reason, "asked": asked}
-    return {**written, "how": fact.how, "origin": fact.origin.value}
-
-
-def _named_fact(fact: Fact) -> dict[str, Any]:
-    return {"fact": str(fact.name), **_fact(fact)}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -132,7 +117,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "why": finding.why,
         "known_problems": finding.known_problems,
         "locations": [{"file": one.file, "line": one.line, "note": one.note} for one in finding.locations],
-        "evidence": [_named_fact(fact) for fact in finding.evidence],
+        "evidence": [named_fact_to_json(fact) for fact in finding.evidence],
         "remedies": [
             {
                 "id": remedy.id,
@@ -220,9 +205,9 @@ def from_json(written: dict[str, Any]) -> Report:
     Raises KeyError, TypeError or ValueError when it is not a valid report.
     """
     target = written["target"]
-    _hold(written, str, "command", "doctor_version", "created")
-    _hold(written, bool, "quick")
-    _hold(written["summary"], int, "exit_status")
+    check_types(written, str, "command", "doctor_version", "created")
+    check_types(written, bool, "quick")
+    check_types(written["summary"], int, "exit_status")
     return Report(
         command=written["command"],
         doctor_version=written["doctor_version"],
@@ -246,7 +231,7 @@ def from_json(written: dict[str, Any]) -> Report:
                     recipe=one["recipe"],
                     title=one["title"],
                     subject=one["subject"],
-                    undecided=tuple(_read_fact(fact["fact"], fact) for fact in one["undecided"]),
+                    undecided=tuple(fact_from_json(fact["fact"], fact) for fact in one["undecided"]),
                 )
                 for one in written["open_questions"]
             ),
@@ -254,7 +239,7 @@ def from_json(written: dict[str, Any]) -> Report:
             not_asked=tuple(written["not_asked"]),
         ),
         exit_status=written["summary"]["exit_status"],
-        facts=FactSet(_read_fact(name, fact) for name, fact in written["facts"].items()),
+        facts=FactSet(fact_from_json(name, fact) for name, fact in written["facts"].items()),
         trace_answer=written.get("trace"),
         kernels=_read_kernels(written.get("kernels")),
         logs=tuple(
@@ -288,41 +273,14 @@ def _read_kernels(written: Any) -> KernelTrials | None:
     return kernels_v1.from_json(written)
 
 
-def _hold(written: Any, kind: type, *names: str | int) -> None:
-    """Checks the types of these keys, so that damage is reported on reading. Raises TypeError."""
-    for name in names:
-        if not isinstance(written[name], kind) or (kind is int and isinstance(written[name], bool)):
-            raise TypeError(f"{name} is {str(written[name])[:40]!r}")
-
-
-def _read_fact(name: str, written: dict[str, Any]) -> Fact:
-    state: State
-    match written["state"]:
-        case "known":
-            state = Known(_read_value(written["value"]))
-        case "absent":
-            state = Absent(written["reason"])
-        case "unknown":
-            state = Unknown(written["reason"], asked=written["asked"])
-        case other:
-            raise ValueError(f"no state of a fact: {other!r}")
-    return Fact(name=FactName.parse(name), state=state, how=written["how"], origin=Origin(written["origin"]))
-
-
-def _read_value(value: Any) -> Value:
-    if isinstance(value, list):
-        return tuple(value)
-    if isinstance(value, (str, int, float, bool)):
-        return value
-    raise ValueError(f"no value of a fact: {value!r}")
-
-
 def _read_finding(written: dict[str, Any]) -> Finding:
     accepted = written["accepted"]
-    _hold(written, str, "id", "title", "certainty", "library", "what", "why", "known_problems", "status", "origin")
-    _hold(written, list, "aliases", "subjects", "references")
+    check_types(
+        written, str, "id", "title", "certainty", "library", "what", "why", "known_problems", "status", "origin"
+    )
+    check_types(written, list, "aliases", "subjects", "references")
     for name in ("aliases", "subjects", "references"):
-        _hold(dict(enumerate(written[name])), str, *range(len(written[name])))
+        check_types(dict(enumerate(written[name])), str, *range(len(written[name])))
     return Finding(
         id=written["id"],
         aliases=tuple(written["aliases"]),
@@ -335,7 +293,7 @@ def _read_finding(written: dict[str, Any]) -> Finding:
         why=written["why"],
         known_problems=written["known_problems"],
         locations=tuple(Location(file=one["file"], line=one["line"], note=one["note"]) for one in written["locations"]),
-        evidence=tuple(_read_fact(one["fact"], one) for one in written["evidence"]),
+        evidence=tuple(fact_from_json(one["fact"], one) for one in written["evidence"]),
         remedies=tuple(
             Remedy(
                 id=one["id"],
@@ -358,8 +316,8 @@ def _read_finding(written: dict[str, Any]) -> Finding:
 
 def _read_action(written: dict[str, Any]) -> ProposedAction:
     """A kind of action added by a later release is read as advice: its text and commands are shown."""
-    _hold(written, str, "kind")
-    _hold(written, dict, "arguments")
+    check_types(written, str, "kind")
+    check_types(written, dict, "arguments")
     kind, settings = written["kind"], written["arguments"]
     return ProposedAction(
         action=action_from(kind, settings, strict=False)

@@ -5,16 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from attn_doctor.model.compiled_kernels import CompiledKernel
 from attn_doctor.model.dtypes import SHORT
-from attn_doctor.model.kernels import (
-    CompiledKernel,
-    GpuState,
-    KernelTrials,
-    RemappedRows,
-    ResultError,
-    TestedGpu,
-    Trial,
-)
+from attn_doctor.model.gpu_state import GpuState, RemappedRows
+from attn_doctor.model.kernels import KernelTrials, ResultError, TestedGpu, Trial
 
 FORMS = {
     "dense": "without a mask",

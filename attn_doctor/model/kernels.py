@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from attn_doctor.model.compiled_kernels import Compilation
 from attn_doctor.model.dtypes import HALVES
+from attn_doctor.model.gpu_state import LEFT_OUT, NO_LISTENER, GpuState, PlannedGpu, XidMeaning, Xids
 from attn_doctor.quick_dataclasses import dataclass, field
 
 #: Outcomes of a trial. NOT_OFFERED: the contract of the kernel excludes the call. NOT_RUN: the run ended before it.
@@ -16,74 +18,14 @@ RIGHT, WRONG, REFUSED, CRASHED, HUNG = "right", "wrong", "refused", "crashed", "
 NOT_OFFERED, NO_MEMORY, NOT_RUN = "not offered", "no memory", "not run"
 #: Outcomes that are results of the kernel itself.
 RESULTS = (RIGHT, WRONG, REFUSED, CRASHED, HUNG)
-#: Outcomes of a kernel that was compiled but not run, in addition to the compiler's own.
-COMPILES, NOT_LOOKED = "compiles", "could not look"
 
 #: Spellings of head dim in messages of flash-attn, xformers, vLLM and Triton's kernels.
 _HEAD_DIM = re.compile(r"head[ _]?(?:dim|size)", re.IGNORECASE)
 #: Forms of attention calls that are common in training.
 _ORDINARY = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask")
 _TROUBLES = ("not finite", WRONG, CRASHED, HUNG, REFUSED)
-#: Marks a field that JSON omits when it is empty.
-_LEFT_OUT = {"left_out": True}
 _BUSY_MEMORY_MIB = 1024
 _BUSY_PER_CENT = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedGpu:
-    """The GPU named in a plan on a node without one."""
-
-    name: str | None = None
-    compute_capability: str
-    shared_memory_bytes: int | None = None
-    memory_mib: int | None = None
-    multi_processor_count: int | None = None
-
-    @property
-    def words(self) -> str:
-        """The GPU's name; its compute capability when it was given by that alone."""
-        if self.name in (None, self.compute_capability):
-            return f"compute capability {self.compute_capability}"
-        return str(self.name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemappedRows:
-    """Rows of GPU memory that replaced faulty ones."""
-
-    corrected: int
-    uncorrected: int
-    pending: bool
-    failed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuState:
-    """State of a GPU at one moment, as NVML reports it; None where NVML reports nothing."""
-
-    index: int
-    name: str | None = None
-    compute_capability: str | None = None
-    memory_mib: int | None = None
-    mig: str | None = None
-    clock_mhz: int | None = None
-    max_clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
-    throttle_reasons: tuple[str, ...] | None = None
-    power_watts: int | None = None
-    power_limit_watts: int | None = None
-    power_default_watts: int | None = None
-    temperature: int | None = None
-    """Degrees Celsius."""
-    ecc_errors: int | None = None
-    remapped_rows: RemappedRows | None = None
-    utilization: int | None = None
-    """Percent."""
-    memory_used_mib: int | None = None
-    processes: int | None = None
-    error: str | None = field(default=None, metadata=_LEFT_OUT)
-    """The NVML error, when NVML reports nothing about this GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,41 +34,6 @@ class Memory:
 
     free: int
     total: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class XidEvent:
-    """An Xid reported by a GPU; `at` is in seconds since the epoch."""
-
-    number: int
-    at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Xids:
-    """The Xids of one GPU while kernels ran."""
-
-    why_not: str | None
-    """Why the Xid listener did not start; None when it ran."""
-    seen: tuple[XidEvent, ...] = ()
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Each Xid number once, in order of first occurrence."""
-        return tuple(dict.fromkeys(one.number for one in self.seen))
-
-
-NO_LISTENER = Xids(why_not="Xid listener did not start")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class XidMeaning:
-    """NVIDIA's description of an Xid number."""
-
-    meaning: str
-    blames: str | None = None
-    keep_out: bool | None = None
-    action: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +52,7 @@ class TestedGpu:
     before: GpuState | None
     load: GpuState | None
     """State while kernels ran."""
-    xids: Xids | None = field(default=None, metadata=_LEFT_OUT)
+    xids: Xids | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def heard(self) -> Xids:
@@ -246,21 +153,21 @@ class Trial:
     direction: str
     variant: str = ""
     outcome: str
-    reason: str | None = field(default=None, metadata=_LEFT_OUT)
+    reason: str | None = field(default=None, metadata=LEFT_OUT)
     """The kernel's own message, or why it was not run."""
-    troubles: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
+    troubles: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """For a trial with judged results: NaN, infinity, unwritten, error, not deterministic."""
-    errors: Mapping[str, ResultError] | None = field(default=None, metadata=_LEFT_OUT)
+    errors: Mapping[str, ResultError] | None = field(default=None, metadata=LEFT_OUT)
     """Result name (out, dq, dk, dv) -> error."""
-    unwritten: int | None = field(default=None, metadata=_LEFT_OUT)
+    unwritten: int | None = field(default=None, metadata=LEFT_OUT)
     """Number of output elements that the kernel did not write."""
-    same_twice: bool | None = field(default=None, metadata=_LEFT_OUT)
-    chosen: str | None = field(default=None, metadata=_LEFT_OUT)
+    same_twice: bool | None = field(default=None, metadata=LEFT_OUT)
+    chosen: str | None = field(default=None, metadata=LEFT_OUT)
     """The kernel chosen by a library that chooses among several."""
-    speed: Speed | None = field(default=None, metadata=_LEFT_OUT)
-    share: Share | None = field(default=None, metadata=_LEFT_OUT)
-    seconds: float | None = field(default=None, metadata=_LEFT_OUT)
-    xids: tuple[int, ...] | None = field(default=None, metadata=_LEFT_OUT)
+    speed: Speed | None = field(default=None, metadata=LEFT_OUT)
+    share: Share | None = field(default=None, metadata=LEFT_OUT)
+    seconds: float | None = field(default=None, metadata=LEFT_OUT)
+    xids: tuple[int, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Xids that the GPU reported during a trial that failed."""
     unanswered: tuple[str, ...] = ()
     """Fields without an answer although requested: `chosen` when the library has no API for it, `speed` and `share`
@@ -300,72 +207,6 @@ class NotOffered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledBackend:
-    """Result of compiling the kernels of one backend for a GPU that is not present."""
-
-    name: str
-    title: str
-    kernels: int
-    compile: int
-    """Number of kernels that compile."""
-    not_reached: int
-    error: str | None
-    """Why some kernels were not compiled."""
-    nothing: str | None = field(default=None, metadata=_LEFT_OUT)
-    """The reason why there was no kernel to compile although everything was examined."""
-
-    @property
-    def by_calls(self) -> bool:
-        """True when the calls were constructed for the trial, as for FlexAttention and for a user's own function."""
-        return _by_calls(self.name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledKernel:
-    """Result of compiling one kernel."""
-
-    backend: str
-    kernel: str
-    place: str | None = field(default=None, metadata=_LEFT_OUT)
-    """file:line of the launch."""
-    outcome: str
-    message: str
-    cause: str
-    required_bytes: int | None
-    limit_bytes: int | None
-    configurations: int | None = field(default=None, metadata=_LEFT_OUT)
-    left_out: int | None = field(default=None, metadata=_LEFT_OUT)
-    call: str | None = field(default=None, metadata=_LEFT_OUT)
-    """The first call observed to launch it."""
-    mended_by: str | None = field(default=None, metadata=_LEFT_OUT)
-    """Changed arguments of that call with which its kernels do compile."""
-
-    @property
-    def by_calls(self) -> bool:
-        """As for its backend."""
-        return _by_calls(self.backend)
-
-    @property
-    def looked_at(self) -> bool:
-        """False when the time was up before it was compiled."""
-        return self.outcome != NOT_LOOKED
-
-
-def _by_calls(backend: str) -> bool:
-    return backend == "flex" or ":" in backend
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compilation:
-    """Triton kernels compiled for a GPU that is not present."""
-
-    gpu: PlannedGpu
-    why_not: str | None
-    backends: tuple[CompiledBackend, ...]
-    kernels: tuple[CompiledKernel, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTrials:
     """All trials of one run; without a GPU, the plan of what would run."""
 
@@ -386,9 +227,9 @@ class KernelTrials:
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Backend -> number of offered calls that this mode omits, because other trials cover each pair of their values."""
     not_reached: int
-    compiled: Compilation | None = field(default=None, metadata=_LEFT_OUT)
-    seconds: float | None = field(default=None, metadata=_LEFT_OUT)
-    xid_meanings: Mapping[str, XidMeaning] | None = field(default=None, metadata=_LEFT_OUT)
+    compiled: Compilation | None = field(default=None, metadata=LEFT_OUT)
+    seconds: float | None = field(default=None, metadata=LEFT_OUT)
+    xid_meanings: Mapping[str, XidMeaning] | None = field(default=None, metadata=LEFT_OUT)
     """Meanings of the Xid numbers that were reported."""
 
     @property

@@ -13,7 +13,8 @@ from attn_doctor.machine.files import expanded
 from attn_doctor.machine.target import Target
 from attn_doctor.model.dtypes import SHORT, SPELLED
 from attn_doctor.model.facts import FactSet
-from attn_doctor.model.kernels import KernelTrials, PlannedGpu
+from attn_doctor.model.gpu_state import PlannedGpu
+from attn_doctor.model.kernels import KernelTrials
 from attn_doctor.probe.host import xids
 from attn_doctor.probe.kernels import kernel_facts, kernel_shares
 from attn_doctor.probe.kernels import trials as kernels

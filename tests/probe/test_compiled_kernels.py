@@ -8,8 +8,8 @@ from typing import Any
 
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.formats import kernels_v1
+from attn_doctor.model.compiled_kernels import Compilation
 from attn_doctor.model.facts import FactSet, Unknown
-from attn_doctor.model.kernels import Compilation
 from attn_doctor.model.vocabulary import term_of
 from attn_doctor.probe.trace import compiled_kernels
 from attn_doctor.recipes import shelf

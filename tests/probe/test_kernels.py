@@ -21,7 +21,8 @@ from attn_doctor.machine.target import examine_target
 from attn_doctor.model import kernel_words
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
-from attn_doctor.model.kernels import KernelTrials, PlannedGpu
+from attn_doctor.model.gpu_state import PlannedGpu
+from attn_doctor.model.kernels import KernelTrials
 from attn_doctor.model.vocabulary import term_of, value_fault
 from attn_doctor.probe.kernels import kernel_facts
 from attn_doctor.probe.kernels import trials as kernels

@@ -23,7 +23,7 @@ from attn_doctor.machine.target import examine_target
 from attn_doctor.model import kernel_words
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Severity
-from attn_doctor.model.kernels import XidEvent, Xids
+from attn_doctor.model.gpu_state import XidEvent, Xids
 from attn_doctor.probe.host import xid_child, xids
 from attn_doctor.probe.host.xids import XidWatch
 from attn_doctor.probe.kernels import kernel_facts

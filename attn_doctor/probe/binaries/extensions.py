@@ -13,7 +13,8 @@ from attn_doctor.probe.binaries import cuda_libraries, torch_libraries
 from attn_doctor.probe.binaries.builds import for_other_torches
 from attn_doctor.probe.binaries.file_identity import identity
 from attn_doctor.probe.fact_notes import FactNotes
-from attn_doctor.probe.packages.packages import Distribution, Inventory
+from attn_doctor.probe.packages.dist_info import Distribution
+from attn_doctor.probe.packages.packages import Inventory
 
 #: torch is what the others are compared with; NVIDIA's wheels contain no extensions of torch.
 _NOT_EXTENSIONS = re.compile(r"torch$|nvidia-|pytorch-triton|triton$")

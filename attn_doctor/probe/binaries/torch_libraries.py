@@ -8,7 +8,8 @@ from pathlib import Path
 
 from attn_doctor.probe import binaries as elf
 from attn_doctor.probe.fact_notes import FactNotes
-from attn_doctor.probe.packages.packages import Distribution, Inventory
+from attn_doctor.probe.packages.dist_info import Distribution
+from attn_doctor.probe.packages.packages import Inventory
 
 _HOW = "what the loader would find for torch's libraries"
 #: Installed with the driver; an environment may be created on a node without one.

@@ -15,7 +15,8 @@ from typing import Any
 from attn_doctor.formats import records
 from attn_doctor.machine.process import Running
 from attn_doctor.model.facts import Fact
-from attn_doctor.model.kernels import KernelTrials, XidEvent, XidMeaning, Xids
+from attn_doctor.model.gpu_state import XidEvent, XidMeaning, Xids
+from attn_doctor.model.kernels import KernelTrials
 from attn_doctor.probe.fact_notes import FactNotes
 
 _HOW = "Xid events, through NVML while the kernels ran"

@@ -17,19 +17,17 @@ from typing import Any
 from attn_doctor.formats import kernels_v1, records
 from attn_doctor.machine.process import Completed
 from attn_doctor.machine.target import Target, read_answer
+from attn_doctor.model.gpu_state import GpuState, PlannedGpu, Xids
 from attn_doctor.model.kernels import (
     NOT_OFFERED,
     RIGHT,
     Backend,
-    GpuState,
     KernelTrials,
     Memory,
     NotOffered,
-    PlannedGpu,
     PlannedTrial,
     TestedGpu,
     Trial,
-    Xids,
 )
 from attn_doctor.probe.host import xids
 from attn_doctor.probe.host.gpu_state import GpuStates

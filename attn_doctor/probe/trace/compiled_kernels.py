@@ -11,8 +11,9 @@ from typing import Any
 
 from attn_doctor.formats import records
 from attn_doctor.model import kernel_words
+from attn_doctor.model.compiled_kernels import COMPILES, Compilation, CompiledBackend, CompiledKernel
 from attn_doctor.model.facts import Fact
-from attn_doctor.model.kernels import COMPILES, Compilation, CompiledBackend, CompiledKernel, PlannedGpu
+from attn_doctor.model.gpu_state import PlannedGpu
 from attn_doctor.probe.fact_notes import FactNotes
 
 _MOST_CALLS = 6

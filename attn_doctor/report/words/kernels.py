@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from attn_doctor.model import kernel_words
 from attn_doctor.model import kernels as model
+from attn_doctor.model.compiled_kernels import COMPILES, Compilation
 from attn_doctor.model.dtypes import SHORT
-from attn_doctor.model.kernels import Compilation, KernelTrials, Trial
+from attn_doctor.model.kernels import KernelTrials, Trial
 from attn_doctor.quick_dataclasses import dataclass
 
 WRONG, BROKEN, RIGHT, NOT_OFFERED, NOT_RUN = "!", "✗", "✓", "–", "·"
@@ -232,7 +233,7 @@ def _compiled(compiled: Compilation, budget: float) -> Iterator[Line]:
         yield Line(words=f"No kernel was compiled for {gpu}: {compiled.why_not}.")
         return
     looked_at = sum(one.looked_at for one in compiled.kernels)
-    number = sum(one.outcome == model.COMPILES for one in compiled.kernels)
+    number = sum(one.outcome == COMPILES for one in compiled.kernels)
     yield Line(words=f"compiled for {gpu}, not run: {_of_kernels(number, looked_at) or 'nothing'}")
     for one in compiled.backends:
         words = _of_kernels(one.compile, one.kernels - one.not_reached) or "nothing compiled"
@@ -244,7 +245,7 @@ def _compiled(compiled: Compilation, budget: float) -> Iterator[Line]:
         if one.not_reached:
             yield Line(words=f"not reached within {budget:g} s: {one.not_reached} kernels", depth=2)
         for kernel in compiled.kernels:
-            if kernel.backend == one.name and kernel.looked_at and kernel.outcome != model.COMPILES:
+            if kernel.backend == one.name and kernel.looked_at and kernel.outcome != COMPILES:
                 told = f"{kernel.outcome}: {kernel_words.compiler(kernel)}"
                 call = f" ({kernel.call})" if kernel.call else ""
                 fixed = f"; compiles with {kernel.mended_by}" if kernel.mended_by else ""

@@ -1,0 +1,87 @@
+"""Facts of torch computed from facts: where it came from, and which builds fit this node or go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attn_doctor.diagnose.derivation import as_texts, derived_fact, gpu_capabilities, values_of
+from attn_doctor.diagnose.gpu_targets import runs
+from attn_doctor.diagnose.torch_to_come import AskedTorch, Outlook
+from attn_doctor.model.facts import Absent, Fact, FactSet, Known, State, Unknown
+from attn_doctor.recipes.data.torch_releases import (
+    Build,
+    backend_for,
+    flash_attn_3_build,
+    partner_for,
+)
+
+
+def releases_for_torch(facts: FactSet, own: str, package: str, ahead: Outlook) -> Iterator[Fact]:
+    """Which release of the package is made for the torch that is to be there, and from which of torch's indices."""
+    got = values_of(facts, "torch.version")
+    if not isinstance(got, tuple):
+        yield derived_fact(f"{own}.release_for_torch", got, "torch.version")
+        yield derived_fact(f"{own}.backend_for_torch", got, "torch.version")
+        return
+    come, build = ahead.release, ahead.build
+    torch = str(come.value) if isinstance(come, Known) else str(got[0])
+    release = partner_for(package, torch)
+    state: State = Known(release) if release else Absent("no release of it is known to be made for this torch")
+    yield derived_fact(f"{own}.release_for_torch", state, "torch.version")
+    installed, cuda = facts.text("package.torch.version"), facts.text("torch.cuda")
+    if isinstance(build, Build) and isinstance(come, Known):
+        # This torch has to be replaced from another index; matching packages come from the same one.
+        installed, cuda = f"{build.torch}+{build.name}", build.cuda
+    backend = backend_for(package, installed=installed, cuda=cuda)
+    why = "no build of torch's own index is needed"
+    yield derived_fact(f"{own}.backend_for_torch", Known(backend) if backend else Absent(why), "torch.cuda")
+
+
+def facts_of_torch(facts: FactSet, ahead: Outlook) -> Iterator[Fact]:
+    """Where the installed torch came from, and the published CUDA build that this node's driver and GPUs can run."""
+    got = values_of(facts, "package.torch.version")
+    state: State
+    where: State = got if not isinstance(got, tuple) else Absent("its metadata names no build: any registry's will do")
+    if isinstance(got, tuple) and "+" in str(got[0]):
+        where = Known(str(got[0]).partition("+")[2])
+    yield derived_fact("torch.own_backend", where, "package.torch.version")
+    got = values_of(facts, "torch.cuda")
+    folder = flash_attn_3_build(str(got[0])) if isinstance(got, tuple) else None
+    state = Known(folder) if folder else Absent("none is known for this CUDA") if isinstance(got, tuple) else got
+    yield derived_fact("torch.flash_attn_3_build", state, "torch.cuda")
+    build = ahead.build
+    sources = ("gpu.*.compute_capability", "driver.version")
+    yield derived_fact("torch.gpu_release", Known(build.torch) if isinstance(build, Build) else build, *sources)
+    yield derived_fact("torch.gpu_backend", Known(build.name) if isinstance(build, Build) else build, *sources)
+    state = Known(True) if torch_lacks_code(facts) else Absent("it is not known to lack any")
+    yield derived_fact("torch.lacks_gpu_code", state, "gpu.*.compute_capability", "torch.arch_list")
+    yield from _torch_asked_for(ahead.asked)
+    there = facts.text("torch.version")
+    state = ahead.release if not isinstance(ahead.release, Absent) else Known(there) if there else ahead.release
+    yield derived_fact("torch.release_to_be", state, "torch.release_to_come", "torch.version")
+    yield derived_fact("torch.release_to_come", ahead.release, "torch.version", "requirement.*.specifier", *sources)
+
+
+def _torch_asked_for(asked: AskedTorch | Absent | Unknown) -> Iterator[Fact]:
+    """The torch that packages are made for, and that is not there."""
+    # What is asked for is known without a GPU; which index has a build for it is a GPU's matter.
+    sources = ("torch.version", "requirement.*.specifier")
+    release: State = asked if not isinstance(asked, AskedTorch) else Absent("several would do, or none would")
+    wanted, by, backend = release, release, release
+    if isinstance(asked, AskedTorch):
+        by = Known(asked.by)
+        release = Known(asked.release) if asked.release else release
+        wanted = Known(asked.requirement) if asked.requirement else Absent("they contradict each other")
+        backend = Known(asked.backend) if asked.backend else Absent("any registry's build will do")
+    yield derived_fact("torch.asked_by", by, *sources)
+    yield derived_fact("torch.asked_release", release, *sources)
+    yield derived_fact("torch.asked_requirement", wanted, *sources)
+    yield derived_fact("torch.asked_backend", backend, *sources, "gpu.*.compute_capability", "driver.version")
+
+
+def torch_lacks_code(facts: FactSet) -> bool:
+    """True when the installed torch has no code for a GPU of the node."""
+    code = facts.value("torch.arch_list")
+    return isinstance(code, tuple) and any(
+        not any(runs(one, gpu) for one in as_texts(code)) for gpu in gpu_capabilities(facts)
+    )

@@ -1,0 +1,46 @@
+"""Which reports are old, and which were written by a clock that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from attn_doctor.fleet.gather import Record, moment
+
+#: Clocks of a cluster agree to within a second; a larger difference is a broken clock.
+_SKEW = timedelta(minutes=5)
+#: A report older than this is marked, since its findings may be outdated, unless a maximum age was given.
+_YOUNG = timedelta(hours=24)
+
+
+def old_reports(records: Iterable[Record], now: datetime, max_age: timedelta | None) -> tuple[tuple[str, str], ...]:
+    """(node, time) for nodes with an environment that was last examined too long ago; max_age: None is a day."""
+    newest: dict[tuple[str, str], datetime] = {}
+    for record in records:
+        place = record.node, dict(record.cohort).get("environment", "")
+        try:
+            newest[place] = max(newest.get(place, moment(record.created)), moment(record.created))
+        except ValueError:
+            continue  # reported as a wrong clock
+    oldest = now - (_YOUNG if max_age is None else max_age)
+    found: dict[str, datetime] = {}
+    for (node, _), created in newest.items():
+        if created < oldest:
+            found[node] = min(found.get(node, created), created)
+    return tuple(sorted((node, created.isoformat(timespec="seconds")) for node, created in found.items()))
+
+
+def skewed_clocks(records: Iterable[Record], now: datetime) -> tuple[tuple[str, str], ...]:
+    """(node, what is wrong) for nodes whose report is dated in the future, or has no date."""
+    found = {}
+    for record in records:
+        try:
+            ahead = moment(record.created) - now
+        except ValueError:
+            found[record.node] = f"dated {record.created[:40]!r}, which is no time"
+            continue
+        if ahead > _SKEW:
+            minutes = int(ahead.total_seconds() // 60)
+            span = f"{minutes} minutes" if minutes < 2 * 1440 else f"{minutes // 1440:,} days"
+            found[record.node] = f"dated {record.created}, {span} from now"
+    return tuple(sorted(found.items()))
