@@ -49,9 +49,10 @@ def widened(record: Record) -> List[str]:
     own = [record.operands[role] for role in ("q", "k", "v") if role in record.operands]
     if record.verdict != "clean" or record.name != _SDPA or record.backward or record.autocast is not None:
         return []
-    if len(own) < 3 or any(one.node is None or ops.short(one.dtype) != "float32" for one in own):
+    nodes = [one.node for one in own if one.node is not None and ops.short(one.dtype) == "float32"]
+    if len(nodes) < 3:
         return []
-    units = [provenance.promotion_of(one.node) for one in own]
+    units = [provenance.promotion_of(node) for node in nodes]
     found = [provenance.describe_promotion(unit) for unit in units if unit is not None]
     if len(found) < 3 or any(one["dtype_in"] not in ("float16", "bfloat16") for one in found):
         return []
