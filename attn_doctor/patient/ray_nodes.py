@@ -1,9 +1,9 @@
-"""One task a node of a Ray cluster that is there already; each runs the command given to it. Ray's Python runs this.
+"""Runs one task on each node of an existing Ray cluster; each task runs the given command. Run with Ray's own Python.
 
-    python ray_nodes.py [--address A] list                                 {node: "" or why it cannot be asked}, as JSON
+    python ray_nodes.py [--address A] list                                 {node: "" or why it cannot be used}, as JSON
     python ray_nodes.py [--address A] run NAMES SECONDS LIMIT COMMAND...   `node: line` as nodes answer
 
-Decides nothing and starts no cluster. Whoever started this reads what arrives; who sent nothing is missing.
+Decides nothing and starts no cluster. The caller reads the output; a node without output is missing.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import sys
 from typing import Any, Callable, Dict, List, Tuple
 
 if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.dirname(os.path.realpath(__file__)):
-    del sys.path[0]  # started as a script: our neighbours' names must not hide what Ray imports
+    del sys.path[0]  # run as a script: the other files of this folder must not hide modules that Ray imports
 
 
 def names(nodes: List[Dict[str, Any]]) -> Tuple[Dict[str, Dict[str, Any]], Dict[str, str]]:
-    """Ray's rows → ({name: row} of those alive, {name: why} of those that are not).
+    """Ray's rows → ({name: row} of live nodes, {name: reason} of the others).
 
-    Known by host name, as reports are; hosts with several Ray nodes by host name and the start of Ray's id.
+    Named by host name, as in reports; on hosts with several Ray nodes, by host name and the start of Ray's id.
     """
     hosts = [row["NodeManagerHostname"] for row in nodes if row["Alive"]]
     alive, dead = {}, {}
@@ -35,16 +35,18 @@ def names(nodes: List[Dict[str, Any]]) -> Tuple[Dict[str, Dict[str, Any]], Dict[
 
 
 def on_node(command: List[str], name: str, seconds: float) -> Tuple[bytes, str]:
-    """Runs there → (standard output, last words). Ray sends this function itself: the node needs nothing of ours."""
+    """Runs on the node → (standard output, last message). Ray sends this function itself: the node needs no file of
+    ours.
+    """
     import os
     import signal
     import subprocess
     import sys
 
     environment = dict(os.environ, NODE_NAME=name)
-    environment.pop("SLURMD_NODENAME", None)  # the node is called what Ray's list calls it
+    environment.pop("SLURMD_NODENAME", None)  # the node's name must be the one in Ray's list
     if not any(word.split("=")[0] == "--python" for word in command):
-        command = [*command, "--python", sys.executable]  # the trainee's environment is the one Ray's workers have
+        command = [*command, "--python", sys.executable]  # training uses the environment of Ray's workers
     try:
         process = subprocess.Popen(
             command,
@@ -78,13 +80,13 @@ def run(
     command: List[str],
     write: Callable[..., None] = print,
 ) -> None:
-    """Writes what arrives as it arrives; whoever did not answer within `limit` seconds is named on standard error."""
+    """Writes output as it arrives; nodes without an answer within `limit` seconds are listed on standard error."""
     import time
 
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    # No CPU is asked for: a node whose CPUs a training holds answers as well. The variable: before 2.5x Ray hides the
-    # GPUs from a task that asks for none. max_retries: silent retries on a dead node took 14 s.
+    # Zero CPUs are requested, so that a node whose CPUs a training holds answers as well. The variable: before 2.5x Ray
+    # hides the GPUs from a task that requests none. max_retries: silent retries on a dead node took 14 s.
     task = ray.remote(num_cpus=0, max_retries=0, runtime_env={"env_vars": {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}})
     pending = {}
     for name in wanted:
@@ -119,7 +121,7 @@ def main(words: List[str]) -> None:
         address, words = words[1], words[2:]
     import ray
 
-    # Never None or "local": those start a cluster.
+    # Never None or "local", which start a cluster.
     ray.init(address=address or os.environ.get("RAY_ADDRESS") or "auto", log_to_driver=False, logging_level="ERROR")
     alive, dead = names(ray.nodes())
     if words[0] == "list":

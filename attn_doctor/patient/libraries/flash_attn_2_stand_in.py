@@ -130,7 +130,7 @@ def _sequences(given: Given) -> int:
 
 
 def _probabilities(given: Given, release: Tuple[int, ...], packed: bool, q: Tensor, k: Tensor) -> object:
-    """The third thing that is returned: of use with dropout alone, and else empty or nothing."""
+    """The third return value: useful only with dropout, otherwise empty or None."""
     if not given.get("dropout_p"):
         return q.new_empty(0) if release >= (2, 7, 0) else None
     if packed:
@@ -146,7 +146,7 @@ def _probabilities(given: Given, release: Tuple[int, ...], packed: bool, q: Tens
 
 
 def gradient_like(operand: Tensor) -> Tensor:
-    """Where the backward kernel writes: of packed operands, without gaps."""
+    """A gradient as the backward kernel allocates it: for packed operands, contiguous."""
     import torch
 
     dim = operand.shape[-1]
@@ -161,7 +161,7 @@ def packed_gradient_like(operand: Tensor) -> Tensor:
 
 
 def split(name: str, operands: Tuple[Tensor, ...]) -> Tuple[Tensor, Tensor, Tensor]:
-    """q, k and v of what a function is handed, without copies."""
+    """q, k and v from the operands of a function, without copies."""
     if "qkvpacked" in name:
         q, k, v = operands[0].unbind(-3)
         return q, k, v
@@ -171,7 +171,7 @@ def split(name: str, operands: Tuple[Tensor, ...]) -> Tuple[Tensor, Tensor, Tens
 
 
 def run(attention: Attention, name: str, given: Given, release: Tuple[int, ...]) -> Any:
-    """One call of a function that is not there."""
+    """Runs one call of a function that is not installed."""
     from . import stand_in
 
     causal, scale = bool(given.get("causal")), given.get("softmax_scale")
@@ -184,7 +184,7 @@ def run(attention: Attention, name: str, given: Given, release: Tuple[int, ...])
         if "varlen" not in name:
             return stand_in.attention(q, k, v, causal, scale)
         if given.get("block_table") is not None:
-            return stand_in.zeros(q, k, v)  # pages are not gathered: its dtype and shape are what is needed
+            return stand_in.zeros(q, k, v)  # pages are not gathered: only dtype and shape are needed
         ends = given.get("cu_seqlens_q", given.get("cu_seqlens")), given.get("cu_seqlens_k", given.get("cu_seqlens"))
         return stand_in.packed_attention(q, k, v, *ends, causal, scale)
 
@@ -224,7 +224,9 @@ def _with_cache(attention: Attention, name: str, given: Given, release: Tuple[in
 
 
 def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
-    """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
+    """Module name -> function that fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and
+    runs it.
+    """
     from .signatures import function
 
     release = release_of(version)

@@ -1,4 +1,4 @@
-"""FlashAttention 3: its contract, and what stands in for it.
+"""FlashAttention 3: its contract and its stand-in.
 
 Source: Dao-AILab/flash-attention, hopper/flash_attn_interface.py and hopper/flash_api.cpp (2.8.3 and 2026-08).
 """
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def clauses(call: Call) -> List[Clause]:
-    """In the order of hopper/flash_api.cpp.
+    """The contract, in the order of hopper/flash_api.cpp.
 
-    Its kernels are built for 8.0, which GPUs of 8.x run, and for 9.0a, which nothing else runs: a later GPU passes the
-    checks and finds no kernel (newer builds say so themselves).
+    Its kernels are built for 8.0, which also run on 8.x, and for 9.0a, which run only there: a later GPU passes the
+    checks and has no kernel (newer builds report that themselves).
     """
     q, capability = call.operands["q"], call.at_least
     before_hopper = (8, 0) <= capability < (9, 0)
@@ -97,7 +97,7 @@ _INTERFACE = "flash_attn_interface"
 
 
 def answer(given: Given, out: Tensor, q: Tensor, v: Tensor) -> Any:
-    """Its output has no gaps whatever q has, and is bfloat16 for float8."""
+    """The return value. The output is contiguous whatever q's layout, and bfloat16 for float8."""
     import torch
 
     dtype = torch.bfloat16 if q.element_size() == 1 else q.dtype
@@ -107,7 +107,7 @@ def answer(given: Given, out: Tensor, q: Tensor, v: Tensor) -> Any:
         return room
     shape = (q.shape[0], q.shape[2], q.shape[1]) if q.dim() == 4 else (q.shape[1], q.shape[0])
     lse = q.new_zeros(shape, dtype=torch.float32)
-    # With a cache what its splits accumulate comes as well; without splits that is nothing.
+    # With a cache it also returns the accumulators of its splits; without splits they are None.
     return (room, lse, None, None) if "return_softmax_lse" in given else (room, lse)
 
 
@@ -120,7 +120,7 @@ def operands_of(name: str, given: Given) -> Tuple[Tensor, ...]:
 
 
 def split(given: Given, operands: Tuple[Tensor, ...]) -> Tuple[Tensor, Tensor, Tensor]:
-    """q, k and v of what a function is handed: packed, they are of one number of heads, or follow one another."""
+    """q, k and v from the operands of a function: when packed, with equal numbers of heads, or one after the other."""
     if len(operands) == 3:
         return operands[0], operands[1], operands[2]
     qkv, heads = operands[0], given.get("num_heads_q")
@@ -142,7 +142,7 @@ def run(attention: Attention, name: str, given: Given) -> Any:
     def arithmetic(*operands: Tensor) -> Tensor:
         q, k, v = split(given, operands)
         if given.get("page_table") is not None:
-            return torch.zeros_like(q)  # pages are not gathered: its dtype and shape are what is needed
+            return torch.zeros_like(q)  # pages are not gathered: only dtype and shape are needed
         if given.get("cu_seqlens_k") is not None:
             return stand_in.packed_attention(q, k, v, given["cu_seqlens_q"], given["cu_seqlens_k"], causal, scale)
         if "with_kvcache" in name and given.get("k") is not None:
@@ -160,7 +160,9 @@ def run(attention: Attention, name: str, given: Given) -> Any:
 
 
 def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
-    """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
+    """Module name -> function that fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and
+    runs it.
+    """
     from .signatures import function
 
     def met(name: str, given: Given, args: Positional, kwargs: Keywords, frame: FrameType) -> object:
@@ -206,7 +208,7 @@ def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
 
 
 def _out(given_back: object) -> Tensor:
-    """Its first betas gave the log-sum-exp beside the output whether it was asked for or not."""
+    """Its first betas always returned the log-sum-exp together with the output."""
     return given_back[0] if isinstance(given_back, tuple) else given_back
 
 
@@ -233,7 +235,7 @@ LIBRARY = Library(
     modules=modules,
     words="flash_attn 3 stand-in: the checks of its kernels, the arithmetic of torch",
     newest="3.0.0",
-    refusals=(  # what a build leaves out, who built it: FLASHATTENTION_DISABLE_…
+    refusals=(  # messages about parts disabled at build time: FLASHATTENTION_DISABLE_…
         "This flash attention build does not support",
         "This flash attention build only supports",
         "only supports Hopper GPUs (SM90)",

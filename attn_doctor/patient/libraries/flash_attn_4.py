@@ -1,4 +1,4 @@
-"""FlashAttention 4: its contract, and what stands in for it.
+"""FlashAttention 4: its contract and its stand-in.
 
 Source: flash_attn/cute/interface.py of flash-attn-4 4.0.0b4, b12, b24 and b36.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def clauses(call: Call) -> List[Clause]:
-    """In the order of the asserts of 4.0.0b36."""
+    """The contract, in the order of the asserts of 4.0.0b36."""
     operands, capability = call.operands, call.at_least
     q, k, v = (operands[role] for role in "qkv")
     supported = "Unsupported compute capability. Supported: {}9.x, 10.x, 11.x, 12.x"
@@ -103,7 +103,7 @@ _INTERFACE = "flash_attn.cute.interface"
 
 
 def answer(given: Given, out: Tensor, q: Tensor, v: Tensor, trains: bool) -> Any:
-    """Always two things: an output without gaps, bfloat16 for float8, and a log-sum-exp where one is needed."""
+    """The return value, always a pair: a contiguous output, bfloat16 for float8, and a log-sum-exp if one is needed."""
     import torch
 
     room = q.new_empty((*q.shape[:-1], v.shape[-1]), dtype=torch.bfloat16 if v.element_size() == 1 else q.dtype)
@@ -139,7 +139,9 @@ def run(attention: Attention, given: Given) -> Any:
 
 
 def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
-    """Module name -> what fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and runs it."""
+    """Module name -> function that fills it. `meet(name, where, given, args, kwargs, frame, run)` judges a call and
+    runs it.
+    """
     from .signatures import function
 
     def met(name: str, given: Given, args: Positional, kwargs: Keywords, frame: FrameType) -> object:
@@ -171,7 +173,7 @@ def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
         return compute
     ends = torch.tensor([0, *problem.documents], device=problem.device).cumsum(0, dtype=torch.int32)
     longest = max(problem.documents)
-    # By name: between its betas an operand came in before these.
+    # By name: an operand was inserted before these between its betas.
     packing = {"cu_seqlens_q": ends, "cu_seqlens_k": ends, "max_seqlen_q": longest, "max_seqlen_k": longest}
     given["causal"] = True
 
@@ -183,7 +185,7 @@ def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
 
 
 def _out(given_back: object) -> Tensor:
-    """It gives the log-sum-exp beside the output, whether it was asked for or not."""
+    """It always returns the log-sum-exp together with the output."""
     return given_back[0] if isinstance(given_back, tuple) else given_back
 
 

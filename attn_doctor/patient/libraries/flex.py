@@ -1,7 +1,7 @@
-"""FlexAttention: the contract of torch.nn.attention.flex_attention, and what it gives back.
+"""FlexAttention: the contract of torch.nn.attention.flex_attention, and its return value.
 
 Source: pytorch torch/_higher_order_ops/flex_attention.py and torch/nn/attention/flex_attention.py (2.5 to 2.13);
-torch/_inductor/kernel/flex/flex_attention.py for what its backward pass refuses (2.13). Every pair of dtypes, with and
+torch/_inductor/kernel/flex/flex_attention.py for the limits of its backward pass (2.13). Every pair of dtypes, with and
 without autocast, forward and backward, was run on an H100 with torch 2.11.
 """
 
@@ -34,7 +34,7 @@ def clauses(call: Call) -> List[Clause]:
 
 
 def _one_dtype(call: Call) -> List[Clause]:
-    """Up to torch 2.10: unequal dtypes are refused, and autocast knows nothing of it."""
+    """Up to torch 2.10: unequal dtypes are refused, and autocast does not affect it."""
     q, k, v = call.kinds
     message = (
         "Expected query, key, and value to have the same dtype, but got query.dtype: torch.{}, key.dtype: torch.{}, "
@@ -44,10 +44,10 @@ def _one_dtype(call: Call) -> List[Clause]:
 
 
 def _cast_by_torch(call: Call) -> List[Clause]:
-    """From torch 2.11 on: autocast casts q, k and v; without it k and v are cast to q's dtype, forward.
+    """From torch 2.11 on: autocast casts q, k and v; without it, k and v are cast to q's dtype in the forward pass.
 
-    A half q with a wider k or v so comes to no harm. A wider q makes the whole attention as wide as it is, unasked.
-    Its backward pass refuses any two dtypes, but only when torch compiles it, which it does not while it is watched.
+    So a half-precision q with wider k or v does no harm, but a wider q silently makes the whole attention wide. The
+    backward pass refuses different dtypes, but only when torch compiles it, which it does not under a trace.
     """
     mended = mended_by_autocast(call.operands, call.options.get("autocast"))
     if mended is not None:
@@ -60,7 +60,8 @@ def _cast_by_torch(call: Call) -> List[Clause]:
 
 
 def answer(given: Any, out: Tensor, query: Tensor, aux_output: Any) -> Any:
-    """The output, its dimensions in memory in the order of query's; each row's log-sum-exp in one of two forms.
+    """The return value: the output, with its dimensions in memory in query's order, and each row's log-sum-exp in one
+    of two forms.
 
     `aux_output`: torch's class for the newer form.
     """
@@ -84,7 +85,7 @@ def _answered(met: Answered) -> object:
 
 
 def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
-    """Compiled: uncompiled it is the plain recipe."""
+    """Compiled; uncompiled it would be the plain computation."""
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 

@@ -1,7 +1,7 @@
-"""What is known of one attention library, as data and as functions that import it or torch when they are called.
+"""The record of one attention library: data, and functions that import the library or torch when they are called.
 
-The doctor's side reads the data of a record without running its file (model/libraries.py): what is data is therefore
-written out in `LIBRARY = Library(...)` as literals.
+The doctor's side reads the data without running the file (model/libraries.py); therefore `LIBRARY = Library(...)`
+contains data as literals.
 """
 
 from __future__ import annotations
@@ -63,58 +63,58 @@ Fill = Callable[[ModuleType], None]
 
 @dataclasses.dataclass(frozen=True)
 class Answered:
-    """A call whose kernel could not run, and an output of the shape of q to make its answer of."""
+    """A call whose kernel could not run, with an output of q's shape from which the return value is made."""
 
     name: str
-    """The function's."""
+    """Name of the function."""
     given: Given
     """Its arguments."""
     operands: Dict[str, Tensor]
     """Tensors by role."""
     out: Tensor
     version: str
-    """Of the library; empty where it is not known."""
+    """Version of the library; empty when unknown."""
     module: str
-    """Where the function is from."""
+    """Module of the function."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """One kernel that can be tried, or one way to one. kernels/registry.py fills in what is the library's."""
+    """One kernel that can be tried, or one way to call it. kernels/registry.py fills empty fields from the library."""
 
     name: str
     title: str
     calls: Optional[str] = None
-    """Module beside the library's, or its own, with `prepare(problem, backend)`; None: preview, its contract alone is
-    known."""
+    """Module with `prepare(problem, backend)`: in the library's folder, or the library's own file; None: preview, only
+    the contract is known."""
     contract: Optional[Callable[[Cell, Place], Optional[str]]] = None
-    """(cell, place) -> why it is not offered, or None; by itself what the library's clauses say."""
+    """(cell, place) -> why it is not offered, or None. Default: the library's clauses."""
     distribution: Optional[str] = None
-    """Whose metadata tells the version; the library's first by itself; None: torch's own."""
+    """Distribution whose metadata has the version. Default: the library's first; None: part of torch."""
     module: Optional[str] = None
-    """What must be there to import; the library's module by itself."""
+    """Module that must be importable. Default: the library's."""
     alone: bool = True
-    """No other distribution brings a module of that name; False: the distribution must be there as well."""
+    """No other distribution installs a module of that name. False: the distribution is required as well."""
     apart_from: str = ""
-    """Another backend whose operators have the same names: torch lets one library of a process register them."""
+    """Another backend whose operators have the same names: torch lets only one library per process register them."""
     linear: bool = False
-    """No softmax: the module of `calls` has its problems and a reference, `make_problem` and `reference`."""
+    """Has no softmax: the module of `calls` has its own problems and reference, `make_problem` and `reference`."""
     compiled: bool = False
-    """Compiled when it is first called: seconds a cell, so that few are run."""
+    """Compiled at the first call, which takes seconds per cell, so that few cells are run."""
     compiled_as: Optional[str] = None
-    """How its Triton kernels come to be known without a GPU: "sample", "inductor", "call"; None: it has none."""
+    """How its Triton kernels are found without a GPU: "sample", "inductor", "call"; None: it has none."""
     variants: Tuple[str, ...] = ("",)
-    """Choices of its own tuning that it is held to, one after the other; each is right or the kernel is not."""
+    """Tuning choices to which it is fixed in turn; it is right only if each of them is."""
     promises: Tuple[str, ...] = ()
-    """Directions in which the same inputs are promised to give the same bits."""
+    """Directions in which equal inputs are documented to give equal bits."""
     chooses: bool = False
-    """It has several kernels and picks one: the module of `calls` has `chosen(problem)` that names it."""
+    """It chooses among several kernels: the module of `calls` has `chosen(problem)`, which returns the choice."""
     sample: str = ""
-    """The sample, without its dtype, whose launches are compiled where there is no GPU."""
+    """The sample, without its dtype, whose launches are compiled when there is no GPU."""
     more_dtypes: Tuple[str, ...] = ()
-    """Offered besides those that everything is asked for."""
+    """Dtypes that it supports in addition to the default ones."""
     whole: bool = False
-    """A model that is told to use the library meets this kernel, and no other of it."""
+    """A model that uses the library runs this kernel and no other of it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,75 +122,75 @@ class Sampled:
     """A forward and backward pass through one function or layer, run in each half precision."""
 
     name: str
-    """Without its dtype and without dots: the subject of facts."""
+    """Without dtype and without dots: the subject of facts."""
     words: str
-    """What it is, for a person, without its dtype."""
+    """Description for people, without dtype."""
     factory: str
-    """module:function; the module lies beside the library's, or is its own."""
+    """module:function; the module is in the library's folder, or is its own file."""
     arguments: Dict[str, str] = dataclasses.field(default_factory=dict)
     autocast: bool = False
     """The half precision is autocast's; otherwise it is the argument `dtype`."""
     group: str = ""
-    """On a real GPU each group has a child of its own: compiling its kernels takes long."""
+    """On a real GPU each group has a child of its own, because compiling its kernels takes long."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """One library."""
+    """One attention library."""
 
     name: str
     order: int
-    """Its place in lists: lower first."""
+    """Position in lists: lower first."""
     module: str
-    """What it is imported as."""
+    """Import name."""
     distributions: Tuple[str, ...] = ()
-    """Names it is published under, the usual one first; none: it is torch's own."""
+    """Names of its distributions, the usual one first; empty: part of torch."""
     also_called: Tuple[str, ...] = ()
-    """Distributions that nothing but builds from source bear: asked for the version after the others."""
+    """Distribution names used only by builds from source; their versions are read after the others."""
     imports: str = ""
-    """What is imported to see that it works, where the module alone does not tell."""
+    """Module imported as a test, when the top-level module is not enough."""
     extensions: Tuple[str, ...] = ()
-    """Compiled modules that lie outside its folder."""
+    """Compiled modules outside its folder."""
     kernels_in: Tuple[str, ...] = ()
-    """Compiled modules whose absence is worth a word in a fingerprint."""
+    """Compiled modules whose absence is recorded in a fingerprint."""
     apart: Tuple[str, ...] = ()
-    """Packages whose version beside it recipes judge, who know more than its metadata asks for."""
+    """Packages whose versions are judged by recipes, which contain more than the requirements in its metadata."""
     attn_implementation: str = ""
-    """What transformers calls it."""
+    """Its name in transformers' attn_implementation."""
     errors: str = ""
-    """Pattern of what an error says that is about it; of several libraries' the longest match decides."""
+    """Pattern of error messages about it; when several libraries match, the longest match decides."""
     in_logs: Tuple[str, ...] = ()
     """Patterns of its name as logs spell it before a version."""
     checkouts: Tuple[str, ...] = ()
-    """Folders that its source is cloned into, which frames in logs show."""
+    """Folders into which its source is cloned, as frames in logs show them."""
     symbols: Tuple[Tuple[str, str], ...] = ()
-    """Pattern of plain C symbols, and the shared library of it that has them."""
+    """Pattern of plain C symbols, and the shared library that exports them."""
     functions: Tuple[Tuple[str, str], ...] = ()
     """Pattern of its modules, and of their functions that take q, k and v."""
     methods: Tuple[Tuple[str, str, str], ...] = ()
-    """Pattern of its modules, a class of theirs, and its method that takes them."""
+    """Pattern of its modules, a class in them, and its method that takes q, k and v."""
     clauses: Optional[Callable[[Call], List[Clause]]] = None
-    """Its contract; None where it states none."""
+    """Its contract; None when it checks nothing."""
     answer: Optional[Callable[[Answered], object]] = None
-    """What its functions give back where the kernel cannot run; None: an output like q."""
+    """The return value of its functions when the kernel cannot run; None: an output like q."""
     modules: Optional[Callable[[Attention, Meet, str], Dict[str, Fill]]] = None
-    """(attention, meet, version) -> the modules that stand in for it; None: nothing does."""
+    """(attention, meet, version) -> stand-in modules; None: there is no stand-in."""
     words: str = ""
-    """How it is told that something stood in; `{}` is for the version."""
+    """Text that reports the stand-in; `{}` is the version."""
     newest: str = ""
-    """The version that stands in where none is installed; empty: nothing stands in."""
+    """The version of the stand-in when none is installed; empty: no stand-in then."""
     refusals: Tuple[str, ...] = ()
-    """With which its kernels say when they are called that they do not offer this, which nothing but a call tells."""
+    """Messages with which its kernels report an unsupported call, for limits that only a call reveals."""
     backends: Tuple[Backend, ...] = ()
     """Its kernels that can be tried."""
     samples: Tuple[Sampled, ...] = ()
 
     @property
     def top_level(self) -> str:
-        """The name that its distribution brings."""
+        """The top-level module that its distribution installs."""
         return self.module.partition(".")[0]
 
     @property
     def key(self) -> str:
-        """The usual distribution as a Python name: how a request names what is to stand in."""
+        """The usual distribution as a Python name: identifies the stand-in in a request."""
         return self.distributions[0].replace("-", "_") if self.distributions else self.name

@@ -1,4 +1,4 @@
-"""SageAttention: its contract, and what it gives back.
+"""SageAttention: its contract and its return value.
 
 Sources: sageattention 1.0.6 and thu-ml/SageAttention (tag 2.2.0 and 2026-01), sageattention/core.py.
 """
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from ..arguments import Given
 
 _CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (12, 0), (12, 1))
-"""Which `sageattn` of 2.x knows a kernel for."""
+"""GPUs for which `sageattn` of 2.x has a kernel."""
 
 
 def clauses(call: Call) -> List[Clause]:
-    """In the order of its asserts; before 2.0 it takes float32 as well, and head dimensions 64, 96 and 128 alone."""
+    """The contract, in the order of its asserts; before 2.0 it also accepts float32, and only head dimensions 64, 96
+    and 128.
+    """
     q = call.operands["q"]
     old = call.release("sageattention") < (2,)
     name = str(call.options.get("name", "sageattn"))
@@ -44,7 +46,7 @@ def clauses(call: Call) -> List[Clause]:
             (text, "AssertionError") if old else ("Unsupported head_dim: {}".format(q.head_dim), "ValueError")
         )
         found.append(Clause("it has a kernel for the head dimension", kept, RAISES, message, ("q",), error))
-    # 2.x pads other head dimensions than 64 and 128, which leaves no gaps.
+    # 2.x pads head dimensions other than 64 and 128, and the result is contiguous.
     if old or q.head_dim in (64, 128):
         strided = tuple(r for r in "qkv" if (call.operands[r].stride or (1,))[-1] != 1)
         message = "Last dim of qkv must be contiguous."
@@ -53,7 +55,7 @@ def clauses(call: Call) -> List[Clause]:
 
 
 def answer(name: str, given: Given, out: Tensor, q: Tensor, release: Tuple[int, ...]) -> Any:
-    """An output without gaps and without a history, in q's dtype; 2.x cuts it out of a head dimension of 64 or 128."""
+    """A contiguous output without autograd history, in q's dtype; 2.x slices it from a head dimension of 64 or 128."""
     dim = q.shape[-1]
     wide = (64 if dim < 64 else 128) if release >= (2,) and dim not in (64, 128) and dim < 128 else dim
     room = q.detach().new_empty((*q.shape[:-1], wide))[..., :dim]

@@ -1,5 +1,5 @@
-"""torch's scaled_dot_product_attention: its contract. Autocast mends q, k and v; the backend that is taken decides on
-the mask. Which backend that is, ../simulate/sdpa/choice.py knows.
+"""torch's scaled_dot_product_attention: its contract. Autocast casts q, k and v; the chosen backend decides about the
+mask. ../simulate/sdpa/choice.py predicts the backend.
 
 Sources: pytorch aten/src/ATen/native/transformers/{attention.cpp,cuda/sdp_utils.cpp,cuda/attention.cu} (2.0 to 2.13).
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _C10 = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool"}
 _MASK = "attn_mask is bool, or has the dtype of q"
 _AFTERWARDS = "raises afterwards: "
-"""How a warning of sdpa_choice begins that speaks of an error of the backend taken."""
+"""Prefix of warnings in sdpa/choice.py about a defect of the chosen backend."""
 BIAS = "invalid dtype for bias - should match query's dtype"
 
 _NO_FORM = {
@@ -44,9 +44,9 @@ _JUDGES = {
 
 
 def clauses(call: Call, autocast: Optional[str], choice: Optional[sdpa_choice.Choice]) -> List[Clause]:
-    """torch.nn.functional.scaled_dot_product_attention stands on autocast's list, which mends q, k and v.
+    """The contract. The function is on autocast's list, which casts q, k and v.
 
-    `choice` is which backend torch would take (sdpa_choice.Choice), None where that is not known.
+    `choice` is the backend that torch would choose (sdpa/choice.py), or None when unknown.
     """
     q, k, v = call.kinds
     message = (
@@ -67,7 +67,7 @@ def _mask(mask: str, q: str, repaired: bool, torch_version: str, choice: Optiona
     if mask == q or (repaired and mask in ("float16", "bfloat16", "float32", "float64")):
         return [Clause(_MASK, True)]
     if mask == "float32" and release_of(torch_version) >= (2, 4):
-        # Accepted at the door; what happens next depends on the backend that is chosen.
+        # Accepted by the function itself; the rest depends on the chosen backend.
         if choice is None:
             return []
         for warning in choice.warnings:
@@ -83,7 +83,7 @@ def _mask(mask: str, q: str, repaired: bool, torch_version: str, choice: Optiona
 
 
 def _backend(choice: sdpa_choice.Choice) -> List[Clause]:
-    """What no dtype is to blame for: switches that leave no backend, and a mask beside is_causal."""
+    """Clauses that do not depend on dtypes: disabled backends, and a mask together with is_causal."""
     found = []
     if choice.backend is None and choice.refused:
         found.append(Clause("a backend that takes the call is switched on", False, RAISES, choice.error or ""))
@@ -95,10 +95,10 @@ def _backend(choice: sdpa_choice.Choice) -> List[Clause]:
 
 
 def laid_out(out: TorchTensor, query: TorchTensor, backend: Optional[str]) -> TorchTensor:
-    """The output that the CPU computed, in the strides in which that backend leaves it on a GPU.
+    """The output that the CPU computed, with the strides of that backend on a GPU.
 
-    flash writes into what is like a query padded to a multiple of 8, efficient has the heads beside the head dimension,
-    cuDNN keeps the query's order, math leaves no gaps.
+    flash writes into a tensor like the query, padded to a multiple of 8; efficient has the heads next to the head
+    dimension; cuDNN keeps the query's order; math's output is contiguous.
     """
     import torch
 
@@ -143,12 +143,12 @@ def torch_call(cell: Cell, sizes: Tuple[int, int, int]) -> TorchCall:
 
 
 def gpu_of(place: Place) -> simulated_gpu.Gpu:
-    # Shared memory decides nothing about SDPA, and a new capability need not be in the table.
+    # Shared memory does not affect SDPA's choice, and a new capability need not be in the table.
     return simulated_gpu.Gpu(name=place.gpu_name, capability=place.capability or (0, 0), shared_memory=0)
 
 
 def offered(cell: Cell, place: Place) -> Optional[str]:
-    """Why a cell is not offered, by one backend or by whichever torch picks; None where it is."""
+    """Why a cell is not offered, by one backend or by torch's own choice; None when it is."""
     refused = no_such_mask(cell) or not_for_its_arguments(cell)
     if refused is not None:
         return refused
@@ -175,7 +175,7 @@ def offered(cell: Cell, place: Place) -> Optional[str]:
 
 
 def not_for_its_arguments(cell: Cell) -> Optional[str]:
-    """What no function with the arguments of scaled_dot_product_attention can be asked for."""
+    """Why no function with the arguments of scaled_dot_product_attention can make the call, or None."""
     if cell.form in _NO_FORM:
         return _NO_FORM[cell.form]
     return "scaled_dot_product_attention takes no float8" if cell.dtype.startswith("float8") else None
@@ -190,7 +190,7 @@ _NAMES = {
 
 
 def restricted(name: str) -> Any:
-    """A context in which torch may use the backend `name` alone; any, for "sdpa-default"."""
+    """A context in which torch may use only the backend `name`; any backend, for "sdpa-default"."""
     import torch
 
     if name not in _NAMES:
@@ -231,7 +231,7 @@ def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
 
 
 def chosen(problem: Problem) -> Optional[str]:
-    """The backend that torch picks for this call; None where it cannot be asked."""
+    """The backend that torch chooses for this call; None when torch has no API for it."""
     import torch
 
     ask = getattr(torch, "_fused_sdp_choice", None)
@@ -247,7 +247,7 @@ LIBRARY = Library(
     order=0,
     module="torch.nn.functional",
     attn_implementation="sdpa",
-    refusals=(BIAS,),  # which backend torch picks, switches decide
+    refusals=(BIAS,),  # switches decide which backend torch chooses
     backends=(
         Backend(
             name="sdpa-default",

@@ -1,4 +1,4 @@
-"""Functions that stand in for a library's: its signature, its refusals, and what its kernel would give back."""
+"""Makes stand-in functions: the library's signature, its checks, and the kernel's return value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def function(
     name: str, parameters: str, where: str, meet: Callable[[Given, Positional, Keywords, FrameType], object]
 ) -> Function:
-    """A function `where.name` with these parameters. `meet(arguments, args, kwargs, frame)` answers its calls:
-    the arguments by name with defaults filled in, those that were given, and the caller's frame.
+    """A function `where.name` with these parameters. `meet(arguments, args, kwargs, frame)` handles its calls:
+    `arguments` by name with defaults filled in, `args` and `kwargs` as given, and the caller's frame.
 
-    A call that does not fit the signature raises TypeError, as it would there.
+    A call that does not fit the signature raises TypeError, as in the library.
     """
     signature = inspect.signature(eval("lambda {}: None".format(parameters)))  # noqa: S307 - our own tables
 

@@ -1,7 +1,7 @@
-"""What stands in for a kernel: plain arithmetic, given back as the kernel lays it out, behind one autograd node.
+"""Stand-ins for kernels: plain arithmetic with the kernel's memory layout, behind one autograd node.
 
-The arithmetic is torch's; strides, dtypes and what is returned beside the output are for each library to say, with the
-operations that the library itself uses for them. Imports torch.
+torch computes the arithmetic; each library defines strides, dtypes and further return values, with the same operations
+that the library uses. Imports torch.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ def packed_attention(
     causal: bool,
     scale: Optional[float],
 ) -> Tensor:
-    """(tokens, heads, dim) for sequences that end at `ends_q` and `ends_k`, which begin with 0: tensors or lists.
+    """(tokens, heads, dim) for packed sequences; `ends_q` and `ends_k` are cumulative ends, starting with 0: tensors or
+    lists.
 
-    Tokens beyond the last end are 0.
+    Tokens after the last end are 0.
     """
     try:
         lists = [ends if isinstance(ends, list) else ends.tolist() for ends in (ends_q, ends_k)]
     except Exception:
-        # Fake tensors have no values: one sequence stands for all.
+        # Fake tensors have no values: they are treated as one sequence.
         return attention(q[None], k[None], v[None], causal, scale)[0]
     parts: List[Tensor] = []
     for i in range(len(lists[0]) - 1):
@@ -63,26 +64,26 @@ def packed_attention(
 
 
 def zeros(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """q's shape and dtype, v's last dimension, differentiable in all three: for kernels of which no more is known."""
+    """q's shape and dtype, v's last dimension, differentiable in all three: for kernels of which only this is known."""
     nothing = sum(t.to(torch.float32).sum() * 0.0 for t in (q, k, v)).nan_to_num(0.0)
     return nothing.to(q.dtype).expand(*q.shape[:-1], v.shape[-1]).clone()
 
 
 def filled(out: Tensor, values: Tensor) -> Tensor:
-    """`out` with the values, as a kernel writes into what it allocated; `out` may be wider than the values."""
+    """`out` filled with the values, as a kernel writes into its allocation; `out` may be wider than the values."""
     seen = out[..., : values.shape[-1]]
     seen.copy_(values)
     return seen
 
 
 def in_the_order_of(query: Tensor, out: Tensor) -> Tensor:
-    """`out` without gaps, its dimensions in memory in the order of query's."""
+    """`out`, contiguous, with its dimensions in memory in query's order."""
     order = sorted(range(query.dim()), key=lambda dim: (-query.stride(dim), dim))
     return out.permute(order).contiguous().permute([order.index(dim) for dim in range(len(order))])
 
 
 class _Kernel(torch.autograd.Function):
-    """A kernel as autograd sees it: one node, with gradients as its backward kernel allocates them."""
+    """A kernel as autograd sees it: one node, with gradients allocated as by its backward kernel."""
 
     @staticmethod
     def forward(ctx: Any, recorder: Any, arithmetic: Any, answer: Any, like: Any, *operands: Tensor) -> object:
@@ -95,7 +96,7 @@ class _Kernel(torch.autograd.Function):
         wanted = ctx.needs_input_grad[4:]
 
         def gradients() -> List[Optional[Tensor]]:
-            # Saved tensors may be those of the caller: what is asked for here must not reach further than this call.
+            # Saved tensors may belong to the caller: their requires_grad must not change outside this call.
             leaves = [t.detach().requires_grad_(need) for t, need in zip(ctx.saved_tensors, wanted)]
             with torch.enable_grad():
                 out = ctx.arithmetic(*leaves)
@@ -117,10 +118,10 @@ def run(
     operands: Tuple[Tensor, ...],
     gradient_like: Callable[[Tensor], Tensor] = torch.empty_like,
 ) -> Any:
-    """Call a kernel that is not there. `attention` is the recording's, or what stands for it.
+    """Calls the stand-in of a kernel. `attention` is the recording's, or a replacement for it.
 
-    `arithmetic(*operands)` computes the output; `answer(output, *operands)` gives what the function returns, laid out
-    as it does it; `gradient_like(operand)` allocates a gradient.
+    `arithmetic(*operands)` computes the output; `answer(output, *operands)` makes the return value with the kernel's
+    layout; `gradient_like(operand)` allocates a gradient.
     """
     return quietly(
         attention.recorder,
@@ -129,13 +130,13 @@ def run(
 
 
 def run_without_gradients(attention: Attention, arithmetic: Any, answer: Any, operands: Tuple[Tensor, ...]) -> object:
-    """The same for a function that autograd knows nothing of: what it returns has no history."""
+    """The same for a function without autograd support: its results have no history."""
     with torch.no_grad():
         return quietly(attention.recorder, lambda: answer(arithmetic(*operands), *operands))
 
 
 def quietly(recorder: Pausing, function: Any) -> Any:
-    """Run `function` unseen and without autocast: its ops are not the model's."""
+    """Runs `function` unrecorded and without autocast: its operations are not the model's."""
     recorder.paused += 1
     try:
         with torch.autocast("cuda", enabled=False):

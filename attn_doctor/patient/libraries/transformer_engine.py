@@ -1,4 +1,4 @@
-"""Transformer Engine: the contract of its DotProductAttention, and what that gives back.
+"""Transformer Engine: the contract of its DotProductAttention, and its return value.
 
 Source: NVIDIA/TransformerEngine, transformer_engine/pytorch/attention/dot_product_attention (2026-08).
 """
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def clauses(call: Call) -> List[Clause]:
-    """What forward asserts; of a cell also what its fast backends offer. Its kernels' own limits are not known here."""
+    """The asserts of forward; for a cell also the limits of its fast backends. The limits of its kernels are not known
+    here.
+    """
     k, v = call.operands["k"], call.operands["v"]
     found = [
         equal_dtypes(
@@ -43,7 +45,7 @@ def clauses(call: Call) -> List[Clause]:
 
 
 def answer(out: Tensor) -> Tensor:
-    """(…, heads, head_dim) as (…, heads * head_dim), in the order of dimensions of the query."""
+    """(…, heads, head_dim) as (…, heads * head_dim), with the query's order of dimensions."""
     return out.contiguous().flatten(-2)
 
 

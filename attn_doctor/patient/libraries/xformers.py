@@ -23,10 +23,10 @@ _NO_OPERATOR = "No operator found for `memory_efficient_attention_forward` with 
 
 
 def clauses(call: Call) -> List[Clause]:
-    """What it checks itself, and then whether one of its operators takes the call.
+    """The function's own checks, then whether one of its operators accepts the call.
 
-    An operator for half precision (FlashAttention's) takes no mask that is a tensor; CUTLASS's takes one, and float32,
-    on GPUs up to 9.0.
+    The half-precision operators (FlashAttention's) accept no tensor mask; CUTLASS's accepts one, and float32, on GPUs
+    up to 9.0.
     """
     q, k, v = call.kinds
     message = (
@@ -103,7 +103,9 @@ def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
 
 
 def chosen(problem: Problem) -> Optional[str]:
-    """The operator for the forward pass, as xformers names it, such as "cutlassF-pt"; None where it cannot be asked."""
+    """The operator for the forward pass, as xformers names it, such as "cutlassF-pt"; None when it has no API for
+    it.
+    """
     try:
         from xformers.ops import fmha
         from xformers.ops.fmha import dispatch
@@ -112,7 +114,7 @@ def chosen(problem: Problem) -> Optional[str]:
         asked.normalize_bmhk()
         return str(dispatch._dispatch_fw(asked, problem.cell.direction == "train").NAME)
     except Exception:  # noqa: BLE001
-        return None  # private to it: it may be gone in any release
+        return None  # private to it: may be missing in any release
 
 
 def _bias_of(problem: Problem) -> object:
@@ -131,7 +133,9 @@ def _bias_of(problem: Problem) -> object:
 
 
 def _operands(problem: Problem) -> Dict[str, Tensor]:
-    """(batch, length, heads, head_dim); with fewer key-value heads (batch, length, groups, heads of one, head_dim)."""
+    """(batch, length, heads, head_dim); with fewer key-value heads (batch, length, groups, heads per group,
+    head_dim).
+    """
     q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
     if problem.gqa:
         groups = k.shape[2]
@@ -156,9 +160,9 @@ LIBRARY = Library(
     order=40,
     module="xformers",
     distributions=("xformers",),
-    imports="xformers.ops",  # the bare package hides a failing extension; a model imports this
+    imports="xformers.ops",  # the bare package hides a failing extension; models import this
     kernels_in=("xformers._C",),
-    apart=("torch",),  # 0.0.34 asks for one torch and runs on others
+    apart=("torch",),  # 0.0.34 requires one torch but runs on others
     errors="xformers",
     in_logs=("x[Ff]ormers|Xformers",),
     functions=((r"xformers\.ops(\.fmha)?$", r"memory_efficient_attention\w*$"),),

@@ -1,9 +1,8 @@
-"""The samples of each library: what is built, in which dtype, and whether it also goes backward. No torch here.
+"""The samples of each library: the model, its dtype, and whether it also runs backward. Needs no torch.
 
-Those of an attention library are in its file, ../libraries.
-
-A library is named by the module that is imported for it. Every sample stands for a way in which people run it:
-weights and input in half precision ("to"), or float32 weights under autocast.
+Samples of an attention library are in its file, ../libraries. A library is named by the module that is imported for it.
+Each sample represents a common way to run it: weights and input in half precision ("to"), or float32 weights under
+autocast.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ..libraries import flash_attn_2, sdpa
 from ..libraries.library import Library
 
 CANARY = "triton"
-"""The library that has no model to run: a kernel is compiled instead (simulate/triton/canary.py)."""
+"""The library without a model to run: a kernel is compiled instead (simulate/triton/canary.py)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,19 +29,19 @@ class Sample:
     """dtype of torch.autocast around it, or None."""
     backward: bool = False
     words: str = ""
-    """What it is, for a person."""
+    """Description for people."""
     group: str = ""
-    """On a real GPU each group has a child of its own: compiling its kernels takes long."""
+    """On a real GPU each group has a child of its own, because compiling its kernels takes long."""
     gpu: Union[int, str, None] = None
-    """Index of the GPU it runs on, where that is not the first of the node's kinds."""
+    """Index of the GPU it runs on, when that is not the first one of its model."""
 
     @property
     def target(self) -> str:
-        """The factory, as it is imported here."""
+        """The factory with its full import path."""
         return "{}.{}".format(__package__.rpartition(".")[0], self.factory)
 
     def on(self, index: Union[int, str]) -> Sample:
-        """The same for a GPU of another kind."""
+        """The same sample for another GPU model."""
         return dataclasses.replace(
             self,
             name="{}-gpu{}".format(self.name, index),
@@ -55,7 +54,7 @@ def _x_transformers() -> List[Sample]:
     where = "samples.x_transformers_models:"
     return [
         Sample("x-transformers-xpos", where + "xpos", {}, words="x-transformers, xpos, weights in bfloat16"),
-        # DeepSpeed's ZeRO and FSDP cast parameters alone: buffers stay as they were made.
+        # DeepSpeed's ZeRO and FSDP cast only parameters: buffers keep their dtype.
         Sample(
             "x-transformers-rotary-fp32-buffer",
             where + "rotary_with_float32_buffer",
@@ -107,7 +106,7 @@ _SAMPLED = {library.module: library for library in ATTENTION if library.samples}
 
 
 def samples_of(library: str, flash_attn: bool = False) -> List[Sample]:
-    """The samples of a library; none for one that has none. `flash_attn`: it is installed beside it."""
+    """The samples of a library; empty for one without. `flash_attn`: flash-attn is installed as well."""
     if library == "x_transformers":
         return _x_transformers()
     if library == "transformers":
@@ -125,12 +124,12 @@ LIBRARIES = (
     *(name for name in _SAMPLED if name not in _COMPILED),
     CANARY,
 )
-"""In the order in which they are started: what takes longest first."""
+"""In the order in which they are started: the slowest first."""
 
 STOOD_IN = tuple(library.module for library in ATTENTION if library.modules)
-"""Whose samples need the library itself: a stand-in would take the place of what cannot be imported, and hide that."""
+"""Libraries whose samples need the library itself: a stand-in would hide that it cannot be imported."""
 
 
 def library_of(module: str) -> str:
-    """xformers.ops is imported to see whether xformers works; flash-attn 4 shares flash-attn 2's namespace."""
+    """xformers.ops is the import test of xformers; flash-attn 4 shares flash-attn 2's namespace."""
     return module if module in LIBRARIES else module.split(".")[0]

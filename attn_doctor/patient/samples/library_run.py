@@ -1,9 +1,9 @@
 """Runs a library's samples under the dtype tracer, in a forked child that imports the library once.
 
-Each sample is told before it starts and when it has ended, so that one which takes the process with it costs
-itself alone: the parent starts another child for the rest. An alarm ends a sample that hangs.
+Each sample is reported before its start and after its end, so that one which kills the process loses only its own
+result: the parent starts another child for the rest. An alarm ends a sample that hangs.
 
-Not here: what the samples are (catalogue.py), what came of them (verdicts.py), Triton's canary.
+Elsewhere: the list of samples (catalogue.py), their results (verdicts.py), Triton's canary.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def run(
     scratch: str,
     tell: Tell,
 ) -> None:
-    """For a forked child. `device` (from torch_facts) is the GPU to run on; None: CUDA's rules without one.
+    """Runs in a forked child. `device` (from torch_facts) is the GPU to run on; None: CUDA's rules without a GPU.
 
-    Tells {"started": name} and {"sample": entry} for each, and {"stopped": reason} where the rest was not tried;
-    `timeout` seconds for each, the import included.
+    Sends {"started": name} and {"sample": entry} for each, and {"stopped": reason} when the rest was skipped; `timeout`
+    seconds for each, including the import.
     """
     prepare(scratch)
-    # An alarm, whose default action needs no Python to run: a hang inside a kernel or a lock is ended too.
+    # An alarm's default action needs no Python: it also ends a hang inside a kernel or a lock.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     faulthandler.register(signal.SIGALRM, file=2, all_threads=False, chain=True)
     if device is not None:
@@ -59,9 +59,11 @@ def run(
             signal.setitimer(signal.ITIMER_REAL, 0)
             tell({"sample": entry})
             if lost:
-                os._exit(72)  # whatever runs in this process after an error on the GPU fails for the same
+                os._exit(
+                    72
+                )  # after an error on the GPU, everything else in this process would fail with the same error
             if entry["outcome"] == "unasked" and library not in sys.modules:
-                # It cannot be imported: to try so again for each sample costs seconds and tells nothing more.
+                # It cannot be imported: trying again for each sample takes seconds and shows nothing new.
                 tell({"stopped": entry["error"]})
                 return
 
@@ -77,19 +79,19 @@ def _one(sample: Sample, device: Optional[Device], simulated_gpu: Optional[Descr
         "backward": sample.backward,
         "rules": "cpu" if device is None else "gpu",
         "gpu": simulated_gpu,
-        # A library that is not installed must not seem to be: what is would take another road.
+        # A library that is not installed must not appear installed: other libraries would take another code path.
         "stand_ins": ["none but those installed"],
     }
     try:
         answer = tracer.trace(request)
-    except Exception as error:  # the tracer's own fault, or a GPU that is not known to it
+    except Exception as error:  # a bug of the tracer, or a GPU that it does not support
         return verdicts.blank(sample, "unasked", "{}: {}".format(type(error).__name__, error))
     where = "cpu" if device is None else "cuda:{}".format(device["index"])
     return verdicts.entry(sample, answer, device is None, where)
 
 
 def _lost(entry: SampleEntry) -> bool:
-    """Wait for the GPU: an error of a kernel belongs to the sample that started it."""
+    """Waits for the GPU, because a kernel's error belongs to the sample that launched it."""
     try:
         torch.cuda.synchronize()
     except Exception as error:
@@ -100,7 +102,7 @@ def _lost(entry: SampleEntry) -> bool:
 
 
 def prepare(scratch: str) -> None:
-    """Nothing is downloaded, and nothing is written but in `scratch`."""
+    """Disables downloads, and all writes outside `scratch`."""
     for name, value in {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
@@ -117,7 +119,7 @@ def prepare(scratch: str) -> None:
 
 @contextlib.contextmanager
 def _first_configuration() -> Iterator[None]:
-    """Autotuned kernels take the first configuration that compiles: trying them all takes minutes on a cold cache."""
+    """Makes autotuned kernels use the first configuration that compiles: trying all takes minutes with a cold cache."""
     try:
         from triton.runtime import autotuner
     except Exception:
@@ -134,7 +136,7 @@ def _first_configuration() -> Iterator[None]:
                 self.configs = [configuration]
                 try:
                     return original(self, *args, **kwargs)
-                except Exception as error:  # does not fit this GPU: the tuner would have passed it over as well
+                except Exception as error:  # does not fit this GPU: the tuner would have skipped it as well
                     if type(error).__name__ not in ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError"):
                         raise
                     trouble = error

@@ -1,17 +1,17 @@
-"""When each library's samples start, and what becomes of those whose child died: one forked child a library.
+"""Schedules the samples of each library, one forked child per library, and handles children that die.
 
-A library waits until it is known what its bare import does and whether there is a GPU. Its answer,
-`samples-LIBRARY.json` (`{"samples": [entry]}`, verdicts.py), stands there from the beginning and says until then
-that nothing was looked at; `canary.json` is simulate/triton/canary.py's.
+A library waits until the results of its bare import and the list of GPUs are known. Its answer, `samples-LIBRARY.json`
+(`{"samples": [entry]}`, verdicts.py), exists from the beginning and is marked as not examined until then; `canary.json`
+is written by simulate/triton/canary.py.
 
-Not here: forking (forked.py), running (library_run.py).
+Elsewhere: forking (forked.py), running (library_run.py).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
-# Relative: in the patient this package bears another name.
+# Relative: in the patient this package has another name.
 from .. import forked, imports  # noqa: TID252
 from ..libraries import flash_attn_2  # noqa: TID252
 from . import catalogue, verdicts
@@ -32,7 +32,7 @@ Write = Callable[[str, object], None]
 
 
 class LibrarySamples:
-    """The samples of one examination. Each method gives back the children that can start now."""
+    """The samples of one examination. Each method returns the children that can start now."""
 
     def __init__(
         self,
@@ -67,17 +67,17 @@ class LibrarySamples:
             self._give_up(library, _NOT_REACHED)
 
     def cuda(self, answer: Cuda) -> List[forked.Child]:
-        """What torch says of the GPUs is known."""
+        """Called with torch's facts about the GPUs."""
         self._cuda = answer
         return self._ready()
 
     def imported(self, module: str, outcome: Outcome) -> List[forked.Child]:
-        """How the bare import of `module` ended is known."""
+        """Called with the result of the bare import of `module`."""
         self._imports[module] = outcome
         return self._ready()
 
     def without_torch(self, reason: str) -> None:
-        """Every sample but the canary needs torch."""
+        """Called when torch is missing: only the canary can run."""
         for library in self.samples:
             self._started.append(library)
             self._give_up(library, reason)
@@ -122,7 +122,7 @@ class LibrarySamples:
         ]
 
     def _kinds(self) -> List[Device]:
-        """The GPUs to run on: the first that works of each kind, unless one was named that is not there."""
+        """The GPUs to run on: the first working one of each model, unless a simulated GPU was named."""
         devices = [one for one in (self._cuda["devices"] if self._cuda is not None else ()) if "error" not in one]
         kinds: Dict[Tuple[Optional[str], Optional[str]], Device] = {}
         for device in devices if not self.simulated_gpu else ():
@@ -130,7 +130,7 @@ class LibrarySamples:
         return list(kinds.values())
 
     def _device(self, index: Union[int, str, None] = None) -> Optional[Device]:
-        """One of them: that of this index, else the first."""
+        """The GPU of this index, else the first one."""
         kinds = self._kinds()
         return next((one for one in kinds if one["index"] == index), kinds[0] if kinds else None)
 
@@ -141,7 +141,7 @@ class LibrarySamples:
         for module in modules:
             outcome = self._imports[module]
             kind = outcome["outcome"]
-            # Some libraries want a GPU while they are imported: where none is, their sample gets one that answers.
+            # Some libraries need a GPU during import: without one, their sample gets a simulated GPU.
             wants_a_gpu = kind == "failed" and not outcome.get("missing_module") and device is None
             if kind == "imported" or (wants_a_gpu and catalogue.library_of(module) not in catalogue.STOOD_IN):
                 continue
@@ -203,7 +203,7 @@ class LibrarySamples:
         if ending is not None:
             outcome, reason = _ending(ended, ending, self.timeout)
             last = [line["started"] for line in told if "started" in line][-1:]
-            # One that the child never came to did not crash: it is tried in another child.
+            # A sample that the child never reached did not crash: it is tried in another child.
             found += [verdicts.blank(sample, outcome, reason) for sample in rest if sample.name in last]
             rest = [sample for sample in rest if sample.name not in last]
             self._restarts[library] = self._restarts.get(library, 0) + 1
@@ -216,7 +216,7 @@ class LibrarySamples:
 
 
 def _ending(ended: forked.Ended, ending: Outcome, timeout: float) -> Tuple[str, str]:
-    """(outcome, words) of a child that did not end well; an alarm is a hang."""
+    """(outcome, message) for a child that did not end normally; an alarm means a hang."""
     if ending.get("signal_name") == "SIGALRM" or ending["outcome"] == "hung":
         frames = ended.frames or forked.frames(ended.stderr, None)
         where = " in {file}:{line}".format(**frames[0]) if frames else ""

@@ -1,11 +1,10 @@
 """Sample: an attention block with qk-norm through scaled_dot_product_attention, forward and backward.
 
-float16 and bfloat16, each plain (weights and input in that dtype) and under `torch.autocast("cuda")`
-(weights and input in float32). On a GPU for real; without one on CPU tensors under CUDA's autocast rules.
-It shows the dtypes that q, k and v had when the block handed them over, and those that reached the operator
-behind.
+float16 and bfloat16, each plain (weights and input in that dtype) and under `torch.autocast("cuda")` (weights and input
+in float32). On a real GPU; without one on CPU tensors under CUDA's autocast rules. Shows the dtypes of q, k and v in
+the block's call, and those that reached the operator below.
 
-Not here: accuracy, speed, and which backend would be chosen on a GPU that is not there.
+Not examined: accuracy, speed, and the backend on a GPU that is not present.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..simulate.autocast.rules import cuda_autocast_rules  # noqa: TID252
 
-# Relative: in the patient this package bears another name.
+# Relative: in the patient this package has another name.
 from ..torch_facts import last_line  # noqa: TID252
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class Block(nn.Module):
 
 
 class Watch(TorchDispatchMode):
-    """Sees the operator that scaled_dot_product_attention becomes beneath autocast, and its q, k, v."""
+    """Records the operator that scaled_dot_product_attention becomes below autocast, with its q, k, v."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,16 +77,15 @@ class Watch(TorchDispatchMode):
             return F.scaled_dot_product_attention(q, k, v)
         finally:
             if self.kernel is None and len(self._products) > 1:
-                # The math backend is no operator of its own: two matrix products, q with k and the weights
-                # with v.
+                # The math backend is not one operator but two matrix products: q with k, and the weights with v.
                 (q, k), (_, v) = self._products[0], self._products[-1]
                 self.kernel, self.dtypes = "math", _dtypes((q, k, v))
             self._products = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # torch wraps __torch_dispatch__ so that torch.compile leaves it alone, and imports torch._dynamo
-        # for it: 1.6 s here, several times the whole sample. Nothing is compiled here.
+        # torch wraps __torch_dispatch__ so that torch.compile ignores it, and imports torch._dynamo for that: 1.6 s
+        # here, several times the whole sample. Nothing is compiled here.
         return False
 
     def __torch_dispatch__(
@@ -143,7 +141,7 @@ class Line(TypedDict, total=False):
 
 
 def run(device: Optional[Device], simulated_gpu: Optional[Described], tell: Tell) -> None:
-    """For a forked child: every cell on `device` (from torch_facts), or on the CPU under CUDA's rules."""
+    """Runs in a forked child: every cell on `device` (from torch_facts), or on the CPU under CUDA's rules."""
     if device is not None:
         torch.cuda.set_device(device["index"])
     with contextlib.ExitStack() as stack:
@@ -165,10 +163,10 @@ def cells(
     ending: Optional[Outcome],
     reason: str,
 ) -> List[BlockCell]:
-    """For the parent: every cell, those without an answer too.
+    """Runs in the parent: every cell, including those without an answer.
 
-    `told`: what `run` told; `ending`: how the child ended unless well (outcome `crashed`, `hung`, `failed`,
-    `unasked`); `reason`: the same in words.
+    `told`: the values that `run` sent; `ending`: how the child ended, unless normally (outcome `crashed`, `hung`,
+    `failed`, `unasked`); `reason`: the same in words.
     """
     found = {(cell["dtype"], cell["mode"]): cell for cell in (line["cell"] for line in told if "cell" in line)}
     last = [tuple(line["started"]) for line in told if "started" in line][-1:]
@@ -177,7 +175,7 @@ def cells(
             continue
         cell = _blank(device, simulated_gpu, dtype, mode)
         kind = ending["outcome"] if ending else "unasked"
-        # A cell that the child never came to is no crash of its own: what it would have done is not known.
+        # A cell that the child never reached did not crash itself: its result is unknown.
         reached = (dtype, mode) in last and kind in ("crashed", "hung")
         cell["outcome"] = kind if reached else "unasked"
         cell["error"] = reason
@@ -204,7 +202,7 @@ def _blank(device: Optional[Device], simulated_gpu: Optional[Described], dtype: 
         "assumed_gpu": simulated_gpu if device is None else None,
     }
     if dtype == "bfloat16":
-        # CUDA computes in bfloat16 from compute capability 8.0 on; below, torch does it by way of float32.
+        # CUDA computes in bfloat16 from compute capability 8.0 on; below, torch emulates it in float32.
         major = int(str(capability).partition(".")[0]) if capability else None
         cell["bf16_emulated"] = None if major is None else major < 8
     return cell
@@ -224,7 +222,7 @@ def _outcome(device: str, dtype: torch.dtype, mode: str) -> Passed:
 
 
 def _pass(watch: Watch, device: str, dtype: torch.dtype, mode: str) -> Passed:
-    """One forward and backward pass; whether output and gradients are finite."""
+    """Runs one forward and backward pass; returns whether output and gradients are finite."""
     torch.manual_seed(0)
     block = Block(watch.attend).to(device)
     x = torch.randn(BATCH, SEQUENCE, HEADS * HEAD_DIM, device=device)
@@ -240,7 +238,7 @@ def _pass(watch: Watch, device: str, dtype: torch.dtype, mode: str) -> Passed:
     return {
         "output_finite": bool(
             output.isfinite().all()
-        ),  # waits for the GPU: an error of a kernel is raised here at the latest
+        ),  # waits for the GPU: an error in a kernel is raised here at the latest
         "gradients_finite": all(g is not None and bool(g.isfinite().all()) for g in gradients),
     }
 

@@ -1,8 +1,8 @@
-"""What came of a library's sample: from the tracer's answer to one entry for the doctor.
+"""Classifies the result of a library's sample: turns the tracer's answer into one entry for the doctor.
 
-A finding must be the library's fault. What only says that this sample cannot run here (the library cannot be
-imported, its release takes other arguments, something of a GPU cannot be stood in for) is "unasked" with its
-reason, never an error of the library; that it does not import is told elsewhere already.
+A finding must be the library's fault. A result that only shows that this sample cannot run here (the library cannot be
+imported, its release takes other arguments, a GPU feature has no stand-in) is "unasked" with its reason, never an error
+of the library; a failed import is reported elsewhere.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def blank(sample: Sample, outcome: str, reason: Optional[str]) -> SampleEntry:
 
 
 def entry(sample: Sample, answer: Answer, simulated: bool, device: str) -> SampleEntry:
-    """`answer` is what trace.run.trace gave; outcome: ran, raised or unasked (with `error` saying why)."""
+    """The entry for the answer of trace.run.trace; outcome: ran, raised or unasked (with the reason in `error`)."""
     outcome, error = _outcome(answer, simulated)
     found = blank(sample, outcome, error)
     verdict = answer["verdict"]
-    # A run that ended early was clean as far as it came, which is no clean bill.
+    # A run that ended early was clean only as far as it came.
     if outcome == "ran" or (verdict in BROKEN and not _doubtful(outcome, answer)):
         found["verdict"] = verdict
         found["verdict_reason"] = "no attention call was seen" if verdict is None else None
@@ -77,7 +77,7 @@ def entry(sample: Sample, answer: Answer, simulated: bool, device: str) -> Sampl
 
 
 def _doubtful(outcome: str, answer: Answer) -> bool:
-    """An attention call raised, but for something else than its operands: those are no trouble that was seen."""
+    """True when an attention call raised for a reason other than its operands, which is no observed problem."""
     error = answer["error"]
     return outcome == "unasked" and error is not None and error["kind"] == "attention call raised"
 
@@ -104,13 +104,13 @@ def _outcome(answer: Answer, simulated: bool) -> Tuple[str, Optional[str]]:
     if error["type"] in _OTHER_API:
         return "unasked", "this release takes something else than the sample gives: {}".format(last)
     if simulated or kind in ("cannot simulate", "exit"):
-        # Without a GPU the fault may as well be that of what stands in for one.
+        # Without a GPU the error may as well come from a stand-in.
         return "unasked", "it did not come to its end without a GPU ({}): {}".format(kind, last)
     return "raised", last
 
 
 def _shortened(answer: Answer, sample: Sample) -> Dict[str, object]:
-    """The answer without what no fact is made of: paths of operands, launches, tracebacks."""
+    """The answer without parts that no fact uses: paths of operands, launches, tracebacks."""
     short = dict(answer, launches=[], entry={"words": sample.words})
     short["attention"] = [
         dict(call, operands={role: dict(one, path=[]) for role, one in call["operands"].items()}, stack=[])
@@ -122,6 +122,6 @@ def _shortened(answer: Answer, sample: Sample) -> Dict[str, object]:
 
 
 def missing(samples: List[Sample], found: List[SampleEntry], outcome: str, reason: str) -> List[SampleEntry]:
-    """`found` in the order of `samples`, with an entry for each one that gave none."""
+    """`found` in the order of `samples`, with an entry for each sample without a result."""
     known = {one["name"]: one for one in found}
     return [known.get(sample.name) or blank(sample, outcome, reason) for sample in samples]

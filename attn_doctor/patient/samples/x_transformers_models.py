@@ -1,4 +1,6 @@
-"""x-transformers with rotary embeddings, two layers of 64, flash attention on (torch's SDPA in that library)."""
+"""x-transformers with rotary embeddings: two layers of width 64, flash attention on (which is torch's SDPA in that
+library).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ WIDTH, LENGTH = 64, 16
 
 
 def xpos() -> Tuple[torch.nn.Module, Tuple[torch.Tensor]]:
-    """Parameters and buffers in bfloat16; xpos makes its scale anew in float32 at every call."""
+    """Parameters and buffers in bfloat16; xpos computes its scale in float32 at every call."""
     from x_transformers import Decoder
 
     model = Decoder(dim=WIDTH, depth=2, heads=2, attn_flash=True, rotary_xpos=True)

@@ -1,7 +1,7 @@
-"""Runs each job in a forked child of its own, with a deadline: a crash or a hang costs one job.
+"""Runs each job in a forked child of its own, with a deadline: a crash or a hang loses only that job.
 
-Forked rather than started anew, so that a job may use what lives only in this process (kernels, closures,
-imported packages) and costs milliseconds, not an import of torch. Knows nothing of Triton or GPUs.
+Forked instead of started anew, so that a job can use objects of this process (kernels, closures, imported packages) and
+takes milliseconds instead of an import of torch. Independent of Triton and GPUs.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 _SIGNALS = tuple(
     getattr(signal, name) for name in ["SIGINT", "SIGTERM", "SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"]
 )
-_TAIL = 20_000  # characters of a child's output that are kept: an LLVM stack dump fits
+_TAIL = 20_000  # characters of a child's output that are kept: enough for an LLVM stack dump
 
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """How one job ended."""
+    """The result of one job."""
 
     how: str
-    """"answered" | "failed" (ended without an answer) | "killed" (by a signal) | "hung" (its timeout came) |
-    "stopped" (the deadline of all came) | "not started"."""
+    """"answered" | "failed" (ended without an answer) | "killed" (by a signal) | "hung" (its timeout passed) |
+    "stopped" (the deadline for all passed) | "not started"."""
     answer: Optional[Dict[str, Any]] = None
     signal: Optional[str] = None
     """Name of the signal that ended it, as in SIGABRT."""
     output: str = ""
-    """The last of what it wrote to stdout and stderr, C++ code included."""
+    """The end of its stdout and stderr, including the output of C++ code."""
     seconds: float = 0.0
     computed: float = 0.0
-    """Processor seconds of the job and of what it started, where it had to be ended: on a busy machine, or while it
-    waits for something, these are fewer than `seconds`."""
+    """Processor seconds of the job and its children, when it had to be ended: fewer than `seconds` on a busy machine,
+    or while it waited."""
 
 
 @dataclasses.dataclass
@@ -61,12 +61,11 @@ def run_each(
     at_once: Optional[int] = None,
     deadline: Optional[float] = None,
 ) -> List[Ended]:
-    """How every job ended, in the order given; `at_once` children run side by side (default: one a CPU).
+    """Returns the results of all jobs in the order given; `at_once` children run in parallel (default: one per CPU).
 
-    timeout: seconds for each job. deadline: a time.monotonic() after which no further job is started and the
-    running ones are stopped; jobs never started say so. `scratch` is an existing folder for the children's
-    files; they are removed again. Never raises for what a job does; raises OSError where `scratch` is no folder that
-    can be written to.
+    timeout: seconds for each job. deadline: a time.monotonic() after which no further job starts and running ones are
+    stopped. `scratch` is an existing folder for the children's files, which are removed again. Never raises because of
+    a job; raises OSError when `scratch` is not a writable folder.
     """
     with tempfile.TemporaryFile(dir=scratch):
         pass
@@ -97,7 +96,7 @@ def run_each(
 
 
 def usable_cpus() -> int:
-    """CPUs that this process may run on, which in a container or a Slurm job are fewer than there are."""
+    """CPUs that this process may use, which may be fewer than the machine has in a container or a Slurm job."""
     try:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
@@ -109,11 +108,11 @@ def _start(job: Callable[[], Mapping[str, object]], index: int, scratch: str, ti
     answer, output = stem + ".json", stem + ".txt"
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()  # or the child would carry the unwritten half of it
+            stream.flush()  # otherwise the child would inherit the unwritten half of it
         except (AttributeError, ValueError, OSError):
             pass
     with warnings.catch_warnings():
-        # Python 3.12 warns that a fork beside threads may deadlock: that is what the timeout is for.
+        # Python 3.12 warns that a fork with threads may deadlock; the timeout handles that.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
@@ -130,14 +129,14 @@ def _be_the_child(job: Callable[[], Mapping[str, object]], answer: str, output: 
         os.dup2(file, 1)
         os.dup2(file, 2)
         sys.stdout = sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="replace")
-        os.setpgid(0, 0)  # its own group: a compiler's ptxas must die with it
+        os.setpgid(0, 0)  # its own group: a compiler's ptxas must end with it
         _die_with_the_parent()
         _limit(resource.RLIMIT_CORE, 0)  # an abort would leave a core file in the user's folder
-        # Of CPU: only what left its group, or outlives us, meets this limit.
+        # CPU seconds; reached only by a process that left the group or outlives us.
         _limit(resource.RLIMIT_CPU, int(timeout * 4) + 60)
-        faulthandler.disable()  # it may write to a file of the parent's
+        faulthandler.disable()  # it may write to a file of the parent
         for number in _SIGNALS:
-            signal.signal(number, signal.SIG_DFL)  # a user's handler would answer in the child's place
+            signal.signal(number, signal.SIG_DFL)  # a user's handler would run in the child
         text = json.dumps(job())
         with open(answer + ".part", "w", encoding="utf-8") as part:
             part.write(text)
@@ -151,18 +150,20 @@ def _be_the_child(job: Callable[[], Mapping[str, object]], answer: str, output: 
         except BaseException:
             pass
     finally:
-        os._exit(status)  # no atexit, no buffers, no CUDA teardown: they are the parent's
+        os._exit(status)  # no atexit, no buffers, no CUDA teardown: they belong to the parent
 
 
 def _limit(what: int, most: int) -> None:
-    """Lowers a limit; one that is lower already, as a cluster may have set it, stays."""
+    """Lowers a limit; a lower limit, as a cluster may set, stays."""
     hard = resource.getrlimit(what)[1]
     if hard == resource.RLIM_INFINITY or most <= hard:
         resource.setrlimit(what, (most, hard))
 
 
 def _die_with_the_parent() -> None:
-    """A hanging compiler must not outlive a doctor that was killed. Linux only; elsewhere a CPU limit remains."""
+    """Makes the kernel end this process with its parent: a hanging compiler must not outlive a killed doctor. Linux
+    only; elsewhere only the CPU limit applies.
+    """
     try:
         PR_SET_PDEATHSIG = 1
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -171,18 +172,18 @@ def _die_with_the_parent() -> None:
 
 
 def _look(child: _Running, timeout: float, late: bool) -> Optional[Ended]:
-    """The child's end, or None while it still works. Kills it when its time is over."""
+    """The child's result, or None while it runs. Kills it when its time is over."""
     seconds = time.monotonic() - child.started
     try:
         pid, status = os.waitpid(child.pid, os.WNOHANG)
-    except ChildProcessError:  # somebody else's SIGCHLD handler reaped it: its answer tells
+    except ChildProcessError:  # another SIGCHLD handler reaped it: its answer decides
         pid, status = child.pid, 0
     if pid == 0:
         if seconds < timeout and not late:
             return None
         computed = _computed(child.pid)
         _kill(child)
-        # Ended early because all the time was used up: that says nothing of this job.
+        # Ended early because the whole time was used up: no evidence about this job.
         how = "hung" if seconds >= timeout else "stopped"
         return Ended(how=how, output=_read(child)[1], seconds=seconds, computed=computed)
     answer, output = _read(child)
@@ -199,16 +200,16 @@ def _look(child: _Running, timeout: float, late: bool) -> Optional[Ended]:
 
 
 def _computed(group: int) -> float:
-    """Processor seconds of a process group, and of what it has waited for. Linux only; elsewhere 0."""
+    """Processor seconds of a process group and of the children it waited for. Linux only; elsewhere 0."""
     ticks = 0
     for stat in glob.glob("/proc/[0-9]*/stat"):
         try:
             with open(stat, encoding="utf-8", errors="replace") as file:
-                fields = file.read().rpartition(")")[2].split()  # from the third on, which is the state
+                fields = file.read().rpartition(")")[2].split()  # from the third field on, which is the state
             if int(fields[2]) == group:
                 ticks += sum(int(field) for field in fields[11:15])
         except (OSError, ValueError, IndexError):
-            continue  # it ended meanwhile
+            continue  # ended meanwhile
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -225,7 +226,7 @@ def _kill(child: _Running) -> None:
 
 
 def _read(child: _Running) -> Tuple[Optional[Dict[str, object]], str]:
-    """(answer or None, last output); removes the child's files."""
+    """(answer or None, end of the output); removes the child's files."""
     answer: Optional[Dict[str, Any]] = None
     output = ""
     try:

@@ -1,1 +1,1 @@
-"""CUDA's autocast on CPU tensors: which dtype each op would give."""
+"""CUDA's autocast on CPU tensors: the dtype that each operation would give."""

@@ -1,6 +1,6 @@
-"""Which ops CUDA's autocast casts, and how: from the installed torch's own header, or the copy kept here.
+"""The operations that CUDA's autocast casts, and how: from the installed torch's own header, or the copy in this file.
 
-Not here: casting anything. That is autocast_rules.py.
+rules.py does the casting.
 """
 
 from __future__ import annotations
@@ -27,28 +27,27 @@ _MACROS = {
     "AT_FORALL_PROMOTE": PROMOTE,
 }
 
-# Registered op -> the overload that CUDA redispatches to, which takes the output dtype. The header spells
-# these as C++ signatures, which are not worth parsing for three ops.
+# Registered op -> the overload with an output dtype to which CUDA redispatches. The header spells these as C++
+# signatures, which are not worth parsing for three operations.
 APPEND_DTYPE = {
     "norm.Scalar": "norm.ScalarOpt_dtype",
     "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype",
     "norm.names_ScalarOpt_dim": "norm.names_ScalarOpt_dim_dtype",
 }
 
-# Registered in autocast_mode.cpp outside the macros. A CPU tensor never reaches them; named, so that
-# `unlisted` stays empty unless something is really not understood.
+# Registered in autocast_mode.cpp outside the macros. A CPU tensor never reaches them; listed so that `unlisted` is
+# empty unless an operation is really not understood.
 BESIDE_THE_MACROS = {
     "cudnn_convolution": LOWER,
     "cudnn_convolution_transpose": LOWER,
-    "_cudnn_rnn": LOWER,  # autocast's RNN.cpp, in CUDA builds alone
-    # torch 2.15; the dtype as its own AutocastCUDA kernel gave it to a fake CUDA tensor.
+    "_cudnn_rnn": LOWER,  # autocast's RNN.cpp, only in CUDA builds
+    # torch 2.15; the dtype that its own AutocastCUDA kernel gave for a fake CUDA tensor.
     "linalg_matrix_sqrth": FP32,
     "binary_cross_entropy": BANNED,
 }
 
-# The lists as they stood in ATen/autocast_mode.h of torch 2.6.0, 2.9.1 and 2.13.0, together. An entry that
-# an installed torch does not register for CUDA (rms_norm before 2.13, the Dimname overloads from 2.13 on)
-# is left out when the rules load.
+# The combined lists of ATen/autocast_mode.h in torch 2.6.0, 2.9.1 and 2.13.0. An entry that an installed torch does not
+# register for CUDA (rms_norm before 2.13, the Dimname overloads from 2.13 on) is dropped when the rules load.
 # https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h
 _EMBEDDED = {
     LOWER: """
@@ -80,9 +79,9 @@ _EMBEDDED = {
 
 
 def lists_in_header(text: str) -> Optional[Dict[str, Tuple[str, ...]]]:
-    """Policy -> op names ("pow.Tensor_Scalar") in the text of autocast_mode.h; None where a macro is missing.
+    """Policy -> op names ("pow.Tensor_Scalar") in the text of autocast_mode.h; None when a macro is missing.
 
-    Releases that kept the lists in autocast_mode.cpp have the header without the macros.
+    Releases with the lists in autocast_mode.cpp have a header without the macros.
     """
     joined = text.replace("\\\n", " ")
     found: Dict[str, Tuple[str, ...]] = {}
@@ -96,7 +95,7 @@ def lists_in_header(text: str) -> Optional[Dict[str, Tuple[str, ...]]]:
 
 
 def installed_lists() -> Tuple[Dict[str, Tuple[str, ...]], str]:
-    """The lists, and in words where they come from."""
+    """The lists, and their source in words."""
     version = str(torch.__version__)
     header = os.path.join(os.path.dirname(torch.__file__), "include", "ATen", "autocast_mode.h")
     try:

@@ -1,13 +1,13 @@
-"""CUDA's autocast rules on CPU tensors: which dtype each op would give under `torch.autocast("cuda")`.
+"""CUDA's autocast rules on CPU tensors: the dtype that each operation would give under `torch.autocast("cuda")`.
 
-CPU autocast has other lists than CUDA's (F.normalize in float16 stays float16 on one and becomes float32 on
-the other), and `torch.autocast("cuda")` disables itself where no GPU is. Inside `cuda_autocast_rules()`
-every CPU tensor stands for a CUDA tensor: the ops on CUDA's lists cast as CUDA's would, real values and
-autograd included, on real or on fake CPU tensors.
+CPU autocast has other lists than CUDA's (F.normalize in float16 stays float16 on one and becomes float32 on the other),
+and `torch.autocast("cuda")` disables itself without a GPU. Inside `cuda_autocast_rules()` every CPU tensor represents a
+CUDA tensor: the operations on CUDA's lists cast as on CUDA, with real values and autograd, for real and fake CPU
+tensors.
 
-Not here: devices, kernels, Triton. Not reproduced: the weight cache (it saves casts, and changes no dtype),
-`torch.compile`, and the refusal of CPU tensors that a real CUDA op would make. The default dtype is seeded
-for the entering thread alone, because torch keeps autocast's state per thread.
+Elsewhere: devices, kernels, Triton. Not reproduced: the weight cache (it saves casts, and changes no dtype),
+`torch.compile`, and the error of a real CUDA operation on CPU tensors. The default dtype is set only for the entering
+thread, because torch keeps autocast's state per thread.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def _overload(name: str) -> Any:
 
 
 def _registered(key: str) -> Set[str]:
-    """Names without "aten::" of the ops that this torch itself registers for an autocast key."""
+    """Names without "aten::" of the operations that this torch registers for an autocast key."""
     names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
     return {name[len("aten::") :] for name in names if name.startswith("aten::")}
 
 
 def _eligible(value: object) -> bool:
-    # The header's is_eligible, with "is on the CPU" in place of "is on CUDA": float64, integers and complex
-    # are never cast.
+    # The header's is_eligible, with "is on the CPU" instead of "is on CUDA": float64, integers and complex are never
+    # cast.
     return (
         isinstance(value, torch.Tensor)
         and value.device.type == "cpu"
@@ -83,7 +83,7 @@ def _cast(value: object, dtype: torch.dtype) -> Any:
 
 
 def _prioritize(current: torch.dtype, value: Any, lower: torch.dtype) -> torch.dtype:
-    """The header's `prioritize`: float32 wins over the autocast dtype, and a third dtype is refused."""
+    """The header's `prioritize`: float32 wins over the autocast dtype, and a third dtype is an error."""
     if isinstance(value, (list, tuple)):
         return functools.reduce(lambda best, item: _prioritize(best, item, lower), value, current)
     if not _eligible(value):
@@ -96,14 +96,14 @@ def _prioritize(current: torch.dtype, value: Any, lower: torch.dtype) -> torch.d
 
 
 class CudaAutocastRules:
-    """Context manager: CUDA's autocast rules hold for CPU tensors; `torch.autocast("cuda")` switches them.
+    """Context manager: CUDA's autocast rules apply to CPU tensors; `torch.autocast("cuda")` switches them.
 
-    Enter it before the libraries under examination are imported: an autocast("cuda") that was made earlier,
-    as a decorator is at import, has already disabled itself. autocast("cpu") is taken for autocast("cuda")
-    as well, because libraries write `torch.autocast(x.device.type)`. May be entered again inside itself;
-    the outermost exit restores everything. Single use.
+    Enter it before the examined libraries are imported: an autocast("cuda") created earlier, such as a decorator at
+    import, has already disabled itself. autocast("cpu") is treated as autocast("cuda") as well, because libraries write
+    `torch.autocast(x.device.type)`. May be entered again inside itself; the outermost exit restores everything. Single
+    use.
 
-    Raises RuntimeError on entry where this torch offers no way to set Python kernels on its autocast keys.
+    Raises RuntimeError on entry when this torch cannot set Python kernels on its autocast keys.
     """
 
     _lock = threading.RLock()
@@ -111,12 +111,12 @@ class CudaAutocastRules:
 
     def __init__(self) -> None:
         self.source = ""
-        """In words, where the lists come from: the installed torch's own header, or the embedded copy."""
+        """Source of the lists, in words: the installed torch's own header, or the embedded copy."""
         self.torch_version = str(torch.__version__)
         self.policies: Dict[str, str] = {}
-        """Op name as in "pow.Tensor_Scalar" -> its policy. Absent ops keep ordinary type promotion."""
+        """Op name as in "pow.Tensor_Scalar" -> its policy. Other operations have ordinary type promotion."""
         self.unlisted: Tuple[str, ...] = ()
-        """Ops that this torch casts on CUDA and no list explains: uncast here, their dtype is not known."""
+        """Operations that this torch casts on CUDA and that no list explains: not cast here, their dtype is unknown."""
         self._owner: CudaAutocastRules = self
         self._depth = 0
         self._undo = contextlib.ExitStack()
@@ -151,7 +151,7 @@ class CudaAutocastRules:
         wanted = {name: policy for policy, names in lists.items() for name in names}
         wanted.update(dict.fromkeys(APPEND_DTYPE, FP32_APPEND_DTYPE))
         wanted.update(BESIDE_THE_MACROS)
-        # What this torch registers decides which ops are cast; the lists only say how.
+        # This torch's registrations decide which operations are cast; the lists only give the policy.
         self.policies = {name: policy for name, policy in wanted.items() if name in on_cuda}
         self.unlisted = tuple(sorted(on_cuda - set(self.policies)))
 
@@ -159,7 +159,7 @@ class CudaAutocastRules:
         library = torch.library.Library("aten", "IMPL", "AutocastCPU")
         undo.callback(library._destroy)
         with warnings.catch_warnings():
-            # torch warns, once a process, that a kernel is overridden: here that is the purpose.
+            # torch warns once per process that a kernel is overridden, which is intended here.
             warnings.simplefilter("ignore")
             for name, policy in self.policies.items():
                 library.impl(name, _kernel(name, policy))
@@ -183,18 +183,18 @@ class CudaAutocastRules:
         mode = torch.amp.autocast_mode
         undo.callback(setattr, mode.autocast, "__init__", mode.autocast.__init__)
         mode.autocast.__init__ = _autocast_init(mode.autocast.__init__)
-        # custom_fwd(cast_inputs=...) casts the tensors whose device is "cuda": here they are on the CPU.
+        # custom_fwd(cast_inputs=...) casts tensors on the device "cuda"; here they are on the CPU.
         undo.callback(setattr, mode, "_cast", mode._cast)
         mode._cast = _cast_on_cpu(mode._cast)
 
 
 def cuda_autocast_rules() -> CudaAutocastRules:
-    """`with cuda_autocast_rules() as rules:` CPU tensors are cast as CUDA's autocast would cast them."""
+    """`with cuda_autocast_rules() as rules:` CPU tensors are cast as by CUDA's autocast."""
     return CudaAutocastRules()
 
 
 def _kernel(name: str, policy: str) -> Function:
-    """One op's kernel for AutocastCPU: cast as CUDA's policy says, then call the op again below autocast."""
+    """An operation's kernel for AutocastCPU: casts by CUDA's policy, then calls the operation again below autocast."""
     op = _overload(APPEND_DTYPE.get(name, name))
     current_dtype = functools.partial(torch.get_autocast_dtype, "cpu")
     below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
@@ -213,12 +213,12 @@ def _kernel(name: str, policy: str) -> Function:
     def fp32(*args: object, **kwargs: object) -> Any:
         return cast_and_call(torch.float32, args, kwargs)
 
-    # softmax takes its dtype by position too, where the others take it by keyword alone.
+    # softmax also takes its dtype by position, the others only by keyword.
     names = [a.name for a in op._schema.arguments if not a.kwarg_only]
     dtype_at = names.index("dtype") if "dtype" in names else len(names)
 
     def set_dtype(*args: object, **kwargs: object) -> object:
-        # An explicit dtype is respected, and an ineligible input keeps the op's own choice.
+        # An explicit dtype is respected; for an ineligible input the operation decides itself.
         if _eligible(args[0]):
             if len(args) > dtype_at and args[dtype_at] is None:
                 args = args[:dtype_at]
@@ -234,7 +234,8 @@ def _kernel(name: str, policy: str) -> Function:
 
     def promote(*args: object, **kwargs: object) -> object:
         lower_dtype = current_dtype()
-        # C++ overloads on `const Tensor&`: an optional tensor (bilinear's bias) is cast, but has no vote.
+        # C++ overloads on `const Tensor&`: an optional tensor (bilinear's bias) is cast, but does not influence the
+        # dtype.
         voters: List[Any] = [a for i, a in enumerate(args) if i not in optional]
         voters += [v for k, v in kwargs.items() if k not in optional]
         widest = functools.reduce(lambda best, v: _prioritize(best, v, lower_dtype), voters, lower_dtype)
@@ -255,8 +256,8 @@ def _kernel(name: str, policy: str) -> Function:
 
 
 def _unseen(kernel: Function) -> Function:
-    # Beneath the dispatcher no __torch_function__ runs, so none may run for what a kernel does: in a scripted
-    # function a mode that watches would see attributes read and ops called that nobody wrote.
+    # Below the dispatcher no __torch_function__ runs, so a kernel must not trigger any: in a scripted function, a
+    # watching mode would record attribute reads and operations that the program does not contain.
     def run(*args: object, **kwargs: object) -> Any:
         with torch._C.DisableTorchFunction():
             return kernel(*args, **kwargs)
@@ -265,7 +266,7 @@ def _unseen(kernel: Function) -> Function:
 
 
 def _padded(op: OpOverload, args: Tuple[Any, ...], kwargs: Given) -> List[Any]:
-    """The arguments with the defaults that the dispatcher stripped: the other overload has none."""
+    """The arguments including the defaults that the dispatcher stripped: the other overload has none."""
     defaults = {"p": 2, "keepdim": False}
     positional = [a.name for a in op._schema.arguments if not a.kwarg_only]
     return list(args) + [defaults[name] for name in positional[len(args) :] if name not in kwargs]
@@ -278,7 +279,7 @@ def _optional_tensors(op: OpOverload) -> FrozenSet[Union[int, str]]:
 
 
 def _on_cpu(function: Function) -> Function:
-    """`function(device, ...)` with "cuda" taken for "cpu", and "cpu" where older callers name no device."""
+    """`function(device, ...)` with "cuda" replaced by "cpu", and "cpu" when an older caller names no device."""
 
     @functools.wraps(function)
     def redirected(*args: object, **kwargs: object) -> object:
@@ -302,8 +303,7 @@ def _autocast_init(original: Callable[..., None]) -> Callable[..., None]:
         if device_type not in ("cuda", "cpu"):
             original(self, device_type, dtype, enabled, cache_enabled)
             return
-        # Made as disabled and switched on afterwards: the constructor refuses, for the CPU, dtypes that
-        # CUDA takes.
+        # Created as disabled and enabled afterwards: for the CPU, the constructor refuses dtypes that CUDA accepts.
         original(self, "cpu", dtype, False, cache_enabled)
         self._enabled = enabled
 

@@ -1,1 +1,1 @@
-"""torch.cuda for a GPU that is not there."""
+"""torch.cuda for a simulated GPU."""

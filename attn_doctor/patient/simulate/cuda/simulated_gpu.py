@@ -1,7 +1,7 @@
-"""The GPU that is not there, as a value: what it can do and how much it holds.
+"""The simulated GPU as a value: its capability and its sizes.
 
-The names and the table of products are the doctor's (recipes/gpus.toml); here only the plain dict that it
-sends is turned into numbers. No torch, no Triton.
+Names and the table of products belong to the doctor (recipes/gpus.toml); this file converts the plain dict that the
+doctor sends. Needs neither torch nor Triton.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional, Tuple, TypedDict
 
-# Threads that one multiprocessor holds, by compute capability:
+# Threads per multiprocessor, by compute capability:
 # https://github.com/NVIDIA/cccl/blob/main/libcudacxx/include/cuda/__device/arch_traits.h
 _THREADS = {
     (7, 5): 1024,
@@ -41,7 +41,7 @@ _OPTIN = {
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """One GPU, named or given by its compute capability."""
+    """One GPU, given by its name or its compute capability."""
 
     name: str
     capability: Tuple[int, int]
@@ -49,9 +49,9 @@ class Gpu:
     shared_memory: int
     """Bytes of shared memory that one thread block can opt in to."""
     memory_mib: Optional[int] = None
-    """None: not known."""
+    """None: unknown."""
     multi_processor_count: Optional[int] = None
-    """None: not known."""
+    """None: unknown."""
 
     @property
     def arch(self) -> int:
@@ -64,7 +64,7 @@ class Gpu:
 
     @property
     def shared_memory_per_multiprocessor(self) -> int:
-        """From 8.0 on the driver keeps 1 KiB of each block for itself."""
+        """From 8.0 on the driver reserves 1 KiB of each block."""
         return self.shared_memory + (1024 if self.capability >= (8, 0) else 0)
 
 
@@ -98,11 +98,11 @@ class Described(TypedDict, total=False):
 
 
 def from_request(gpu: Described) -> Gpu:
-    """The Gpu that a request names.
+    """The Gpu in a request.
 
-    `gpu` has "compute_capability" and may have "name", "shared_memory_bytes", "memory_mib" and
-    "multi_processor_count". Without its shared memory the limit of its capability is taken; a capability that
-    is not known either raises ValueError, for a made-up limit would make a verdict of nothing.
+    `gpu` has "compute_capability" and may have "name", "shared_memory_bytes", "memory_mib" and "multi_processor_count".
+    Without shared memory, the limit of its capability is used; an unknown capability then raises ValueError, because an
+    invented limit would give a meaningless verdict.
     """
     cc = capability(gpu["compute_capability"])
     shared = gpu.get("shared_memory_bytes") or _OPTIN.get(cc)

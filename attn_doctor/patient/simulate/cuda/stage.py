@@ -1,6 +1,6 @@
-"""A node with a GPU, for an import that wants one: torch.cuda and Triton answer as they would there.
+"""Simulates a node with a GPU for an import that needs one: torch.cuda and Triton answer as they would there.
 
-Not here: CUDA's autocast rules and the redirecting of tensors, which only a traced run needs (trace/rules.py).
+Elsewhere: CUDA's autocast rules and the redirection of tensors, which only a traced run needs (trace/rules.py).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ ASSUMED: simulated_gpu.Described = {"name": "NVIDIA H100 80GB HBM3", "compute_ca
 
 @contextlib.contextmanager
 def virtual_node(gpu: Optional[simulated_gpu.Described], scratch: str) -> Iterator[None]:
-    """While it lasts the only GPU is `gpu`, or one that is assumed. What cannot be simulated is left as it is.
+    """Within this context the only GPU is `gpu`, or a default one. Parts that cannot be simulated stay unchanged.
 
-    scratch: an existing folder for Triton's caches. torch is given a GPU only where it was imported before.
+    scratch: an existing folder for Triton's caches. torch sees the GPU only if it was imported before.
     """
     node = simulated_gpu.from_request(gpu or ASSUMED)
     with contextlib.ExitStack() as stack:

@@ -1,11 +1,11 @@
-"""torch.cuda answers as the GPU that is not there would.
+"""Makes torch.cuda answer as on a simulated GPU.
 
-For code under trace: it asks for the device's name, capability, memory and number of multiprocessors, and chooses
-its kernels, block sizes and dtypes by the answers. No tensor can be put on that device by this module; the caller
-traces CPU or fake tensors in its place. Names that a library took out of torch.cuda before (`from torch.cuda
-import is_available`) keep what they had: enter before the library is imported.
+For traced code, which reads the device's name, capability, memory and number of multiprocessors, and chooses its
+kernels, block sizes and dtypes accordingly. This module puts no tensor on the device; the caller traces CPU or fake
+tensors instead. Names that a library imported from torch.cuda earlier (`from torch.cuda import is_available`) are not
+replaced: enter before the library is imported.
 
-Not here: autocast, SDPA's choice, Triton.
+Elsewhere: autocast, SDPA's choice, Triton.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Iterator, List, Tuple
 from ..triton.driver import replaced
 from .simulated_gpu import Gpu
 
-# For a GPU that is named by its capability alone. Nothing is judged by these two; they size grids and buffers.
+# For a GPU given by its capability alone. These two values only size grids and buffers; no verdict uses them.
 _MULTIPROCESSORS = 64
 _MEMORY_MIB = 65536
 
 
 class DeviceProperties:
-    """Stands for torch.cuda's _CudaDeviceProperties, with its attribute names; sizes are in bytes."""
+    """Replaces torch.cuda's _CudaDeviceProperties, with its attribute names; sizes are in bytes."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.name = gpu.name
@@ -38,7 +38,7 @@ class DeviceProperties:
         self.warp_size = 32
         self.is_integrated = 0
         self.is_multi_gpu_board = 0
-        self.gcnArchName = gpu.name  # as torch fills it in on NVIDIA
+        self.gcnArchName = gpu.name  # as torch sets it on NVIDIA
 
     def __repr__(self) -> str:
         return (
@@ -48,7 +48,7 @@ class DeviceProperties:
 
 
 class NoStream:
-    """A stream on which nothing is queued. A class, for libraries subclass and isinstance torch.cuda.Stream."""
+    """A stream without queued work. A class, because libraries subclass torch.cuda.Stream and use isinstance."""
 
     cuda_stream = 0
     priority = 0
@@ -107,10 +107,10 @@ class NoEvent:
 
 
 def is_bf16_supported(gpu: Gpu, torch_version: Tuple[int, int], including_emulation: bool = True) -> bool:
-    """torch.cuda.is_bf16_supported() as that torch would answer on that GPU.
+    """The result of torch.cuda.is_bf16_supported() for that torch on that GPU.
 
-    Since 2.3 it says True below 8.0 as well, because tensors of the dtype can be made there: emulated, slow, and
-    nothing that a kernel can rely on.
+    Since 2.3 it is True below 8.0 as well, because tensors of the dtype can be created there: emulated, slow, and not
+    usable by kernels.
     """
     if gpu.capability[0] >= 8:
         return True
@@ -126,10 +126,10 @@ def version_of(text: str) -> Tuple[int, int]:
 
 @contextlib.contextmanager
 def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperties]:
-    """While it lasts, torch.cuda knows one device: `gpu`. Everything is put back at the end.
+    """Within this context, torch.cuda has one device: `gpu`. Everything is restored at the end.
 
-    available: what is_available() says. False keeps code that would move its tensors to "cuda" on the CPU, and
-    still answers questions about the device, which is what libraries read while they are imported.
+    available: the result of is_available(). False keeps code that would move its tensors to "cuda" on the CPU, while
+    queries about the device, which libraries make during import, still work.
     """
     import torch
 
@@ -186,7 +186,7 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
         "mem_get_info": lambda device=None: (properties.total_memory, properties.total_memory),
         "reset_peak_memory_stats": nothing,
         "can_device_access_peer": lambda device, peer_device: False,
-        # What `with torch.cuda.device(...)` and device_of() enter and leave by.
+        # Used by `with torch.cuda.device(...)` and device_of().
         "_exchange_device": lambda device: 0,
         "_maybe_exchange_device": lambda device: 0,
     }
@@ -200,7 +200,7 @@ def virtual_cuda(gpu: Gpu, *, available: bool = True) -> Iterator[DeviceProperti
 
 
 def _known_to_dynamo() -> None:
-    """torch 2.4's dynamo asserts, while it is imported, that torch.cuda's streams and events are of its own kind."""
+    """torch 2.4's dynamo asserts during its import that torch.cuda's streams and events are of its own types."""
     try:
         from torch import _streambase
     except ImportError:
@@ -212,7 +212,7 @@ def _known_to_dynamo() -> None:
 
 
 def _arch_list(gpu: Gpu) -> List[str]:
-    """A CUDA build's own list; for a CPU build, which has none, that of a build that was made for this GPU."""
+    """A CUDA build's own list; for a CPU build, which has none, the list of a build made for this GPU."""
     import torch
 
     flags = getattr(torch._C, "_cuda_getArchFlags", lambda: None)()
@@ -220,18 +220,20 @@ def _arch_list(gpu: Gpu) -> List[str]:
 
 
 def _fake_tensors_without_a_context() -> List[Tuple[object, str, object]]:
-    """Once is_available() is True, a fake CUDA tensor allocates on device 0 to wake the driver: there is none."""
+    """When is_available() is True, a fake CUDA tensor allocates on device 0 to initialize the driver, which does not
+    exist here.
+    """
     try:
         import torch._subclasses.fake_tensor as fake_tensor
     except ImportError:
         return []
-    names = ("init_gpu_context", "init_cuda_context")  # the second until torch 2.6
+    names = ("init_gpu_context", "init_cuda_context")  # the second one until torch 2.6
     return [(fake_tensor, name, lambda *args: None) for name in names if hasattr(fake_tensor, name)]
 
 
 def _jiterator() -> List[Tuple[object, str, object]]:
-    """An elementwise kernel written in CUDA C++ (torch.cuda.jiterator) is not compiled: its result has the shape and
-    dtype that it would have on the GPU, by broadcasting and type promotion, and not its values."""
+    """An elementwise kernel in CUDA C++ (torch.cuda.jiterator) is not compiled: its result has the shape and dtype as
+    on the GPU, by broadcasting and type promotion, but not the values."""
     try:
         from torch.cuda import jiterator
     except ImportError:

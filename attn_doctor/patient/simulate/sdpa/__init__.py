@@ -1,1 +1,1 @@
-"""scaled_dot_product_attention for a GPU that is not there: which backend it takes, and why not the others."""
+"""scaled_dot_product_attention on a simulated GPU: the backend that it chooses, and why not the others."""

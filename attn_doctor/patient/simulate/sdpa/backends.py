@@ -1,7 +1,7 @@
-"""What torch's three fused attention backends take, and with which words they refuse the rest.
+"""The limits of torch's three fused attention backends, with torch's own messages.
 
-`flash`, `efficient` and `cudnn` give the first reason why a backend cannot take a call, or None; the order of their
-constraints is torch's, for it decides which reason a person sees. `math` is never refused: it is taken, and raises.
+`flash`, `efficient` and `cudnn` return the first reason why a backend cannot take a call, or None; constraints are in
+torch's order, since it decides which reason is shown. `math` is never refused: it is called, and may raise.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def flash(asked: Situation) -> Reason:
 
 
 def _alignment(asked: Situation) -> int:
-    """By how much the head dims must divide; what the GEMMs of that GPU load at once."""
+    """Required divisor of the head dims: the number of elements that a GEMM loads at once on that GPU."""
     major, half = asked.gpu.capability[0], asked.call.query.dtype in HALVES
     alignment = 4 if major >= 8 else 1
     if major >= 8 or (major == 7 and half):
@@ -115,7 +115,7 @@ def _efficient_head_dim(asked: Situation) -> Reason:
 
 
 def _efficient_offsets(asked: Situation) -> Reason:
-    """On main in August 2026; before, such a call ran into a misaligned address or a copy."""
+    """On main in August 2026; before, such a call led to a misaligned address or a copy."""
     if asked.gpu.capability[0] < 8:
         return None
     size = 2 if asked.call.query.dtype in HALVES else 4
@@ -135,7 +135,9 @@ def _efficient_offsets(asked: Situation) -> Reason:
 
 
 def _efficient_gqa(asked: Situation) -> bool:
-    """No in 2.9.1 and in 2.11 as an H200 answered, yes on main in August 2026; the releases between were not read."""
+    """False in 2.9.1 and in 2.11 (run on an H200), True on main in August 2026; the releases in between were not
+    read.
+    """
     if not asked.call.enable_gqa or asked.version < (2, 12):
         return False
     asked.doubts.append("from which release on the memory-efficient kernel takes enable_gqa is UNVERIFIED (2.11: no)")
@@ -169,7 +171,7 @@ def _cudnn_mask(asked: Situation) -> Reason:
     if mask is None:
         return None
     if mask.requires_grad:
-        return "attn_mask requires grad"  # torch refuses without a word
+        return "attn_mask requires grad"  # torch refuses without a message
     (batch, heads, q_len, _), kv_len = asked.call.query.shape, asked.call.key.shape[2]
     fits = len(mask.shape) >= 2 and mask.shape[-2] in (1, q_len) and mask.shape[-1] in (1, kv_len)
     if len(mask.shape) == 4:
@@ -188,7 +190,7 @@ def _cudnn_head_dim_limit(asked: Situation) -> int:
     if asked.version < (2, 9) or not hopper_or_blackwell or max(query, value) <= 128:
         return 128
     if asked.version < (2, 15):
-        # 2.9.1 as read; 2.11 as an H200 answered, with cuDNN 9.19.
+        # 2.9.1 as read; 2.11 as run on an H200, with cuDNN 9.19.
         hopper = asked.gpu.capability == (9, 0)
         if asked.version > (2, 11) or not (hopper or asked.version == (2, 9)):
             asked.doubts.append(f"cuDNN's head dim limit in torch {dotted(asked.version)} there is UNVERIFIED")
@@ -258,13 +260,13 @@ def cudnn(asked: Situation) -> Reason:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# The fallback in torch's own operators
+# The fallback made of torch's own operators
 
 
 def math(call: Call) -> Reason:
-    """What torch's math implementation raises for a call that it was given: seen on the CPU with torch 2.13."""
+    """The error that torch's math implementation raises for a call: observed on the CPU with torch 2.13."""
     if call.mask is not None and call.causal:
-        # The fused backends do not check this, whatever the documentation says.
+        # The fused backends do not check this, although it is documented.
         return "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
     shapes = [tensor.shape for tensor in call.tensors]
     if {len(shape) for shape in shapes} != {4}:

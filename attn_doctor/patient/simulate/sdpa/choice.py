@@ -1,13 +1,13 @@
-"""Which backend scaled_dot_product_attention takes on a GPU that is not there, and why not the others.
+"""Predicts the backend that scaled_dot_product_attention chooses on a simulated GPU, and why not the others.
 
-A pure function of the call, the GPU and the torch version. The rules and the words are torch's own, from
-aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and sdp_utils_cpp.h as released in 2.6 and 2.9.1 and as on
-main in August 2026 (https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/transformers/cuda/sdp_utils.cpp);
-the header of 2.13 was read in its wheel. Where a release between them was not read, and the ones around it
-differ in a way that decides, the answer is not certain and says why.
+A pure function of the call, the GPU and the torch version. The rules and messages are torch's own, from
+aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and sdp_utils_cpp.h as released in 2.6 and 2.9.1 and as on main in
+August 2026 (https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/transformers/cuda/sdp_utils.cpp); the
+header of 2.13 was read in its wheel. If a release in between was not read, and its neighbours differ in a rule that
+decides, the answer is marked as uncertain, with the reason.
 
-Dense tensors, NVIDIA, the default switches. Not here: nested tensors, ROCm, what users turned off or preferred,
-deterministic algorithms; `unfit` names the errors that are raised before any backend is asked.
+For dense tensors, NVIDIA, and default switches. Not covered: nested tensors, ROCm, disabled or preferred backends,
+deterministic algorithms; `unfit` returns the errors that are raised before any backend is tried.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ __all__ = ["CUDNN", "EFFICIENT", "FLASH", "MATH", "Call", "Choice", "Tensor", "c
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What torch takes, and why it does not take the others."""
+    """torch's choice, and why it rejects the other backends."""
 
     backend: Optional[str]
     """"flash" | "efficient" | "cudnn" | "math"; None when the call raises before a backend is chosen."""
     refused: Dict[str, str]
-    """Backend to torch's reason, for every backend that cannot take this call. What comes after the one taken may
-    be able to take it, and is then not named."""
+    """Backend -> torch's reason, for every backend that cannot take this call. Backends after the chosen one may be
+    able to, and are then missing."""
     certain: bool
     doubts: Tuple[str, ...] = ()
-    """What is not verified, when not certain."""
+    """The rules that are not verified, when uncertain."""
     error: Optional[str] = None
-    """What the call raises before a backend is chosen."""
+    """The error raised before a backend is chosen."""
     warnings: Tuple[str, ...] = ()
-    """What the backend taken is known to do wrong with such a call."""
+    """Known defects of the chosen backend with such a call."""
 
 
 def choose(call: Call, gpu: Gpu, torch_version: str, cudnn_version: Optional[int] = None) -> Choice:
-    """The backend that torch `torch_version` takes for `call` on `gpu`, by default switches.
+    """The backend that torch `torch_version` chooses for `call` on `gpu`, with default switches.
 
-    cudnn_version: as torch.backends.cudnn.version() gives it (91900 for 9.19); None: that of the release's own
-    wheel where it is known. Raises ValueError for a torch older than 2.1, whose rules were not read.
+    cudnn_version: as returned by torch.backends.cudnn.version() (91900 for 9.19); None: that of the release's own
+    wheel, if known. Raises ValueError for a torch older than 2.1, whose rules were not read.
     """
     version = version_of(torch_version)
     if version < (2, 1):
@@ -69,8 +69,8 @@ def choose(call: Call, gpu: Gpu, torch_version: str, cudnn_version: Optional[int
     asked = Situation(call, gpu, version, cudnn, [])
     order = _order(asked)
     backend = next(name for name in order if name not in refused)
-    # Only what stands at or before the backend taken could have changed the answer, and the order only if cuDNN,
-    # the one whose place changed, can take this call.
+    # Only doubts about the chosen backend and earlier ones could change the answer; doubts about the order matter only
+    # if cuDNN, whose position changed, can take this call.
     matter = [doubt for name in order[: order.index(backend) + 1] for doubt in doubts[name]]
     if CUDNN not in refused:
         matter = asked.doubts + matter
@@ -81,7 +81,7 @@ def choose(call: Call, gpu: Gpu, torch_version: str, cudnn_version: Optional[int
 
 
 def _warnings(backend: str, call: Call) -> Tuple[str, ...]:
-    """float32 masks: seen on an H200 with torch 2.11, whose dtype check lets them pass beside half q, k and v."""
+    """float32 masks: seen on an H200 with torch 2.11, whose dtype check accepts them with half-precision q, k and v."""
     if backend == MATH:
         error = sdpa_backends.math(call)
         return (f"raises afterwards: {error}",) if error is not None else ()
@@ -95,7 +95,7 @@ def _warnings(backend: str, call: Call) -> Tuple[str, ...]:
 
 
 def unfit(call: Call, version: Version) -> Optional[str]:
-    """The error that torch raises before it asks any backend, or None. The same on every GPU."""
+    """The error that torch raises before it tries any backend, or None. Equal on every GPU."""
     query, key, value = call.tensors
     if not query.dtype == key.dtype == value.dtype:
         names = [SPELLED.get(tensor.dtype, tensor.dtype) for tensor in call.tensors]
@@ -125,7 +125,7 @@ def unfit(call: Call, version: Version) -> Optional[str]:
 
 def _order(asked: Situation) -> Tuple[str, ...]:
     if asked.version == (2, 4):
-        # Behind TORCH_CUDNN_SDPA_ENABLED=1 there.
+        # There only with TORCH_CUDNN_SDPA_ENABLED=1.
         return FLASH, EFFICIENT, MATH
     if asked.version == (2, 5):
         if asked.gpu.capability[0] >= 9:
@@ -154,7 +154,7 @@ def _prefers_cudnn(asked: Situation) -> bool:
 
 
 def wheel_cudnn(version: Version) -> Optional[int]:
-    """cuDNN of the release's default wheel on the registry, as its metadata pins it."""
+    """cuDNN of the release's default wheel on the registry, as pinned in its metadata."""
     if version in ((2, 9), (2, 10)):
         return 91002
     if version == (2, 11):

@@ -1,7 +1,7 @@
-"""What would get a call that torch's SDPA leaves to its math fallback onto a fused backend, and what math costs it.
+"""Finds changes that move a call from SDPA's math fallback to a fused backend, and computes the cost of math.
 
-Nothing is known here of why a backend refuses: changes that a person can make to the call are tried, one, two and
-three at a time, and torch's own rules (sdpa_choice.py) say whether that is enough.
+This module does not use the reasons of a refusal: it tries changes that a person can make to the call, one, two and
+three at a time, and torch's own rules (choice.py) decide whether they suffice.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ..triton.driver import version_of
 from .rules import HALVES, MATH, Call, Tensor
 
 Chooses = Callable[[Call], Optional[str]]
-"""The backend that a call would get; None where that is not known, or where it would raise."""
+"""The backend that a call would get; None when unknown, or when it would raise."""
 
 _MOST = 3
-"""Ways to tell; and changes that one way may ask for."""
+"""Most ways reported, and most changes in one way."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """Changes of a call, in words, that get it onto `backend`."""
+    """Changes of a call, in words, that move it to `backend`."""
 
     backend: str
     words: str
 
 
 def ways(call: Call, gpu: Gpu, chooses: Chooses) -> Tuple[Way, ...]:
-    """The fewest changes that get `call` off math; none where no change that is known here does."""
+    """The smallest sets of changes that move `call` away from math; empty when no known change does."""
     changes = [(words, change) for words, change in _changes(call, gpu) if change(call) != call]
     for count in range(1, _MOST + 1):
         found: Dict[str, Way] = {}
@@ -49,9 +49,11 @@ def ways(call: Call, gpu: Gpu, chooses: Chooses) -> Tuple[Way, ...]:
 
 
 def score_bytes(call: Call, torch_version: str) -> int:
-    """Bytes of the matrix of scores that math holds and a fused backend does not: one for each query and key.
+    """Bytes of the score matrix, one score for each query and key, which math materializes and a fused backend does
+    not.
 
-    From torch 2.5 on math computes halves in float32. Its softmax is as large again, and kept for a backward pass.
+    From torch 2.5 on math computes half precision in float32. Its softmax is equally large, and kept for a backward
+    pass.
     """
     half = call.query.dtype in HALVES and version_of(torch_version) < (2, 5)
     size = 2 if half else 8 if call.query.dtype == "float64" else 4
@@ -63,14 +65,14 @@ def score_bytes(call: Call, torch_version: str) -> int:
 
 
 def operand_bytes(call: Call) -> int:
-    """Bytes of q, k, v and of the output, which every backend holds."""
+    """Bytes of q, k, v and the output, which every backend holds."""
     size = {"float16": 2, "bfloat16": 2, "float64": 8}.get(call.query.dtype, 4)
     output = math.prod(call.query.shape[:-1]) * call.value.shape[-1]
     return size * (sum(math.prod(tensor.shape) for tensor in call.tensors) + output)
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Changes, the ones that leave the result as it is first
+# Changes; those that do not alter the result come first
 
 
 def _changes(call: Call, gpu: Gpu) -> List[Tuple[str, Callable[[Call], Call]]]:

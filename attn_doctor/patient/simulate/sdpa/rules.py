@@ -1,8 +1,8 @@
-"""A call of scaled_dot_product_attention, and the constraints that torch's fused backends share.
+"""A call of scaled_dot_product_attention, and the constraints shared by torch's fused backends.
 
-Each constraint gives torch's own reason why a call cannot be taken, or None. sdpa_choice.py says where the rules come
-from. What is not verified for a release is put into `Situation.doubts`, and the rule of the nearest release that was
-read is applied.
+Each constraint returns torch's own reason why a call cannot be taken, or None. choice.py names the sources of the
+rules. A rule that is not verified for a release is recorded in `Situation.doubts`, and the rule of the nearest release
+that was read is used.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def dotted(version: Version) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Constraints that several backends share. Each gives torch's reason, or None.
+# Constraints shared by several backends. Each returns torch's reason, or None.
 
 
 def four_dimensional(asked: Situation) -> Reason:

@@ -1,1 +1,1 @@
-"""Triton for a GPU that is not there: launches are recorded, kernels really compiled."""
+"""Triton for a simulated GPU: launches are recorded, kernels are really compiled."""

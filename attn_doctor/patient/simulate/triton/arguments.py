@@ -1,7 +1,7 @@
-"""A launch's arguments, kept without their tensors: what Triton reads of each when it compiles a kernel.
+"""A launch's arguments without their tensors: the properties that Triton reads when it compiles a kernel.
 
-Two launches whose arguments have the same key are compiled once by Triton: a tensor counts by its dtype and whether
-its address divides by 16, a number by its width, whether it is 1 and whether it divides by 16, a constant by itself.
+Triton compiles two launches once if their arguments have equal keys: for a tensor its dtype and whether its address is
+divisible by 16; for a number its width, whether it is 1 and whether it is divisible by 16; for a constant its value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any, Optional, Tuple
 
 
 class TensorStandIn:
-    """What Triton reads of a tensor when it compiles a kernel: the dtype, and whether its address divides by 16."""
+    """The properties of a tensor that Triton reads when it compiles a kernel: the dtype, and whether its address is
+    divisible by 16.
+    """
 
     def __init__(self, dtype: object, offset: int, shape: Tuple[Any, ...], strides: Tuple[Any, ...]) -> None:
         self.dtype, self.shape = dtype, shape
@@ -39,7 +41,7 @@ class Argument:
 
 
 def stand_in(name: str, value: Any, constant: bool) -> Tuple[Any, Argument, Any]:
-    """(what is kept, how it reads, what makes it another kernel)."""
+    """(what is stored, its text, its part of the key)."""
     if constant:
         text = _constant_text(value)
         return value, Argument(name, "constexpr", text), (name, text)
