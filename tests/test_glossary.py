@@ -13,6 +13,7 @@ import attn_doctor
 from attn_doctor.model.findings import Finding, Safety, Severity
 from attn_doctor.model.plans import Reversal
 from attn_doctor.report.words import phrases
+from attn_doctor.report.words import verdict as spoken
 
 ROOT = Path(attn_doctor.__file__).parent.parent
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
@@ -52,7 +53,7 @@ def test_what_a_report_names_is_explained(label: str) -> None:
 @pytest.mark.parametrize("verdict", ["raises", "silently mixed", "promoted then repaired", "clean"])
 def test_verdicts_are_explained(verdict: str) -> None:
     """In the words that people read."""
-    assert f"| `{phrases.verdict_in_words(verdict)}` |" in GLOSSARY
+    assert f"| `{spoken.of_trace(verdict)}` |" in GLOSSARY
 
 
 def test_confidence_is_explained() -> None:

@@ -18,7 +18,7 @@ from attn_doctor.fix.packages.installers import Sources
 from attn_doctor.model.plans import Reversal
 from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.probe.kernels.known_kernels import Mode
-from attn_doctor.report.words.phrases import as_root
+from attn_doctor.report.words.verdict import as_root
 from attn_doctor.version import __version__
 from attn_doctor.workflows import kernels as kernel_trials
 from attn_doctor.workflows.fix.fix import fix as run_fix
@@ -197,7 +197,9 @@ class _Person:
             self.hear(f"{one.path.name}: no step takes it. --find-links offers wheels to every fix.")
         if self._seen is None or self._seen.facts is not planned.facts:
             nothing = nothing_to_examine(planned.facts, target.dead)
-            foreign = as_root(planned.facts, quick=self._quick)
+            foreign = as_root(
+                planned.facts.value("python.examined_as"), planned.facts.value("python.owner"), quick=self._quick
+            )
             for line in filter(None, (foreign, nothing and f"Nothing to examine here: {nothing}.")):
                 self.hear(line)
         self._seen = planned

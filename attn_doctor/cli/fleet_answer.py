@@ -9,10 +9,10 @@ import typer
 
 from attn_doctor.cli.options import written_as
 from attn_doctor.cli.shared import put
-from attn_doctor.fleet import node_lists
+from attn_doctor.errors import BadInput
 from attn_doctor.fleet.verdict import COHORT_BY
-from attn_doctor.machine.files import check_output
-from attn_doctor.model.fleet import FleetVerdict
+from attn_doctor.machine.files import check_output, replace_file
+from attn_doctor.model.fleet import FleetVerdict, State
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import FLEET
 
@@ -37,6 +37,17 @@ WriteLists = Annotated[
     typer.Option("--write-lists", metavar="DIR", help="Write files of node names: for srun --exclude=FILE."),
 ]
 
+#: Files of --write-lists, a name a line, for `srun --exclude=FILE`, `clush --hostfile=FILE` and scripts.
+_LISTS: tuple[tuple[str, tuple[State, ...]], ...] = (
+    ("fit_nodes.txt", (State.FIT,)),
+    ("failing_nodes.txt", (State.FAILS,)),
+    ("drifting_nodes.txt", (State.DRIFTS,)),
+    ("missing_nodes.txt", (State.MISSING,)),
+    ("unreadable_nodes.txt", (State.UNREADABLE,)),
+    ("unsure_nodes.txt", (State.UNSURE,)),
+    ("exclude_nodes.txt", tuple(state for state in State if state is not State.FIT)),
+)
+
 
 class Answer:
     """How this call wants its answer: everything that can be wrong with that is said before anything is examined."""
@@ -48,11 +59,28 @@ class Answer:
         if output is not None:
             check_output(output)
         if write_lists is not None:
-            node_lists.check(write_lists)
+            _check_lists(write_lists)
 
     def write(self, verdict: FleetVerdict, *, partial: bool = False) -> int:
         """Writes it; gives the exit status. Lists that others act on are not made of a partial answer."""
         if self.lists is not None and not partial:
-            node_lists.write(verdict, self.lists)
+            _write_lists(verdict, self.lists)
         put(verdict, self._picked, output=self.output)
         return verdict.exit_status
+
+
+def _check_lists(folder: Path) -> None:
+    """Creates the folder.
+
+    Raises BadInput when it cannot be written, before anything is examined.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"the folder cannot be made: {error.strerror}", about=f"--write-lists {folder}") from None
+
+
+def _write_lists(verdict: FleetVerdict, folder: Path) -> None:
+    """Writes all lists, including empty ones: an outdated list would exclude nodes that are healthy again."""
+    for name, states in _LISTS:
+        replace_file(folder / name, "".join(f"{node}\n" for node in verdict.nodes_in(*states)), chosen=True)

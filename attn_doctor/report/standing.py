@@ -11,7 +11,7 @@ from attn_doctor.machine.printable import one_line
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.report.words import short
+from attn_doctor.report.words import verdict
 from attn_doctor.report.words.short import LARGEST, shortened
 
 SCHEMA = "attn-doctor/status/v1"
@@ -84,7 +84,7 @@ def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | N
     then = report.identity.volatile.get("boot_id") if report.identity else None
     if boot_id and then and then != boot_id:
         return unknown, "the node was restarted since the report"
-    said = short.in_short(report)
+    said = verdict.in_short(report)
     if report.nothing_to_examine and report.exit_status != Status.FOUND:
         return unknown, said
     if report.limits and report.exit_status == Status.HEALTHY:

@@ -161,7 +161,7 @@ def test_standard_input(folder: Path) -> None:
         (("merge", ".", "--wait", "5"), "only folders can be waited for"),
         (("merge", ".", "--write-lists", "README.md"), "cannot be made"),
         (("merge", ".", "--output", "/nothing/x"), "no such folder"),
-        (("run", "--engine", "clush"), "needs node names"),
+        (("run", "--engine", "clush"), "needs the names of the nodes"),
         (("run", "--engine", "clush", "-w", "n1", "--", "--json"), "needs the reports itself"),
         (("hook", "slurm-job", "--plan", "/nothing"), "no such plan"),
     ],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.model.facts import Fact, FactName, FactSet, Known, State, Unknown
+from attn_doctor.model.facts import Fact, FactName, Known, State, Unknown
 from attn_doctor.model.vocabulary import TERMS
-from attn_doctor.report.words import phrases
+from attn_doctor.report.words import phrases, verdict
 
 LISTS = [term.name for term in TERMS if term.name.startswith("listed.")]
 
@@ -34,9 +34,6 @@ def test_other_evidence_names_its_fact() -> None:
 )
 def test_root_is_told_whose_code_ran(user: int, owner: int | None, said: bool) -> None:
     """Another user's code ran as root; nobody else's rights are lent by looking."""
-    known = {"python.examined_as": user, **({} if owner is None else {"python.owner": owner})}
-    facts = FactSet(Fact(name=FactName.parse(name), state=Known(value), how="") for name, value in known.items())
-
-    assert bool(phrases.as_root(facts, quick=True)) is said
+    assert bool(verdict.as_root(user, owner, quick=True)) is said
     if said:
-        assert phrases.as_root(facts, quick=True) != phrases.as_root(facts, quick=False)
+        assert verdict.as_root(user, owner, quick=True) != verdict.as_root(user, owner, quick=False)

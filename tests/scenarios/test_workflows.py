@@ -176,7 +176,7 @@ def test_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked == ["check --format chunks --exit-zero --python /p --quick"] * 2
     assert (result.verdict.missing, result.ended_by) == (("n1", "n2"), None)
-    with pytest.raises(BadInput, match="has to be told the nodes"):
+    with pytest.raises(BadInput, match="needs the names of the nodes"):
         run(RunRequest(engine=WhichEngine.CLUSH))
 
 

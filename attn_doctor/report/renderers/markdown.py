@@ -17,7 +17,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report.renderer import CHECK, EXPLAIN, TRACE, Manner, Media, Page, Renderer
-from attn_doctor.report.words import phrases, short
+from attn_doctor.report.words import phrases, verdict
 
 if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials
@@ -29,8 +29,8 @@ _ACTS = re.compile(r"<(?=[a-zA-Z/!?])|\*|_(?=_)|(?<=_)_|(?<=\])\(")
 
 def write(report: Report, stream: IO[str], manner: Manner) -> None:
     """Writes the whole report."""
-    verbose, masked = manner.verbose, manner.masked
-    lines = [f"**{short.counted(report)}**", "", f"- {one_line(phrases.examined(report))}"]
+    verbose, masked, hosts = manner.verbose, manner.masked, _hosts(report)
+    lines = [f"**{verdict.counted(report)}**", "", f"- {one_line(phrases.examined(report))}"]
     if report.examined.python:
         lines += faults.lines("head", partial(_head, report.facts))
     lines.append("")
@@ -45,12 +45,11 @@ def write(report: Report, stream: IO[str], manner: Manner) -> None:
         for reason, recipes in phrases.by_reason(report.diagnosis.open_questions).items():
             lines.append(f"- {one_line(reason)}: {', '.join(recipes)}")
         lines.append("")
-    lines += [f"{line}  " for line in phrases.verdict(report)]
+    lines += [f"{line}  " for line in verdict.lines(report)]
     if verbose:
         lines += ["", "<details><summary>Facts</summary>", "", "```"]
         lines += [f"{phrases.said(fact)}  [{fact.how}]".replace("```", "'''") for fact in report.facts.values()]
         lines += ["```", "", "</details>"]
-    hosts = _hosts(report)
     for part, words in ((before, escaped), (kernels, str), (lines, escaped)):
         text = "".join(f"{line}\n" for line in part)
         text = harmless(text)

@@ -15,7 +15,7 @@ from attn_doctor.machine.printable import one_line
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report.renderer import CHECK, Manner, Media, Page, Renderer
-from attn_doctor.report.words import short
+from attn_doctor.report.words import verdict
 from attn_doctor.report.words.short import LARGEST, shortened
 
 FIRST_LINE = 80
@@ -27,7 +27,7 @@ def headline(report: Report) -> str:
     if report.failure is not None:
         said = f"could not examine: {report.failure.what}"
     else:
-        said = short.in_short(report)
+        said = verdict.in_short(report)
         if report.exit_status == 3 and report.diagnosis.open_questions:
             said = f"{len(report.diagnosis.open_questions)} questions open; {said}"
     return shortened(f"attn-doctor {shortened(node, 40)}: {said}", FIRST_LINE)

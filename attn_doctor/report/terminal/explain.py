@@ -13,7 +13,7 @@ from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import Writer, unwritten
-from attn_doctor.report.words import phrases, short
+from attn_doctor.report.words import verdict
 
 #: Facts that a question can be answered with, in words that a person can type.
 _EXAMPLES = {"compute_capability": "7.5", "version": "2.3.0"}
@@ -40,7 +40,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     if verbose:
         console.print(f"looked for the texts of {len(report.looked_for)} recipes: {', '.join(report.looked_for)}")
         console.print()
-    for line in (*_verdict(report), *phrases.own_faults(report)):
+    for line in (*_verdict(report), *verdict.own_faults(report)):
         console.print(line)
 
 
@@ -97,7 +97,7 @@ def _verdict(report: Report) -> list[str]:
                 f"{len(places)} messages, {len(findings)} possible causes; of one message the most probable first."
             )
         else:
-            lines.append(short.counted(report) + ".")
+            lines.append(verdict.counted(report) + ".")
     else:
         lines.append(
             "nothing known about this here. Only troubles of the attention stack are looked for; others may be in it."

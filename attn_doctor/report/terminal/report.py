@@ -16,7 +16,7 @@ from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report.terminal.console import ReportConsole
-from attn_doctor.report.words import phrases, short
+from attn_doctor.report.words import phrases, verdict
 
 if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials
@@ -48,8 +48,9 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
         sections.append(("facts", partial(out.facts, report.facts)))
     for name, section in sections:
         faults.survive(f'section "{name}" of the report', section, partial(unwritten, console))
-    for line in phrases.verdict(report):
-        console.print(Text(one_line(line), style="bold" if line.startswith(short.counted(report)) else ""))
+    counted = verdict.counted(report)
+    for line in verdict.lines(report):
+        console.print(Text(one_line(line), style="bold" if line.startswith(counted) else ""))
 
 
 def unwritten(console: Console, reason: str) -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_doctor.model.trace import Arrived, AttentionCall, Failure, MathCost, Place, Promotion, Trace
-from attn_doctor.report.words import phrases
+from attn_doctor.report.words import verdict
 
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 _COLOUR = {
@@ -59,7 +59,7 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
     where = f"  {_at(call.place)}" if call.place else ""
     console.print()
     head = Text.assemble(
-        (phrases.verdict_in_words(call.verdict), _COLOUR.get(call.verdict, "")),
+        (verdict.of_trace(call.verdict), _COLOUR.get(call.verdict, "")),
         f"  {call.name}{repeated}",
         (where, "dim"),
     )

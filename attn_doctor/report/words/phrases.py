@@ -11,10 +11,10 @@ from attn_doctor.model.findings import Finding, OpenQuestion
 from attn_doctor.model.kinds import KINDS, kind_of
 from attn_doctor.model.libraries import distributions
 from attn_doctor.model.report import Report
-from attn_doctor.report.words import short
+from attn_doctor.report.words import verdict
 
 if TYPE_CHECKING:
-    from attn_doctor.model.trace import Trace
+    pass
 
 #: Shown in this order when they are installed.
 _STACK = (
@@ -107,10 +107,10 @@ def samples(facts: FactSet) -> tuple[str, ...]:
         if cell.startswith("sdpa-"):
             lines.setdefault(f"sample attention, q k v ({rules})", []).append(_cell(cell, own, facts))
         else:
-            verdict = facts.value(own + "verdict") or facts.value(own + "outcome")
+            outcome = facts.value(own + "verdict") or facts.value(own + "outcome")
             state = facts.fact(own + "outcome").state
             reason = state.reason.removeprefix("not run: ") if isinstance(state, Unknown) else ""
-            words = f"not run ({reason})" if isinstance(state, Unknown) else verdict_in_words(str(verdict))
+            words = f"not run ({reason})" if isinstance(state, Unknown) else verdict.of_trace(str(outcome))
             lines.setdefault(f"library samples ({rules})", []).append(f"{cell} {words}")
     return tuple(f"{title}: {'; '.join(words)}" for title, words in lines.items())
 
@@ -187,110 +187,6 @@ def confidence(finding: Finding) -> str:
     else:
         words = "likely: the facts above match; not observed here"
     return words + ("; this recipe is a preview" if finding.status == "preview" else "")
-
-
-def verdict(report: Report) -> tuple[str, ...]:
-    """The last lines: what it all comes to, and what it does not cover."""
-    lines = [_of_trace(report.trace) if report.trace and not report.diagnosis.findings else short.counted(report) + "."]
-    questions = len(report.diagnosis.open_questions)
-    if questions:
-        lines.append(
-            f"{questions} question{'s' if questions > 1 else ''} open: "
-            f"treat {'them' if questions > 1 else 'it'} as unknown, not as healthy."
-        )
-    lines += own_faults(report)
-    if report.nothing_to_examine:
-        if not report.diagnosis.findings:
-            del lines[0]  # "nothing wrong found" would read as healthy
-        lines.insert(
-            0 if not report.diagnosis.findings else 1,
-            f"Nothing to examine here: {report.nothing_to_examine}. "
-            "Activate the environment that you mean, or name it with --python.",
-        )
-    elif short.without_torch(report):
-        lines.append(
-            "No torch in this environment: nothing above says that attention would run in it. If another one was "
-            "meant, activate it or name it with --python."
-        )
-    listed = report.facts.fact("listed.gpu").state
-    if report.command == "check" and listed == Known(0) and not report.facts.subjects("gpu"):
-        lines.append(
-            "No GPU here, so this node was not examined for one: nothing above says that a GPU job would run. "
-            "Name the target, for example --gpu h100, to see what holds there."
-        )
-    if report.trace is not None and any(call.verdict == "clean" for call in report.trace.calls):
-        from attn_doctor.model.trace import JUDGED
-
-        lines.append(f"Clean means: {JUDGED}.")
-    if report.quick:
-        lines.append(
-            "--quick: nothing was imported or run"
-            + (f"; {len(report.diagnosis.not_asked)} recipes rest on that." if report.diagnosis.not_asked else ".")
-            + _left_out(report.facts)
-        )
-    foreign = as_root(report.facts, quick=report.quick)
-    if foreign and report.command in ("check", "trace"):
-        lines.append(foreign)
-    if report.limits and report.command == "check":
-        lines.append(f"Partial check ({report.limits}): other recipes were not evaluated.")
-    if report.assumed:
-        given = dict.fromkeys(report.facts.fact(name).how for name in report.assumed)
-        lines.append(f"Judged as if: {', '.join(given)}.")
-    return tuple(lines)
-
-
-def own_faults(report: Report) -> tuple[str, ...]:
-    """One line where parts of attn-doctor failed."""
-    if not report.own_faults:
-        return ()
-    parts = ", ".join(dict.fromkeys(fault.part for fault in report.own_faults))
-    logs = ", ".join(dict.fromkeys(fault.log for fault in report.own_faults))
-    return (f"attn-doctor's own {parts} failed: what they would have reported is not known. The log: {logs}",)
-
-
-def _left_out(facts: FactSet) -> str:
-    code = facts.value("python.startup_code")
-    if not isinstance(code, tuple) or not code:
-        return ""
-    names = list(dict.fromkeys(str(file).rpartition("/")[2] for file in code))
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return f" The code in {', '.join(names[:4])}{more}, which every start of this Python runs, was not run either."
-
-
-def as_root(facts: FactSet, *, quick: bool) -> str:
-    """What root should know who examines somebody else's environment; empty where nobody's code ran as root."""
-    owner = facts.value("python.owner")
-    if facts.value("python.examined_as") != 0 or not isinstance(owner, int) or owner == 0:
-        return ""
-    ran = "its interpreter alone" if quick else "its interpreter and its packages"
-    return f"The environment is owned by user {owner}, and was examined as root: {ran} ran as root."
-
-
-def verdict_in_words(verdict: str) -> str:
-    """A trace's verdict as people read it; formats for programs keep its name."""
-    return "promoted, then cast back" if verdict == "promoted then repaired" else verdict
-
-
-def _of_trace(trace: Trace) -> str:
-    """What a traced run without a finding comes to."""
-    if trace.error and trace.verdict in ("raises", "silently mixed"):
-        return "No verdict on the cause: an attention call failed, and no recipe explains it."
-    if trace.error_kind == "attention refused":
-        return "No verdict: the config's class does not take that attention."
-    if trace.error:
-        return "No verdict: the run ended early."
-    if not trace.seen:
-        return "No verdict: no attention call was seen."
-    if trace.verdict == "promoted then repaired":
-        return (
-            "nothing that fails here: float32 reached an attention call, which cast it back; "
-            "that costs time and memory, and a kernel that autocast does not know refuses it."
-        )
-    if any(call.stand_in and not call.needs_gpu for call in trace.calls):
-        return "nothing wrong found with a stand-in for what is not installed here: without that it does not run."
-    if any(call.stand_in for call in trace.calls):
-        return "nothing wrong found, with zeros in place of a kernel that runs on a GPU only."
-    return "nothing wrong found."
 
 
 def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:

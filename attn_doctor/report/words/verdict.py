@@ -1,0 +1,144 @@
+"""What a result comes to: in part of a line, in the last lines of a report. Light, for `status` has to be quick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attn_doctor.model.facts import Absent, Known, Value
+from attn_doctor.model.findings import Severity
+from attn_doctor.model.report import Report
+
+if TYPE_CHECKING:
+    from attn_doctor.model.trace import Trace
+
+
+def counted(report: Report) -> str:
+    """`1 error, 2 warnings`."""
+    gating = [finding for finding in report.diagnosis.findings if finding.accepted is None]
+    words = []
+    for severity in Severity:
+        number = sum(finding.severity is severity for finding in gating)
+        if number:
+            word = "note" if severity is Severity.INFO else severity.value
+            words.append(f"{number} {word}{'s' if number > 1 else ''}")
+    accepted = len(report.diagnosis.findings) - len(gating)
+    if accepted:
+        words.append(f"{accepted} accepted")
+    return ", ".join(words) or "nothing wrong found"
+
+
+def in_short(report: Report) -> str:
+    """`counted` and what was found, in part of a line; that there is no torch comes first: little else was asked."""
+    ids = [finding.id for finding in report.diagnosis.findings if finding.accepted is None]
+    said = counted(report) + (f": {', '.join(ids)}" if ids else "")
+    if report.nothing_to_examine:
+        return f"nothing to examine here; {said}" if ids else "nothing to examine here"
+    return f"no torch there; {said}" if without_torch(report) else said
+
+
+def without_torch(report: Report) -> bool:
+    """Nothing of attention was examined: there is no torch that it could run in."""
+    return report.command == "check" and isinstance(report.facts.fact("torch.version").state, Absent)
+
+
+def lines(report: Report) -> tuple[str, ...]:
+    """The last lines: what it all comes to, and what it does not cover."""
+    told = [_traced(report.trace) if report.trace and not report.diagnosis.findings else counted(report) + "."]
+    questions = len(report.diagnosis.open_questions)
+    if questions:
+        told.append(
+            f"{questions} question{'s' if questions > 1 else ''} open: "
+            f"treat {'them' if questions > 1 else 'it'} as unknown, not as healthy."
+        )
+    told += own_faults(report)
+    if report.nothing_to_examine:
+        if not report.diagnosis.findings:
+            del told[0]  # "nothing wrong found" would read as healthy
+        told.insert(
+            0 if not report.diagnosis.findings else 1,
+            f"Nothing to examine here: {report.nothing_to_examine}. "
+            "Activate the environment that you mean, or name it with --python.",
+        )
+    elif without_torch(report):
+        told.append(
+            "No torch in this environment: nothing above says that attention would run in it. If another one was "
+            "meant, activate it or name it with --python."
+        )
+    listed = report.facts.fact("listed.gpu").state
+    if report.command == "check" and listed == Known(0) and not report.facts.subjects("gpu"):
+        told.append(
+            "No GPU here, so this node was not examined for one: nothing above says that a GPU job would run. "
+            "Name the target, for example --gpu h100, to see what holds there."
+        )
+    if report.trace is not None and any(call.verdict == "clean" for call in report.trace.calls):
+        from attn_doctor.model.trace import JUDGED
+
+        told.append(f"Clean means: {JUDGED}.")
+    if report.quick:
+        told.append(
+            "--quick: nothing was imported or run"
+            + (f"; {len(report.diagnosis.not_asked)} recipes rest on that." if report.diagnosis.not_asked else ".")
+            + _left_out(report.facts.value("python.startup_code"))
+        )
+    ran_as, owner = report.facts.value("python.examined_as"), report.facts.value("python.owner")
+    foreign = as_root(ran_as, owner, quick=report.quick)
+    if foreign and report.command in ("check", "trace"):
+        told.append(foreign)
+    if report.limits and report.command == "check":
+        told.append(f"Partial check ({report.limits}): other recipes were not evaluated.")
+    if report.assumed:
+        given = dict.fromkeys(report.facts.fact(name).how for name in report.assumed)
+        told.append(f"Judged as if: {', '.join(given)}.")
+    return tuple(told)
+
+
+def own_faults(report: Report) -> tuple[str, ...]:
+    """One line where parts of attn-doctor failed."""
+    if not report.own_faults:
+        return ()
+    parts = ", ".join(dict.fromkeys(fault.part for fault in report.own_faults))
+    logs = ", ".join(dict.fromkeys(fault.log for fault in report.own_faults))
+    return (f"attn-doctor's own {parts} failed: what they would have reported is not known. The log: {logs}",)
+
+
+def _left_out(code: Value | None) -> str:
+    if not isinstance(code, tuple) or not code:
+        return ""
+    names = list(dict.fromkeys(str(file).rpartition("/")[2] for file in code))
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f" The code in {', '.join(names[:4])}{more}, which every start of this Python runs, was not run either."
+
+
+def as_root(ran_as: Value | None, owner: Value | None, *, quick: bool) -> str:
+    """What root should know who examines somebody else's environment; empty where nobody's code ran as root."""
+    if ran_as != 0 or not isinstance(owner, int) or owner == 0:
+        return ""
+    ran = "its interpreter alone" if quick else "its interpreter and its packages"
+    return f"The environment is owned by user {owner}, and was examined as root: {ran} ran as root."
+
+
+def of_trace(verdict: str) -> str:
+    """A trace's verdict as people read it; formats for programs keep its name."""
+    return "promoted, then cast back" if verdict == "promoted then repaired" else verdict
+
+
+def _traced(trace: Trace) -> str:
+    """What a traced run without a finding comes to."""
+    if trace.error and trace.verdict in ("raises", "silently mixed"):
+        return "No verdict on the cause: an attention call failed, and no recipe explains it."
+    if trace.error_kind == "attention refused":
+        return "No verdict: the config's class does not take that attention."
+    if trace.error:
+        return "No verdict: the run ended early."
+    if not trace.seen:
+        return "No verdict: no attention call was seen."
+    if trace.verdict == "promoted then repaired":
+        return (
+            "nothing that fails here: float32 reached an attention call, which cast it back; "
+            "that costs time and memory, and a kernel that autocast does not know refuses it."
+        )
+    if any(call.stand_in and not call.needs_gpu for call in trace.calls):
+        return "nothing wrong found with a stand-in for what is not installed here: without that it does not run."
+    if any(call.stand_in for call in trace.calls):
+        return "nothing wrong found, with zeros in place of a kernel that runs on a GPU only."
+    return "nothing wrong found."
