@@ -1,7 +1,7 @@
 """What the start of this Python would do, read as data: an interpreter started with -S has run none of it.
 
-The `site` module of the standard library says where site-packages are; folders named in `.pth` files join the path as
-they do at a start, and their `import` lines, sitecustomize and usercustomize are named, not run.
+The standard library's `site` module gives the location of site-packages. Folders named in `.pth` files are added to the
+path as at a start; their `import` lines, sitecustomize and usercustomize are listed, not run.
 https://docs.python.org/3/library/site.html
 """
 
@@ -12,27 +12,28 @@ import os
 import site
 import sys
 
-#: A .pth file holds a few lines; what is larger is none.
+#: Largest .pth file read, in bytes; a real one has a few lines.
 _MOST = 1000000
 
 
 def enter_environment() -> bool | None:
-    """Has sys.prefix name the virtual environment, as the start of Python does, and before anything asks for it.
+    """Sets sys.prefix to the virtual environment, as the start of Python does; call it before anything reads
+    sys.prefix.
 
-    Returns whether the base's site-packages are seen as well: None outside of a virtual environment.
+    Returns whether the base's site-packages are visible as well; None outside a virtual environment.
     """
     folder = os.path.dirname(os.path.abspath(sys.executable or ""))
     for place in (folder, os.path.dirname(folder)):
         settings = _settings(os.path.join(place, "pyvenv.cfg"))
         if settings is not None:
-            # Where the file lies beside the interpreter the folder above it is the prefix all the same.
+            # Even if pyvenv.cfg is next to the interpreter, the folder above is the prefix.
             sys.prefix = sys.exec_prefix = os.path.dirname(folder)
             return settings.get("include-system-site-packages", "true").lower() == "true"
     return None
 
 
 def path_and_code(python_path: str, with_base: bool | None) -> tuple[list[str], list[list[str]], bool]:
-    """(sys.path as after a start, what would have run: [file, line] pairs, whether the user's folder counts).
+    """(sys.path as after a start; startup code as [file, line] pairs; whether the user's folder counts).
 
     `python_path` is the value of PYTHONPATH, `with_base` the answer of enter_environment.
     """
@@ -68,7 +69,7 @@ def _settings(file: str) -> dict[str, str] | None:
 
 
 def _users(with_base: bool | None) -> bool:
-    """Whether the user's own site-packages join the path."""
+    """True when the user's own site-packages are added to the path."""
     if with_base is False:
         return False
     return bool(site.check_enableusersite())
@@ -84,7 +85,7 @@ def _join(folder: str, path: list[str], seen: set[str]) -> bool:
 
 
 def _read_folder(folder: str, path: list[str], seen: set[str], code: list[list[str]]) -> None:
-    """One site-packages folder and what its .pth files name."""
+    """Reads one site-packages folder and the folders named in its .pth files."""
     folder = os.path.abspath(folder)
     if not os.path.isdir(folder):
         return

@@ -1,7 +1,7 @@
-"""What torch says of itself, without touching a GPU, and of the GPUs, in a child made for it.
+"""torch's own facts, without touching a GPU; and facts about the GPUs, in a child made for it.
 
-Not here: importing torch, forking, judging. Nothing may be called in `facts` that sets torch's fork guard:
-after `torch._C._cuda_getArchFlags()` or `_cuda_getDeviceCount()` a forked child can no longer use CUDA
+Elsewhere: importing torch, forking, evaluation. `facts` must not call anything that sets torch's fork guard: after
+`torch._C._cuda_getArchFlags()` or `_cuda_getDeviceCount()` a forked child can no longer use CUDA
 (https://github.com/pytorch/pytorch/blob/main/torch/csrc/cuda/Module.cpp, poison_fork).
 """
 
@@ -52,7 +52,7 @@ class Cuda(_Ended):
 
 
 def facts(torch: ModuleType) -> Dict[str, object]:
-    """Facts that cost nothing and leave no mark. A value that this torch does not offer is None."""
+    """Facts that are cheap and have no side effects. A value that this torch does not offer is None."""
     version = torch.version
     return {
         "version": str(torch.__version__),
@@ -73,7 +73,7 @@ def is_cpu_build(torch: ModuleType) -> bool:
 
 
 def build_facts(torch: ModuleType) -> Dict[str, Any]:
-    """For a forked child: what a CUDA or ROCm build carries. Needs no GPU.
+    """Runs in a forked child: the architectures and libraries of a CUDA or ROCm build. Needs no GPU.
 
     arch_list: "sm_90" is machine code, "compute_90" PTX, "gfx942" ROCm. cudnn: as in "9.19.0".
     """
@@ -89,9 +89,9 @@ def build_facts(torch: ModuleType) -> Dict[str, Any]:
 
 
 def cuda(torch: ModuleType) -> Cuda:
-    """For a forked child: what CUDA (or ROCm) in torch sees; if nothing, why, in torch's words."""
-    # In the parent it keeps is_available() from initialising CUDA. Here the real initialisation is wanted:
-    # NVML can say yes where CUDA says no.
+    """Runs in a forked child: the GPUs that torch sees through CUDA (or ROCm); if none, torch's reason."""
+    # In the parent it keeps is_available() from initialising CUDA. Here the real initialisation is needed: NVML may
+    # report a GPU that CUDA cannot use.
     os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -106,7 +106,7 @@ def cuda(torch: ModuleType) -> Cuda:
 
 
 def cpu_build(torch: ModuleType) -> Cuda:
-    """The answer of `cuda` for a torch that has no GPU code, without a child."""
+    """The answer of `cuda` for a torch without GPU code; needs no child."""
     return {
         "is_available": False,
         "reason": "Torch not compiled with CUDA enabled",
@@ -117,9 +117,9 @@ def cpu_build(torch: ModuleType) -> Cuda:
 
 
 def os_threads() -> Optional[int]:
-    """Threads of this process as the kernel counts them; None where /proc does not tell.
+    """Number of threads of this process according to the kernel; None when /proc does not show it.
 
-    A thread that was joined may stand in the list for a moment longer, on a busy machine: it is looked at again.
+    On a busy machine a thread that was joined may be listed a moment longer: the list is read again.
     """
     try:
         for _ in range(20):
@@ -137,7 +137,7 @@ def last_line(error: BaseException) -> str:
 
 
 def telling_line(error: BaseException) -> str:
-    """The message; of a long one, which brings a C++ stack or a compiler's log along, the line that says it."""
+    """The message; of a long one, which includes a C++ stack or a compiler's log, the line with the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -154,7 +154,7 @@ def _cxx11_abi(torch: ModuleType) -> Optional[bool]:
 
 
 def _cudnn(torch: ModuleType) -> Optional[str]:
-    """The cuDNN that gets loaded, which is not always the one that torch was built with."""
+    """The version of the cuDNN that is loaded, which may differ from the one that torch was built with."""
     if not getattr(torch._C, "_has_cudnn", False) or getattr(torch.version, "cuda", None) is None:
         return None
     numbers = torch._C._cudnn.getRuntimeVersion()
@@ -188,7 +188,7 @@ def _device(torch: ModuleType, index: int) -> Device:
         device["shared_memory_per_block_optin"] = properties.shared_memory_per_block_optin
     if getattr(properties, "multi_processor_count", None) is not None:
         device["multi_processor_count"] = properties.multi_processor_count
-    # CUDA builds have it too, and fill in the GPU's name (seen on torch 2.11).
+    # CUDA builds have it too, with the GPU's name as value (seen on torch 2.11).
     if getattr(torch.version, "hip", None) is not None and hasattr(properties, "gcnArchName"):
         device["gcnArchName"] = properties.gcnArchName
     uuid = getattr(properties, "uuid", None)
@@ -199,7 +199,7 @@ def _device(torch: ModuleType, index: int) -> Device:
 
 
 def _bf16_native(torch: ModuleType, index: int) -> Optional[bool]:
-    """torch's own word on bf16 without emulation; None where this torch cannot be asked (before 2.5)."""
+    """Whether torch reports bf16 without emulation; None when this torch has no API for it (before 2.5)."""
     function = torch.cuda.is_bf16_supported
     try:
         if "including_emulation" not in inspect.signature(function).parameters:

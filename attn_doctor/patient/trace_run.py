@@ -1,14 +1,14 @@
-"""Task `trace_run`: run one program under the dtype tracer, and leave what it saw.
+"""Task `trace_run`: runs one program under the dtype tracer and writes the results.
 
-Request: see trace/__init__.py. Answers, as JSON files: `started` (at once), `progress` (rewritten about once a
-second and at every broken attention call, so that a run that dies or is stopped still tells how far it came),
-`trace` (the whole answer, written last), and `kernels` (verdicts of the recorded Triton launches, if
-`compile_kernels` was asked for).
+Request: see trace/__init__.py. Answers, as JSON files: `started` (immediately), `progress` (rewritten about once a
+second and at every broken attention call, so that a run that dies or is stopped still shows how far it came), `trace`
+(the complete answer, written last), and `kernels` (verdicts of the recorded Triton launches, if `compile_kernels` was
+requested).
 
-The traced program may print, exit or raise: the answer says so, and this task ends normally. Only a crash, an
+The traced program may print, exit or raise: the answer records that, and this task ends normally. Only a crash, an
 os._exit or a time limit leaves no `trace`.
 
-Not here: how a trace is made (trace/run.py), starting and stopping this process (the doctor).
+Elsewhere: tracing (trace/run/run.py), starting and stopping this process (the doctor).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(request: Request, answers: str) -> None:
         _answers.write(answers, "kernels", {"verdicts": _compiled(kernels[-1], request)})
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads that the traced program left behind must not keep this process; everything is written.
+    # Threads left by the traced program must not keep this process alive; everything is written.
     os._exit(0)
 
 

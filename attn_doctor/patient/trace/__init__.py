@@ -97,7 +97,7 @@ JUDGED = "dtypes and backends; values, masks and packing were not examined"
 
 
 def unanswered() -> Answer:
-    """An answer to which nothing is known yet."""
+    """An answer in which everything is unknown."""
     return {
         "schema": SCHEMA,
         "outcome": "could not run",

@@ -1,9 +1,10 @@
-"""Code that asks for a GPU, on a machine without one: it is answered as that GPU would, and runs on the CPU.
+"""Runs code that requests a GPU on a machine without one: requests are answered as on that GPU, and code runs on the
+CPU.
 
-`device="cuda"`, `.cuda()` and `.to("cuda")` stay on the CPU, and to the traced code (not to torch itself) every
-tensor says that it is on cuda:0.
+`device="cuda"`, `.cuda()` and `.to("cuda")` stay on the CPU, and for the traced code (not for torch itself) every
+tensor reports cuda:0.
 
-Not here: what torch.cuda says of the GPU (simulate/cuda/torch_cuda.py, entered before this), autocast, Triton.
+Elsewhere: torch.cuda's answers about the GPU (simulate/cuda/torch_cuda.py, entered before this), autocast, Triton.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _CUDA_OF_WHEELS = (
     ((2, 5), "12.4"),
     ((0, 0), "12.1"),
 )
-"""First release, and the CUDA that the default wheels of it and of those after it are built for."""
+"""First release, and the CUDA release for which its default wheel and those of later releases are built."""
 
 
 def _from_torch(depth: int) -> bool:
-    """Whether torch itself is asking: it must have the truth, or it would start a CUDA context."""
+    """True when torch itself is the caller: it needs the truth, or it would start a CUDA context."""
     return bool(frames.caller(depth).f_code.co_filename.startswith(_TORCH))
 
 
@@ -53,13 +54,13 @@ def is_cuda(device: object) -> bool:
 
 
 class Redirect:
-    """Context manager; `attach(recorder)` lets a recording answer for devices as well."""
+    """Context manager; `attach(recorder)` applies it to a recording as well."""
 
     def __init__(self) -> None:
         self.notes: List[str] = []
         self.places = Places()
         self.building = False
-        """While a factory builds: a tensor that nobody moved is where it says it is."""
+        """While a factory builds: a tensor that was not moved is on the device it reports."""
         self._undo = contextlib.ExitStack()
 
     def __enter__(self) -> Redirect:
@@ -70,7 +71,7 @@ class Redirect:
                     _put(undo, cuda, name, value)
             _put(undo, torch, "Generator", _generator(torch.Generator))
             if torch.version.cuda is None and torch.version.hip is None:
-                # Only of a CPU build: libraries take it for proof that there is no NVIDIA GPU.
+                # Only for a CPU build: libraries treat it as proof that there is no NVIDIA GPU.
                 _put(undo, torch.version, "__class__", _Version)
             _put(undo, torch, "set_default_device", self._default_device(torch.set_default_device))
             context = sys.modules.get("torch.utils._device") or __import__("torch.utils._device").utils._device
@@ -82,7 +83,7 @@ class Redirect:
         self._undo.close()
 
     def _answers(self) -> Dict[str, object]:
-        """What torch.cuda must not do for want of a driver, and what only torch itself may know."""
+        """Replacements for torch.cuda functions that would need a driver, and for those only torch itself may call."""
         said, counted = torch.cuda.is_available, torch.cuda.device_count
 
         def give(value: object) -> Function:
@@ -123,7 +124,7 @@ class Redirect:
         return answers
 
     def attach(self, recorder: Recorder) -> None:
-        """Answer for devices in this recording: what it takes for a GPU, and what tensors say of themselves."""
+        """Applies the redirection to this recording: requests for a GPU, and the devices that tensors report."""
         recorder.fix_kwargs = self._fix_kwargs
         recorder.places = self.places
         tensor = torch.Tensor
@@ -139,7 +140,7 @@ class Redirect:
 
     def _says(self, answer: object) -> Any:
         def getter(func: Function, args: Positional, kwargs: Keywords) -> object:
-            # Frames above: this one, __torch_function__, whoever asks.
+            # Frames above: this one, __torch_function__, the caller.
             place = self.places.of(args[0])
             if _from_torch(3) or place == CPU or (self.building and place != GPU):
                 return func(*args, **kwargs)
@@ -166,7 +167,7 @@ class Redirect:
         return __init__
 
     def _abandon(self) -> None:
-        """With a default device, a tensor made without one is no longer the CPU's."""
+        """With a default device, a tensor made without one is no longer on the CPU."""
         self.places.abandoned = True
         if _NOT_TOLD_APART not in self.notes:
             self.notes.append(_NOT_TOLD_APART)
@@ -218,7 +219,7 @@ class Redirect:
 
 
 class _Version(types.ModuleType):
-    """torch.version of a CPU build: to the traced code it names the CUDA that its twin on the GPU node is built for."""
+    """torch.version of a CPU build: for the traced code it has the CUDA release of the same torch's build for GPUs."""
 
     @property
     def cuda(self) -> Optional[str]:
@@ -229,14 +230,14 @@ class _Version(types.ModuleType):
 
 
 class _CUDAGraph:
-    """A class, because annotations name it (`torch.cuda.CUDAGraph | None`); making one is what fails."""
+    """A class, because annotations name it (`torch.cuda.CUDAGraph | None`); creating one fails."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise CannotSimulate("torch.cuda.CUDAGraph needs a GPU and cannot be simulated")
 
 
 class CannotSimulate(RuntimeError):
-    """The traced code needs something of a GPU that nothing stands in for."""
+    """The traced code needs a GPU feature that is not simulated."""
 
 
 def _put(undo: contextlib.ExitStack, owner: object, name: str, value: object) -> None:

@@ -1,4 +1,4 @@
-"""By whose rules a trace runs: a real GPU's, or CUDA's autocast on CPU tensors, real or fake."""
+"""The device rules of a trace: a real GPU's, or CUDA's autocast on CPU tensors, real or fake."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ASSUMED_GPU: Described = {**stage.ASSUMED, "assumed": True, "named": False}
 
 
 def capability_of(gpu: Described) -> Tuple[int, int]:
-    """(major, minor) of a GPU as a request names it. Raises ValueError."""
+    """(major, minor) of the GPU in a request. Raises ValueError."""
     return simulated_gpu.capability(gpu.get("compute_capability") or ASSUMED_GPU["compute_capability"])
 
 
 class Rules:
-    """Which rules hold, and in words what they cannot show."""
+    """The rules that apply, and in words what they cannot show."""
 
     def __init__(self, name: str, gpu: Optional[Described] = None, scratch: Optional[str] = None) -> None:
         self.name = name
@@ -38,14 +38,16 @@ class Rules:
         self.autocast_source: Optional[str] = None
         self.notes: List[str] = []
         self.stood_in: Callable[[], List[str]] = list
-        """In words, the libraries that something stood in for although they are not there to be used."""
+        """Function that returns, in words, the libraries that were replaced by stand-ins because they cannot be
+        used.
+        """
         self.redirect: Optional[redirect.Redirect] = None
         self.virtual: Optional[simulated_gpu.Gpu] = None
-        """The GPU whose rules hold: the one that is stood in for, or the real one as far as it is known."""
+        """The GPU whose rules apply: the simulated one, or the real one as far as it is known."""
         self._parent = scratch
         """An existing folder for Triton's caches; None: the system's."""
         self.hollow: Optional[_Hollow] = None
-        """The mode that makes tensors without values, once it was entered."""
+        """The mode that creates tensors without values, after it was entered."""
 
     @property
     def simulated(self) -> bool:
@@ -103,14 +105,14 @@ class Rules:
                     "assumed": False,
                     "named": False,
                 }
-                with contextlib.suppress(ValueError):  # a GPU newer than the table: SDPA's choice stays open
+                with contextlib.suppress(ValueError):  # a GPU newer than the table: SDPA's choice stays unknown
                     self.virtual = simulated_gpu.from_request(self.gpu)
             stack.enter_context(_eager(self))
             yield self
 
     @contextlib.contextmanager
     def _triton(self) -> Iterator[None]:
-        """Triton with the GPU for its active driver: libraries ask it for one while they are imported."""
+        """Makes the GPU Triton's active driver: libraries look for one while they are imported."""
         if importlib.util.find_spec("triton") is None:
             yield
             return
@@ -131,11 +133,11 @@ class Rules:
 
     @contextlib.contextmanager
     def fake_mode(self) -> Iterator[None]:
-        """Hollow tensors where these rules want them, else a context that does nothing."""
+        """Hollow tensors if these rules use them, else a context that does nothing."""
         if self.name != ON_FAKE:
             yield
             return
-        # One mode for the whole session: it knows what it made.
+        # One mode for the whole session: it must recognize its tensors.
         if self.hollow is None:
             self.hollow = Hollow()
         with self.hollow:
@@ -144,7 +146,7 @@ class Rules:
 
 @contextlib.contextmanager
 def _eager(rules: Rules) -> Iterator[None]:
-    """torch.compile hides the ops it fuses, and takes minutes: compiled functions run as they are written."""
+    """torch.compile hides the operations that it fuses, and takes minutes: compiled functions run as written."""
     original = getattr(torch, "compile", None)
     if original is None:
         yield

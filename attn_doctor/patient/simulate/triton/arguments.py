@@ -85,7 +85,8 @@ def _tensor(value: Any) -> TensorStandIn:
     base = getattr(value, "base", None)  # triton.reinterpret
     tensor = base if base is not None and not hasattr(value, "storage_offset") else value
     try:
-        # Allocations begin on at least 256 bytes on a GPU, so only the offset decides; a fake tensor has no address.
+        # Allocations begin at multiples of at least 256 bytes on a GPU, so only the offset matters; a fake tensor has
+        # no address.
         offset = int(tensor.storage_offset()) * int(tensor.element_size())
     except Exception:
         try:

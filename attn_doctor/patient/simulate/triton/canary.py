@@ -1,6 +1,6 @@
-"""Does the installed Triton compile a transposed bfloat16 tile? Asked of Triton itself, in a child.
+"""Tests whether the installed Triton compiles a transposed bfloat16 tile, in a child process.
 
-Needs no torch and no GPU, and takes about two seconds. Not here: what follows from the answer.
+Needs no torch and no GPU, and takes about two seconds. The doctor interprets the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIGNS = (
 
 
 class _Bfloat16:
-    """The one thing Triton asks of a dtype is its name: torch need not be imported for it."""
+    """Triton reads only the name of a dtype, so torch need not be imported."""
 
     def __str__(self) -> str:
         return "torch.bfloat16"
@@ -60,10 +60,10 @@ class Answer(TypedDict, total=False):
 def look(request: Request) -> Answer:
     """The canary's answer, for JSON. Never raises.
 
-    request: "scratch" (an existing folder), and if wanted "gpu" ({"compute_capability": "8.0", ...}; 8.0 without)
-    and "timeout" in seconds (60). The answer: "outcome" is compiled | refused | aborted | hung | absent |
-    could_not_look; "triton_version" (None when absent or not imported), "message", "seconds", "signal",
-    "compute_capability", and "bf16_becomes_i16": whether it failed as Triton 2.1 to 2.3 fail.
+    request: "scratch" (an existing folder), and optionally "gpu" ({"compute_capability": "8.0", ...}; default 8.0) and
+    "timeout" in seconds (60). The answer: "outcome" is compiled | refused | aborted | hung | absent | could_not_look;
+    "triton_version" (None when absent or not imported), "message", "seconds", "signal", "compute_capability", and
+    "bf16_becomes_i16": whether it failed in the way of Triton 2.1 to 2.3.
     """
     answer: Answer = {
         "outcome": "could_not_look",
@@ -130,7 +130,7 @@ def _told(end: children.Ended, timeout: float) -> Answer:
         if told["outcome"] == "refused" and words:
             told["message"] += "\n" + words
     elif version is None:
-        # The trouble came while Triton was imported: nothing is known of the kernel.
+        # It failed during the import of Triton: nothing is known about the kernel.
         how = {"killed": f"ended with {end.signal}", "hung": triton_compile.in_time(end, timeout)}
         told["outcome"] = "could_not_look"
         told["message"] = f"importing Triton {how.get(end.how, 'failed')}\n{words}".strip()

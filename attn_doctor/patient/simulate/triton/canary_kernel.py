@@ -1,9 +1,10 @@
-"""The canary: a bfloat16 tile is transposed and stored. Importing this imports Triton; only a child does.
+"""The canary kernel: transposes and stores a bfloat16 tile. Importing this file imports Triton, so only a child does
+it.
 
-Triton 2.1 to 2.3 lower such a tile to i16 and then meet a bf16 (https://github.com/triton-lang/triton/pull/3975
-mended it for 3.0), which stops every kernel that uses a transposed bfloat16 tile as an ordinary value:
-https://github.com/fla-org/flash-linear-attention/issues/86. A compilation tells more than a version number: it also
-judges builds that vendors patched.
+Triton 2.1 to 2.3 lower such a tile to i16 and then encounter a bf16 (fixed for 3.0 by
+https://github.com/triton-lang/triton/pull/3975), so every kernel fails that uses a transposed bfloat16 tile as an
+ordinary value: https://github.com/fla-org/flash-linear-attention/issues/86. A compilation is better evidence than a
+version number: it also covers builds patched by vendors.
 """
 
 import triton

@@ -1,10 +1,10 @@
-"""Compiles recorded launches for GPUs that are not there, and says of each what the compiler said.
+"""Compiles recorded launches for simulated GPUs and reports the compiler's result for each.
 
-Every configuration is compiled in a forked child with a deadline: old Tritons abort in LLVM, some kernels compile
-for minutes, some never end. A kernel's verdict follows the autotuner that would run it: configurations that do
-not fit are left out, and the kernel fails for want of shared memory only when none fits.
+Every configuration is compiled in a forked child with a deadline: old Tritons abort in LLVM, some kernels compile for
+minutes, some never end. A kernel's verdict follows its autotuner: configurations that do not fit are skipped, and the
+kernel fails for lack of shared memory only when none fits.
 
-Nothing is launched, and the installed Triton is asked, not a table of versions.
+Nothing is launched, and the result comes from the installed Triton, not from a table of versions.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ HUNG = "hung"
 NOT_LOOKED = "could not look"
 
 _CERTAINLY_HANGS = 120.0
-"""Processor seconds: sound kernels take more than 30 where tensor cores are emulated, and seconds on the clock tell
-nothing on a busy machine. A shorter time limit than this one finds no hang."""
+"""Processor seconds: correct kernels take more than 30 when tensor cores are emulated, and wall-clock seconds mean
+little on a busy machine. With a shorter time limit than this, no hang is detected."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ConfigurationVerdict:
-    """What came of compiling one configuration for one GPU."""
+    """The result of compiling one configuration for one GPU."""
 
     outcome: str
     tuned: Dict[str, Any]
     exception: Optional[str] = None
     """Qualified type, as in triton.runtime.errors.OutOfResources."""
     message: str = ""
-    """The exception's whole text; for an abort or a hang, the last lines that the compiler wrote."""
+    """The exception's whole text; for an abort or a hang, the last lines of the compiler's output."""
     cause: str = ""
-    """What lies behind a CompilationError: "AssertionError: Both operands must be same dtype. ..." """
+    """The cause of a CompilationError: "AssertionError: Both operands must be same dtype. ..." """
     signal: Optional[str] = None
     text: str = ""
     """The exception's own text alone."""
     required: Optional[int] = None
-    """Shared memory, bytes; None where it did not come so far."""
+    """Shared memory in bytes; None when compilation did not get that far."""
     registers: Optional[int] = None
     spilled_bytes: Optional[int] = None
-    """Bytes a thread spills to local memory."""
+    """Bytes that each thread spills to local memory."""
     tuner_skips: bool = False
-    """The autotuner would pass this configuration over and take another."""
+    """The autotuner would skip this configuration and use another."""
     seconds: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
 class KernelVerdict:
-    """What becomes of one kernel on one GPU."""
+    """The result for one kernel on one GPU."""
 
     kernel: str
     call_site: str
@@ -76,20 +76,20 @@ class KernelVerdict:
     cause: str
     signal: Optional[str]
     required: Optional[int]
-    """Shared memory in bytes of the configuration that decides: the first that fits, or else the first."""
+    """Shared memory in bytes of the deciding configuration: the first that fits, or else the first."""
     least_required: Optional[int]
-    """The smallest need of all configurations, in bytes."""
+    """The smallest shared memory of all configurations, in bytes."""
     limit: int
-    """Shared memory in bytes that a block of this GPU can have."""
+    """Shared memory in bytes available to a block on this GPU."""
     registers: Optional[int]
     spilled_bytes: Optional[int]
     autotuned: bool
     configurations: Tuple[ConfigurationVerdict, ...]
     left_out: int = 0
-    """Configurations that were not compiled."""
+    """Number of configurations that were not compiled."""
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """As JSON values."""
         plain = dataclasses.asdict(self)
         for configuration in plain["configurations"]:
             configuration["tuned"] = {name: repr(value) for name, value in configuration["tuned"].items()}
@@ -106,12 +106,12 @@ def compile_launches(
     budget: Optional[float] = None,
     configurations: str = "all",
 ) -> List[KernelVerdict]:
-    """A verdict for every launch on every GPU, launches first.
+    """A verdict for every launch on every GPU; launches are the outer order.
 
-    scratch: an existing folder for Triton's caches. timeout: seconds for each configuration. jobs: children side by
-    side, by default one a CPU. budget: seconds for all of it; what is left then "could not look".
-    configurations: "all", as the autotuner would; "first"; or "enough", in order until one compiles and fits.
-    Never raises for what a kernel does; raises ValueError for an unknown choice of configurations.
+    scratch: an existing folder for Triton's caches. timeout: seconds for each configuration. jobs: children in
+    parallel, by default one per CPU. budget: seconds for all of it; the rest is then "could not look". configurations:
+    "all", as the autotuner would; "first"; or "enough", in order until one compiles and fits. Never raises because of a
+    kernel; raises ValueError for an unknown choice of configurations.
     """
     if configurations not in ("all", "first", "enough"):
         raise ValueError(f"configurations are all, first or enough, not {configurations!r}")
@@ -145,7 +145,7 @@ def compile_launches(
 
 
 def _warm_up() -> None:
-    """Reads once, before the forks, what every compilation would read again: Triton hashes its own files."""
+    """Does once, before the forks, what every compilation would repeat: Triton hashes its own files."""
     for module, name in (
         ("triton.runtime.cache", "triton_key"),
         ("triton.compiler.compiler", "triton_key"),
@@ -163,19 +163,19 @@ def _job(launch: Launch, configuration: Configuration, gpu: Gpu, scratch: str) -
 
 
 def compile_here(launch: Launch, configuration: Configuration, gpu: Gpu, scratch: str) -> Dict[str, Any]:
-    """Compiles in this process, which may die of it: run it in a child. A dict for JSON."""
+    """Compiles in this process, which may die of it: run it in a child. Returns a dict for JSON."""
     triton_record.stop_recording()
     function = launch.jit_function
     if hasattr(function, "device_caches"):
-        function.device_caches.clear()  # made for the device that was there at the last launch
+        function.device_caches.clear()  # created for the device of the last launch
     if hasattr(function, "pre_run_hooks"):
-        function.pre_run_hooks = []  # they are the user's, and expect tensors
+        function.pre_run_hooks = []  # they belong to the user, and expect tensors
     names = list(function.arg_names)
     arguments = dict(zip(names, configuration.positional))
     answer: Dict[str, Any] = {"shared": None, "registers": None, "spilled_bytes": None}
     try:
         with triton_driver.virtual_driver(gpu, scratch):
-            # By name: constants of an autotuned kernel are keyword arguments at the real launch too.
+            # By name: constants of an autotuned kernel are keyword arguments at a real launch too.
             extra = {} if (triton_driver.installed() or (0, 0)) >= (2, 3) else dict(_OLD)
             kernel = function.run(grid=(1, 1, 1), warmup=True, **arguments, **configuration.options, **extra)
             kernel = kernel.result() if hasattr(kernel, "result") else kernel
@@ -194,11 +194,11 @@ def compile_here(launch: Launch, configuration: Configuration, gpu: Gpu, scratch
 
 
 _ABOUT_THE_DRIVER = (AttributeError, ImportError, KeyError, NameError)
-"""What Triton raises of a kernel comes as a CompilationError, from its C++ passes or from ptxas: never as these."""
+"""Errors of a kernel are a CompilationError, from Triton's C++ passes or from ptxas: never one of these."""
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Did the stand-in for the GPU fail, and not the kernel? Then nothing is known of the kernel."""
+    """True when the simulated GPU failed instead of the kernel, so that nothing is known about the kernel."""
     if isinstance(error, _ABOUT_THE_DRIVER):
         return True
     innermost = error.__traceback__
@@ -218,7 +218,7 @@ def _shared(kernel: object) -> Optional[int]:
 
 
 def _cause(error: BaseException) -> str:
-    """The chain behind an exception, innermost last: Triton wraps what it meets in a CompilationError."""
+    """The chain behind an exception, innermost last: Triton wraps errors in a CompilationError."""
     texts, seen = [], {id(error)}
     inner = error.__cause__ or error.__context__
     while inner is not None and id(inner) not in seen:
@@ -229,7 +229,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _tuner_skips(error: BaseException) -> bool:
-    """Does this Triton's autotuner catch this exception? Its code names those that it does."""
+    """True when this Triton's autotuner catches this exception; its code names the ones it catches."""
     from triton.runtime.autotuner import Autotuner
 
     return type(error).__name__ in Autotuner._bench.__code__.co_names
@@ -239,7 +239,7 @@ _NOISE = re.compile(r"^\s*(#\d+ 0x|Stack dump|\[\S+:\d+\] \*\*\*|PLEASE submit)"
 
 
 def judge(tuned: Dict[str, Any], end: children.Ended, timeout: float) -> ConfigurationVerdict:
-    """What came of a child that answered as compile_here() does, or did not. timeout: the seconds it had."""
+    """The verdict for a child that answered as compile_here() does, or did not. timeout: the seconds it had."""
     seconds = round(end.seconds, 3)
     if end.how == "killed":
         return ConfigurationVerdict(
@@ -263,7 +263,7 @@ def judge(tuned: Dict[str, Any], end: children.Ended, timeout: float) -> Configu
             message = f"attn-doctor's stand-in for the GPU failed: {answer['exception']}: {message}"
         words = last_words(end.output)
         if outcome == REFUSES and words and words not in message:
-            # MLIR's own diagnostics go to stderr; the exception often says no more than that a pass failed.
+            # MLIR's own diagnostics go to stderr; the exception often only names a failed pass.
             message = f"{message}\n{words}".strip()
     return ConfigurationVerdict(
         outcome=outcome,
@@ -281,12 +281,12 @@ def judge(tuned: Dict[str, Any], end: children.Ended, timeout: float) -> Configu
 
 
 def in_time(end: children.Ended, timeout: float) -> str:
-    """Of one that did not end, how much of its time it had a processor."""
+    """For a child that did not end, how much of its time it had a processor."""
     return f"did not end within {timeout:g} s, of which it computed for {end.computed:.0f} s"
 
 
 def last_words(output: str) -> str:
-    """What a compiler said before it went: errors and assertions first of all, without its stack dump."""
+    """The last messages of a compiler: errors and assertions first, without its stack dump."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip() and not _NOISE.match(line)]
     telling = [line for line in lines if re.search(r"error:|Assertion|LLVM ERROR|UNREACHABLE|fatal", line)]
     return "\n".join((telling or lines)[:3] + (telling or lines)[3:][-3:])[:2000]
@@ -300,7 +300,7 @@ def _kernel_verdict(launch: Launch, gpu: Gpu, verdicts: Tuple[ConfigurationVerdi
     left_out = len(launch.configurations) - sum(v.outcome != NOT_LOOKED for v in verdicts)
     outcome, message = decisive.outcome, decisive.message
     if decisive.tuner_skips and left_out:
-        # One that was left out may fit: the kernel is not yet refused.
+        # A skipped configuration may fit, so the kernel is not refused yet.
         outcome, message = NOT_LOOKED, f"{left_out} configurations were not compiled; of the others: {message}"
     return KernelVerdict(
         kernel=launch.kernel,
@@ -327,11 +327,11 @@ def _kernel_verdict(launch: Launch, gpu: Gpu, verdicts: Tuple[ConfigurationVerdi
 
 
 def _decisive(verdicts: Tuple[ConfigurationVerdict, ...]) -> ConfigurationVerdict:
-    """The configuration that settles the kernel.
+    """The configuration that decides for the kernel.
 
-    An abort, a hang or an exception that the autotuner lets through ends the program whichever configuration it
-    comes from. Otherwise one that compiles is enough; and when all are passed over the autotuner, finding all
-    equally bad, launches the first, whose exception is what a person gets to see.
+    An abort, a hang or an exception that the autotuner does not catch ends the program, whichever configuration causes
+    it. Otherwise one that compiles is enough. When the autotuner skips all of them, it considers them equally bad and
+    launches the first, whose exception the user sees.
     """
     for outcome in _FATAL:
         for verdict in verdicts:

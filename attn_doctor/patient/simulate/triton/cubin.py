@@ -1,10 +1,10 @@
-"""Registers and stack of the kernels in a cubin, read from the ELF file itself.
+"""Reads registers and stack of the kernels in a cubin from the ELF file itself.
 
-`cuobjdump --dump-resource-usage` says the same, but not every Triton wheel carries it and no Triton keeps what
-`ptxas -v` said. Both stand in records of the section `.nv.info`: EIATTR_REGCOUNT, and EIATTR_FRAME_SIZE for the
-stack that a thread needs. Their form was read off cubins of Triton 2.1 to 3.9 for 7.5 to 12.1, and every number was
-compared with cuobjdump's; the register count in the upper byte of .text's sh_info, which other readers use, is 0 from
-9.0 on.
+`cuobjdump --dump-resource-usage` gives the same numbers, but not every Triton wheel contains it, and no Triton keeps
+the output of `ptxas -v`. Both numbers are in records of the section `.nv.info`: EIATTR_REGCOUNT, and EIATTR_FRAME_SIZE
+for the stack of a thread. Their format was derived from cubins of Triton 2.1 to 3.9 for 7.5 to 12.1, and every number
+was compared with cuobjdump's. The register count in the upper byte of .text's sh_info, which other readers use, is 0
+from 9.0 on.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _EIATTR_REGCOUNT = 0x2F
 
 @dataclasses.dataclass(frozen=True)
 class Resources:
-    """What one kernel takes of each thread."""
+    """Resources that one kernel needs per thread."""
 
     registers: int
     stack_bytes: int
-    """Local memory a thread: Triton's kernels have no arrays of their own, so these are spilled registers."""
+    """Local memory per thread: Triton's kernels have no arrays of their own, so these are spilled registers."""
 
 
 def resources(cubin: bytes) -> Optional[Dict[str, Resources]]:
-    """Kernel name to Resources; None when this is not a 64-bit little-endian ELF file that can be read."""
+    """Kernel name -> Resources; None when this is not a readable 64-bit little-endian ELF file."""
     try:
         return _read(cubin)
     except (struct.error, IndexError, ValueError, UnicodeDecodeError):
@@ -68,13 +68,13 @@ def _read(cubin: bytes) -> Optional[Dict[str, Resources]]:
 
 
 def _records(section: bytes) -> List[Tuple[int, int, int]]:
-    """(attribute, symbol number, value) of the records that hold a symbol and a 32-bit value."""
+    """(attribute, symbol number, value) of the records that contain a symbol and a 32-bit value."""
     found, at = [], 0
     while at + 4 <= len(section):
         form, attribute, length = struct.unpack_from("<BBH", section, at)
         at += 4
         if form != _EIFMT_SVAL:
-            continue  # its value stands in the two bytes already read
+            continue  # its value is in the two bytes already read
         if length >= 8:
             found.append((attribute,) + struct.unpack_from("<II", section, at))
         at += length

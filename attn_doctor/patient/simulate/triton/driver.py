@@ -1,11 +1,11 @@
-"""A Triton driver for a GPU that is not there: kernels are compiled for it, and launched into nothing.
+"""A Triton driver for a simulated GPU: kernels are compiled for it, and launches do nothing.
 
-Triton 3 has an extension point for this (`triton.runtime.driver.set_active`). Triton 2.1 to 2.3 have none: there
-the lazily made driver object is filled in, and the C launcher, whose build would need libcuda, is replaced by
-an empty Python module. What is compiled is the same in every version, down to the cubin of Triton's own ptxas;
-shared memory and threads are compared with the target's limits by Triton's own code.
+Triton 3 has an extension point for this (`triton.runtime.driver.set_active`). Triton 2.1 to 2.3 have none: there the
+lazily created driver object is filled in, and the C launcher, whose build would need libcuda, is replaced by an empty
+Python module. Compilation is real in every version, down to the cubin from Triton's own ptxas; Triton's own code
+compares shared memory and threads with the target's limits.
 
-Not here: what is launched (triton_record.py), and children and verdicts (triton_compile.py).
+Elsewhere: recording launches (record.py), children and verdicts (compile.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ABSENT = object()
 def installed() -> Optional[Tuple[int, int]]:
     """(major, minor) of the Triton that can be imported, or None when there is none.
 
-    An import that fails for another reason raises what it raised: that is not the same as absent.
+    An import that fails for another reason raises its error: that is not the same as absent.
     """
     try:
         import triton
@@ -48,10 +48,9 @@ def version_of(text: str) -> Tuple[int, int]:
 
 @contextlib.contextmanager
 def virtual_driver(gpu: Gpu, scratch: str) -> Iterator[None]:
-    """While it lasts, Triton takes `gpu` for the only GPU of this process. Everything is put back at the end.
+    """Within this context Triton treats `gpu` as the only GPU of this process. Everything is restored at the end.
 
-    `scratch` is an existing folder: Triton's caches and dumps go there, and nowhere else. Raises ImportError
-    where no Triton is installed.
+    `scratch` is an existing folder for Triton's caches and dumps. Raises ImportError when Triton is not installed.
     """
     import triton
 
@@ -66,7 +65,9 @@ def virtual_driver(gpu: Gpu, scratch: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(scratch: str) -> Iterator[None]:
-    """Triton reads these at each use. TRITON_HOME moves what TRITON_CACHE_DIR alone leaves in $HOME."""
+    """Sets variables that Triton reads at each use. TRITON_HOME redirects files that TRITON_CACHE_DIR leaves in
+    $HOME.
+    """
     wanted = {
         "TRITON_HOME": scratch,
         "TRITON_CACHE_DIR": os.path.join(scratch, "cache"),
@@ -87,7 +88,7 @@ def _environment(scratch: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replaced(*replacements: Tuple[object, str, object]) -> Iterator[None]:
-    """Sets attributes (owner, name, value) and puts back what was there, absence included."""
+    """Sets attributes (owner, name, value) and restores them afterwards, including missing ones."""
     before = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in replacements]
     try:
         for owner, name, value in replacements:
@@ -102,7 +103,7 @@ def replaced(*replacements: Tuple[object, str, object]) -> Iterator[None]:
 
 
 class Utils:
-    """What Triton asks of the CUDA driver: properties of the device, and to load a cubin."""
+    """Triton's interface to the CUDA driver: properties of the device, and loading a cubin."""
 
     def __init__(self, gpu: Gpu, answers_threads: bool) -> None:
         self._gpu, self._answers_threads = gpu, answers_threads
@@ -113,27 +114,27 @@ class Utils:
             "multiprocessor_count": self._gpu.multi_processor_count or 64,
             "max_num_regs": 65536,
             "warpSize": 32,
-            # The clocks are used for speeds only, which nothing here claims to know.
+            # The clocks are used only for speeds, which are not simulated.
             "sm_clock_rate": 1_500_000,
             "mem_clock_rate": 1_500_000,
             "mem_bus_width": 4096,
         }
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> Tuple[int, ...]:
-        """(module, function, registers, spilled registers, and from Triton 3.4 on threads a block can have)."""
+        """(module, function, registers, spilled registers, and from Triton 3.4 on the maximum threads per block)."""
         used = (cubin.resources(kernel) or {}).get(name)
         handles = (1, 1, used.registers if used else -1, used.stack_bytes // 4 if used else -1)
-        # Triton writes .maxntid into the PTX, so ptxas already keeps the registers within what the block may use.
+        # Triton writes .maxntid into the PTX, so ptxas keeps the registers within the block's limit.
         return handles + (1024,) if self._answers_threads else handles
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        return lambda *args, **kwargs: 0  # tensor maps, occupancy, printf buffers: all of them for a launch
+        return lambda *args, **kwargs: 0  # tensor maps, occupancy, printf buffers: only needed for a launch
 
 
 class NoLaunch:
-    """A launcher that launches nothing."""
+    """A launcher that does nothing."""
 
     launch_cooperative_grid = False
 
@@ -145,7 +146,7 @@ class NoLaunch:
 
 
 def _answers_threads(compiled_kernel: Any) -> bool:
-    """Does this Triton take a fifth value from load_binary? Its own code is asked, not its number."""
+    """True when this Triton expects a fifth value from load_binary; decided by its code, not its version."""
     return "n_max_threads" in compiled_kernel._init_handles.__code__.co_names
 
 
@@ -154,7 +155,7 @@ def _active_driver(gpu: Gpu) -> Iterator[None]:
     from triton.compiler import compiler
     from triton.runtime import driver
 
-    before = dict(vars(driver))  # the default may be a lazy proxy that must not be woken: it would ask for a GPU
+    before = dict(vars(driver))  # the default may be a lazy proxy that must not be initialized: it would look for a GPU
     driver.set_active(_make_driver(gpu, Utils(gpu, _answers_threads(compiler.CompiledKernel))))
     _forget_shared_memory(compiler)
     try:
@@ -166,7 +167,7 @@ def _active_driver(gpu: Gpu) -> Iterator[None]:
 
 
 def _forget_shared_memory(compiler: object) -> None:
-    """From 3.4 on the limit of device 0 is cached: the next device 0 is another one."""
+    """From 3.4 on the limit of device 0 is cached, and the next device 0 is another one."""
     forget = getattr(getattr(compiler, "max_shared_mem", None), "cache_clear", None)
     if forget is not None:
         forget()
@@ -230,7 +231,7 @@ def _make_driver(gpu: Gpu, utilities: Utils) -> object:
 
 
 class _FilledDriver:
-    """What Triton 2's one global driver object answers with."""
+    """Attributes for Triton 2's only, global driver object."""
 
     CUDA, HIP = 0, 1
     backend = CUDA

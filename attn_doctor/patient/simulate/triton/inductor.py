@@ -1,12 +1,13 @@
-"""What torch.compile makes of a function for a GPU that is not there: torch's own Triton source, and its compilation.
+"""The Triton source that torch.compile generates for a function on a simulated GPU, and its compilation.
 
-The function runs on CPU tensors. dynamo and AOTAutograd trace it there; each graph that they hand to inductor is put
-on cuda:0 of the GPU that is stood in for, as fake tensors, and lowered by the installed torch: its templates, its
-configurations for that compute capability, its code. The source is caught where torch would compile it. Fake CUDA
-tensors from the start do not work: autograd asks the device's guard in C++, and without a driver there is none.
+The function runs on CPU tensors, where dynamo and AOTAutograd trace it. Each graph that they pass to inductor is moved
+to cuda:0 of the simulated GPU, as fake tensors, and lowered by the installed torch: with its templates, its
+configurations for that compute capability, its code. The source is captured when torch is about to compile it. Fake
+CUDA tensors from the start do not work: autograd queries the device's guard in C++, which does not exist without a
+driver.
 
-compile_here() has torch itself compile such a source, its second attempts with fewer stages included. Nothing is
-launched. Torch is left changed: become() belongs into a child that ends afterwards. Not here: what is compiled.
+compile_here() lets torch itself compile such a source, including its second attempts with fewer stages. Nothing is
+launched. torch stays modified: call become() in a child that ends afterwards. The caller chooses what to compile.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _EXCEEDS = "triton.runtime.errors.OutOfResources"
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A kernel as torch would compile it."""
+    """A kernel in the form that torch would compile."""
 
     name: str
     text: str
@@ -43,10 +44,10 @@ _held = contextlib.ExitStack()
 
 
 def become(gpu: Gpu, scratch: str) -> None:
-    """From here on this process takes `gpu` for its own, and does nothing else: it is not undone.
+    """Makes this process treat `gpu` as its own, for good: this is not undone.
 
-    scratch: an existing folder; torch's and Triton's caches go there, and none that is elsewhere is read. Imports
-    inductor, seconds of work, so that children forked later need not. Raises what torch and Triton raise.
+    scratch: an existing folder; torch's and Triton's caches are redirected there, and no other cache is read. Imports
+    inductor, which takes seconds, so that children forked later need not. Raises the errors of torch and Triton.
     """
     import torch
 
@@ -55,26 +56,26 @@ def become(gpu: Gpu, scratch: str) -> None:
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no pool of compilers
     _held.enter_context(torch_cuda.virtual_cuda(gpu))
     _held.enter_context(triton_driver.virtual_driver(gpu, scratch))
-    # A function of its own for each: dynamo has rules by the function, and refuses one that goes by two names.
+    # A separate function for each: dynamo has rules by function, and refuses one with two names.
     torch.cuda._lazy_init = lambda: None
     torch.cuda.get_rng_state = lambda *args, **kwargs: torch.get_rng_state()
     torch.cuda.set_rng_state = lambda *args, **kwargs: None
     torch._C._cuda_getCurrentRawStream = lambda index: 0
     if hasattr(torch, "accelerator"):
-        # A build for CUDA has one even without a GPU, and dynamo asks its driver for the stream that is current.
+        # A build for CUDA has an accelerator even without a GPU, and dynamo queries its driver for the current stream.
         torch.accelerator.is_available = lambda: False
     for name in ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile"):
         importlib.import_module(name)
     helpers: Any = importlib.import_module("torch._inductor.runtime.triton_helpers")
-    helpers.set_driver_to_gpu = lambda: None  # it would wake Triton's own driver
+    helpers.set_driver_to_gpu = lambda: None  # it would initialize Triton's own driver
     _strides_without_a_copy()
 
 
 @contextlib.contextmanager
 def lowered() -> Iterator[List[Source]]:
-    """While it lasts, what is compiled by torch.compile is lowered for the GPU, and gives zeros.
+    """Within this context, functions compiled by torch.compile are lowered for the GPU, and return zeros.
 
-    The list fills with the sources, those of a backward pass once it runs. Whatever inductor raises goes to the caller.
+    The list receives the sources; those of a backward pass when it runs. Errors of inductor go to the caller.
     """
     import torch
     from torch._inductor import async_compile, compile_fx
@@ -111,7 +112,9 @@ def lowered() -> Iterator[List[Source]]:
 
 
 def compile_here(source: Source) -> Dict[str, object]:
-    """Has torch compile a source, in this process, which may die of it. A dict as of triton_compile.compile_here()."""
+    """Compiles a source with torch, in this process, which may die of it. Returns a dict like
+    compile.compile_here().
+    """
     from torch._inductor import config
     from torch._inductor.codecache import PyCodeCache
 
@@ -135,7 +138,7 @@ def _describe(error: BaseException, answer: Dict[str, Any]) -> None:
     answer["message"], answer["cause"], answer["resource"] = str(error), "", getattr(error, "name", None)
     found = _FOUND_IN_WORDS.search(str(error))
     if found:
-        # torch wraps Triton's exception in one of its own, and keeps its words.
+        # torch wraps Triton's exception in one of its own with the same message.
         answer["exception"], answer["resource"] = _EXCEEDS, "shared memory"
         answer["shared"] = int(found.group(1))
 
@@ -144,7 +147,7 @@ def _describe(error: BaseException, answer: Dict[str, Any]) -> None:
 
 
 def _outputs(graph: Any) -> List[object]:
-    """Empty CPU tensors like those that the graph gives, which need not be computed to be lowered."""
+    """Empty CPU tensors like the graph's outputs, which need not be computed for lowering."""
     import torch
 
     found = []
@@ -157,7 +160,7 @@ def _outputs(graph: Any) -> List[object]:
 
 
 def _moved(graph: Any, inputs: Any, device: object) -> Tuple[object, List[object]]:
-    """The graph and its inputs, with `device` for the CPU and fake tensors for real ones."""
+    """The graph and its inputs, with `device` instead of the CPU and fake tensors instead of real ones."""
     import torch
     from torch._guards import detect_fake_mode
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -188,7 +191,9 @@ def _moved(graph: Any, inputs: Any, device: object) -> Tuple[object, List[object
 
 
 def _strides_without_a_copy() -> None:
-    """flex attention's fake backward copies into a fake CUDA tensor, for its strides alone: C++ asks for a device."""
+    """flex attention's fake backward copies into a fake CUDA tensor only for its strides; the C++ code needs a device
+    for that.
+    """
     import torch
 
     flex: Any = importlib.import_module("torch._higher_order_ops.flex_attention")

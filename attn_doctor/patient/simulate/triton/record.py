@@ -1,11 +1,11 @@
-"""Records Triton launches instead of making them: which kernel, with which dtypes and constants, from which line.
+"""Records Triton launches instead of making them: the kernel, its dtypes and constants, and the line of the launch.
 
-Under `record()` a kernel launched on CPU tensors, or on fake ones, returns at once; its outputs keep whatever
-they were allocated with. So a library's forward and backward pass can be run for its dtypes and its launches
-alone. An autotuned kernel is recorded with every configuration that its own pruning leaves.
+Under `record()` a kernel launched on CPU tensors, or on fake ones, returns immediately; its outputs keep the contents
+they were allocated with. So a library's forward and backward pass can be run just for its dtypes and launches. An
+autotuned kernel is recorded with every configuration that its own pruning leaves.
 
-Nothing is compiled here (triton_compile.py), and nothing is kept of a tensor but its dtype, its alignment and
-its shape. Where a launch would raise for its arguments (a missing one, an unknown one), it still does.
+Nothing is compiled here (compile.py), and only dtype, alignment and shape of a tensor are kept. A launch with wrong
+arguments (a missing or unknown one) still raises.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ class Configuration:
     """One way to compile a launch: arguments and options. An autotuned launch has several."""
 
     positional: Tuple[object, ...]
-    """Stand-ins, in the kernel's order of parameters."""
+    """Stand-ins for the arguments, in the order of the kernel's parameters."""
     options: Dict[str, Any]
     """num_warps, num_stages and the like, as given at the launch."""
     tuned: Dict[str, object] = dataclasses.field(default_factory=dict)
-    """What the autotuner chose: block sizes and options."""
+    """The autotuner's choice: block sizes and options."""
 
 
 @dataclasses.dataclass
 class Launch:
-    """A kernel launched with certain dtypes and constants, however often."""
+    """A kernel launched with certain dtypes and constants, any number of times."""
 
     kernel: str
     """module:name"""
     file: str
     line: int
     call_site: str
-    """file:line of the innermost frame outside Triton that launched it, the first time."""
+    """file:line of the innermost frame outside Triton at the first launch."""
     arguments: Tuple[Argument, ...]
-    """Of the first configuration."""
+    """Arguments of the first configuration."""
     configurations: List[Configuration]
     autotuned: bool
     jit_function: Any
     count: int = 1
 
     def as_dict(self) -> Dict[str, object]:
-        """For JSON: everything but the live objects."""
+        """JSON values: everything except live objects."""
         return {
             "kernel": self.kernel,
             "file": self.file,
@@ -73,11 +73,11 @@ class Launch:
 
 @dataclasses.dataclass
 class Recording:
-    """The launches seen, each kind once."""
+    """The recorded launches, each kind once."""
 
     launches: List[Launch] = dataclasses.field(default_factory=list)
     notes: List[str] = dataclasses.field(default_factory=list)
-    """What could not be done as Triton does it; a reader must know it."""
+    """Differences from Triton's own behaviour that a reader must know."""
     _by_key: Dict[object, Launch] = dataclasses.field(default_factory=dict)
 
 
@@ -87,7 +87,7 @@ class _Recorder:
         self.tuning: Optional[List[Tuple[object, Configuration, Dict[str, object], object, object]]] = None
         self.tuned: Dict[str, object] = {}
 
-    # In place of JITFunction.run
+    # replaces JITFunction.run
     def run(self, function: Any, *args: Any, **kwargs: object) -> None:
         grid = kwargs.pop("grid", None)
         for name in ("warmup", "stream", "device", "device_type"):
@@ -99,7 +99,7 @@ class _Recorder:
         bound.apply_defaults()
         live = dict(bound.arguments)
         if callable(grid):
-            grid(dict(live))  # a grid function may raise, and on a GPU would
+            grid(dict(live))  # a grid function may raise, as on a GPU
         constants = {names[index] for index in function.constexprs}
         stand_ins, key, arguments = [], [], []
         for name in names:
@@ -114,7 +114,7 @@ class _Recorder:
         else:
             self._keep([(tuple(key), configuration, live, function, tuple(arguments))], autotuned=False)
 
-    # In place of Autotuner.run
+    # replaces Autotuner.run
     def tune(self, tuner: Any, *args: Any, **kwargs: Any) -> None:
         tuner.nargs = dict(zip(tuner.arg_names, args))
         configurations = self._pruned(tuner, kwargs)
@@ -147,7 +147,9 @@ class _Recorder:
             return list(tuner.configs)
 
     def _pre_hook(self, tuner: object, config: object, arguments: Dict[str, Any]) -> None:
-        hook = getattr(config, "pre_hook", None)  # sets block shapes of tensor descriptors: part of the signature
+        hook = getattr(
+            config, "pre_hook", None
+        )  # sets block shapes of tensor descriptors, which are part of the signature
         if hook is None:
             return
         try:
@@ -192,7 +194,7 @@ def _chosen(config: Any) -> Dict[str, object]:
 
 
 def _call_site() -> str:
-    """The innermost frame that is neither ours nor Triton's: the line with `kernel[grid](...)`."""
+    """The innermost frame outside this package and Triton: the line with `kernel[grid](...)`."""
     skipped = {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}  # simulate/
     triton = sys.modules.get("triton")
     where = getattr(triton, "__file__", None)
@@ -210,7 +212,7 @@ def _call_site() -> str:
 
 
 def _is_tuner(frame: FrameType) -> bool:
-    """A library's own subclass of Triton's Autotuner is no caller either."""
+    """True for frames of a library's own subclass of Triton's Autotuner, which are skipped as well."""
     return any(cls.__name__ == "Autotuner" for cls in type(frame.f_locals["self"]).__mro__)
 
 
@@ -219,11 +221,11 @@ _undo: List[Callable[[], None]] = []
 
 @contextlib.contextmanager
 def record(on_launch: Optional[LaunchCallback] = None) -> Iterator[Recording]:
-    """Records every Triton launch made while it lasts, and makes none. Without Triton it records nothing.
+    """Records every Triton launch within this context instead of making it. Without Triton it records nothing.
 
     on_launch(launch, arguments) is called at each launch, before it returns to its caller; `arguments` maps the
-    kernel's parameter names to the live values (tensors included) of that call. What it raises goes to the caller.
-    Autotuned kernels call it once, with the arguments of their first configuration.
+    kernel's parameter names to the live values (including tensors) of that call. Its errors go to the caller. Autotuned
+    kernels call it once, with the arguments of their first configuration.
     """
     recording = Recording()
     if triton_driver.installed() is None:
@@ -249,8 +251,8 @@ def _patched(recorder: _Recorder) -> Iterator[None]:
 
     changes: List[Tuple[Any, str, Function]] = [(Autotuner, "run", tune)]
     instances: List[Any] = []
-    made: List[Any] = []  # kernels that were defined meanwhile: their own run was never generated
-    if hasattr(JITFunction, "_make_launcher"):  # 2.1: every kernel carries a generated run of its own
+    made: List[Any] = []  # kernels defined meanwhile: their own run was never generated
+    if hasattr(JITFunction, "_make_launcher"):  # 2.1: every kernel has a generated run of its own
         import gc
 
         def make_launcher(self: object) -> Callable[..., None]:
@@ -285,6 +287,6 @@ def _patched(recorder: _Recorder) -> Iterator[None]:
 
 
 def stop_recording() -> None:
-    """Puts Triton's own functions back, in a child that is to compile for real while its parent records."""
+    """Restores Triton's own functions, in a child that has to compile while its parent records."""
     while _undo:
         _undo.pop()()

@@ -1,4 +1,4 @@
-"""Addresses without memory: a mapping of many terabytes that nobody writes to has no pages."""
+"""Addresses without memory: a mapping of many terabytes to which nothing is written has no pages."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, List, Sequence
 import torch
 
 _SIZES = (1 << 45, 1 << 42, 1 << 39, 1 << 36, 1 << 33, 1 << 30)
-"""In bytes, the largest first: a limit on the address space (ulimit -v) leaves less."""
+"""In bytes, the largest first: a limit on the address space (ulimit -v) allows less."""
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _ALIGNED = 512
 
 
 class NoRoom(MemoryError):
-    """This process may not have the addresses: a limit on its address space, or strict overcommit."""
+    """This process cannot reserve the addresses: a limit on its address space, or strict overcommit."""
 
 
 class Memory:
-    """Hands out storages of which only the addresses are there. A read of them gives zeros; a write takes memory.
+    """Creates storages that consist only of addresses. Reading them gives zeros; writing takes memory.
 
-    Addresses are handed out again once the end is reached: two storages may then share some.
+    Addresses are reused when the end is reached: two storages may then share some.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ _SHARED: List[Memory] = []
 
 
 def shared() -> Memory:
-    """The one of this process: several would leave no addresses for others. Raises NoRoom."""
+    """The only Memory of this process: several would leave no addresses for others. Raises NoRoom."""
     if not _SHARED:
         _SHARED.append(Memory())
     return _SHARED[0]

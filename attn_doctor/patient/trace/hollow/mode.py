@@ -1,4 +1,6 @@
-"""The dispatch mode that decides, op by op, whether a kernel runs or only its result's form is made."""
+"""The dispatch mode that decides for each operation whether its kernel runs or only the form of its result is
+computed.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from ...arguments import Function, Keywords, Positional
 
 WEIGHTS, OTHERS = 1 << 16, 1 << 22
-"""Elements of the largest tensors that are computed for real: of floating ones that begin as weights do, with whatever
-lies in memory or with random numbers, and of all others. A mask of an image's pixels has a million."""
+"""Elements of the largest tensors that are really computed: of floating-point ones initialized like weights, with any
+contents of memory or with random numbers; and of all others. A mask over an image's pixels has a million."""
 
 _CHANCE = re.compile(r"aten::(new_)?(empty|rand|normal)")
 
@@ -36,11 +38,11 @@ _PLAIN = torch.Tensor.__torch_dispatch__
 
 
 class NoValues(RuntimeError):
-    """The program asks for the values of a tensor that has none."""
+    """The program reads values of a tensor that has none."""
 
 
 class _Op:
-    """What the mode has to know of an op, looked up once."""
+    """Properties of an operation, looked up once."""
 
     def __init__(self, op: OpOverload) -> None:
         schema = op._schema
@@ -50,7 +52,7 @@ class _Op:
         aliased = bool(returns) and all(r.alias_info is not None for r in returns)
         self.view = (aliased and not self.writes) or schema.name == "aten::_unsafe_view"
         self.form_alone = ops.kind_of(op).like
-        """It looks at its operand's form, and at none of its values."""
+        """It depends on its operand's form only, not on its values."""
         self.chance = bool(_CHANCE.match(schema.name))
         self.raw = schema.name in ("aten::set_", "aten::set_data", "aten::resize_", "aten::lift_fresh")
         self.item = schema.name == "aten::_local_scalar_dense"
@@ -63,7 +65,7 @@ class _Op:
 
 
 def _source(returned: Any, arguments: Any) -> object:
-    """(name, position) of the argument that an op hands back, or None for something new."""
+    """(name, position) of the argument that an operation returns, or None for a new tensor."""
     if returned.alias_info is None or not returned.alias_info.is_write:
         return None
     for i, argument in enumerate(arguments):
@@ -73,7 +75,7 @@ def _source(returned: Any, arguments: Any) -> object:
 
 
 class _Hollow(TorchDispatchMode):
-    """Enter it below every other mode. Raises memory.NoRoom where it is made."""
+    """Enter it below every other mode. Raises memory.NoRoom on creation."""
 
     def __init__(self, weights: int = WEIGHTS, others: int = OTHERS) -> None:
         super().__init__()
@@ -83,11 +85,11 @@ class _Hollow(TorchDispatchMode):
         self.others = others
         self._ops: Dict[object, _Op] = {}
         self._lost: Dict[int, object] = {}
-        """Storages in real memory into which something hollow was written, by weak references that keep their
-        addresses from being used again."""
+        """Storages in real memory into which hollow data was written, with weak references that prevent reuse of their
+        addresses."""
 
     def valueless(self, tensor: torch.Tensor) -> bool:
-        """Whether nothing is known of the values of `tensor`."""
+        """True when the values of `tensor` are unknown."""
         with torch._C.DisableTorchFunction():
             try:
                 storage = tensor.untyped_storage()
@@ -98,7 +100,7 @@ class _Hollow(TorchDispatchMode):
                 return False
 
     def answers(self) -> Dict[object, Function]:
-        """Torch functions that read memory without any op, and what answers them (Recorder.special)."""
+        """Replacements for torch functions that read memory without an operation (Recorder.special)."""
 
         def refuse(func: Function, args: Positional, kwargs: Keywords) -> object:
             if self.valueless(args[0]):
@@ -128,9 +130,9 @@ class _Hollow(TorchDispatchMode):
             tensors += _tensors(kwargs.values())
         for tensor in tensors:
             if type(tensor).__torch_dispatch__ is not _PLAIN:
-                return NotImplemented  # a class of somebody's own takes itself apart first
+                return NotImplemented  # a tensor subclass of the program handles the operation first
         if op.composite:
-            # Seen in inference mode alone, where nothing above takes such an op apart.
+            # Only seen in inference mode, where no layer above decomposes such an operation.
             with self:
                 return func.decompose(*args, **kwargs)
         if op.view or op.raw or _elsewhere(tensors, kwargs):
@@ -142,7 +144,7 @@ class _Hollow(TorchDispatchMode):
             results = self.shapes.of(func, args, kwargs)
         except Exception as error:
             if not hollow:
-                return func(*args, **kwargs)  # by the values, or refused in the kernel's own words
+                return func(*args, **kwargs)  # computed from the values, or refused with the kernel's own message
             if type(error).__name__ not in _VALUES and not isinstance(error, NotImplementedError):
                 raise
             return self._by_value(func, op, args, kwargs, tensors)
@@ -163,11 +165,11 @@ class _Hollow(TorchDispatchMode):
     def _by_value(
         self, func: Function, op: _Op, args: Positional, kwargs: Keywords, tensors: Sequence[torch.Tensor]
     ) -> object:
-        """An op on hollow tensors whose result's form hangs on values. It runs, if those values are there: floating
-        operands have no say in a form. Raises what torch's rules raised, if they are not."""
+        """Runs an operation on hollow tensors whose result's form depends on values, if those values exist:
+        floating-point operands do not affect a form. Otherwise raises the error of torch's shape rules."""
         deciding = [t for t in tensors if not _floating(t.dtype)]
         if not deciding or op.item or any(self.valueless(t) for t in deciding):
-            raise  # the exception of the shape rules, which is being handled
+            raise  # the exception of the shape rules that is being handled
         out = func(*args, **kwargs)
         if op.writes:
             self._lose(op, args, kwargs)
@@ -203,7 +205,7 @@ class _Hollow(TorchDispatchMode):
         return self.memory.tensor(shape, strides, dtype)
 
     def _resized(self, op: _Op, args: Positional, kwargs: Keywords, results: object) -> None:
-        """An empty `out=` takes the form of what is written to it."""
+        """An empty `out=` takes the form of the result written to it."""
         leaves = list(_leaves(results))
         for source, result in zip(op.returned, leaves):
             out = _argument(source, args, kwargs) if source is not None else None
@@ -214,7 +216,7 @@ class _Hollow(TorchDispatchMode):
                     out.set_(new.untyped_storage(), 0, shape, strides)
 
     def _lose(self, op: _Op, args: Positional, kwargs: Keywords) -> None:
-        """What the op writes to has no known values any more."""
+        """Marks the tensors that the operation writes to as having unknown values."""
         for source in op.written:
             for tensor in _tensors((_argument(source, args, kwargs),)):
                 if not self.valueless(tensor) and tensor.numel():
@@ -223,7 +225,7 @@ class _Hollow(TorchDispatchMode):
 
 
 class _Weak:
-    """Keeps a storage's address from being used again, and nothing of its memory."""
+    """Prevents a storage's address from being reused, without keeping its memory."""
 
     def __init__(self, storage: Any) -> None:
         self.cdata = storage._weak_ref()
@@ -250,7 +252,7 @@ def _tensors(values: Any) -> List[torch.Tensor]:
 
 
 def _elsewhere(tensors: Sequence[torch.Tensor], kwargs: Keywords) -> bool:
-    """Whether the op works on meta tensors or makes some: they need no help."""
+    """True when the operation uses or creates meta tensors, which need no replacement."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type == "meta":
         return True
@@ -270,7 +272,7 @@ def _floating(dtype: torch.dtype) -> bool:
 
 
 class _PlainHollow(_Hollow):
-    """Without the guard that torch >= 2.7 puts around dispatch modes, as in ../modes.py."""
+    """Without the guard that torch >= 2.7 puts around dispatch modes, as in ../record/modes.py."""
 
 
 setattr(  # noqa: B010 - an assignment to a method is no type
@@ -279,5 +281,5 @@ setattr(  # noqa: B010 - an assignment to a method is no type
 
 
 def Hollow(weights: int = WEIGHTS, others: int = OTHERS) -> _Hollow:  # noqa: N802 - stands for the class
-    """The mode for this process, as it is now."""
+    """Creates the mode that fits this process."""
     return (_Hollow if "torch._dynamo" in sys.modules else _PlainHollow)(weights, others)

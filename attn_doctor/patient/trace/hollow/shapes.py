@@ -1,4 +1,4 @@
-"""What an op would return: shapes, strides and dtypes, by torch's own rules for tensors without values."""
+"""The form of an operation's result (shapes, strides, dtypes), by torch's own rules for tensors without values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Described = Tuple[Tuple[int, ...], Tuple[int, ...], torch.dtype]
 
 
 class Result:
-    """One value that an op returns: a tensor's description, or anything else as it is."""
+    """One value that an operation returns: a description of a tensor, or any other value unchanged."""
 
     __slots__ = ("described", "value")
 
@@ -36,7 +36,7 @@ class Result:
 
 
 class Shapes:
-    """Answers for ops; one that was asked about before, with operands of the same form, is remembered."""
+    """Computes forms; results for operands of the same form are cached."""
 
     def __init__(self) -> None:
         from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -46,26 +46,26 @@ class Shapes:
         self._known: Dict[Any, Any] = {}
 
     def of(self, op: object, args: Positional, kwargs: Keywords) -> Any:
-        """The op's result with a Result in place of each leaf: one, or a list or tuple of them. Raises what torch
-        raises for operands that do not fit, and its own exceptions where the form hangs on values."""
+        """The operation's result with a Result for each leaf: one, or a list or tuple. Raises torch's errors for
+        operands that do not fit, and torch's exceptions when the form depends on values."""
         try:
             key = (op, _key(args), _key(kwargs) if kwargs else None)
             known = self._known.get(key)
-        except TypeError:  # an argument that is no key, such as a generator
+        except TypeError:  # an argument that cannot be a key, such as a generator
             return self._asked(op, args, kwargs)
         if known is None:
             known = self._known[key] = self._asked(op, args, kwargs)
         return known
 
     def _asked(self, op: object, args: Positional, kwargs: Keywords) -> object:
-        # torch logs each refusal as an error, and refusals are part of what is asked.
+        # torch logs each refusal as an error, but refusals are expected here.
         _LOG.disabled, before = True, _LOG.disabled
         try:
             return self._answered(op, args, kwargs, _CPU)
         except RuntimeError as error:
             if "not implemented for" not in str(error):
                 raise
-            return self._answered(op, args, kwargs, _GPU)  # what CPU kernels lack and a GPU's have
+            return self._answered(op, args, kwargs, _GPU)  # for operations without a CPU kernel that a GPU has
         finally:
             _LOG.disabled = before
 
@@ -85,7 +85,7 @@ class Shapes:
 
 
 def _meta(value: torch.Tensor) -> torch.Tensor:
-    """A meta tensor of the same form, in a storage that reaches as far."""
+    """A meta tensor of the same form, in a storage of the same extent."""
     shape, strides, offset = tuple(value.shape), value.stride(), value.storage_offset()
     if not offset:
         return torch.empty_strided(shape, strides, dtype=value.dtype, device="meta")
@@ -103,7 +103,7 @@ def _key(value: object) -> object:
     if isinstance(value, torch.Generator):
         raise TypeError("generators differ from run to run")
     hash(value)
-    return (type(value), value)  # 1, 1.0 and True are equal keys and different arguments
+    return (type(value), value)  # 1, 1.0 and True are equal keys but different arguments
 
 
 def _described(out: object) -> Any:

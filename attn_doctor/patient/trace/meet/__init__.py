@@ -1,1 +1,1 @@
-"""Where attention kernels take over from the model's own ops, and what is looked at there."""
+"""Recognizes attention calls, and examines them there."""

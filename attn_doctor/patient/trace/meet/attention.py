@@ -1,4 +1,4 @@
-"""One attention call: what it was handed, by what contract, how it ended. Equal calls fold into one record."""
+"""One attention call: its operands, its contract, and how it ended. Equal calls fold into one record."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ BROKEN = VERDICTS[2:]
 
 
 class StopTrace(BaseException):
-    """Ends the traced program where enough was seen; not an Exception, so that no program swallows it."""
+    """Ends the traced program when enough was seen; not an Exception, so that no program catches it."""
 
 
 class Conditions:
-    """Under which GPU and versions the calls are judged."""
+    """The GPU and versions for which calls are judged."""
 
     def __init__(
         self,
@@ -44,51 +44,51 @@ class Conditions:
         stand_ins: Tuple[str, ...] = (flash_attn_2.LIBRARY.key,),
     ) -> None:
         self.stand_ins = tuple(stand_ins)
-        """Libraries to stand in for although they are not installed here."""
+        """Libraries that get a stand-in although they are not installed here."""
         self.capability = capability
         self.simulated = simulated
-        """No such GPU is here: what a kernel would refuse is raised in its stead."""
+        """The GPU is simulated: an error that a kernel would raise is raised here instead."""
         self.flash_attn_version = flash_attn_version
         self.backward = backward
         self.missing: Tuple[str, ...] = ()
-        """Libraries to stand in for on a real GPU too, because they cannot be imported there."""
+        """Libraries that get a stand-in on a real GPU too, because they cannot be imported there."""
         self.gpu: Optional[Gpu] = None
         """That of `capability`, or None where it is not known."""
 
 
 class Record:
-    """One attention call, or many alike."""
+    """One attention call, or several equal ones."""
 
     def __init__(self, name: str, library: str) -> None:
         self.name = name
         self.library = library
         self.stand_in: Optional[str] = None
-        """In words, what ran in place of the kernel; None where the kernel itself ran."""
+        """What ran in place of the kernel, in words; None when the kernel itself ran."""
         self.needs_gpu = False
-        """The kernel is installed, and what stands in for it does so for want of a GPU alone."""
+        """The kernel is installed; a stand-in runs only because there is no GPU."""
         self.operands: Dict[str, Operand] = {}
         self.clauses: List[Clause] = []
         self.autocast: Optional[torch.dtype] = None
         self.error: Optional[BaseException] = None
         self.predicted = False
-        """The error is what the kernel's rules say, not what a kernel did."""
+        """The error follows from the kernel's rules, and was not raised by a kernel."""
         self.verdict = VERDICTS[0]
         self.site: Optional[Site] = None
         self.stack: List[Site] = []
         self.modules: List[str] = []
         self.count = 1
         self.first = True
-        """No call like it was seen before."""
+        """The first call of its kind."""
         self.number = 0
         self.backward = False
         self.written_out = False
-        """No kernel was called: the model computes attention by ops of its own (eager.py)."""
+        """No kernel was called: the model computes attention with its own operations (eager.py)."""
         self.backend: Optional[Backend] = None
-        """Of SDPA alone: which backend torch takes for it on that GPU, and why not the others (sdpa_backend.py)."""
+        """Only for SDPA: the backend that torch chooses on that GPU, and why not the others (sdpa_backend.py)."""
         self.claimed = False
-        """No kernel was met: code that holds q, k and v refused them (raising_frame.py)."""
+        """No kernel was reached: code that had q, k and v refused them (raising_frame.py)."""
         self.other_trouble = False
-        """It raised, and would with every dtype as it should be: its dtypes are not told as the cause."""
+        """It raised for a reason that would remain with correct dtypes: its dtypes are not reported as the cause."""
         self.inside: List[Within] = []
         """Kernels that ran inside the call: name, and the dtype of each operand."""
 
@@ -98,7 +98,7 @@ class Record:
 
     @property
     def doubtful(self) -> bool:
-        """It raised, and no rule of its kernel says that this was over its dtypes."""
+        """True when it raised and no rule of its kernel attributes that to its dtypes."""
         ruled = any(not one.kept and one.effect == RAISES and one.blamed for one in self.clauses)
         return self.error is not None and (self.claimed or not ruled)
 
@@ -116,7 +116,7 @@ class Record:
 
 
 class Attending(Protocol):
-    """What calls are handed to: the attention of a recording, or what stands for the one now running."""
+    """Receives attention calls: the Attention of a recording, or a switch to the one that is active."""
 
     @property
     def recorder(self) -> Recorder: ...
@@ -142,7 +142,7 @@ class Attention:
         self._by_key: Dict[Tuple[object, ...], Record] = {}
 
     def autocast_dtype(self, on: Optional[bool] = None) -> Optional[torch.dtype]:
-        """`on`: whether autocast is active, where that cannot be asked (below the dispatcher)."""
+        """`on`: whether autocast is active, when it cannot be queried (below the dispatcher)."""
         if not (self.recorder.autocast_on() if on is None else on):
             return None
         return (
@@ -163,9 +163,9 @@ class Attention:
         backend: Optional[Callable[[Optional[torch.dtype]], Optional[Backend]]] = None,
         returned: Callable[[object], object] = lambda out: out,
     ) -> object:
-        """Run one attention call and keep its record. Inside another attention call it is only mentioned.
+        """Runs one attention call and records it. A call inside another attention call is only mentioned there.
 
-        `returned` makes of the attention alone what this call returns, where something has to stand in for it."""
+        `returned` makes the return value from the attention output, when a stand-in runs."""
         rec = self.recorder
         if rec.paused:
             return run()
@@ -234,7 +234,7 @@ class Attention:
         return record
 
     def mention(self, name: str, tensors: Dict[str, object]) -> None:
-        """A kernel inside the current attention call."""
+        """Adds a kernel that ran inside the current attention call."""
         record = self.current
         if record is None or name == record.name or len(record.inside) >= 64:
             return
@@ -244,17 +244,17 @@ class Attention:
             record.inside.append(entry)
 
     def add(self, record: Record) -> None:
-        """A record that was made elsewhere, such as one read out of a raising frame."""
+        """Adds a record made elsewhere, such as one read from a raising frame."""
         self._close(record)
 
     def withdraw(self, record: Record) -> None:
-        """Forget a record: it was no attention call after all."""
+        """Removes a record: it was not an attention call after all."""
         self.records.remove(record)
         self._by_key.pop(record.key(), None)
         self.total -= record.count
 
     def _refusal(self, record: Record) -> Optional[Exception]:
-        """What the kernel would raise; only where it is not there to do so itself."""
+        """The error that the kernel would raise; only when the kernel itself cannot run."""
         if not self.conditions.simulated and record.stand_in is None:
             return None
         for clause in record.clauses:
@@ -281,10 +281,10 @@ class Attention:
 ABOUT_DTYPES = re.compile(
     r"dtype|float16|bfloat16|float32|\bHalf\b|BFloat16|fp16|bf16|fp32|same type|data type|scalar type", re.IGNORECASE
 )
-"""What an error that is about dtypes speaks of."""
+"""Words in error messages about dtypes."""
 
 _OF_THE_PROGRAM = re.compile(r"same device|at least two devices|expected device|is on cpu|out of memory", re.IGNORECASE)
-"""Errors that name CUDA and that a GPU would not mend."""
+"""Errors that mention CUDA and would occur on a GPU as well."""
 
 _NEEDS_A_GPU = re.compile(
     r"not support\w* .*\bCPU\b|on CPU|no fake impl|not implemented for|\bCUDA\b|\bcuda\b|meta kernel|fake tensor",
@@ -293,7 +293,7 @@ _NEEDS_A_GPU = re.compile(
 
 
 def _needs_a_gpu(error: BaseException) -> bool:
-    """Whether a kernel failed for want of its device, and not for what it was handed."""
+    """True when a kernel failed for lack of its device, and not because of its operands."""
     if _OF_THE_PROGRAM.search(str(error)):
         return False
     return isinstance(error, NotImplementedError) or (
@@ -302,12 +302,12 @@ def _needs_a_gpu(error: BaseException) -> bool:
 
 
 def judged(record: Record) -> str:
-    """The verdict of one call, from how it ended first and from its contract second."""
+    """The verdict of one call: first from how it ended, then from its contract."""
     if record.error is not None:
         return "raises"
     effects = {clause.effect for clause in record.clauses if not clause.kept}
     if effects & {SILENT, RAISES}:
-        # A kernel that ran although its contract was broken took the operands as they were.
+        # A kernel that ran although its contract was broken used the operands as they were.
         return "silently mixed"
     return "promoted then repaired" if REPAIRED in effects else "clean"
 

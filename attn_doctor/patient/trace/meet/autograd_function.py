@@ -1,7 +1,7 @@
-"""torch.autograd.Function: the door through which most hand-written kernels are called.
+"""torch.autograd.Function, through which most hand-written kernels are called.
 
-A Function whose forward takes q, k and v is an attention call, whatever library it belongs to. Of any other
-one only this matters: what it returns descends from what it was handed, although the kernel inside shows no op.
+A Function whose forward takes q, k and v is an attention call, whatever its library. For any other Function only its
+graph matters: its results descend from its operands, although the kernel inside shows no operation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def hooked(attention: Attention) -> Iterator[None]:
         return signatures[cls]
 
     def apply(cls: Any, /, *args: object, **kwargs: object) -> object:
-        # Until torch 2.14 a classmethod, later a method of C: bound alike.
+        # A classmethod until torch 2.14, later a C method: both are bound in the same way.
         run = functools.partial(original.__get__(None, cls), *args, **kwargs)
         if rec.paused:
             return run()

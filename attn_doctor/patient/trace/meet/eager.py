@@ -1,10 +1,10 @@
-"""Attention that is written out in torch ops, softmax(q k^T) v: told by what is computed, not by any name.
+"""Attention written in torch operations, softmax(q k^T) v: recognized by the computation, not by names.
 
-A product is taken for attention if one operand descends, by ops that are no products, from a softmax, and that
-softmax in the same way from a product of two computed tensors. A router or a pooling layer multiplies by a weight
-and is none. No kernel is called there, so there is no contract to break: products of two dtypes raise by themselves.
+A product counts as attention if one operand descends, through operations other than products, from a softmax, and that
+softmax in the same way from a product of two computed tensors. A router or a pooling layer multiplies by a weight and
+does not count. No kernel is called there, so no contract can be broken: products of two dtypes raise by themselves.
 
-Looked at in forward passes alone, and not inside of attention functions.
+Only in forward passes, and not inside attention functions.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 NAME = "eager attention"
 _PRODUCTS = frozenset(("aten::bmm", "aten::baddbmm", "aten::mm", "aten::matmul"))
-"""matmul itself is met where nothing takes it apart: in inference mode."""
+"""matmul itself is only seen where no layer decomposes it: in inference mode."""
 _SOFTMAX = frozenset(("aten::_softmax", "aten::softmax", "aten::_safe_softmax"))
 _MOST_STEPS = 24
-"""Nodes looked at between a product and a softmax: dropout, casts, masks, scales, soft caps and views lie there."""
+"""Most nodes followed between a product and a softmax: dropout, casts, masks, scales, soft caps and views."""
 _MOST_PRODUCTS = 64
 
 Shape = Tuple[int, ...]
 
 
 class Eager:
-    """Told of every product of two tensors."""
+    """Called with every product of two tensors."""
 
     def __init__(self, attention: Attention) -> None:
         self.attention = attention
-        # Their shapes, which nodes do not keep.
+        # Their shapes, which nodes do not store.
         self._products: Deque[Tuple[Event, Shape, Shape]] = collections.deque(maxlen=_MOST_PRODUCTS)
 
     def __call__(self, event: Event, args: Positional, frame: FrameType) -> None:
@@ -75,7 +75,7 @@ class Eager:
         record = self.attention.opened(NAME, "torch", {}, frame)
         (*batch, length, dim), (*_, across, wide) = shapes
         query, key = product.inputs[-2:]
-        # k comes transposed: its last dimension is the length.
+        # k is transposed: its last dimension is the length.
         record.operands = {
             "q": Operand.described("q", query.dtype, (*batch, length, dim), query),
             "k": Operand.described("k", key.dtype, (*batch, wide, across), key),
@@ -87,7 +87,7 @@ class Eager:
 
 
 def _behind(node: Node, wanted: Any) -> Optional[Node]:
-    """The nearest node before this one that an op of `wanted` made, with no product in between."""
+    """The nearest earlier node made by an operation in `wanted`, with no product in between."""
     waiting, seen = collections.deque([node]), 0
     while waiting and seen < _MOST_STEPS:
         seen += 1

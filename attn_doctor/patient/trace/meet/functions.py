@@ -1,6 +1,6 @@
-"""Attention functions of libraries, wrapped as their modules are imported.
+"""Wraps libraries' attention functions when their modules are imported.
 
-Each library that binds its kernels without torch.library must be met by name. ../../libraries has the names and the
+A library that binds its kernels without torch.library must be wrapped by name. ../../libraries has the names and the
 contracts.
 """
 
@@ -53,7 +53,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Lets the ordinary finders find, and wraps what the module defines once it has run."""
+    """Leaves the search to the ordinary finders, and wraps the module's functions after the module has run."""
 
     def __init__(self, wrap: Fill) -> None:
         self.wrap = wrap
@@ -92,7 +92,7 @@ def _methods_of(module: str) -> List[Tuple[str, str]]:
 
 
 def contract_for(module: str, name: str, attention: Attending, given: Given) -> Function:
-    """The contract of the library that the module belongs to, to be asked with operands and autocast's dtype."""
+    """The contract of the module's library, to be called with operands and autocast's dtype."""
     library = of_module(module)
     if library is None or library.clauses is None:
         return undeclared
@@ -123,7 +123,7 @@ def contract_for(module: str, name: str, attention: Attending, given: Given) -> 
 
 
 def unpacked(name: str, args: Positional, kwargs: Keywords) -> Dict[str, object]:
-    """q, k and v of the packed variants: views, so that their strides are told as the kernel sees them."""
+    """q, k and v of the packed variants: views, so that their strides are those that the kernel sees."""
     found: Dict[str, Any] = {}
     first = args[0] if args else kwargs.get("qkv", kwargs.get("q"))
     if "qkvpacked" in name:
@@ -149,7 +149,7 @@ def tensors_of(signature: Optional[Signature], name: str, args: Positional, kwar
 
 
 def _answer(function: object, name: str, module: str, tensors: Dict[str, object], given: Given, out: object) -> object:
-    """What a function gives back, made of an output of the shape of q where its kernel cannot run."""
+    """The return value of a function whose kernel cannot run, made from an output of q's shape."""
     library = of_module(module)
     if library is None or library.answer is None:
         return out
@@ -194,7 +194,9 @@ def _wrapped(function: Any, module: str, attention: Attending, owner: str = "") 
 
 @contextlib.contextmanager
 def hooked(attention: Attending) -> Iterator[None]:
-    """Modules imported in here are wrapped; those imported before, in every module that names them."""
+    """Within this context, modules are wrapped on import; already imported ones are wrapped in every module that names
+    their functions.
+    """
     undo: List[Tuple[Any, str, Any]] = []
 
     def wrap(module: ModuleType) -> None:
@@ -216,12 +218,12 @@ def hooked(attention: Attending) -> Iterator[None]:
                 undo.append((module, name, value))
                 setattr(module, name, wrapped)
 
-    loaded: Dict[str, Optional[types.ModuleType]] = {**sys.modules}  # None: its import is forbidden
+    loaded: Dict[str, Optional[types.ModuleType]] = {**sys.modules}  # None: its import is blocked
     already = [m for name, m in loaded.items() if m is not None and (_pattern_for(name) or _methods_of(name))]
     for module in already:
         if not getattr(module, "_attn_doctor_stand_in", False):
             wrap(module)
-    # Once for all of them: each look walks every module there is.
+    # Once for all of them: each pass visits every loaded module.
     _rename(list(undo), undo)
     finder = _Finder(wrap)
     sys.meta_path.insert(0, finder)
@@ -238,7 +240,7 @@ def hooked(attention: Attending) -> Iterator[None]:
 def _rename(
     changed: List[Tuple[object, str, object]], undo: List[Tuple[object, str, object]], back: bool = False
 ) -> None:
-    """`from library import function` made copies of the name: they are replaced as well, or put back."""
+    """Replaces the copies of a name that `from library import function` made, or restores them."""
     if back:
         new = {id(f): f._attn_doctor_original for _, _, f in changed if hasattr(f, "_attn_doctor_original")}
     else:

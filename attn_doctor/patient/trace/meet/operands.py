@@ -1,4 +1,4 @@
-"""The operands of an attention call that was met, and what is demanded where a kernel states no contract."""
+"""The operands of an attention call, and the requirements for a kernel without a contract."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Operand:
 
     @classmethod
     def described(cls, role: str, dtype: torch.dtype, shape: Tuple[Any, ...], node: Optional[Node]) -> Operand:
-        """One whose tensor is gone."""
+        """An operand whose tensor no longer exists."""
         operand = cls.__new__(cls)
         operand.role, operand.dtype, operand.shape, operand.stride, operand.node = role, dtype, shape, None, node
         return operand
 
     @property
     def kind(self) -> str:
-        """The dtype's name, as contracts know it."""
+        """The dtype's name, as used in contracts."""
         return ops.short(self.dtype)
 
     @property
@@ -54,7 +54,7 @@ def kind_of(dtype: Optional[torch.dtype]) -> Optional[str]:
 
 
 def wanted_dtype(operands: Operands, autocast: Optional[torch.dtype]) -> Optional[torch.dtype]:
-    """The dtype that the operands were meant to have: autocast's, else the half type most of them have."""
+    """The dtype that the operands should have: autocast's, else the half type that most of them have."""
     kind = contract.wanted_kind(operands, kind_of(autocast))
     return None if kind is None else getattr(torch, kind)
 
@@ -64,9 +64,9 @@ def equal_dtypes(operands: Operands, effect: str, message: str = "") -> Clause:
 
 
 def undeclared(operands: Operands, autocast: Optional[torch.dtype]) -> List[Clause]:
-    """A kernel that states no contract: unequal operands reach it, and nothing complains."""
+    """Clauses for a kernel without a contract: it accepts unequal operands without an error."""
     if torch._C._current_autograd_node() is not None:
-        # A library's own backward functions keep accumulators in float32 beside half inputs, as they mean to.
+        # A library's own backward functions intentionally keep accumulators in float32 with half-precision inputs.
         return []
     return [contract.equal_dtypes(operands, kind_of(autocast), SILENT)]
 

@@ -1,8 +1,7 @@
-"""User or library code that refused before any kernel was reached: q, k and v are read out of its frame.
+"""User or library code that raised before any kernel was reached: q, k and v are read from its frame.
 
-Only a refusal over dtypes is taken for a failed attention call, and only until a run with its culprits mended has
-failed as well (counterfactual.gets_past): whatever else goes wrong in a function that holds q, k and v is the
-program's own error.
+Only an error about dtypes counts as a failed attention call, and only if a run with the promoting calls cast back gets
+past it (counterfactual.gets_past). Any other error in a function that has q, k and v is the program's own.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def read(recording: Recording) -> None:
-    """Add a record for the attention call that a raising frame was about to make, if it holds q, k and v."""
+    """Adds a record for the attention call that a raising frame was about to make, if it has q, k and v."""
     error = recording.error
     if error is None or any(record.error is error for record in recording.records) or isinstance(error, SystemExit):
         return
     failed = recording.recorder.failed
     if failed is not None and failed.error is error:
-        return  # a torch function of the program's own: told as that call, with where its operands' dtypes come from
+        return  # a torch function called by the program: reported as that call, with the origin of its operands' dtypes
     attention = recording.attention
     traceback = error.__traceback__
     found = []
@@ -57,7 +56,7 @@ def read(recording: Recording) -> None:
 
 
 def _over_dtypes(error: BaseException, entry: TracebackType) -> bool:
-    """Whether it says so, or is an assertion without words whose line asks for a dtype."""
+    """True when its message is about dtypes, or when it is an assertion without message whose line tests a dtype."""
     if str(error):
         return bool(ABOUT_DTYPES.search(str(error)))
     code = entry.tb_frame.f_code
@@ -69,7 +68,7 @@ _ASKS_FOR_A_DTYPE = re.compile(ABOUT_DTYPES.pattern + r"|is_floating_point|eleme
 
 
 def _attended(recording: Recording, nodes: List[Node]) -> bool:
-    """Whether an attention call has taken these operands already: what is raised then comes after it."""
+    """True when an attention call has used these operands already: the error then came after it."""
     for record in recording.records:
         if record.error is not None:
             continue

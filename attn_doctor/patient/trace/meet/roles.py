@@ -1,4 +1,4 @@
-"""Which of a function's parameters are q, k, v and the mask, told by their names."""
+"""Finds q, k, v and the mask among a function's parameters, by name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ROLES = {
     "mask": ("attn_mask", "attention_mask", "attn_bias", "bias", "mask"),
 }
 _RECEPTANCE = ("r", "receptance")
-"""What RWKV calls its query."""
+"""RWKV's name for its query."""
 
 
 def roles_of(names: Iterable[str]) -> Optional[Dict[str, str]]:
-    """role -> parameter name, or None where q, k and v are not all there."""
+    """role -> parameter name, or None unless q, k and v are all present."""
     given: List[str] = list(names)
     found: Dict[str, str] = {}
     for role, spellings in _ROLES.items():

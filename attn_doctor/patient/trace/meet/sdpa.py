@@ -1,7 +1,7 @@
-"""torch.nn.functional.scaled_dot_product_attention, torch's own attention ops, and torch.library's.
+"""torch.nn.functional.scaled_dot_product_attention, torch's own attention operations, and those of torch.library.
 
-SDPA checks its dtypes before anything is dispatched, so it is met as a torch function; what torch functions
-hide (nn.MultiheadAttention calls it from inside one) is met through the name in torch.nn.functional.
+SDPA checks its dtypes before dispatching, so it is recognized as a torch function; calls inside torch functions
+(nn.MultiheadAttention) are recognized through the name in torch.nn.functional.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def hooked(attention: Attention) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _math() -> Iterator[None]:
-    """A CPU has no backend but flash and math: where code asks for another one, which the GPU has, math computes."""
+    """A CPU has only flash and math: when code requests another backend, which the GPU has, math computes."""
     cuda = torch.backends.cuda
     if cuda.math_sdp_enabled():
         yield
@@ -108,7 +108,7 @@ def _math() -> Iterator[None]:
 
 
 class _Ops:
-    """Attention ops as the dispatcher sees them: torch's fused kernels, and anybody's torch.library op."""
+    """Attention operations as the dispatcher sees them: torch's fused kernels, and any torch.library operation."""
 
     def __init__(self, attention: Attention) -> None:
         self.attention = attention
@@ -123,7 +123,7 @@ class _Ops:
             rec.claims[op] = signature is not None
             return signature is not None
         if self.attention.depth and self.attention.conditions.simulated and op.namespace in _OWN_NAMESPACES:
-            return op(*args, **kwargs)  # the CPU's kernel, which is not the one that would run
+            return op(*args, **kwargs)  # the CPU's kernel, not the one that would run on the GPU
         tensors = self.signatures[op].bind(args, kwargs)
         return self.attention.attend(
             str(op),

@@ -1,7 +1,7 @@
-"""Which backend scaled_dot_product_attention would take for a call, on the GPU whose rules hold.
+"""The backend that scaled_dot_product_attention would choose for a call on the GPU whose rules apply.
 
-Only the tensors of a call are turned into values here, as autocast leaves them, and torch's switches are applied;
-the rules of torch's choice are simulate/sdpa/choice.py's. A GPU or a torch that those do not know has no answer.
+This file converts the tensors of a call to descriptions, after autocast, and applies torch's switches;
+simulate/sdpa/choice.py has the rules. For an unknown GPU or torch there is no answer.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale
 
 
 class Choices:
-    """Answers for the calls of one run; equal calls are asked about once."""
+    """Predictions for the calls of one run; equal calls are predicted once."""
 
     def __init__(self, gpu: Optional[simulated_gpu.Gpu]) -> None:
         self.gpu = gpu
         self._known: Dict[Tuple[sdpa_choice.Call, Tuple[str, ...]], Optional[sdpa_choice.Choice]] = {}
         self._costs: Dict[int, MathCost] = {}
         self._cudnn: Union[int, bool, None] = False
-        """False: not asked yet."""
+        """False: not looked up yet."""
 
     def of(self, args: Positional, kwargs: Keywords, autocast: Optional[torch.dtype]) -> Optional[sdpa_choice.Choice]:
-        """None where nothing can be said: no GPU to judge by, or tensors without strides."""
+        """None when there is no prediction: no GPU to judge by, or tensors without strides."""
         if self.gpu is None:
             return None
         given = dict(zip(_NAMES, args))
@@ -51,7 +51,7 @@ class Choices:
             with torch._C.DisableTorchFunction():
                 call = _call(given, autocast)
         except (KeyError, AttributeError, TypeError, ValueError, RuntimeError):
-            return None  # no tensors, or sparse, nested and symbolic ones; what is missing raises by itself
+            return None  # no tensors, or sparse, nested and symbolic ones; a missing operand raises by itself
         key = call, _switched_off()
         if key not in self._known:
             choice = self._known[key] = self._asked(self.gpu, *key)
@@ -60,12 +60,14 @@ class Choices:
         return self._known[key]
 
     def as_json(self, choice: sdpa_choice.Choice) -> Backend:
-        """The `backend` of a call (schema in ../__init__)."""
+        """`backend` in the JSON of a call (schema in ../__init__)."""
         assert self.gpu is not None  # without one nothing was chosen
         return {**as_json(choice, self.gpu), "math": self._costs.get(id(choice))}
 
     def _cost(self, gpu: simulated_gpu.Gpu, call: sdpa_choice.Call, off: Tuple[str, ...]) -> MathCost:
-        """What math costs this call, and what would get it off math: its switches first, if those keep it there."""
+        """The cost of math for this call, and the changes that would avoid it: enabling backends first, if that is the
+        reason.
+        """
 
         def chooses(other: sdpa_choice.Call, off: Tuple[str, ...] = off) -> Optional[str]:
             choice = self._asked(gpu, other, off)
@@ -98,7 +100,9 @@ class Choices:
         return _without(choice, call, off) if off else choice
 
     def _cudnn_version(self) -> Optional[int]:
-        """That of a CUDA build, with a GPU or without; of a CPU build, the one that its CUDA twin brings."""
+        """Version in a CUDA build, with or without a GPU; for a CPU build, the version in the CUDA build of the same
+        release.
+        """
         if self._cudnn is False:
             try:
                 self._cudnn = torch.backends.cudnn.version() if torch._C._has_cudnn else None
@@ -108,7 +112,7 @@ class Choices:
 
 
 def as_json(choice: sdpa_choice.Choice, gpu: simulated_gpu.Gpu) -> Taken:
-    """The `backend` of a call (schema in ../__init__)."""
+    """`backend` in the JSON of a call (schema in ../__init__)."""
     return {
         "taken": choice.backend,
         "refused": dict(choice.refused),
@@ -155,11 +159,11 @@ def _switched_off() -> Tuple[str, ...]:
 
 
 def _without(choice: sdpa_choice.Choice, call: sdpa_choice.Call, off: Tuple[str, ...]) -> sdpa_choice.Choice:
-    """The choice with some backends switched off: the next in torch's order that can take the call."""
+    """The choice with some backends disabled: the next in torch's order that can take the call."""
     if choice.backend is None:
         return choice
     refused = {**choice.refused, **dict.fromkeys(off, _SWITCHED_OFF)}
-    # cuDNN comes first or last: where it came first and is off, the others follow in this order.
+    # cuDNN is first or last: if it was first and is disabled, the others follow in this order.
     order = (choice.backend, sdpa_choice.FLASH, sdpa_choice.EFFICIENT, sdpa_choice.MATH, sdpa_choice.CUDNN)
     taken = next((name for name in order if name not in refused), None)
     if taken is None:

@@ -1,7 +1,7 @@
-"""Triton launches: what each kernel was handed, and what its outputs descend from.
+"""Triton launches: the operands of each kernel, and the inputs of its outputs.
 
-`Launches.note` is told of every launch, by the recorder of a virtual GPU or by the hook below; a launch shows
-no op, so the tensors it fills are linked to those it reads.
+`Launches.note` is called for every launch, by the recorder of a simulated GPU or by the hook below. A launch shows no
+operation, so the tensors it writes are linked to those it reads.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class Launches:
 
 @contextlib.contextmanager
 def hooked(launches: Launches) -> Iterator[None]:
-    """Watch the launches that Triton really makes. Where no GPU is, simulate/triton/record.py watches.
+    """Records the launches that Triton really makes. Without a GPU, simulate/triton/record.py records them.
 
-    Does nothing where there is no Triton, or none that can be imported.
+    Does nothing when Triton is missing or cannot be imported.
     """
     try:
         from triton.runtime import jit

@@ -1,1 +1,1 @@
-"""Reads a recording: the dtype path of each operand, what changed it, and what else would."""
+"""Reads a recording: the dtype path of each operand, the call that changed it, and further changes behind it."""

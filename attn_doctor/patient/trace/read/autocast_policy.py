@@ -1,7 +1,7 @@
-"""Which op of CUDA's autocast lists makes a call answer in float32, whatever its operands are.
+"""The operation on CUDA's autocast lists that makes a call return float32, whatever its operands are.
 
-Of a listed op autocast casts every operand, so a float32 weight beside a half input has no say in what comes out.
-Only the lists are read here (simulate/autocast/lists.py): they hold on a real GPU as well.
+Autocast casts every operand of a listed operation, so a float32 weight next to a half-precision input does not affect
+the result. Only the lists are used here (simulate/autocast/lists.py): they apply on a real GPU as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TO_FLOAT32 = frozenset({autocast_lists.FP32, autocast_lists.FP32_SET_DTYPE, aut
 
 @functools.lru_cache(maxsize=None)
 def _policies() -> Dict[str, FrozenSet[str]]:
-    """Name of an op without its overload -> the policies of its overloads that this torch registers for CUDA."""
+    """Name of an operation without its overload -> the policies of its overloads that this torch registers for CUDA."""
     lists, _ = autocast_lists.installed_lists()
     listed = {name: policy for policy, names in lists.items() for name in names}
     listed.update(dict.fromkeys(autocast_lists.APPEND_DTYPE, autocast_lists.FP32_APPEND_DTYPE))
@@ -34,10 +34,10 @@ def _policies() -> Dict[str, FrozenSet[str]]:
 
 
 def rule_of(func: object, inside: List[object]) -> Optional[str]:
-    """The listed op by whose rule a call under autocast gives float32; None where no list has a hand in it.
+    """The listed operation by whose rule a call under autocast gives float32; None when no list is involved.
 
-    `func` is the torch function that was called, `inside` the ops below autocast that ran in it. A function on a
-    list goes by its own policy; one that is on none, such as normalize, by those of the ops it is made of.
+    `func` is the torch function called, `inside` the operations below autocast that ran in it. A function on a list
+    follows its own policy; another one, such as normalize, those of the operations inside it.
     """
     if func is None or isinstance(func, str) or ops.is_cast(func):
         return None
@@ -45,7 +45,7 @@ def rule_of(func: object, inside: List[object]) -> Optional[str]:
     name = ops.name_of(func).rsplit(".", 1)[-1]
     own = policies.get(name)
     if own is not None:
-        # `exp(x, out=y)` and `x.exp_()` are other overloads, which stand on no list.
+        # `exp(x, out=y)` and `x.exp_()` are other overloads, which are on no list.
         written = any(ops.kind_of(op).in_place and ops.op_name(op).partition(".")[0] == name for op in inside)
         return name if own & _TO_FLOAT32 and not written else None
     for op in inside:

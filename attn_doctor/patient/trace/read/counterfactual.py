@@ -1,7 +1,7 @@
-"""What else would promote, were the first culprit mended? Found by running again with its results cast back.
+"""Finds latent promotions, which appear only when the first one is fixed, by running again with its results cast back.
 
-Once one call has made q float32, a later `q * float32_scale` shows as float32 x float32 and looks innocent.
-Without this the tool would offer half a cure.
+Once one call has made q float32, a later `q * float32_scale` looks harmless, as float32 x float32. Without these runs
+the advice would be incomplete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Again = Callable[[Recording], None]
 
 
 def remedies(records: List[Record]) -> Dict[Heal, torch.dtype]:
-    """The calls whose results a further run should cast back, and to which dtype."""
+    """The calls whose results the next run should cast back, and the dtype."""
     found: Dict[Heal, torch.dtype] = {}
     for record in records:
         if record.verdict == "clean":
@@ -43,9 +43,9 @@ def remedies(records: List[Record]) -> Dict[Heal, torch.dtype]:
 
 
 def gets_past(session: Session, first: Recording, again: Optional[Again], record: Record) -> bool:
-    """Whether the run comes past the call of `record` once the dtypes of its operands are what they should be.
+    """True when the run gets past the call of `record` if its operands have the correct dtypes.
 
-    Of an operand that was wide all along it is the projection that is cast."""
+    For an operand that was wide from the beginning, the projection is cast."""
     heals = _trial(record)
     if not heals or again is None:
         return False
@@ -90,7 +90,7 @@ def _same_error(one: BaseException, other: Optional[BaseException]) -> bool:
 
 
 def explore(session: Session, first: Recording, again: Again, promotions: Promotions) -> Counterfactual:
-    """Run again until clean, each time with all culprits so far mended; latent ones go to `promotions`."""
+    """Runs again until clean, each time with all known promotions fixed; latent ones are added to `promotions`."""
     heals = remedies(first.records)
     answer: Counterfactual = {"runs": [], "clean_after": None, "words": "", "remedies": []}
     if not heals and any(record.other_trouble for record in first.records):
@@ -121,7 +121,7 @@ def explore(session: Session, first: Recording, again: Again, promotions: Promot
                 unit = provenance.promotion_of(node) if node is not None else None
                 if unit is not None:
                     promotions.add(unit, record, role, run)
-        # None: what refused was the code before a kernel, and no kernel was met after it either.
+        # None: the error came from code before a kernel, and no kernel was reached after it either.
         if verdict in ("clean", None) and error is None:
             answer["clean_after"] = run
             answer["words"] = "clean once {} is cast back".format(

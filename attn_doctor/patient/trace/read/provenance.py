@@ -1,7 +1,7 @@
-"""Read the graph backwards: the path of an operand, what gave it its dtype, and where that dtype was born.
+"""Reads the graph backwards: the path of an operand, the call that set its dtype, and the origin of that dtype.
 
-Everything is told by call, not by op: devices and torch versions differ in the ops that one call runs, never
-in the line that made it. Nothing here knows any library.
+Works on calls, not operations: devices and torch versions differ in the operations of one call, but not in the line
+that made it. Independent of any library.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_STEPS = 80
 
 
 class Unit:
-    """One call: what came in from outside it, and which ops ran inside on the way to `node`."""
+    """One call: its inputs from outside, and the operations inside it on the way to `node`."""
 
     __slots__ = ("call", "event", "inputs", "node", "ops")
 
@@ -33,7 +33,7 @@ class Unit:
         self.inputs: List[Node] = []
         self.ops: List[object] = []
         seen = set()
-        # Depth first and from the left, so that operands come in the order in which they were written.
+        # Depth first and from the left, so that operands are in source order.
         pending: List[Node] = [node]
         while pending:
             current = pending.pop()
@@ -56,9 +56,9 @@ class Unit:
         return ops.op_name(self.event.op)
 
     def data_input(self) -> Optional[Node]:
-        """The operand that carries the data: a hidden state before a constant, a big one before a small.
+        """The operand with the data: a hidden state rather than a constant, a large one rather than a small one.
 
-        Where hidden states are laid side by side and one that was widened before widens all, it is that one."""
+        When hidden states are concatenated and one that was widened earlier widens the result, it is that one."""
         inputs = [node for node in self.inputs if self._widens(node)] if self._joins() else []
         best: Optional[Node] = None
         for node in inputs or self.inputs:
@@ -85,7 +85,7 @@ def short_name(name: str) -> str:
 
 
 def label(node: Node) -> Label:
-    """An operand in a few words: its dtype, and its name if it has one."""
+    """A short description of an operand: its dtype, and its name if it has one."""
     found: Label = {"dtype": ops.short(node.dtype), "name": None, "kind": "computed"}
     if node.leaf is not None:
         found["kind"] = node.leaf.kind
@@ -132,7 +132,7 @@ def step(unit: Unit) -> Step:
 
 
 def path_of(node: Node) -> List[Unit]:
-    """The calls from the projection (or from where the tensor began) to `node`, in the order they ran."""
+    """The calls from the projection (or the tensor's origin) to `node`, in the order in which they ran."""
     units: List[Unit] = []
     current: Optional[Node] = node
     while current is not None and current.event is not None and len(units) < _MAX_STEPS:
@@ -146,7 +146,7 @@ def path_of(node: Node) -> List[Unit]:
 
 
 def promotion_of(node: Node) -> Optional[Unit]:
-    """The last call on the data path that changed the dtype into the one `node` has; None if none did."""
+    """The last call on the data path that changed the dtype to that of `node`; None if none did."""
     for unit in reversed(path_of(node)):
         data = unit.data_input()
         if unit.node.real != node.real:
@@ -157,10 +157,10 @@ def promotion_of(node: Node) -> Optional[Unit]:
 
 
 def way_back_of(node: Node, promotion: Unit) -> Optional[Unit]:
-    """The call where the result of `promotion` should have been cast back, where that is not the promotion itself.
+    """The call where the result of `promotion` should have been cast back, if that is not the promotion itself.
 
-    Complex numbers have no half precision to speak of: what was widened to become complex is cast back where it is
-    real again. An explicit cast is taken back by the function that made it, at the last of its calls on the way.
+    Complex numbers have no usable half precision: a tensor widened to become complex is cast back where it is real
+    again. An explicit cast is undone in the function that made it, at the last of its calls on the path.
     """
     path = path_of(node)
     after = path[next((i for i, unit in enumerate(path) if unit.node is promotion.node), len(path)) + 1 :]
@@ -185,7 +185,7 @@ def _is_cast(unit: Unit) -> bool:
 
 
 def describe_promotion(unit: Unit) -> Change:
-    """What happened in the promoting call, in the terms of the result schema (see __init__)."""
+    """Description of the promoting call, in the terms of the result schema (see ../__init__)."""
     node = unit.node
     data = unit.data_input()
     narrow = [n for n in unit.inputs if n.real != node.real]
@@ -216,7 +216,7 @@ def _kind_and_birth(unit: Unit, wide: List[Node]) -> Tuple[str, List[Birth]]:
     if unit.call.asked == node.dtype:
         return "dtype argument", [_born_here(unit, "dtype argument")]
     if _rule(unit) is not None:
-        # Before the operands: autocast casts all of them, and a half weight would change nothing.
+        # Before the operands: autocast casts all of them, so a half-precision weight would change nothing.
         return "autocast policy", [_born_here(unit, "autocast policy")]
     if wide:
         births: List[Birth] = []
@@ -226,7 +226,7 @@ def _kind_and_birth(unit: Unit, wide: List[Node]) -> Tuple[str, List[Birth]]:
     if isinstance(unit.call.func, str):
         return "kernel's own output dtype", [_born_here(unit, "kernel")]
     if unit.call.autocast and any(ops.op_name(op) == "_to_copy" for op in unit.ops):
-        # Cast by a rule that no list explains.
+        # Cast by a rule that is on no list.
         return "autocast policy", [_born_here(unit, "autocast policy")]
     return "op's own output dtype", [_born_here(unit, "op")]
 
@@ -248,14 +248,14 @@ def _born_here(unit: Unit, kind: str) -> Birth:
 
 
 def _rule(unit: Unit) -> Optional[str]:
-    """The op of autocast's float32 lists that decides over the dtype of this call's result, if one does."""
+    """The operation on autocast's float32 lists that decides the dtype of this call's result, if any."""
     if not unit.call.autocast or unit.node.dtype != torch.float32:
         return None
     return autocast_policy.rule_of(unit.call.func, unit.ops)
 
 
 def born(node: Node, limit: int = 6) -> List[Birth]:
-    """Where a tensor's dtype comes from: the parameters, buffers, inputs, constants or casts it began as."""
+    """The origin of a tensor's dtype: parameters, buffers, inputs, constants or casts."""
     found: List[Birth] = []
     seen = set()
     pending = [node]
@@ -283,13 +283,13 @@ def born(node: Node, limit: int = 6) -> List[Birth]:
         same = [n for n in unit.inputs if n.real == current.real]
         decided = len(same) < len(unit.inputs) and _rule(unit) is not None
         if same and not decided:
-            # The weight before the bias: what has a name first, and of those the bigger.
+            # The weight before the bias: named tensors first, larger ones before smaller ones.
             pending.extend(sorted(same, key=lambda n: (n.leaf is None, -n.numel)))
         elif unit.inputs:
             _add(found, describe_promotion(unit)["born"][0])
         else:
             _add(found, _born_here(unit, "constant"))
-    # Positions and the like start as integers, whose dtype no one chose; what has a name is what to look at.
+    # Positions and the like start as integers, whose dtype was not chosen by anyone; named tensors are more relevant.
     return sorted(found, key=lambda birth: birth["kind"] == "constant")
 
 
@@ -299,14 +299,14 @@ def _add(found: List[Birth], birth: Birth) -> None:
 
 
 def heal_key(unit: Unit) -> Optional[Tuple[Tuple[str, int, str, str], torch.dtype]]:
-    """How a counterfactual run recognises this call again, and what to cast its results back to."""
+    """The key by which a counterfactual run recognizes this call, and the dtype to cast its results back to."""
     source = narrow_source(unit)
     key = key_of(unit)
     return (key, source.real) if source is not None and key is not None else None
 
 
 def narrow_source(unit: Unit) -> Optional[Node]:
-    """The operand of a promoting call that had the narrower dtype: the data, if it was that."""
+    """The operand of a promoting call with the narrower dtype; the data, if it is that."""
     data = unit.data_input()
     if data is not None and data.real != unit.node.real:
         return data
@@ -314,7 +314,7 @@ def narrow_source(unit: Unit) -> Optional[Node]:
 
 
 def key_of(unit: Unit) -> Optional[Tuple[str, int, str, str]]:
-    """File, line, function and torch function of a call; None for one that nobody's line made."""
+    """File, line, function and torch function of a call; None for one without a source line."""
     if unit.call.site is None or unit.call.func is None:
         return None
     filename, line, function = unit.call.site
@@ -322,9 +322,9 @@ def key_of(unit: Unit) -> Optional[Tuple[str, int, str, str]]:
 
 
 def heal_of(node: Node, unit: Unit) -> Optional[Tuple[Tuple[str, int, str, str], torch.dtype]]:
-    """What a counterfactual run casts back of `unit`, which promoted `node`, and to which dtype.
+    """The key of the result that a counterfactual run casts back for `unit`, which promoted `node`, and the dtype.
 
-    That is its result, or, where complex numbers stand between, what is real again after them."""
+    That is its result or, with complex numbers in between, the first real tensor after them."""
     back = way_back_of(node, unit)
     if back is not None and _from_complex(back):
         key, source = key_of(back), narrow_source(unit)

@@ -1,4 +1,4 @@
-"""From the records of a run to the JSON that the doctor reads (schema in __init__)."""
+"""Turns the records of a run into the JSON that the doctor reads (schema in ../__init__)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 def worst(records: List[Record]) -> Optional[str]:
-    """The gravest verdict; None where no attention call was seen, which is no clean bill."""
+    """The worst verdict; None when there was no attention call, which does not mean clean."""
     return max((r.verdict for r in records), key=VERDICTS.index, default=None)
 
 
 def suspects(record: Record) -> List[str]:
-    """The roles whose dtype is to be explained: those that a contract blames, else those that stick out."""
+    """The roles whose dtype needs an explanation: those blamed by a contract, else those that differ from the
+    others.
+    """
     if record.verdict == "clean" or record.other_trouble:
         return []
     roles: List[str] = []
@@ -65,7 +67,7 @@ _WRITTEN = ("explicit cast", "dtype argument")
 
 
 class Promotions:
-    """The promoting calls of a result, each once, however many operands and layers it spoils."""
+    """The promoting calls of a result, each once, for any number of operands and layers."""
 
     def __init__(self) -> None:
         self.found: List[Promotion] = []
@@ -101,7 +103,7 @@ class Promotions:
 
 
 def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with_paths: bool = True) -> Call:
-    """One folded attention call as JSON; its promoting calls go to `promotions`."""
+    """One folded attention call as JSON; its promoting calls are added to `promotions`."""
     operands: Dict[str, Operand] = {}
     blamed = suspects(record) or widened(record)
     for role, operand in record.operands.items():
@@ -162,7 +164,7 @@ def describe(record: Record, promotions: Promotions, found_in_run: int = 0, with
 
 
 def _cast_back(node: Node, unit: provenance.Unit) -> Optional[CastBack]:
-    """Where the promoting code should have cast back, if that is another call than the promoting one."""
+    """Where the promoting code should have cast back, if that is not the promoting call itself."""
     back = provenance.way_back_of(node, unit)
     source = provenance.narrow_source(unit)
     place = frames.described(back.call.site) if back is not None else None
@@ -172,7 +174,7 @@ def _cast_back(node: Node, unit: provenance.Unit) -> Optional[CastBack]:
 
 
 def failure(failed: Optional[Failed]) -> Optional[Failure]:
-    """The torch function whose call raised, with the dtypes of its operands and where those were born."""
+    """The torch function that raised, with the dtypes of its operands and their origins."""
     if failed is None:
         return None
     operands: List[FailedOperand] = []

@@ -1,1 +1,1 @@
-"""Records which call, on which line, gives each tensor its dtype, while a program runs."""
+"""Records, while a program runs, which call on which line gives each tensor its dtype."""

@@ -1,8 +1,8 @@
-"""The backward pass, met where it enters autograd's engine: what runs in it is recorded as the forward is.
+"""Records the backward pass, from its entry into autograd's engine, as the forward pass is recorded.
 
-A checkpointed forward runs a second time in there, and functions of one's own have a backward of torch functions.
-While torch.autograd.backward answers a function mode, that mode is off; it is put up again for the engine, which
-hands the modes on to its own threads.
+A checkpointed forward runs a second time in it, and custom functions have a backward made of torch functions. While
+torch.autograd.backward handles a function mode, that mode is off; it is enabled again for the engine, which passes the
+modes on to its own threads.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _ENTRY = "_engine_run_backward"
 
 
 def ends_early(error: BaseException) -> bool:
-    """Whether a checkpointed forward was left because all that the backward pass needs of it is there again.
+    """True when a checkpointed forward was left because all the tensors that the backward pass needs exist again.
 
-    torch leaves it by an exception of its own, out of whatever call came last: nothing has failed."""
+    torch leaves it by an exception of its own, from whatever call came last: that is no failure."""
     kind = type(error)
     return kind.__module__ == "torch.utils.checkpoint" and kind.__name__ == "_StopRecomputationError"
 
 
 @contextlib.contextmanager
 def followed(recorder: Recorder, functions: Any) -> Iterator[None]:
-    """`functions`: the recorder's function mode, which sees the calls of the engine too while this lasts."""
+    """`functions`: the recorder's function mode, which also sees the engine's calls within this context."""
     homes = [module for module in (torch.autograd, torch.autograd.graph) if hasattr(module, _ENTRY)]
     if not homes:
         yield  # before torch 2.3; Tensor.backward alone is answered (modes.py)

@@ -1,7 +1,7 @@
-"""Whose line of code is running: the innermost frame that is not torch's, einops' or ours, and its source.
+"""Finds the relevant source line: the innermost frame outside torch, einops and this package, and its text.
 
-Walking frames is the dearest part of a recorder, so a file is classified once and only its name is looked up
-afterwards; source text is read when a report is made, never while the model runs.
+Walking frames is the most expensive part of a recorder, so a file is classified once and then looked up by name; source
+text is read when a report is made, never while the model runs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE_PACKAGES = tuple({sysconfig.get_paths()["purelib"] + os.sep, sysconfig.get_paths()["platlib"] + os.sep})
 
-# Libraries that only rearrange what they are handed: nobody can mend a dtype there, the line that calls
-# them is the one to show.
+# Libraries that only rearrange their operands: a dtype cannot be fixed there, so their caller's line is shown.
 _PASSED_THROUGH = ("torch", "einops", "triton")
 
 _is_user: Dict[str, bool] = {}
@@ -55,7 +54,7 @@ def is_user(filename: str) -> bool:
 
 
 def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
-    """The innermost user's frame at or above `frame`, or None."""
+    """The innermost user frame at or above `frame`, or None."""
     known = _is_user
     while frame is not None:
         filename = frame.f_code.co_filename
@@ -69,9 +68,9 @@ def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
 
 
 def caller(depth: int) -> FrameType:
-    """The frame `depth` above the caller's own, or the outermost there is.
+    """The frame `depth` levels above the caller's own, or the outermost one.
 
-    On a GPU autograd runs in a thread of its own, where a dispatched op has next to no Python frames above it.
+    On a GPU autograd runs in a thread of its own, where a dispatched operation has almost no Python frames above it.
     """
     frame = sys._getframe(1)
     for _ in range(depth):
@@ -90,7 +89,7 @@ def site_of(frame: Optional[FrameType]) -> Optional[Site]:
 
 
 def stack_of(frame: Optional[FrameType], limit: int = 12) -> List[Site]:
-    """The user's frames from the innermost outwards."""
+    """The user frames from the innermost outwards."""
     sites: List[Site] = []
     frame = user_frame(frame)
     while frame is not None and len(sites) < limit:
@@ -100,7 +99,7 @@ def stack_of(frame: Optional[FrameType], limit: int = 12) -> List[Site]:
 
 
 def raising_site(error: BaseException) -> Optional[Site]:
-    """The user's line that an exception left last."""
+    """The innermost user line in the traceback of an exception."""
     found = None
     entry = error.__traceback__
     while entry is not None:
@@ -111,7 +110,7 @@ def raising_site(error: BaseException) -> Optional[Site]:
 
 
 def described(site: Optional[Site]) -> Optional[Place]:
-    """A site as JSON, with its line of source where the file can be read."""
+    """A site as JSON, with its source line if the file can be read."""
     if site is None:
         return None
     filename, line, function = site

@@ -1,6 +1,6 @@
-"""The provenance graph: which call, on which line, made a tensor of which dtype out of which others.
+"""The provenance graph: which call, on which line, made a tensor of which dtype from which others.
 
-Nodes hold nodes and never tensors, so that tracing keeps no activation alive; a node dies with the last
+Nodes refer to nodes and never to tensors, so that tracing keeps no activation alive; a node is freed with the last
 tensor that descends from it.
 """
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 PARAMETER = 1
 """A parameter, or computed from parameters alone."""
 PROJECTED = 2
-"""Comes out of a product with a weight, or descends from such: a hidden state, not a constant."""
+"""The result of a product with a weight, or a descendant of one: a hidden state, not a constant."""
 ON_GPU = 4
-"""Was asked to be on a GPU that is not there (see redirect.py)."""
+"""Was requested on a GPU that is simulated (see redirect.py)."""
 NARROWED = 8
 """A hidden state that was in half precision at some time since its projection: if it is wide now, a call widened it."""
 
 
 class Leaf:
-    """Where a tensor came from that no traced op made."""
+    """The origin of a tensor that no traced operation made."""
 
     __slots__ = ("kind", "name", "owner")
 
@@ -39,7 +39,7 @@ class Leaf:
 
 
 class Call:
-    """One call of a torch function by somebody's code; several ops may run inside it."""
+    """One call of a torch function by user code; several operations may run inside it."""
 
     __slots__ = ("asked", "autocast", "backward", "func", "like", "module", "site")
 
@@ -51,14 +51,14 @@ class Call:
         self.module = module
         self.autocast = autocast
         self.asked = asked
-        """The dtype that the caller named in words, such as softmax(..., dtype=torch.float32)."""
+        """The dtype that the caller named, as in softmax(..., dtype=torch.float32)."""
         self.backward = False
         self.like: Optional[Node] = None
-        """The tensor whose dtype a cast borrows: x.to(other), x.type_as(other)."""
+        """The tensor whose dtype a cast takes: x.to(other), x.type_as(other)."""
 
 
 class Event:
-    """One op below autocast: what went in, and inside which call it ran."""
+    """One operation below autocast: its inputs, and the call it ran in."""
 
     __slots__ = ("call", "inputs", "op")
 
@@ -94,9 +94,9 @@ Kept = TypeVar("Kept")
 
 
 class Nodes(Generic[Kept]):
-    """Tensor -> what is known of it, such as its Node, by identity.
+    """Tensor -> data about it, such as its Node, by identity.
 
-    Forgotten when the tensor dies, because ids are given out again.
+    Entries are removed when the tensor dies, because ids are reused.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Nodes(Generic[Kept]):
         by_id, watches = self.by_id, self._watches
 
         def forget(watch: _Watch) -> None:
-            # A tensor that was set anew under the same id has another watch by now.
+            # A tensor that was set again under the same id has another watch by now.
             if watches.get(watch.key) is watch:
                 del watches[watch.key]
                 by_id.pop(watch.key, None)

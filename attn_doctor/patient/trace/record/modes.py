@@ -1,8 +1,8 @@
-"""The two torch modes that meet what a model does, and tell the recorder.
+"""The two torch modes that see what a model does and call the recorder.
 
-One sees every op below autograd and autocast (so autocast's own casts too); the other sees every call of a torch
-function above them, which tells whose line it was, and reaches scaled_dot_product_attention before its own dtype
-check raises.
+One sees every operation below autograd and autocast, including autocast's own casts. The other sees every call of a
+torch function above them, which gives the source line, and sees scaled_dot_product_attention before its own dtype check
+raises.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 is_autocast_enabled = torch._C.is_autocast_enabled
-"""The function beneath torch.is_autocast_enabled, which a virtual GPU replaces by a slower one."""
+"""The function behind torch.is_autocast_enabled, which a simulated GPU replaces by a slower one."""
 
 
 def _getters() -> FrozenSet[object]:
@@ -111,7 +111,9 @@ class Functions(TorchFunctionMode):
 
 class _Ops(TorchDispatchMode):
     supports_higher_order_operators = True
-    """FlexAttention, torch.cond and their like come here too: without this torch refuses them under any mode."""
+    """FlexAttention, torch.cond and similar operators arrive here too: without this attribute torch refuses them under
+    any mode.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -122,7 +124,8 @@ class _Ops(TorchDispatchMode):
     ) -> object:
         rec = self.recorder
         if isinstance(func, HigherOrderOperator):
-            # No op with a schema: what it is made of comes here by itself, and what it answers has new tensors.
+            # Not an operation with a schema: the operations inside it arrive by themselves, and its results are new
+            # tensors.
             out = func(*args, **kwargs) if kwargs else func(*args)
             if not rec.paused:
                 rec.record(func, args, kwargs, out, frames.caller(1))
@@ -151,8 +154,9 @@ class _Ops(TorchDispatchMode):
 
 
 class _PlainOps(_Ops):
-    """_Ops without the guard that torch >= 2.7 puts around every dispatch mode: it imports torch._dynamo, which
-    takes longer than most traces, for the sake of code compiled by it. Where that was not imported, none is."""
+    """_Ops without the guard that torch >= 2.7 puts around every dispatch mode. The guard imports torch._dynamo for the
+    sake of code compiled by it, which takes longer than most traces. If dynamo was not imported, there is no such code.
+    """
 
 
 setattr(  # noqa: B010 - an assignment to a method is no type
@@ -161,5 +165,5 @@ setattr(  # noqa: B010 - an assignment to a method is no type
 
 
 def ops_mode(recorder: Recorder) -> TorchDispatchMode:
-    """The mode for this process, as it is now."""
+    """Creates the mode that fits this process."""
     return (_Ops if "torch._dynamo" in sys.modules else _PlainOps)(recorder)

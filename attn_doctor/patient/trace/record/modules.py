@@ -1,7 +1,7 @@
-"""Which module is running, and what its parameters and buffers are called.
+"""The module that is running, and the names of its parameters and buffers.
 
-torch.nn.Module.__call__ is wrapped for as long as a recording lasts: its global hooks would do as well, but
-they take every module off its fast path, which costs more than all the rest of the recorder.
+torch.nn.Module.__call__ is wrapped during a recording: its global hooks would work as well, but they disable every
+module's fast path, which costs more than the rest of the recorder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Modules:
-    """The module being run, by name from the outermost module that was called."""
+    """The running module, by its path from the outermost module that was called."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -30,11 +30,11 @@ class Modules:
         self.roots: Dict[int, object] = {}
         self.stack: List[Optional[str]] = []
         self.root_call: Optional[Tuple[torch.nn.Module, Positional, Keywords]] = None
-        """(module, args, kwargs) of the outermost call now running; what a counterfactual may run again."""
+        """(module, args, kwargs) of the outermost running call; a counterfactual run may repeat it."""
         self.before_root: Optional[Callable[..., None]] = None
 
     def index(self, root: torch.nn.Module) -> None:
-        """Learn the names of a module tree; names are the attribute paths that state_dict uses."""
+        """Records the names in a module tree: attribute paths as in state_dict."""
         if id(root) in self.roots:
             return
         self.roots[id(root)] = weakref.ref(root)
@@ -62,7 +62,7 @@ class Modules:
             recorder.nodes.set(tensor, Node(tensor.dtype, tensor.numel(), None, flags, leaf))
 
     def name_inputs(self, module: torch.nn.Module, args: Positional, kwargs: Keywords) -> None:
-        """Floating tensors that come in from outside are inputs, called as forward() calls them."""
+        """Marks floating-point tensors from outside as inputs, with the names of forward()'s parameters."""
         try:
             bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
         except (TypeError, ValueError):
@@ -87,7 +87,7 @@ class Modules:
 
     def leave(self, failed: bool) -> None:
         self.recorder.module = self.stack.pop()
-        # After a failure the arguments stay, for the runs that look for what else would fail.
+        # After a failure the arguments are kept, for the runs that look for further failures.
         if not self.stack and not failed:
             self.root_call = None
 

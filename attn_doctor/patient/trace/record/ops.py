@@ -1,6 +1,6 @@
-"""What kinds of torch functions and ops there are, for reading a graph: casts, products with a weight, getters.
+"""Kinds of torch functions and operations, for reading a graph: casts, products with a weight, getters.
 
-Named for how they behave, over the whole of torch: no library and no model is named here.
+Defined by behaviour, for all of torch: independent of libraries and models.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMPLEX: Dict[torch.dtype, torch.dtype] = {
     )
     if hasattr(torch, name)
 }
-"""Complex dtype -> the dtype of its two parts: by that one it is as wide as a real tensor."""
+"""Complex dtype -> the dtype of its two parts, which gives its width compared with a real tensor."""
 
 TRACKED: FrozenSet[torch.dtype] = FLOATS | frozenset(COMPLEX)
 """Dtypes that provenance follows; only FLOATS may reach a kernel."""
@@ -62,10 +62,10 @@ _PRODUCTS = frozenset(
         "linear_backward",
     ]
 )
-"""Ops that turn an input into a projection of it, when one operand is a weight."""
+"""Operations that project an input when one operand is a weight."""
 
 _JOINS = frozenset("aten::" + name for name in ["cat", "stack", "where"])
-"""Ops that lay tensors side by side: each is data, and one wide tensor widens all."""
+"""Operations that concatenate tensors: each operand is data, and one wide tensor widens the result."""
 
 _CASTS = frozenset(
     [
@@ -104,7 +104,7 @@ _BORROWS_ONLY_DTYPE = frozenset(
 
 
 class Kind:
-    """What an op does to the graph, looked up once an op."""
+    """The effect of an operation on the graph, looked up once per operation."""
 
     __slots__ = ("in_place", "join", "like", "name", "product", "view")
 
@@ -117,7 +117,7 @@ class Kind:
         self.like = self.name in _BORROWS_ONLY_DTYPE
         alias = schema.arguments[0].alias_info if schema is not None and schema.arguments else None
         self.view = alias is not None and not alias.is_write
-        """What is written into its result is written into its first operand."""
+        """A write to its result is a write to its first operand."""
 
 
 _kinds: Dict[object, Kind] = {}
@@ -136,12 +136,12 @@ def short(dtype: object) -> str:
 
 
 def real_of(dtype: torch.dtype) -> torch.dtype:
-    """The dtype itself, or that of the parts of a complex one: complex64 numbers are float32 twice."""
+    """The dtype itself, or that of the parts of a complex one: a complex64 number is two float32 numbers."""
     return COMPLEX.get(dtype, dtype)
 
 
 def c10_name(dtype: torch.dtype) -> str:
-    """The name by which torch's C++ messages call a dtype."""
+    """The dtype's name in torch's C++ messages."""
     names = {torch.float32: "float", torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16"}
     return names.get(dtype, "double" if dtype == torch.float64 else short(dtype))
 

@@ -1,8 +1,8 @@
-"""Which tensors would be on the GPU and which on the CPU, where in truth all are on the CPU.
+"""Which tensors would be on the GPU and which on the CPU, although all are really on the CPU.
 
-Only what is certain is kept: a tensor that was asked to be on a GPU, one that a factory function made without a
-device, and what ops compute from those. Any other tensor is nowhere in particular and meets everybody. Nothing is
-kept before the program first asks for a GPU, nor once it has set a default device.
+Only certain cases are recorded: a tensor that was requested on a GPU, one that a factory function made without a
+device, and the results of operations on those. Any other tensor has no place and may be combined with all. Nothing is
+recorded before the program first requests a GPU, nor after it has set a default device.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CROSSING = frozenset(
         "to",
     ]
 )
-"""Ops that take tensors of two devices on a real GPU as well."""
+"""Operations that accept tensors of two devices on a real GPU as well."""
 
 
 _FACTORIES = frozenset(
@@ -49,8 +49,8 @@ _FACTORIES = frozenset(
     )
     if hasattr(torch, name)
 )
-"""Functions whose result is on the CPU where no device was named. What other functions make inside of themselves,
-such as the zeros of one_hot, they make where their operands are."""
+"""Functions whose result is on the CPU when no device was named. Tensors made inside other functions, such as the zeros
+of one_hot, are on the device of their operands."""
 
 
 def _tensors(values: Any) -> List[torch.Tensor]:
@@ -64,13 +64,13 @@ def _tensors(values: Any) -> List[torch.Tensor]:
 
 
 def _in_backward() -> bool:
-    # What autograd makes for itself has no place: it would be where the gradient is, and nothing here says where.
+    # Tensors made by autograd itself have no place: they would be on the gradient's device, which is not known here.
     return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _by_torch_itself(given: Any) -> bool:
-    """Whether a factory was given a device by torch's own code, as flex attention does for its masks: it copies what
-    a tensor says of itself, and to torch all of them are on the CPU."""
+    """True when torch's own code gave a factory its device, as flex attention does for its masks: it copies the device
+    of a tensor, and to torch all of them are on the CPU."""
     if not given or given.get("device") is None:
         return False
     frame: Any = sys._getframe(1)
@@ -96,7 +96,7 @@ class Places:
         return self._places.by_id.get(id(tensor)) if self.active else None
 
     def put(self, value: object, place: int) -> None:
-        """`value`, a tensor or several, is now there."""
+        """Records that `value`, a tensor or several, is now at this place."""
         if place == GPU:
             self.used = True
         if self.active:
@@ -104,14 +104,14 @@ class Places:
                 self._places.set(tensor, place)
 
     def moved(self, tensor: torch.Tensor, place: int, out: torch.Tensor) -> torch.Tensor:
-        """What a move gives: a tensor of its own, as between devices, unless `tensor` is there already."""
+        """The result of a move: a new tensor, as between devices, unless `tensor` is there already."""
         if out is tensor and self.of(tensor) != place and not self.abandoned:
             out = tensor.clone()
         self.put(out, place)
         return out
 
     def check(self, op: object, args: Positional, kwargs: Optional[Keywords]) -> None:
-        """Raise what a GPU would, if tensors of both places meet in `op`."""
+        """Raises the error of a GPU if tensors of both places meet in `op`."""
         if ops.kind_of(op).name in _CROSSING or _in_backward():
             return
         known = self._places.by_id
@@ -136,8 +136,8 @@ class Places:
         function: object,
         given: object = None,
     ) -> None:
-        """What `op` computed is where its operands are; `function` is the torch function that was called, `given`
-        are its keyword arguments."""
+        """The results of `op` are at the place of its operands; `function` is the torch function called, `given` its
+        keyword arguments."""
         if _in_backward():
             return
         known = self._places.by_id
@@ -157,6 +157,6 @@ class Places:
 
 
 class NoPlaces(Places):
-    """For recordings on a real GPU, which knows better."""
+    """For recordings on a real GPU, where torch itself checks devices."""
 
     active = False  # asked at every op: a property takes longer

@@ -1,9 +1,9 @@
-"""Record which call, on which line, gives each tensor its dtype, while a model runs.
+"""Records which call, on which line, gives each tensor its dtype, while a model runs.
 
-No result is changed, unless a remedy was asked for (counterfactual.py) or a GPU is being stood in for (redirect.py).
+Results are not changed, except by a counterfactual run (counterfactual.py) or a simulated GPU (redirect.py).
 
-Not here: how calls and ops are met (modes.py), reading the graph (provenance.py), judging a call
-(boundaries/attention.py).
+Elsewhere: seeing calls and operations (modes.py), reading the graph (provenance.py), judging a call
+(meet/attention.py).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from .frames import Site
 
 Heal = Tuple[str, int, str, str]
-"""File, line, function and torch function whose results are cast back in a counterfactual run."""
+"""File, line, function and torch function of the calls whose results a counterfactual run casts back."""
 
 
-# `torch.tensor([...])` makes its tensor out of sight and hands it to this op: what goes in was made there and then.
+# `torch.tensor([...])` creates its tensor invisibly and passes it to this operation: its operand was made there.
 _LIFTS = frozenset({torch.ops.aten.lift_fresh.default})
 
 
@@ -62,13 +62,13 @@ class Failed(NamedTuple):
 class Recorder:
     """One recording. `with recorder: model(x)`; may be entered once.
 
-    `calls` are the attention calls, in order and folded (boundaries/); `on_call` is told of every one.
+    `calls` are the attention calls, in order and folded (meet/); `on_call` is called for each of them.
     """
 
     def __init__(self) -> None:
         self.nodes: Nodes[Node] = Nodes()
         self.names: Dict[int, Tuple[Any, Leaf]] = {}
-        """id -> (weak reference, where it lives) of every parameter and buffer of the modules seen."""
+        """id -> (weak reference, location) of every parameter and buffer of the modules seen."""
         self.module: Optional[str] = None
         self.func: object = None
         self.call: Optional[Call] = None
@@ -84,13 +84,13 @@ class Recorder:
         self.heal_names: FrozenSet[str] = frozenset()
         self.healed: Dict[Heal, int] = {}
         self.special: Dict[object, Function] = {}
-        """Torch functions that are answered otherwise: attention calls, and whatever names a GPU."""
+        """Torch functions with a replacement: attention calls, and functions that name a GPU."""
         self.fix_kwargs: Optional[Callable[[Given], Given]] = None
         self.at_op: Optional[Function] = None
-        """Asked before each op that it claims (see boundaries/sdpa.py)."""
+        """Called before each operation that it claims (see meet/sdpa.py)."""
         self.claims: Dict[object, bool] = {}
         self.at_product: Optional[Callable[[Event, Positional, FrameType], None]] = None
-        """Told of each product once it is recorded (boundaries/eager.py)."""
+        """Called with each product after it is recorded (meet/eager.py)."""
         self.places: Places = NoPlaces()
         self.strict: Optional[Callable[[object, Positional], None]] = None
         self.calls: List[Any] = []
@@ -101,7 +101,7 @@ class Recorder:
 
     def __enter__(self) -> Recorder:
         with contextlib.ExitStack() as stack:
-            # The function mode goes first: what it calls must still reach the dispatch mode.
+            # The function mode is entered first: its calls must still reach the dispatch mode.
             functions = stack.enter_context(modes.Functions(self))
             stack.enter_context(backward_pass.followed(self, functions))
             stack.enter_context(modes.ops_mode(self))
@@ -115,7 +115,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def silence(self) -> Iterator[None]:
-        """Ops in here are not the model's."""
+        """Operations in this context are not recorded."""
         self.paused += 1
         try:
             yield
@@ -123,11 +123,13 @@ class Recorder:
             self.paused -= 1
 
     def autocast_on(self) -> bool:
-        """Only above the dispatcher: below it, autocast has switched itself off for the op it is casting."""
+        """Only valid above the dispatcher: below it, autocast has switched itself off for the operation it is
+        casting.
+        """
         return bool(modes.is_autocast_enabled(self.autocast_device))
 
     def node(self, tensor: torch.Tensor) -> Node:
-        """The node of a tensor; a tensor that was not seen before is a leaf."""
+        """The node of a tensor; a new tensor is a leaf."""
         node = self.nodes.by_id.get(id(tensor))
         # `p.data = p.data.half()` changes the dtype under the same id.
         if node is None or node.dtype is not tensor.dtype:
@@ -155,7 +157,7 @@ class Recorder:
             if self.func in _BORROWS and len(self.args) > 1 and isinstance(self.args[1], torch.Tensor):
                 call.like = self.node(self.args[1])
             if self.func is not None:
-                # Ops outside any call that was seen (autograd's) share no line: each gets its own.
+                # Operations outside any recorded call (autograd's) share no line: each gets its own.
                 self.call = call
         self.last = call
         return call
@@ -188,8 +190,7 @@ class Recorder:
             known = by_id.get(id(item))
             kind = ops.kind_of(op)
             if known is not None and known.dtype is dtype and kind.in_place:
-                # Writing in place changes no dtype: that was settled where the tensor was made. Only what
-                # it now carries is new.
+                # Writing in place changes no dtype, which was set when the tensor was made. Only its content is new.
                 for node in inputs:
                     if node.flags & PROJECTED:
                         _carry(known)
@@ -204,7 +205,7 @@ class Recorder:
             self.at_product(event, args, frame)
 
     def link(self, out: object, inputs: Iterable[object], what: str, site: Optional[Site] = None) -> None:
-        """Say that `out` (a tensor or several) was computed from `inputs` by something no op shows."""
+        """Records that `out` (a tensor or several) was computed from `inputs` by something that no operation shows."""
         nodes = tuple(self.node(t) for t in inputs if isinstance(t, torch.Tensor) and t.dtype in ops.TRACKED)
         if not nodes:
             return
@@ -220,7 +221,7 @@ class Recorder:
                     self.nodes.set(item, Node(item.dtype, item.numel(), event, flags))
 
     def heal(self, func: object, out: object, frame: FrameType) -> object:
-        """`out`, cast back if this call is one of those that a counterfactual run mends."""
+        """`out`, cast back if this call is one that a counterfactual run fixes."""
         name = ops.name_of(func)
         if name not in self.heal_names:
             return out
@@ -245,7 +246,9 @@ class Recorder:
 
 
 def _carry(node: Node) -> None:
-    """Say that a hidden state was written into a tensor, and so into what it is a view of: a cache is filled so."""
+    """Records that a hidden state was written into a tensor, and so into the tensor of which it is a view, as into a
+    cache.
+    """
     current: Optional[Node] = node
     while current is not None and not current.flags & PROJECTED:
         current.flags |= PROJECTED
@@ -276,9 +279,9 @@ def _flags(kind: ops.Kind, inputs: List[Node]) -> int:
             parameters += 1
     if flags & PROJECTED:
         if kind.product and parameters:
-            return PROJECTED  # a projection of its own begins here
+            return PROJECTED  # a new projection begins here
         return PROJECTED | NARROWED if any(_was_half(node) for node in inputs) else PROJECTED
     if parameters == len(inputs):
-        # An embedding has one float operand, its table; a hidden state begins there.
+        # An embedding has one floating-point operand, its table; a hidden state begins there.
         return PROJECTED if kind.product and len(inputs) == 1 else PARAMETER
     return PROJECTED if parameters and kind.product else 0

@@ -1,7 +1,6 @@
-"""Dtype refusals that fake tensors leave out: the products that a GPU will not do on operands of two dtypes.
+"""Dtype errors that fake tensors do not raise: products that a GPU refuses for operands of two dtypes.
 
-Of 477 op x dtype x autocast cells, fake tensors and an H200 differed in fourteen, all of this kind
-(torch 2.11).
+Of 477 op x dtype x autocast cells, fake tensors and an H200 differed in fourteen, all of this kind (torch 2.11).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _OPERANDS: Dict[str, Tuple[int, ...]] = {
 
 
 def check(op: object, args: Positional) -> None:
-    """Raise what the op would raise on a GPU if its operands differ in dtype."""
+    """Raises the operation's error on a GPU if its operands differ in dtype."""
     name = ops.kind_of(op).name
     positions = _OPERANDS.get(name)
     if positions is None:

@@ -1,8 +1,8 @@
-"""Keeps torch.compile out of the tracer's own functions.
+"""Excludes the tracer's own functions from torch.compile.
 
-A program that compiles its model while it is watched would have them compiled as well: Dynamo takes every Python frame
-that runs below a compiled call, the modes' and the graph's too, and gives up on them after seconds and warnings.
-torch's own guard around dispatch modes imports Dynamo, which a program that compiles nothing should not wait for.
+A program that compiles its model under `watch` would have them compiled as well: Dynamo takes every Python frame below
+a compiled call, including those of the modes and the graph, and gives up on them after seconds and warnings. torch's
+own guard around dispatch modes imports Dynamo, which a program that compiles nothing should not wait for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ROOT = __name__.split(".")[0]
 
 
 def keep_out() -> None:
-    """From now on, of all of our functions that are loaded. Does nothing on a torch that cannot be told."""
+    """Excludes all of our loaded functions from now on. Does nothing on a torch without support for it."""
     with contextlib.suppress(ImportError, AttributeError, TypeError):
         skip = _skip()
         for code in _codes():
@@ -24,10 +24,10 @@ def keep_out() -> None:
 
 
 def _skip() -> Any:
-    # Of the C module: its Python twin is what takes seconds to import.
+    # From the C module: its Python twin takes seconds to import.
     from torch._C._dynamo import eval_frame
 
-    if hasattr(eval_frame, "skip_code"):  # of an older torch
+    if hasattr(eval_frame, "skip_code"):  # in an older torch
         return eval_frame.skip_code
     action = eval_frame._FrameAction
     strategy = eval_frame._FrameExecStrategy(action.SKIP, action.DEFAULT)
@@ -48,7 +48,7 @@ def _codes() -> Iterator[Any]:
 def _of(value: object) -> Iterator[Any]:
     value = getattr(value, "fget", None) or getattr(value, "__func__", value)
     code = getattr(value, "__code__", None)
-    # What another module defined and ours only names is the program's to compile.
+    # Functions defined in another module and only imported here belong to the program and may be compiled.
     if isinstance(code, types.CodeType) and str(getattr(value, "__module__", "")).split(".")[0] == _ROOT:
         yield from _with_inner(code)
 

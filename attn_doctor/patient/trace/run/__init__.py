@@ -1,1 +1,1 @@
-"""What is run, by whose rules, and how that ended."""
+"""Runs the target under the chosen rules and classifies how it ended."""

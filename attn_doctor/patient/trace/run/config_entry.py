@@ -1,6 +1,6 @@
-"""A Hugging Face model from its config: the class that the config names, without weights, and an input for it.
+"""A Hugging Face model from its config: the class named in it, without weights, and an input for it.
 
-No network and no code from beside the config, unless that was asked for.
+Uses no network, and no code from the config's folder unless requested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AUTO = ("AutoModelForCausalLM", "AutoModel")
 
 
 class Unusable(Exception):
-    """No model can be made of this config; `kind` is an error kind of the answer."""
+    """No model can be made from this config; `kind` is an error kind of the answer."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ def load(target: str, trusted: bool) -> Tuple[Any, Any]:
     except ImportError as error:
         raise Unusable("library missing", "this interpreter cannot import transformers: {}".format(error)) from error
     try:
-        # A folder where there is one: code that lies beside the config is found from there.
+        # The folder, if there is one: code next to the config is found from there.
         where = os.path.dirname(os.path.abspath(path)) if os.path.basename(path) == "config.json" else path
         return transformers, transformers.AutoConfig.from_pretrained(where, trust_remote_code=trusted)
     except Exception as error:
@@ -49,11 +49,11 @@ def load(target: str, trusted: bool) -> Tuple[Any, Any]:
 
 
 def build(transformers: ModuleType, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool) -> Any:
-    """The model, its parameters as torch leaves them. Raises Unusable."""
+    """The model, with parameters as torch creates them. Raises Unusable."""
     with contextlib.suppress(Exception):
         config.use_cache = False
     if attn:
-        # Where the config's own class is called, transformers reads it from there.
+        # When the config's own class is called, transformers reads it from there.
         config._attn_implementation = attn
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -79,13 +79,13 @@ def build(transformers: ModuleType, config: Any, dtype: torch.dtype, attn: Optio
 
 
 ATTENTION_REFUSED = "attention refused"
-"""Kind of the error when a class does not take the attention that it is asked for: an answer about that class."""
+"""Kind of the error when a class does not support the requested attention."""
 
 
 def _refused(
     transformers: ModuleType, config: Any, dtype: torch.dtype, attn: Optional[str], trusted: bool
 ) -> Optional[str]:
-    """The name of the class, where it can be built once nobody asks for that attention; None where it cannot."""
+    """The name of the class, if it can be built without requesting that attention; None if it cannot."""
     asked = attn or getattr(config, "_attn_implementation", None)
     if asked in (None, "eager"):
         return None
@@ -118,12 +118,12 @@ def _made(transformers: ModuleType, config: object, dtype: torch.dtype, attn: Op
 
 
 _MOST_FILLED, _FILLED_ANYWAY = 1 << 27, 1 << 16
-"""Elements of a whole model, and of one parameter of a larger one, that are given values."""
+"""Elements of a whole model, and of one parameter of a larger one, that are initialized."""
 
 
 def _fill(model: Any) -> None:
-    """Values such as a fresh model has, where that is quick: what lies in the memory by chance may be no number, and
-    routers and samplers raise for it."""
+    """Initializes values as in a new model, when that is quick: random contents of memory may be NaN, for which routers
+    and samplers raise."""
     parameters = [p for p in model.parameters() if p.dtype in (*ops.HALVES, torch.float32, torch.float64)]
     all_of_them = sum(parameter.numel() for parameter in parameters) <= _MOST_FILLED
     with torch.no_grad():
@@ -142,8 +142,8 @@ def _called(make: Any, config: Any, dtype: torch.dtype, options: Dict[str, Any])
 
 
 def inputs(model: Any, batch: int, length: int, device: str) -> Dict[str, Any]:
-    """The least that its forward takes. Raises Unusable for models that want something else than text, pixels or
-    audio features."""
+    """The smallest set of inputs that its forward accepts. Raises Unusable for models with inputs other than text,
+    pixels or audio features."""
     config, name = model.config, getattr(model, "main_input_name", "input_ids")
     ids = torch.full((batch, length), _word(config), dtype=torch.long, device=device)
     dtype = next((p.dtype for p in model.parameters() if p.dtype in ops.FLOATS), torch.float32)
@@ -167,8 +167,7 @@ def inputs(model: Any, batch: int, length: int, device: str) -> Dict[str, Any]:
 
 
 def _word(config: object) -> int:
-    """The first token that stands for nothing in particular: models make masks where they find a padding, an image's
-    or a sentence's end."""
+    """The first token without a special meaning: models build masks from padding, image and end tokens."""
     taken = {
         value
         for part in (config, *_parts(config))
@@ -199,16 +198,18 @@ _MOST = {
         "moe_intermediate_size",
     ),
 }
-"""Sizes that decide over no operand of attention, and how large they stay."""
+"""Sizes that do not affect operands of attention, and their reduced values."""
 
 
 def shrink(config: object) -> str:
-    """Make the model small enough for real tensors; heads and head dimensions stay. What was cut, in words."""
+    """Makes the model small enough for real tensors; heads and head dimensions stay. Returns the reductions, in
+    words.
+    """
     cut: Dict[str, str] = {}
     for part in (config, *_parts(config)):
         for most, names in _MOST.items():
             for name in names:
-                # Some names are properties that stand for another one of these.
+                # Some names are properties that alias another one of these.
                 size = getattr(part, name, None)
                 if isinstance(size, int) and not isinstance(size, bool) and size > most:
                     with contextlib.suppress(Exception):
@@ -216,7 +217,7 @@ def shrink(config: object) -> str:
                         cut.setdefault(name, "{} {} instead of {}".format(name, most, size))
         types = getattr(part, "layer_types", None)
         if isinstance(types, list) and len(types) > 2:
-            # One of each kind of layer, so that none is left out.
+            # One layer of each kind, so that none is left out.
             kinds = list(dict.fromkeys(types))
             part.layer_types = kinds if len(kinds) >= 2 else types[:2]
             part.num_hidden_layers = len(part.layer_types)
@@ -229,7 +230,7 @@ def shrink(config: object) -> str:
 
 @contextlib.contextmanager
 def _no_init() -> Iterator[None]:
-    """Random weights are not needed, and filling them is most of the time of building a large model."""
+    """Skips random initialization, which takes most of the time of building a large model."""
     found = None
     for where in ("transformers.initialization", "transformers.modeling_utils"):
         with contextlib.suppress(ImportError):

@@ -1,4 +1,6 @@
-"""How a traced run ended before its end: which kind of trouble that is, in words, and whether another way is left."""
+"""Classifies a traced run that ended early: the kind of error, its description, and whether another attempt is
+possible.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ NO_VALUES = (
     "UnsupportedOperatorException",
     "GuardOnDataDependentSymNode",
 )
-"""What is raised where a program asks for values that a hollow tensor lacks. By name: torch's own moved between
+"""Exceptions raised when a program reads values that a hollow tensor lacks. By name: torch's own moved between
 releases."""
 
 
@@ -35,11 +37,11 @@ def lacking(answer: Answer) -> Optional[str]:
     """The attention library whose import ended the run, if one did."""
     error = answer["error"]
     text = (error["message"] or "") if error is not None else ""
-    # transformers' own refusal comes wrapped.
+    # transformers wraps its own error.
     if error is None or not (error["type"] in ("ImportError", "ModuleNotFoundError") or "ImportError: " in text):
         return None
     said = [(one, re.search(one.errors, text)) for one in LIBRARIES if one.errors]
-    # One library's name begins with another's: the longest is the most particular.
+    # One library's name may be a prefix of another's: the longest match is the most specific.
     named = [(len(hit[0]), one.key) for one, hit in said if hit is not None]
     return max(named)[1] if named else None
 
@@ -59,7 +61,8 @@ def kind_of(error: BaseException, own: Optional[Record], failed: Optional[Failed
     if isinstance(error, (redirect.CannotSimulate, NoRoom)) or type(error).__name__ in NO_VALUES:
         return "cannot simulate"
     if (
-        # a GPU that is there says so of an operand's dtype: cdist has no half kernel, and refuses a mixed call that way
+        # a real GPU uses these words for an operand's dtype: cdist has no half-precision kernel, and refuses a mixed
+        # call so
         ("not implemented for" in text and simulated)
         or "Jiterator is only supported on CUDA" in text
         or "not compiled with CUDA" in text
@@ -77,20 +80,20 @@ def kind_of(error: BaseException, own: Optional[Record], failed: Optional[Failed
 
 
 def needs_fake(answer: Answer) -> bool:
-    """Whether this torch has no CPU kernel for an op and a dtype: fake tensors need none."""
+    """True when this torch has no CPU kernel for an operation and a dtype: fake tensors need none."""
     error = answer["error"]
     return error is not None and error["kind"] == "cannot simulate" and "not implemented for" in error["message"]
 
 
 def needs_values(answer: Answer, request: Request) -> bool:
-    """Whether a config failed on fake tensors for want of values: of one, a small copy with values can be made."""
+    """True when a config failed on fake tensors for lack of values: then a small copy with values can be run."""
     asked = request.get("rules") or "auto"
     error = answer["error"]
     return request.get("kind") == "hf" and asked == "auto" and error is not None and error["type"] in NO_VALUES
 
 
 def described(kind: str, error: BaseException, recording: Optional[Recording]) -> Error:
-    """The error as it stands in an answer. `recording`: what was seen before it, None for nothing."""
+    """The error in the form of an answer. `recording`: the run before it, None for nothing."""
     text = str(error).strip()
     if isinstance(error, SystemExit):
         text = "the program called exit({})".format("" if error.code is None else repr(error.code))
@@ -106,7 +109,7 @@ def described(kind: str, error: BaseException, recording: Optional[Recording]) -
 
 
 def _words(kind: str, error: BaseException, text: str, recording: Optional[Recording]) -> str:
-    """What ended the run and how far it came; the line and the first cause too, which a wrapped error hides."""
+    """What ended the run and how far it came; with the line and the first cause, which a wrapped error hides."""
     text = text.splitlines()[0] if text else ""
     if not isinstance(error, (SystemExit, entries.EntryError)):
         site = frames.raising_site(error)
@@ -129,7 +132,7 @@ def _many(number: int, what: str) -> str:
 
 
 def _first_cause(error: BaseException) -> Optional[BaseException]:
-    """Where a chain of `raise … from …` began; None for an error that was raised as it is."""
+    """The first exception in a chain of `raise … from …`; None without a chain."""
     seen = {id(error)}
     first = error
     while first.__cause__ is not None and id(first.__cause__) not in seen:

@@ -1,4 +1,4 @@
-"""What is to be run: a factory, a Hugging Face config, or somebody's own script."""
+"""The target of a trace: a factory, a Hugging Face config, or a user's script."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class EntryError(Exception):
-    """The target cannot be made ready: what was wrong, and what was expected."""
+    """The target cannot be prepared; the message gives the reason and what was expected."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class EntryError(Exception):
 
 
 class Entry:
-    """A thing to run, as often as needed."""
+    """A target that can be run repeatedly."""
 
     def __init__(self, run: Callable[[], object], module: Optional[torch.nn.Module], words: str) -> None:
         self.run = run
@@ -69,7 +69,7 @@ def arguments(request: Request) -> Tuple[List[object], Dict[str, object]]:
 
 
 def load_factory(target: str) -> Function:
-    """The callable that "pkg.module:name" or "path/file.py:name" means."""
+    """The callable named by "pkg.module:name" or "path/file.py:name"."""
     where, colon, name = target.rpartition(":")
     if not colon or not name:
         raise EntryError("usage", "{!r} is neither pkg.module:factory nor file.py:factory".format(target))
@@ -121,7 +121,7 @@ def _moved(value: object, device: Optional[str], dtype: Optional[torch.dtype]) -
 
 
 def factory(request: Request, device: Optional[str]) -> Entry:
-    """Calls the factory once; what it returned is run as often as needed."""
+    """Calls the factory once; its result is run repeatedly."""
     build = load_factory(request["target"])
     args, kwargs = arguments(request)
     made = build(*args, **kwargs)
@@ -173,7 +173,7 @@ def _callable_of(made: object, target: str) -> Tuple[Optional[torch.nn.Module], 
 
 
 def tensors_in(value: object) -> List[torch.Tensor]:
-    """The floating tensors of a model's output, whatever holds them."""
+    """The floating-point tensors in a model's output, in any container."""
     if isinstance(value, torch.Tensor):
         return [value] if value.dtype in ops.FLOATS else []
     if isinstance(value, dict):
@@ -184,7 +184,7 @@ def tensors_in(value: object) -> List[torch.Tensor]:
 
 
 def backward(out: object) -> None:
-    """A backward pass from the sum of everything that was returned and carries a gradient."""
+    """A backward pass from the sum of all outputs that require a gradient."""
     found = [t for t in tensors_in(out) if t.requires_grad]
     if not found:
         raise EntryError(

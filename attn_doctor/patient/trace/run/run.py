@@ -1,6 +1,6 @@
-"""A request in, an answer out: pick the rules, run the target under the tracer, try what would mend it.
+"""Handles one trace request: chooses the rules, runs the target under the tracer, tries the fixes, returns the answer.
 
-Never raises for what the traced code does: that is part of the answer.
+Never raises because of the traced code: its errors are part of the answer.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 def pick_rules(request: Request) -> Rules:
-    """The rules that a request asks for. "auto" is fake tensors for a config and real ones for the rest; a
-    real GPU is used only when asked for, because somebody may be working on it."""
+    """The rules for a request. "auto" means fake tensors for a config and real ones otherwise; a real GPU is used only
+    on request, because it may be in use."""
     asked = request.get("rules") or "auto"
     gpu = request.get("gpu")
     if asked == "gpu":
         if not torch.cuda.is_available():
             raise entries.EntryError("no GPU", "a run on a GPU was asked for, and torch sees none")
         return Rules(GPU)
-    # Assumed either way, since no such GPU ran anything; named, where a person said which.
+    # Assumed in both cases, since no such GPU ran anything; named, if the user chose it.
     assumed: Described = {**gpu, "assumed": True, "named": True} if gpu else {**ASSUMED_GPU}
     try:
         simulated_gpu.from_request(assumed)
@@ -54,10 +54,10 @@ TellLaunches = Callable[[List["Launch"]], None]
 
 
 def trace(request: Request, on_progress: Optional[Tell] = None, on_launches: Optional[TellLaunches] = None) -> Answer:
-    """The whole answer to one request (schema in __init__).
+    """The complete answer to one request (schema in ../__init__).
 
-    `on_progress` gets what is known so far, about once a second. `on_launches` gets the recorded Triton launches,
-    as simulate/triton/compile.py takes them.
+    `on_progress` receives the partial answer about once a second. `on_launches` receives the recorded Triton launches
+    in the form for simulate/triton/compile.py.
     """
     started = time.perf_counter()
     answer = _empty(request)
@@ -83,7 +83,7 @@ def trace(request: Request, on_progress: Optional[Tell] = None, on_launches: Opt
         answer["error"] = endings.described(error.kind, error, None)
         answer["outcome"] = "could not run"
     except Exception as error:
-        # Ours: what the traced code raises is caught where it runs.
+        # A bug of ours: errors of the traced code are caught where it runs.
         answer["error"] = endings.described("tracer failed", error, None)
     answer["judged"] = JUDGED if any(call["verdict"] == "clean" for call in answer["attention"]) else None
     answer["seconds"] = round(time.perf_counter() - started, 3)
@@ -97,7 +97,7 @@ def _with_stand_ins(
     on_progress: Optional[Tell],
     on_launches: Optional[TellLaunches],
 ) -> Answer:
-    """The same on the GPU with the library stood in for; the first answer where that does not help."""
+    """Runs again on the GPU with a stand-in for the library; returns the first answer if that does not help."""
     library, said = str(endings.lacking(answer)), _message(answer).strip().splitlines()[-1]
     again = Rules(GPU, rules.gpu, request.get("scratch"))
     other = _under(again, request, on_progress, on_launches, missing=(library,))
@@ -171,7 +171,7 @@ def _under(
         run = seeded(entry.run)
         recording = _record(session, entry, run, watcher)
         while type(recording.error).__name__ in endings.NO_VALUES and session.other_guess():
-            # It came to a place where values are needed, maybe by a wrong guess on the way.
+            # It reached a place where values are needed, possibly because of a wrong guess earlier.
             recording = _record(session, entry, run, watcher)
         session.tell_guesses()
         _fill(answer, recording, rules)
@@ -220,7 +220,7 @@ def _entry(session: Session, request: Request) -> entries.Entry:
 
 @contextlib.contextmanager
 def building(session: Session) -> Iterator[None]:
-    """While it lasts, what is made counts as not yet moved to the GPU."""
+    """Within this context, new tensors count as not yet moved to the GPU."""
     redirected = session.rules.redirect
     if redirected is None:
         yield
@@ -233,7 +233,9 @@ def building(session: Session) -> Iterator[None]:
 
 
 def _settle(session: Session, recording: Recording, again: Optional[counterfactual.Again]) -> bool:
-    """Ask of each call that raised without a rule saying so whether its dtypes were to blame; True if one was not."""
+    """Checks, for each call that raised without a matching rule, whether its dtypes were the cause; True if one was
+    not.
+    """
     settled = False
     for record in [one for one in recording.records if one.doubtful]:
         if counterfactual.gets_past(session, recording, again, record):
@@ -249,7 +251,7 @@ def _settle(session: Session, recording: Recording, again: Optional[counterfactu
 def _again(
     entry: entries.Entry, recording: Recording, run: Callable[[], object], request: Request
 ) -> Optional[counterfactual.Again]:
-    """What a counterfactual runs: the entry, or of a script the outermost module call that was under way."""
+    """The target of a counterfactual run: the entry, or for a script the outermost module call in progress."""
     if request.get("kind") != "script":
 
         def whole(other: Recording) -> None:
@@ -273,7 +275,7 @@ def _again(
 
 
 class _Watcher:
-    """Ends a script after enough attention calls, and tells how far the run has come about once a second."""
+    """Ends a script after enough attention calls, and reports progress about once a second."""
 
     def __init__(self, session: Session, request: Request, on_progress: Optional[Tell]) -> None:
         self.session = session
@@ -297,7 +299,7 @@ class _Watcher:
 
 
 def partial(recording: Recording, request: Request, rules: Rules) -> Answer:
-    """What is known so far, should the process die before the answer is written."""
+    """The partial answer, in case the process dies before the final one is written."""
     promotions = result.Promotions()
     answer = _empty(request, "{} {}".format(request.get("kind"), request.get("target")))
     answer["outcome"] = "under way"

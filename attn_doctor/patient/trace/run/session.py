@@ -1,4 +1,4 @@
-"""One recording from end to end: rules, recorder and boundaries put up in order, and taken down again."""
+"""One complete recording: enters rules, recorder and hooks in order, and leaves them again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """What one run left behind."""
+    """The results of one run."""
 
     def __init__(self, recorder: Recorder, attention: Attention, modules: Modules) -> None:
         self.recorder = recorder
@@ -62,7 +62,7 @@ class Session:
         self.conditions = conditions
         self.recording: Optional[Recording] = None
         self.kernels: Optional[LaunchRecording] = None
-        """The Triton launches of all runs, as triton_compile takes them."""
+        """The Triton launches of all runs, in the form for compile.py."""
         self.guesses: Dict[Optional[frames.Site], bool] = {}
         """Conditions on values that hollow tensors lack, by their place."""
         self._stack = contextlib.ExitStack()
@@ -93,7 +93,7 @@ class Session:
             self.recording.launches.note(launch.kernel.rsplit(":", 1)[-1], arguments)
 
     def _truth(self, func: Function, args: Positional, kwargs: Keywords) -> object:
-        """`if tensor:` on a tensor without a value: taken for False, or for True once that led nowhere."""
+        """The truth value for `if tensor:` on a tensor without a value: False, or True after False led to an error."""
         try:
             return func(*args, **kwargs)
         except Exception as error:
@@ -102,7 +102,7 @@ class Session:
             return self.guesses.setdefault(frames.site_of(frames.caller(2)), False)
 
     def other_guess(self) -> bool:
-        """Take the newest condition that was taken for False for True from now on; False where none is left."""
+        """Changes the newest condition that was taken as False to True; returns False when none is left."""
         for site in reversed(list(self.guesses)):
             if not self.guesses[site]:
                 self.guesses[site] = True
@@ -110,7 +110,7 @@ class Session:
         return False
 
     def tell_guesses(self) -> None:
-        """Into the rules' notes."""
+        """Adds the guesses to the rules' notes."""
         for site, truth in self.guesses.items():
             where = "{}:{}".format(*(site or ("?", "?"))[:2])
             note = "a condition on a value that is not known here was taken for {} at {}".format(truth, where)
@@ -119,7 +119,7 @@ class Session:
 
     @contextlib.contextmanager
     def preparing(self) -> Iterator[None]:
-        """Code that only gets things ready: its requests for a GPU are answered, and nothing is recorded."""
+        """For preparation code: requests for a GPU are answered, and nothing is recorded."""
         recorder = Recorder()
         recorder.paused = 1
         if self.rules.redirect is not None:
@@ -135,7 +135,7 @@ class Session:
         heals: Optional[Dict[Heal, torch.dtype]] = None,
         on_record: Optional[Callable[[Record], None]] = None,
     ) -> Iterator[Recording]:
-        """A recording of what runs in here; exceptions go to `recording.error`."""
+        """A recording of the code in this context; exceptions are stored in `recording.error`."""
         recorder = Recorder()
         attention = Attention(recorder, self.conditions)
         attention.on_record = on_record
@@ -144,7 +144,7 @@ class Session:
         if heals:
             recorder.heals = dict(heals)
             recorder.heal_names = frozenset(key[3] for key in heals)
-        # Emulated rules keep autocast's state under the key of the tensors that stand for the GPU's.
+        # Simulated rules keep autocast's state under the device of the tensors that represent the GPU's.
         recorder.autocast_device = "cpu" if self.rules.simulated else "cuda"
         if self.rules.redirect is not None:
             self.rules.redirect.attach(recorder)
@@ -176,9 +176,9 @@ class Session:
 
 
 class _Switch:
-    """Stands for the attention of the recording now running: functions are wrapped once, before any.
+    """Forwards to the attention of the active recording: functions are wrapped once, before any recording.
 
-    One for the process: frameworks keep the functions that they imported under an earlier session.
+    One for the process: frameworks keep functions that they imported during an earlier session.
     """
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ _SWITCH = _Switch()
 
 
 def seeded(function: Callable[[], object]) -> Callable[[], object]:
-    """`function` with torch's seed set first, so that a second run meets the same values."""
+    """`function` with torch's seed set first, so that a second run gets the same values."""
 
     def run() -> object:
         torch.manual_seed(0)

@@ -1,10 +1,9 @@
-"""Watch a program from within: `with Watch(tell): model(x)` records, and tells of the first broken attention call.
+"""Records a running program from inside: `with Watch(tell): model(x)`, and reports the first broken attention call.
 
-For a program that is somebody's own: nothing is redirected, nothing is stood in for, no second run is made (it could
-repeat an all-reduce or fill a cache twice), and nothing is raised. What would mend a later operand stays unknown
-for that reason, and the result says so.
+For a user's own program: nothing is redirected or replaced, no second run is made (it could repeat an all-reduce or
+fill a cache twice), and nothing is raised. Latent promotions therefore stay unknown, and the result notes that.
 
-Not here: printing, and choosing which rank prints.
+Elsewhere: printing, and choosing which rank prints.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ _OTHER_THREAD = (
 class Watch:
     """`start()` ... `stop()`, or a context manager. Single use, one thread.
 
-    `tell` gets one result (schema in __init__) for each kind of broken attention call, once; `results` keeps them.
-    An exception of the program passes through untouched, and one of ours is kept in `trouble` and not raised.
+    `tell` is called once with a result (schema in ../__init__) for each kind of broken attention call; `results` keeps
+    them. An exception of the program passes through unchanged; one of ours is stored in `trouble` and not raised.
     """
 
     def __init__(self, tell: Optional[Tell] = None, limit: int = 8) -> None:
@@ -53,7 +52,7 @@ class Watch:
         self.limit = limit
         self.results: List[Answer] = []
         self.trouble: Optional[str] = None
-        """Why nothing is being watched, or what went wrong while watching."""
+        """Why nothing is recorded, or the error during recording."""
         self.recording: Optional[Recording] = None
         self._stack: Optional[contextlib.ExitStack] = None
         self._thread = 0
@@ -95,7 +94,7 @@ class Watch:
             self._stack = stack.pop_all()
 
     def stop(self, error: Optional[BaseException] = None) -> List[Answer]:
-        """Stop watching. `error` is the exception by which the program left, if it did."""
+        """Stops recording. `error` is the exception by which the program left, if any."""
         stack, self._stack = self._stack, None
         if stack is not None:
             try:

@@ -1,1 +1,3 @@
-"""Attention libraries that are not installed or cannot run here: their checks are kept, their kernels are not."""
+"""Stand-ins for attention libraries that are not installed or cannot run here: with their checks, without their
+kernels.
+"""

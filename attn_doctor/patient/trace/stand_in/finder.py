@@ -1,7 +1,7 @@
-"""Stand-in modules, found by import and by importlib.metadata where the library itself cannot run.
+"""Stand-in modules, found by import and by importlib.metadata, for libraries that cannot run.
 
-Frameworks ask `importlib.metadata.version("flash_attn")` and `find_spec("flash_attn")` before they use it, so
-the stand-in answers both; nothing is written to disk.
+Frameworks call `importlib.metadata.version("flash_attn")` and `find_spec("flash_attn")` before they use it, so the
+stand-in supports both; nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Finder(importlib.abc.MetaPathFinder):
         self.distributions = distributions
         self.used: List[str] = []
         self.reasons: Dict[str, str] = {}
-        """Distribution -> why it is stood in for; none for those that only want a GPU."""
+        """Distribution -> reason for its stand-in; none for those that only lack a GPU."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> Any:
         fill = self.modules.get(name)
@@ -72,7 +72,7 @@ class Finder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(name, _Loader(fill), is_package=package, origin="stand-in")
 
     def words(self) -> List[str]:
-        """Of the libraries that the program imported, those that are not there to be imported for real."""
+        """The stand-ins for libraries that the program imported and that cannot really be imported, in words."""
         return [words for library, words in self.reasons.items() if any(_of(name) == library for name in self.used)]
 
     def find_distributions(self, context: object = None) -> List[_Distribution]:
@@ -85,7 +85,7 @@ _STAND_INS = tuple(library for library in LIBRARIES if library.modules is not No
 
 
 def _meeting(attention: Attending, words: str) -> Meet:
-    """How the functions of a library are judged when they are called, before anything stands in for them."""
+    """A function that judges calls of a library's functions before their stand-ins run."""
 
     def meet(
         name: str,
@@ -111,7 +111,7 @@ def _meeting(attention: Attending, words: str) -> Meet:
 
 
 def _modules(attention: Attending, versions: Dict[str, str]) -> Dict[str, Fill]:
-    """The modules of those libraries that are there: code tries the newest first, and takes what it finds."""
+    """The stand-in modules of these libraries: code tries the newest first, and uses the first it finds."""
     found: Dict[str, Fill] = {}
     for library in _there(versions):
         version = versions[library.key]
@@ -127,22 +127,22 @@ def _there(versions: Dict[str, str]) -> List[Library]:
 
 
 def _of(module: str) -> str:
-    """The library that a stood-in module belongs to: of two in one namespace the one whose own is the nearer."""
+    """The library of a stand-in module: of two in one namespace, the one with the longer matching prefix."""
     names = [(len(one.module), one.key) for one in _STAND_INS if (module + ".").startswith(one.module + ".")]
     return max(names)[1] if names else module.split(".")[0]
 
 
 def _namespace(module: ModuleType) -> None:
-    """The package above a library that lies in another's namespace, where only the one is installed."""
+    """The parent package of a library in another library's namespace, when only that one is installed."""
     module.__path__ = []
 
 
 @contextlib.contextmanager
 def installed(attention: Attending, conditions: Conditions) -> Iterator[Finder]:
-    """Stand-ins in place of what cannot run without a GPU. `attention` is told of every call they get.
+    """Installs stand-ins for libraries that cannot run without a GPU. `attention` receives every call to them.
 
-    A library that is not installed is stood in for only where `conditions.stand_ins` names it: code that asks
-    `try: import xformers` would otherwise take a road here that it does not take on the GPU node.
+    A library that is not installed gets a stand-in only if `conditions.stand_ins` names it: otherwise code such as
+    `try: import xformers` would take another path here than on the GPU node.
     """
     modules: Dict[str, Fill] = {}
     distributions: Dict[str, str] = {}
@@ -151,7 +151,7 @@ def installed(attention: Attending, conditions: Conditions) -> Iterator[Finder]:
     for library in _STAND_INS:
         name = library.key
         found = version_of(library) or None
-        if conditions.missing:  # a real GPU: what works there is left alone
+        if conditions.missing:  # a real GPU: libraries that work there stay unchanged
             if name not in conditions.missing:
                 continue
             reasons[name] = "{} cannot be imported here: its calls were stood in for".format(name)
