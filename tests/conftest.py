@@ -245,6 +245,10 @@ def make_environment(folder: Path, *, torch: bool = False, empty: bool = False) 
 _UNIT_FOLDERS = ("recipes", "diagnose", "fleet", "fix", "machine", "model", "probe", "report", "formats")
 _NOT_UNIT = ("process", "long", "registry", "triton", "heavy", "gpu", "slurm", "ssh", "other_torch")
 _STARTING_FIXTURES = ("doctor", "environment")
+#: What a test needs that has these fixtures, whatever it is marked with.
+_NEEDED_BY_FIXTURE = {
+    "triton": "triton", "triton_beside": "triton", "packages": "registry", "wheel": "registry",
+}  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -264,10 +268,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as `unit` what lies in a folder of pure code and needs nothing that starts a process."""
+    """Marks what needs a Triton or the registry by its fixtures, and as `unit` what lies in a folder of pure code and
+    needs nothing that starts a process."""
     for item in items:
         place = item.path.relative_to(CHECKOUT / "tests").parts
-        starts = any(name in _STARTING_FIXTURES for name in getattr(item, "fixturenames", ()))
+        fixtures = getattr(item, "fixturenames", ())
+        for need in {_NEEDED_BY_FIXTURE[name] for name in fixtures if name in _NEEDED_BY_FIXTURE}:
+            item.add_marker(need)
+        starts = any(name in _STARTING_FIXTURES for name in fixtures)
         marked = any(item.get_closest_marker(name) for name in _NOT_UNIT)
         # Nearly all tests of probe/binaries/ compile what they read.
         pure = place[0] in _UNIT_FOLDERS and place[:2] != ("probe", "binaries")

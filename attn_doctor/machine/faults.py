@@ -105,8 +105,10 @@ def log_text() -> str:
     import traceback
 
     version = getattr(sys.modules.get("attn_doctor"), "__version__", "?")  # this layer imports nothing from above
+    system = os.uname()  # platform.platform() starts a process
     return (
-        f"attn-doctor {version}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"attn-doctor {version}, Python {platform.python_version()}, "
+        f"{system.sysname} {system.release} {system.machine}\n"
         f"arguments: {sys.argv[1:]}\n\n{traceback.format_exc()}"
     )
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from attn_doctor.recipes.build import build, build_family
 from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, FAMILIES
 from attn_doctor.recipes.recipe import Recipe
 
+_OF_A_CHECKOUT: dict[Path, tuple[Recipe, ...]] = {}
 #: Largest recipe file, in bytes; a larger one is a mistake and is not read.
 _MOST_BYTES = 1_000_000
 
@@ -37,7 +38,7 @@ def bundled() -> tuple[Recipe, ...]:
     folder = bundled_folder()
     compiled = folder / COMPILED
     if not compiled.is_file():
-        return _read_folder(folder, named=False)
+        return _kept(folder, partial(_read_folder, named=False))
     built = (
         faults.survive("reading of a bundled recipe", partial(_built, one, folder), lambda _reason: None)
         for one in json.loads(compiled.read_bytes())
@@ -45,12 +46,25 @@ def bundled() -> tuple[Recipe, ...]:
     return tuple(recipe for recipe in built if recipe is not None)
 
 
+def _kept(folder: Path, read: Callable[[Path], tuple[Recipe, ...]]) -> tuple[Recipe, ...]:
+    """What `read` gives for the folder, read once in the life of a process unless a file of it is faulty.
+
+    Only a checkout has TOML files to parse, half a second for all of them; a wheel has JSON.
+    """
+    if folder not in _OF_A_CHECKOUT:
+        recipes = read(folder)
+        if faults.met():
+            return recipes
+        _OF_A_CHECKOUT[folder] = recipes
+    return _OF_A_CHECKOUT[folder]
+
+
 def families() -> tuple[Recipe, ...]:
     """Every family of the bundled shelf: what stands in where no recipe knows a message."""
     folder = bundled_folder()
     compiled = folder / COMPILED_FAMILIES
     if not compiled.is_file():
-        return _read_families(folder, named=False)
+        return _kept(folder / FAMILIES, lambda _folder: _read_families(folder, named=False))
     rows = json.loads(compiled.read_bytes())
     return tuple(_family(row, folder / FAMILIES / f"{row['library']}.toml", "") for row in rows)
 

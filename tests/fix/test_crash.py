@@ -22,6 +22,9 @@ from attn_doctor.machine import atomic
 from attn_doctor.machine.lock import Held
 from tests.fix.crashing import Scene, in_child
 
+#: Every boundary of a run is interrupted, in every way: half of the time that all other unit tests take together.
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:

@@ -104,6 +104,7 @@ def _spelled_lists(source: str) -> list[tuple[int, set[str]]]:
     return [(line, texts) for line, texts in _lists(ast.parse(source)) if texts <= plural]
 
 
+@pytest.mark.long
 def test_nothing_else_spells_a_list_of_kinds() -> None:
     """A kind that is added is added in one place: lists of kinds are derived from the records."""
     files = [file for file in _ROOT.rglob("*.py") if "patient" not in file.relative_to(_ROOT).parts]

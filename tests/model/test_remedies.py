@@ -75,6 +75,7 @@ def parsing(source: str, room: str) -> Iterator[str]:
                     yield f"{at} makes a mapping of .{each.attr}"
 
 
+@pytest.mark.long
 def test_no_module_parses_an_action() -> None:
     """But the one converter, the border of recipes and that of reports."""
     files = {str(file.relative_to(HOUSE)): file for file in HOUSE.rglob("*.py")}

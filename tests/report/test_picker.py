@@ -138,6 +138,7 @@ def _listed(tree: ast.Module, names: set[str]) -> Iterator[int]:
             yield int(getattr(node, "lineno", 0))
 
 
+@pytest.mark.long
 def test_nothing_but_the_picker_knows_the_list() -> None:
     """No Enum, no tuple, no chain of comparisons elsewhere holds two of the names."""
     names = picker._files()

@@ -28,7 +28,10 @@ from tests.fleet.reports import found, report
 WHY_NOT = lacking(SLURM_PROGRAMS)
 if WHY_NOT:
     warnings.warn(f"THE SLURM TESTS DO NOT RUN: {WHY_NOT}", stacklevel=1)
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"THE SLURM TESTS DO NOT RUN: {WHY_NOT}")
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.skipif(bool(WHY_NOT), reason=f"THE SLURM TESTS DO NOT RUN: {WHY_NOT}"),
+]
 
 Start = Callable[..., AbstractContextManager[Cluster]]
 
@@ -428,6 +431,7 @@ CLUSH = shutil.which("clush", path=f"{Path(sys.executable).parent}:{os.environ.g
 NO_SSH = lacking(("sshd", "ssh", "ssh-keygen", "ip", "unshare")) or ("" if CLUSH else "not installed: clush")
 
 
+@pytest.mark.ssh
 @pytest.mark.skipif(bool(NO_SSH), reason=f"THE CLUSH TESTS DO NOT RUN: {NO_SSH}")
 class TestClush:
     """clush over real sshd, where Slurm cannot or may not start anything."""
