@@ -36,7 +36,7 @@ settings.register_profile("attn-doctor", deadline=None)
 settings.load_profile("attn-doctor")
 
 #: Fewer examples in the inner loop: `pytest -m unit` is asked for many times an hour.
-settings.register_profile("unit", deadline=None, max_examples=20)
+settings.register_profile("unit", deadline=None, max_examples=8, database=None)
 
 # A shell starts what runs in its background with ^C ignored, and what the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -267,7 +267,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if pure and place[:2] != ("probe", "binaries") else True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+#: Run by hand: only where `-m` names them.
+_BY_HAND = ("gpu", "heavy", "other_torch")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what needs a Triton or the registry by its fixtures, and as `unit` what lies in a folder of pure code and
     needs nothing that starts a process."""
     for item in items:
@@ -281,6 +285,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         pure = place[0] in _UNIT_FOLDERS and place[:2] != ("probe", "binaries")
         if pure and not starts and not marked:
             item.add_marker("unit")
+    unasked = [name for name in _BY_HAND if name not in config.getoption("markexpr")]
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in unasked)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in {*left_out}]
 
 
 @pytest.fixture(autouse=True)
