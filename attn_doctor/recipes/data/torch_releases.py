@@ -74,13 +74,16 @@ def backend_for(package: str, *, installed: str | None, cuda: str | None) -> str
 
     `installed` is torch's version as its metadata spells it: with a local part it came from such an index itself, and
     the builds of one index go together. `cuda` is the CUDA release it was built for: a registry has one build of each
-    release, which may be for another CUDA major.
+    release, which may be for another CUDA major. A build for
+    CPUs needs its partners' builds for CPUs: the registry's are for CUDA on Linux.
     """
     name = canonicalize_name(package)
     partner = next((one for one in _table()["partner"] if one["package"] == name), None)
+    local = (installed or "").partition("+")[2]
+    if partner is not None and local == "cpu" and partner.get("cpu_builds"):
+        return local
     if partner is None or cuda is None:
         return None
-    local = (installed or "").partition("+")[2]
     if local.startswith("cu"):
         return local
     majors = partner.get("registry_cuda_majors")
