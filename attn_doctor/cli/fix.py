@@ -23,7 +23,7 @@ from attn_doctor.version import __version__
 from attn_doctor.workflows import kernels as kernel_trials
 from attn_doctor.workflows.fix.fix import fix as run_fix
 from attn_doctor.workflows.fix.planned import Planned
-from attn_doctor.workflows.fix.request import Ending, FixRequest, FixResult, Question, WhichInstaller
+from attn_doctor.workflows.fix.request import FixEnding, FixRequest, FixResult, Question, WhichInstaller
 
 
 @guarded
@@ -225,27 +225,27 @@ class _Person:
 def _ending(result: FixResult, request: FixRequest) -> list[str]:
     """How it ended, in lines."""
     match result.ending:
-        case Ending.SHOWN:
+        case FixEnding.SHOWN:
             saved = f"The plan is in {request.save_plan}. Nothing was changed."
             beside = f"Not asked about here, and an error all the same: {', '.join(result.beside)}."
             return [*([saved] if request.save_plan else []), *([beside] if result.beside else [])]
-        case Ending.NO_STEPS:
+        case FixEnding.NO_STEPS:
             return []
-        case Ending.NEEDS_UNSAFE:
+        case FixEnding.NEEDS_UNSAFE:
             ways = "--unsafe-fixes lets unsafe steps be taken; --dry-run shows the plan alone."
             return [f"The plan holds unsafe steps. {ways}"]
-        case Ending.DECLINED:
+        case FixEnding.DECLINED:
             return ["Nothing was changed."]
-        case Ending.NOT_CURED:
+        case FixEnding.NOT_CURED:
             return ["Not fixed; everything was put back:", *(f"  {line}" for line in result.troubles)]
-        case Ending.CURED:
+        case FixEnding.CURED:
             lines = [f"Fixed, confirmed by a new check: {finding}" for finding in result.cured]
             if result.run is not None:
                 lines.append(f"Run {result.run.id}; `{run_commands.undo(result.run)}` puts everything back.")
             if result.plan and any(step.reversal is not Reversal.EXACT for step in result.plan.steps):
                 lines.append("There are no copies (--no-stash): undo has to install the old releases again.")
             return lines
-        case Ending.NO_RUN:
+        case FixEnding.NO_RUN:
             return ["No run was cut off. Nothing was changed."]
-        case Ending.TAKEN_BACK:
+        case FixEnding.TAKEN_BACK:
             return [f"The run {result.run.id if result.run else ''} was being undone: everything is as it was before."]

@@ -13,7 +13,7 @@ from attn_doctor.workflows.check import CheckRequest, check
 from attn_doctor.workflows.compare import CompareRequest, compare
 from attn_doctor.workflows.fix.fix import fix
 from attn_doctor.workflows.fix.planned import Planned
-from attn_doctor.workflows.fix.request import Ending, FixRequest, Question
+from attn_doctor.workflows.fix.request import FixEnding, FixRequest, Question
 from attn_doctor.workflows.fleet.merge import GoldenRequest, MergeRequest, golden, merge
 from attn_doctor.workflows.fleet.run import RunRequest, WhichEngine, first_command, run
 from attn_doctor.workflows.recipes import RecipesRequest, examine_recipes
@@ -53,7 +53,7 @@ class TestFix:
         request = FixRequest(python=str(patient.python), quick=True, configs=(config,))
         result = fix(request, ask=answer, show=seen.append, say=words.append)
 
-        assert (result.ending, result.exit_status, config.read_bytes()) == (Ending.CURED, 0, MENDED)
+        assert (result.ending, result.exit_status, config.read_bytes()) == (FixEnding.CURED, 0, MENDED)
         assert result.cured == ("llamafactory-fa2-without-half",)
         assert [question.assumed for question in asked] == [None]
         assert asked[0].plan == seen[0].plan == result.plan
@@ -69,7 +69,7 @@ class TestFix:
         request = FixRequest(python=str(patient.python), quick=True, configs=(config,))
         result = fix(request, ask=lambda _: False)
 
-        assert (result.ending, result.exit_status, config.read_bytes()) == (Ending.DECLINED, 1, CONFIG)
+        assert (result.ending, result.exit_status, config.read_bytes()) == (FixEnding.DECLINED, 1, CONFIG)
 
     def test_nobody_to_ask(self, patient: Environment, config: Path) -> None:
         """Refused before anything is examined, unless the request answers."""
@@ -82,13 +82,13 @@ class TestFix:
         saved = tmp_path / "plan.json"
         where = {"python": str(patient.python), "quick": True, "configs": (config,)}
         result = fix(FixRequest(**where, save_plan=saved))
-        assert (result.ending, config.read_bytes()) == (Ending.SHOWN, CONFIG)
+        assert (result.ending, config.read_bytes()) == (FixEnding.SHOWN, CONFIG)
         assert result.plan is not None
 
         done = fix(FixRequest(**where, plan_file=saved, yes=True))
-        assert (done.ending, config.read_bytes()) == (Ending.CURED, MENDED)
-        assert fix(FixRequest(**where, yes=True)).ending is Ending.NO_STEPS
-        assert fix(FixRequest(**where, resume=True)).ending is Ending.NO_RUN
+        assert (done.ending, config.read_bytes()) == (FixEnding.CURED, MENDED)
+        assert fix(FixRequest(**where, yes=True)).ending is FixEnding.NO_STEPS
+        assert fix(FixRequest(**where, resume=True)).ending is FixEnding.NO_RUN
 
     @pytest.mark.parametrize("meant", [True, False])
     def test_what_rests_on_an_assumption(self, environment: object, meant: bool) -> None:
@@ -111,7 +111,7 @@ class TestFix:
         assert first
         assert first == [one.finding for one in shown[0].plan.left if one.needs_naming]
         assert len(shown) == (2 if meant else 1)
-        assert result.ending in (Ending.DECLINED, Ending.NO_STEPS)
+        assert result.ending in (FixEnding.DECLINED, FixEnding.NO_STEPS)
 
 
 def test_two_reports_and_what_they_say_of_the_node(environment: object, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Finding, Severity
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.workflows.fix.request import Ending, FixResult
+from attn_doctor.workflows.fix.request import FixEnding, FixResult
 from attn_doctor.workflows.fix.session import Session, again, installer_of
 from attn_doctor.workflows.subject import Say
 
@@ -61,10 +61,10 @@ def resume(session: Session, say: Say, *, wait: float) -> FixResult:
     with journal.held(tuple(home for home in homes if (home / journal.FOLDER).is_dir()), wait=wait):
         run = next((found for home in homes if (found := interrupted(home)) is not None), None)
         if run is None:
-            return FixResult(ending=Ending.NO_RUN, exit_status=int(Status.HEALTHY))
+            return FixResult(ending=FixEnding.NO_RUN, exit_status=int(Status.HEALTHY))
         plan, done = resumed_steps(run, reinstall=session.reinstall)
         if plan is None:
-            return FixResult(ending=Ending.TAKEN_BACK, exit_status=int(Status.FIX_UNDONE), run=run)
+            return FixResult(ending=FixEnding.TAKEN_BACK, exit_status=int(Status.FIX_UNDONE), run=run)
         going = replace(session, configs=tuple(Path(one) for one in plan.configs))
         before = _as_planned(plan)
         facts = going.look("resumed", say)
@@ -132,7 +132,7 @@ def _as_planned(plan: Plan) -> Diagnosis:
 
 def _result(outcome: carrying.Outcome, plan: Plan) -> FixResult:
     return FixResult(
-        ending=Ending.CURED if outcome.cured else Ending.NOT_CURED,
+        ending=FixEnding.CURED if outcome.cured else FixEnding.NOT_CURED,
         exit_status=int(left_status(plan) if outcome.cured else Status.FIX_UNDONE),
         plan=plan,
         run=outcome.run,

@@ -18,7 +18,7 @@ from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.workflows.fix import carry_out, planned
 from attn_doctor.workflows.fix.planned import Planned
-from attn_doctor.workflows.fix.request import Ending, FixRequest, FixResult, Question
+from attn_doctor.workflows.fix.request import FixEnding, FixRequest, FixResult, Question
 from attn_doctor.workflows.fix.session import ReadRequest, open_session, read_request
 from attn_doctor.workflows.subject import Say, silent
 
@@ -92,15 +92,15 @@ def _once(read: ReadRequest, ask: Ask, show: Show, say: Say, warn: Say) -> FixRe
         if request.save_plan is not None:
             replace_file(request.save_plan, plan_v1.dumps(plan))
         status = exit_status.status_of(made.before, fail_on=Severity.ERROR, strict=False, nothing=nothing)
-        return FixResult(ending=Ending.SHOWN, exit_status=int(status), plan=plan, beside=made.beside)
+        return FixResult(ending=FixEnding.SHOWN, exit_status=int(status), plan=plan, beside=made.beside)
     if not plan.steps:
         status = carry_out.left_status(plan) or (Status.COULD_NOT_EXAMINE if nothing else Status.HEALTHY)
-        return FixResult(ending=Ending.NO_STEPS, exit_status=int(status), plan=plan)
+        return FixResult(ending=FixEnding.NO_STEPS, exit_status=int(status), plan=plan)
     if not request.unsafe and any(step.safety is not Safety.SAFE for step in plan.steps):
-        return FixResult(ending=Ending.NEEDS_UNSAFE, exit_status=int(Status.FOUND), plan=plan)
+        return FixResult(ending=FixEnding.NEEDS_UNSAFE, exit_status=int(Status.FOUND), plan=plan)
     _check_unused(plan, target, asks=not request.yes, allowed=request.even_if_used, warn=warn)
     if not request.yes and not ask(Question(plan=plan)):
-        return FixResult(ending=Ending.DECLINED, exit_status=int(Status.FOUND), plan=plan)
+        return FixResult(ending=FixEnding.DECLINED, exit_status=int(Status.FOUND), plan=plan)
     with scratch() as again:
         return carry_out.carry_out(replace(session, folder=again), plan, made.before, say, wait=request.wait)
 

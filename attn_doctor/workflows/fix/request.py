@@ -88,7 +88,7 @@ class Question:
     """Is this finding to be cured although it rests on an assumption? None: are the steps of the plan to be taken?"""
 
 
-class Ending(Enum):
+class FixEnding(Enum):
     """How a fix ended."""
 
     SHOWN = "the plan was shown or saved: nothing was to be changed"
@@ -105,7 +105,7 @@ class Ending(Enum):
 class FixResult:
     """How it ended, and what was changed."""
 
-    ending: Ending
+    ending: FixEnding
     exit_status: int
     plan: Plan | None = None
     beside: tuple[str, ...] = ()
@@ -118,6 +118,6 @@ class FixResult:
     @property
     def cured(self) -> tuple[str, ...]:
         """Findings that are gone, as the second examination showed."""
-        if self.ending is not Ending.CURED or self.plan is None:
+        if self.ending is not FixEnding.CURED or self.plan is None:
             return ()
         return tuple(dict.fromkeys(cured.finding for step in self.plan.steps for cured in step.cures))
