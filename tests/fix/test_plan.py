@@ -198,7 +198,7 @@ def test_a_remedy_whose_condition_is_open_is_not_taken(recipes: tuple[Recipe, ..
         unsafe=True, only=("triton-bf16-becomes-i16",), remedies=(("triton-bf16-becomes-i16", "newer-torch"),)
     )
 
-    assert "could not be told" in plan(found, recipes, policy, resolve=install).left[0].reason
+    assert "not known whether" in plan(found, recipes, policy, resolve=install).left[0].reason
 
 
 def test_a_resolver_that_refuses_leaves_the_finding(recipes: tuple[Recipe, ...]) -> None:
@@ -424,8 +424,8 @@ class TestVerify:
         """An open question is no proof."""
         opened = Diagnosis(open_questions=(OpenQuestion(recipe="a", title="A", undecided=()),))
 
-        assert "could not be told" in troubles(self.plan, self.before, opened)[0]
-        assert "could not be told" in troubles(self.plan, self.before, Diagnosis(not_asked=("a",)))[0]
+        assert "not known whether" in troubles(self.plan, self.before, opened)[0]
+        assert "not known whether" in troubles(self.plan, self.before, Diagnosis(not_asked=("a",)))[0]
 
     @pytest.mark.parametrize("state", [Known("1.30.2"), Absent(), Unknown("hangs")])
     def test_facts_that_changed(self, state: State) -> None:

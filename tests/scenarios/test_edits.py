@@ -235,7 +235,7 @@ def test_which_half_is_kept_is_the_gpus_to_say(
              "precision-both-halves")  # fmt: skip
     unknown = doctor(*where)
     assert (unknown.status, file.read_bytes()) == (1, before)
-    assert "could not be told" in unknown.stdout
+    assert "not known whether" in unknown.stdout
 
     fixed = doctor(*where, "--gpu", gpu)
     assert (fixed.status, fixed.stderr) == (0, "")

@@ -183,7 +183,7 @@ class Session:
         if found.kind == "pip" and request.torch_backend == "auto":
             return found
         if not request.torch_backend.isalnum():
-            raise Refused("which build of torch it takes could not be told: name its index with --index-url")
+            raise Refused("it is not known which build of torch it takes: name its index with --index-url")
         if self.given.gpu is not None and request.torch_backend == "auto":
             raise Refused(
                 "uv picks the torch build by this node's own driver and GPU, and --gpu names another one: "
