@@ -67,8 +67,8 @@ def kinds_of(conditions: Iterable[Condition]) -> Iterator[str]:
 
 
 def bound_fact(name: FactName, facts: FactSet, bound: Bound) -> Fact:
-    """The fact that a recipe's name means for what is bound: of a plural kind that member's, and the finding's own
-    subject; a plural name whose kind is not bound stays open."""
+    """The fact that a recipe's name refers to under this binding: for a plural kind that of the bound member or of the
+    finding's own subject. A plural name whose kind is not bound stays undecided."""
     if name == _PACKAGE:
         told = facts.fact(name)
         if "package" not in bound or told.state == Known(bound["package"]):

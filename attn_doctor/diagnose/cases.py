@@ -40,7 +40,7 @@ def case_facts(case: Case) -> FactSet:
         name = FactName.parse(term.name)
         if name.kind not in PLURAL and name.kind != "env":
             facts[name] = Known(0) if name.kind == "listed" else Absent("the case does not name it")
-    facts[_SYSTEM] = Known("Linux")  # what is examined is a Linux node, unless the case says otherwise
+    facts[_SYSTEM] = Known("Linux")  # a case is about a Linux node, unless it names another system
     for name, value in case.facts:
         facts[name.of("0") if name.each else name] = Known(value)
     for name in case.unknown:

@@ -1,4 +1,4 @@
-"""How a fact is computed from other facts: its sources, and the state that stands in the way of one."""
+"""Helpers to compute a fact from other facts: its sources, and the state of a source that prevents it."""
 
 from __future__ import annotations
 

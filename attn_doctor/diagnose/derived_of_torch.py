@@ -64,7 +64,7 @@ def facts_of_torch(facts: FactSet, ahead: Outlook) -> Iterator[Fact]:
 
 def _torch_asked_for(asked: AskedTorch | Absent | Unknown) -> Iterator[Fact]:
     """The torch that packages are made for, and that is not there."""
-    # What is asked for is known without a GPU; which index has a build for it is a GPU's matter.
+    # The requirement is known without a GPU; which index has a build for it depends on the GPU.
     sources = ("torch.version", "requirement.*.specifier")
     release: State = asked if not isinstance(asked, AskedTorch) else Absent("several would do, or none would")
     wanted, by, backend = release, release, release

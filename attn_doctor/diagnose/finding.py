@@ -96,10 +96,10 @@ def with_symptoms(finding: Finding, symptoms: tuple[Finding, ...]) -> Finding:
 
 
 def covers(entry: str, id_: str, binding: Binding) -> bool:
-    """Whether an entry of `explains` speaks of a finding of this recipe on what is bound.
+    """True when an entry of `explains` covers a finding of this recipe on these members.
 
-    `import-fails` is each of them; after a colon stands whose: its own subject, `x-transformers-*` for every subject
-    that begins so, or a distribution or its import name, for whatever is a part of it; several stand with commas.
+    `import-fails` covers each of them. After a colon comes the subject: its own, `x-transformers-*` for every subject
+    with that prefix, or a distribution or its import name, for all of its parts; several are separated by commas.
     """
     explained, _, whose = entry.partition(":")
     if explained != id_:

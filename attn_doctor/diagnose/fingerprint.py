@@ -96,7 +96,7 @@ def fingerprint_from(facts: FactSet, *, packages: Iterable[str], places: Places)
         if not isinstance(state, Absent):  # unset ones would be all possible names
             states[f"env.{variable}"] = state
     for family, listings in _FAMILIES.items():
-        # What could not be listed is not absent: without this a member that nobody found would be.
+        # A member that could not be listed is not absent: without this it would count as such.
         named = (FactName.parse(listing) for listing in listings)
         unlisted = [facts[one].state for one in named if one in facts and isinstance(facts[one].state, Unknown)]
         if unlisted:

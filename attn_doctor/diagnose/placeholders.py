@@ -91,7 +91,7 @@ def remedy(written: RecipeRemedy, facts: FactSet, bound: Bound) -> Remedy:
 
 
 def _of_the_torch_to_come(actions: tuple[ProposedAction, ...], facts: FactSet) -> str:
-    """A command that holds torch at another release than the one that is there has to say so."""
+    """A command that pins torch to a release other than the installed one has to name it."""
     release = facts.text("torch.release_to_come")
     there = facts.text("torch.version") or facts.text("package.torch.version")
     asks = [one.action for one in actions if isinstance(one.action, InstallPackages | Advise)]

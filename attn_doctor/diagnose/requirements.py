@@ -61,7 +61,7 @@ def unmet_in_stack(facts: FactSet) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Apart:
-    """Unmet requirements that have a finding of their own, which knows more than metadata and brings the cure."""
+    """Unmet requirements with a finding of their own, which uses more than metadata and has the remedy."""
 
     facts: FactSet
     torch: AskedTorch | None
@@ -69,12 +69,12 @@ class _Apart:
 
     @staticmethod
     def of(facts: FactSet) -> _Apart:
-        """Of this environment."""
+        """The unmet requirements of this environment."""
         asked = asked_torch(facts)
         return _Apart(facts, asked if isinstance(asked, AskedTorch) else None)
 
     def holds(self, subject: str) -> bool:
-        """Whether this one is among them."""
+        """True when this requirement is among them."""
         package, _, on = subject.partition(".")
         there = _version(self.facts, subject) is not None
         if package == "torch" and on.startswith(("nvidia-", "cuda-")):
@@ -87,7 +87,7 @@ class _Apart:
         return self.comes_with_a_gpu_build(subject) or (there and (follows or (package, on) in JUDGED_APART))
 
     def _is_torchs(self, subject: str) -> bool:
-        """Whether the torch to come is what is asked for, as far as it is known which one comes."""
+        """Whether the torch that will be installed meets the requirement, as far as that torch is known."""
         if self.torch is None:
             return False
         specifier = self.facts.text(f"requirement.{subject}.specifier") or "any"
@@ -111,11 +111,11 @@ def _by_package(facts: FactSet, subjects: list[str]) -> Iterator[str]:
 
 
 def _to_install(facts: FactSet, unmet: list[str], apart: _Apart) -> State:
-    """What an installer is asked for so that all of them are met while torch stays, or once the torch to come is there,
-    in the order of the asking.
+    """The request to the installer that meets all of them with the present torch, or with the one that will be
+    installed, in the order of the requirements.
 
-    The asking package in the release that is there brings whatever it asks for, the rest of its requirements as well.
-    What torch lacks is named itself: asking for torch would move it.
+    The requiring package, in its installed release, brings its requirements along. torch's own missing requirements are
+    named themselves: requesting torch would change it.
     """
     subjects = [subject for subject in unmet if not apart.holds(subject)]
     wrong = {subject.partition(".")[2] for subject in subjects if _version(facts, subject) is not None}

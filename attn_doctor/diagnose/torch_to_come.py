@@ -1,8 +1,8 @@
-"""Which torch the packages of an environment are made for, and which one is to be there once its cures are done.
+"""Decides for which torch the packages of an environment are made, and which torch it will have after its fixes.
 
-A package that pins one release of torch (`Requires-Dist: torch==2.13.0`) is compiled for it. Where torch has moved away
-from the only release that such packages ask for, torch goes back; where one of them is made for the torch that is
-there, or where they ask for several, torch stays.
+A package that pins one release of torch (`Requires-Dist: torch==2.13.0`) is compiled for it. If torch differs from the
+only release that such packages require, torch is changed back; if one of them is made for the installed torch, or if
+they require several releases, torch stays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AskedTorch:
 
     by: tuple[str, ...]
     requirement: str
-    """As an installer is asked for it: torch==2.13.0, or torch where the newest will do."""
+    """As a requirement for an installer: torch==2.13.0, or torch when the newest will do."""
     release: str | None
     """None where several would do."""
     backend: str = ""
@@ -50,7 +50,7 @@ def asked_torch(facts: FactSet) -> AskedTorch | Absent | Unknown:
 
 
 def made_for(facts: FactSet, package: str) -> str | None:
-    """The one release of torch that an installed package is made for by its metadata, where another one is there."""
+    """The one release of torch for which an installed package is made by its metadata, if another one is installed."""
     torch = facts.text("torch.version")
     specifier = facts.text(f"requirement.{package}.torch.specifier") or facts.text(f"package.{package}.requires_torch")
     pin = _pin(specifier) if specifier and package != "torch" else None
@@ -62,23 +62,25 @@ def made_for(facts: FactSet, package: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is to become of the torch of an environment."""
+    """The plan for the torch of an environment."""
 
     asked: AskedTorch | Absent | Unknown
     build: Build | Absent | Unknown
-    """The published CUDA build of the torch that is asked for, else of the installed one's release if it has one, that
-    this node's driver and GPUs run; or why none is named."""
+    """The published CUDA build that this node's driver and GPUs can run: of the required torch, else of the installed
+    torch's release if it has one; or why there is none."""
     release: State
-    """The release that the cures of this environment bring; absent where torch stays as it is."""
+    """The release that the fixes of this environment install; absent when torch stays as it is."""
 
     def pins_apart(self, facts: FactSet, package: str) -> str | None:
-        """What `made_for` says where torch will not become that release: the package has to change."""
+        """The result of `made_for`, when torch will not become that release: then the package has to change."""
         is_asking = isinstance(self.asked, AskedTorch) and package in self.asked.by
         return None if is_asking else made_for(facts, package)
 
 
 def outlook(facts: FactSet, *, lacks_code: bool) -> Outlook:
-    """What the packages, the GPUs and the driver make of it; `lacks_code`: for a GPU of the node."""
+    """Combines the requirements of the packages with GPUs and driver; `lacks_code`: torch has no code for a GPU of the
+    node.
+    """
     asked = asked_torch(facts)
     wanted = asked.release if isinstance(asked, AskedTorch) else None
     build = _build_of(wanted or facts.text("torch.version"), facts)
@@ -91,11 +93,11 @@ def outlook(facts: FactSet, *, lacks_code: bool) -> Outlook:
     return Outlook(asked, build, release)
 
 
-# --- what is asked for ----------------------------------------------------------------------------------------------
+# --- requirements ---------------------------------------------------------------------------------------------------
 
 
 def _asked(facts: FactSet) -> dict[str, str]:
-    """What each installed package asks of torch."""
+    """Package -> its requirement on torch."""
     found = {}
     for subject in facts.subjects("requirement"):
         package, _, on = subject.partition(".")
@@ -110,11 +112,11 @@ def _asked(facts: FactSet) -> dict[str, str]:
 
 
 def _instead_of(torch: str, asked: Mapping[str, str], facts: FactSet) -> AskedTorch | Absent | Unknown:
-    """Where a torch is there."""
+    """When a torch is installed."""
     if _is_no_release(torch):
         return Absent("a container's or a nightly build of torch is not replaced by a release")
     unmet = {package: pin for package in asked if (pin := made_for(facts, package))}
-    # What is known in releases for every torch follows it, and does not say which one is to be there.
+    # Packages in the table of releases follow every torch, so they do not decide which one to install.
     leading = {package: pin for package, pin in unmet.items() if package not in partners()}
     held = [one for one, text in asked.items() if one not in unmet and one not in partners() and _pin(text)]
     pins = set(leading.values())
@@ -128,7 +130,7 @@ def _instead_of(torch: str, asked: Mapping[str, str], facts: FactSet) -> AskedTo
 
 
 def _first(asked: Mapping[str, str], facts: FactSet) -> AskedTorch | Absent | Unknown:
-    """Where no torch is there."""
+    """When no torch is installed."""
     leading = {one: text for one, text in asked.items() if one not in partners()} or dict(asked)
     together = _together(leading.values())
     if together is None:
@@ -194,7 +196,7 @@ def _build_of(torch: str | None, facts: FactSet, among: SpecifierSet | None = No
 
 
 def _cuda_major(facts: FactSet) -> int | None:
-    """The CUDA whose runtime the compiled packages of the environment need, where all need one."""
+    """The CUDA release whose runtime the compiled packages of the environment need, if all of them need the same."""
     found = {
         value
         for module in facts.subjects("extension")

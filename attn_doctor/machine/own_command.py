@@ -40,7 +40,8 @@ def as_typed(command: str) -> str:
 
 
 def words_on_a_node(named: str | None, *, in_image: bool, as_module: bool) -> tuple[str, ...]:
-    """What starts attn-doctor on another node: the path that was named, the one in its image, or where this one lies.
+    """The command that starts attn-doctor on another node: the path that was named, the one in its image, or that of
+    this one.
 
     `as_module`: this one was started by its Python, with -m.
     """

@@ -140,7 +140,7 @@ class Change:
 
 
 def whole_family(name: str) -> str:
-    """The name under which a fingerprint says that none of this fact's kind could be listed: `packages.*`."""
+    """The name in a fingerprint for "none of this kind could be listed": `packages.*`."""
     return f"{name.partition('.')[0]}.*"
 
 
@@ -152,7 +152,7 @@ def differences(old: Mapping[str, Trait], new: Mapping[str, Trait]) -> Iterator[
     names = sorted({*old, *new}, key=lambda name: (importance(name) is not Importance.CRITICAL, name))
     for name in names:
         if name.endswith(".*"):
-            continue  # it speaks through the facts that it stands for
+            continue  # compared through the facts that it represents
         before, after = _trait_in(old, name), _trait_in(new, name)
         if before == after or (isinstance(before, Unknown) and isinstance(after, Unknown)):
             continue

@@ -1,4 +1,4 @@
-"""What a GPU reports of itself through NVML: its state at one moment, and its Xids; and a GPU that is only named.
+"""The state of a GPU at one moment and its Xids, as NVML reports them; and a GPU that is only named.
 
 Field names equal the keys of the format kernels/1 (formats/kernels_v1.py).
 """

@@ -44,10 +44,10 @@ class InstallRequest:
         return "torch" in self.names
 
     def with_companions(self, installed: Mapping[str, str]) -> tuple[str, ...]:
-        """The requirements; if torch is to become another one, also the installed companions that must change with it.
+        """The requirements; if torch will change, also the installed companions that must change with it.
 
-        `installed`: versions by canonical name. A torch that is named as it is there stays, and so do they: an
-        installer brings what it lacks.
+        `installed`: canonical name -> version. If the request names the installed torch, it stays, and so do they: an
+        installer adds only what is missing.
         """
         if not self.moves_torch or self._leaves_torch(installed.get("torch")):
             return self.requirements

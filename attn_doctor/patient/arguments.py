@@ -1,4 +1,4 @@
-"""What functions of other packages are called with: of that nothing is known, whoever passes it on."""
+"""Types for arguments of other packages' functions, which are passed on unread."""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ class Outcome(TypedDict, total=False):
     stderr: str
     stdout: str
     value: Any
-    """What a child told."""
+    """The last value sent by a child."""
     facts: Dict[str, object]
-    """Of torch (torch_facts.py)."""
+    """Facts of torch (torch_facts.py)."""
     with_a_gpu: Outcome
     """The same where a GPU and its driver answer."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Device(TypedDict, total=False):
-    """A GPU that torch sees. `index` is always there; `error` alone stands beside it where it does not answer."""
+    """A GPU that torch sees. `index` is always set; for a GPU that does not answer there is only `error` besides."""
 
     index: Union[int, str]
     """Its number, or what a request names in its place."""
@@ -31,7 +31,7 @@ class Device(TypedDict, total=False):
     shared_memory_per_block_optin: int
     multi_processor_count: int
     gcnArchName: str
-    """Of AMD's."""
+    """Only for AMD GPUs."""
     uuid: str
     bf16_native: Optional[bool]
 
@@ -43,7 +43,7 @@ class _Ended(TypedDict, total=False):
 
 
 class Cuda(_Ended):
-    """What torch sees of GPUs; None: not known."""
+    """The GPUs that torch sees; None: unknown."""
 
     is_available: Optional[bool]
     reason: Optional[str]

@@ -73,7 +73,7 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
 
 
 def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str) -> Recipe:
-    """A family from its table: a recipe that is known from logs alone, and whose remedies are its checks."""
+    """Makes a family from its table: a recipe recognized only in logs, with checks as remedies."""
     return Recipe(
         id=table["id"],
         library=library,

@@ -115,22 +115,22 @@ class LogPattern:
     extracts: tuple[tuple[str, FactName], ...] = ()
     """Named groups of the pattern, and the facts that they set."""
     reasons: str | None = None
-    """Each match in the unit is a reason that the message enumerates: the group `reason`, and of whom (`of`)."""
+    """Each match in the unit is one reason listed in the message: the group `reason`, and its owner (`of`)."""
     reasons_nearby: bool = False
-    """They stand in the lines around the unit."""
+    """The reasons are in the lines around the unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What makes a message one of a family where no recipe knows it: exception class, owner, and what it is about."""
+    """How to recognize the family of a message without a recipe: exception class, owner, and topic."""
 
     about: str
     owners: tuple[str, ...] = ()
-    """Import names, one of which the message has to tell; empty for anybody's."""
+    """Import names, one of which the message must contain; empty for any owner."""
     exceptions: tuple[str, ...] = ()
     """Classes without their modules; a message that shows none passes."""
     ours: bool = True
-    """False: no trouble of the attention stack; what it is and where to look is all that is said."""
+    """False: not a problem of the attention stack; the note only explains it and names where to look."""
 
 
 def plain(value: Any) -> Value:
@@ -149,7 +149,7 @@ class Case:
     severity: Severity | None
     offers: tuple[str, ...]
     reasons: tuple[str, ...] = ()
-    """What the log has to enumerate."""
+    """The reasons that the log has to contain."""
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any]) -> Case:
@@ -206,7 +206,7 @@ class Recipe:
     file: Path
     sha256: str
     family: Family | None = None
-    """Set where it stands for a family of messages, whose remedies are checks that split its causes."""
+    """Set for a family of messages, whose remedies are checks that distinguish its causes."""
 
     @property
     def cases(self) -> tuple[Case, ...]:

@@ -47,7 +47,7 @@ def bundled() -> tuple[Recipe, ...]:
 
 
 def _kept(folder: Path, read: Callable[[Path], tuple[Recipe, ...]]) -> tuple[Recipe, ...]:
-    """What `read` gives for the folder, read once in the life of a process unless a file of it is faulty.
+    """The result of `read` for the folder, cached for the process unless a file in it is faulty.
 
     Only a checkout has TOML files to parse, half a second for all of them; a wheel has JSON.
     """
@@ -60,7 +60,7 @@ def _kept(folder: Path, read: Callable[[Path], tuple[Recipe, ...]]) -> tuple[Rec
 
 
 def families() -> tuple[Recipe, ...]:
-    """Every family of the bundled shelf: what stands in where no recipe knows a message."""
+    """Every bundled family: used for messages without a recipe."""
     folder = bundled_folder()
     compiled = folder / COMPILED_FAMILIES
     if not compiled.is_file():
@@ -144,8 +144,8 @@ def named(folder: Path) -> tuple[Recipe, ...]:
 
 
 def shelf(folders: Iterable[Path] = ()) -> tuple[Recipe, ...]:
-    """The bundled shelf and its families with those of the named folders; a named one stands in for a bundled one of
-    its id."""
+    """The bundled recipes and families and those of the named folders; a named one replaces the bundled one of the same
+    id."""
     recipes = {recipe.id: recipe for recipe in (*bundled(), *families())}
     for folder in folders:
         for recipe in named(folder):

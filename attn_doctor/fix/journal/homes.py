@@ -11,14 +11,14 @@ from attn_doctor.model.plans import Install, Plan
 
 
 def known_homes(prefix: Path, configs: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Where journals may lie: the environment, the projects of the named files, the current project."""
+    """The folders that may contain journals: the environment, the projects of the named files, the current project."""
     here = Path.cwd() / "file"
     projects = (project_of(Path(os.path.realpath(one))) for one in (*configs, here))
     return tuple(dict.fromkeys([Path(os.path.realpath(prefix)), *projects]))
 
 
 def homes_of(plan: Plan) -> tuple[Path, tuple[Path, ...]]:
-    """Where a plan's run keeps its journal, and all homes that it locks, for files in each of them change."""
+    """The home of a plan's journal, and all homes to lock, since files in each of them change."""
     prefix = Path(plan.prefix)
     installs = any(isinstance(step.change, Install) for step in plan.steps)
     inside = any(Path(file).is_relative_to(prefix) for file in plan.files)

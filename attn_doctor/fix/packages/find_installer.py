@@ -57,7 +57,7 @@ def installer_for(asked: str, target: Target, sources: Sources, folder: Path) ->
 
 
 def _pip_version(target: Target) -> Version | None:
-    """Version of the target's own pip; None when unknown, which only newer ones report."""
+    """Version of the target's own pip; None when its metadata does not contain it (then it counts as a recent one)."""
     here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
     try:
         return Version(here["pip"].version)

@@ -59,10 +59,10 @@ def _held(request: InstallRequest, facts: FactSet) -> tuple[str, ...]:
 
 
 def torch_held(facts: FactSet) -> str | None:
-    """The release that commands pin torch to: the one another cure of the report brings, else the installed one.
+    """The release to which commands pin torch: the one that another fix in the report installs, else the installed one.
 
-    Without its build: no registry has 2.13.0+cpu, and `==2.13.0` accepts whichever build is installed. None if there
-    is no torch.
+    Without its build tag: no registry has 2.13.0+cpu, and `==2.13.0` accepts whichever build is installed. None if
+    there is no torch.
     """
     to_come = facts.text("torch.release_to_come")
     installed = _installed(facts).get("torch")

@@ -68,10 +68,12 @@ class Sources:
     no_index: bool = False
     find_links: tuple[str, ...] = ()
     torch_backend: str = ""
-    """The build of torch's own index that torch is to come from: uv finds that index by itself, pip is told."""
+    """The build of torch's own index from which torch is installed: uv finds that index by itself, pip needs its
+    address.
+    """
 
     def named_for(self, kind: str) -> bool:
-        """Whether a person says where packages come from, by option or by the installer's own environment."""
+        """True when a user chose the source of packages, by option or by the installer's own environment."""
         return bool(
             self.index_url or self.no_index or self.find_links or any(os.environ.get(one) for one in _CONFIGURED[kind])
         )
@@ -286,7 +288,8 @@ class Installer:
         if self.kind == "uv" and self.sources.torch_backend:
             words += ["--torch-backend", self.sources.torch_backend]
         elif self.sources.torch_backend:
-            # Beside the configured one, which holds what else a plan asks for; a build's own version is the higher one.
+            # In addition to the configured index, which has the plan's other packages; a version with a build tag
+            # counts as higher.
             words += ["--extra-index-url", index_of(self.sources.torch_backend)]
         return words
 

@@ -38,7 +38,7 @@ class _EditSource(Treatment[EditSource]):
 
 
 def _plan_one(builder: PlanBuilder, casts: Casts, chosen: Chosen) -> None:
-    """Raises Refused, OSError."""
+    """Plans one finding. Raises Refused, OSError."""
     from attn_doctor.fix.edits import mask, operand, source
     from attn_doctor.fix.plan_builder import subjects
 
@@ -65,7 +65,7 @@ def _plan_one(builder: PlanBuilder, casts: Casts, chosen: Chosen) -> None:
 
 
 def _set_keyword(builder: PlanBuilder, chosen: Chosen, action: EditSource) -> None:
-    """Raises Refused, OSError."""
+    """Plans one keyword edit. Raises Refused, OSError."""
     from attn_doctor.fix.allowed import check_file
     from attn_doctor.fix.edits import keyword
     from attn_doctor.fix.plan_builder import cured
@@ -94,7 +94,7 @@ class Casts:
         """File -> the splices of each finding."""
 
     def add(self, one: Chosen, file: str, splicing: _Splicing) -> None:
-        """Raises Refused, OSError."""
+        """Adds the casts of one finding in this file. Raises Refused, OSError."""
         from attn_doctor.fix.allowed import check_file
 
         real = Path(os.path.realpath(file))

@@ -72,7 +72,7 @@ def plan_installation(builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
 
 
 def _resolved(builder: PlanBuilder, chosen: Sequence[Chosen]) -> Install:
-    """Raises Refused."""
+    """Resolves the packages of all findings in one call of the installer. Raises Refused."""
     asked: list[InstallPackages | InstallWheel] = []
     for one in chosen:
         asked += [*one.actions(InstallPackages), *one.actions(InstallWheel)]

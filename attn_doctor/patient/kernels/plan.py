@@ -27,7 +27,7 @@ class Planned(TypedDict):
     title: str
     version: Optional[str]
     state: str
-    """What will come of it, in words."""
+    """The expected result, in words."""
 
 
 @dataclasses.dataclass

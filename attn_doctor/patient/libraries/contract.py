@@ -75,7 +75,7 @@ class Handed(Protocol):
 
     @property
     def shape(self) -> Tuple[Any, ...]:
-        """Numbers, or what stands for them."""
+        """Numbers, or symbolic values."""
 
     @property
     def stride(self) -> Optional[Tuple[int, ...]]:

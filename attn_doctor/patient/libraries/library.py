@@ -26,7 +26,7 @@ class Pausing(Protocol):
 
 
 class Attention(Protocol):
-    """The attention of the recording now running: who is told of calls."""
+    """The attention of the active recording, which receives the calls."""
 
     @property
     def recorder(self) -> Pausing: ...
@@ -36,14 +36,14 @@ class Attention(Protocol):
 
 
 class Conditions(Protocol):
-    """Under which GPU the calls are judged."""
+    """The GPU for which calls are judged."""
 
     @property
     def capability(self) -> Tuple[int, int]: ...
 
 
 class Meet(Protocol):
-    """Judges a call of the function `name` of the module `where`, and runs it: `run()` is what stands in for it."""
+    """Judges a call of the function `name` of the module `where`, and runs it: `run()` calls the stand-in."""
 
     def __call__(
         self,
@@ -58,7 +58,7 @@ class Meet(Protocol):
 
 
 Fill = Callable[[ModuleType], None]
-"""Puts into a module what stands in for a library."""
+"""Fills a stand-in module."""
 
 
 @dataclasses.dataclass(frozen=True)

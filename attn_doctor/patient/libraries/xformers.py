@@ -1,6 +1,6 @@
-"""xformers: the contract of memory_efficient_attention, and how it is called in trials and samples.
+"""xformers: the contract of memory_efficient_attention, and its calls in trials and samples.
 
-What stands in for it is in xformers_stand_in.py.
+Its stand-in is in xformers_stand_in.py.
 
 Source: facebookresearch/xformers, xformers/ops/fmha/{__init__,common,dispatch,flash,flash3,cutlass}.py (tags 0.0.29 to
 0.0.35).

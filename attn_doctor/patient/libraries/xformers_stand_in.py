@@ -1,6 +1,6 @@
-"""What stands in for xformers: its masks, the signatures of its functions, and what they give back.
+"""The stand-in for xformers: its masks, the signatures of its functions, and their return values.
 
-Source: as xformers.py has it.
+Source: those of xformers.py.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PARAMETERS: Dict[str, str] = {
 
 
 _WITH_FLASH_3 = ((0, 0, 31), (0, 0, 34))
-"""First and last release whose wheels bring the kernels of FlashAttention 3, for 8.0 to 9.0."""
+"""First and last release whose wheels contain the kernels of FlashAttention 3, for 8.0 to 9.0."""
 
 
 class AttentionBias:
-    """What callers pass for a mask that has a name."""
+    """Masks that have a name instead of a tensor."""
 
 
 class LowerTriangularMask(AttentionBias):

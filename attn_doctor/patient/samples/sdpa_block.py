@@ -134,7 +134,7 @@ class BlockCell(SampledCell, total=False):
 
 
 class Line(TypedDict, total=False):
-    """What the child tells: a cell is begun, or done."""
+    """A message from the child: a cell is begun, or finished."""
 
     started: List[str]
     cell: BlockCell

@@ -20,7 +20,7 @@ _OTHER_API = ("TypeError", "AttributeError", "NameError", "ImportError", "Module
 
 
 class SampleEntry(TypedDict):
-    """What came of one sample."""
+    """The result of one sample."""
 
     name: str
     words: str

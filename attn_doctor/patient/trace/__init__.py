@@ -1,10 +1,10 @@
 """dtype provenance: which call, at which line, gave q (or k, or v) the dtype with which it reaches attention.
 
-Nothing is imported here. `run.trace(request)` answers one request; `watch.Watch` watches the program it is in.
-How it is built: modes.py meets calls and ops, recorder.py writes a graph (graph.py) of them; boundaries/ meet
-the attention calls; ../libraries says what each kernel demands; provenance.py reads the graph backwards;
-counterfactual.py runs again with culprits mended; result.py makes the JSON. rules.py and redirect.py stand in
-for a GPU, stand_in/ for kernels, hollow/ for memory.
+Imports nothing itself. `run.trace(request)` answers one request; `watch.Watch` records the program that runs it.
+Structure: record/modes.py sees calls and operations, record/recorder.py builds a graph of them (record/graph.py); meet/
+recognizes the attention calls; ../libraries has each kernel's contract; read/provenance.py reads the graph backwards;
+read/counterfactual.py runs again with promoting calls cast back; read/result.py makes the JSON. rules.py and
+redirect.py simulate a GPU, stand_in/ and ../libraries replace kernels, hollow/ replaces memory.
 
 Request
     kind            "factory" | "hf" | "script"
@@ -19,8 +19,8 @@ Request
                     take no memory and have no values (hollow/); cpu: all are real
     gpu             {"compute_capability": "9.0", "name", "shared_memory_bytes", "memory_mib",
                     "multi_processor_count"}: the GPU that is not there. None: an H100
-    flash_attn_version   whose checks the stand-in makes, where flash_attn is not installed ("2.8.3")
-    stand_ins       libraries to stand in for although not installed: ["flash_attn"] by default, also "xformers"
+    flash_attn_version   version of the stand-in, when flash_attn is not installed ("2.8.3")
+    stand_ins       libraries that get a stand-in although not installed: ["flash_attn"] by default, also "xformers"
     counterfactual  False: no second runs
     trust_remote_code, batch, length   hf only (False, 1, 32)
     cwd, sys_path, env, scratch, compile_kernels, kernel_timeout, kernel_budget, kernel_configurations: trace_run.py
@@ -29,12 +29,12 @@ Answer (`trace.json`), every key always there
     schema          "trace/1"
     outcome         "finished" | "stopped" (enough was seen) | "raised" (the program did) | "could not run" |
                     "watched" | "under way" (progress.json only)
-    verdict         gravest of all attention calls: "raises" | "silently mixed" | "promoted then repaired" | "clean";
-                    None: no attention call was seen, which is no clean bill
-    entry           the request's own words back, and `words`: what was run
-    rules           {name, words, gpu: {…, assumed: it is not there, named: a person said which}, autocast_source,
+    verdict         worst of all attention calls: "raises" | "silently mixed" | "promoted then repaired" | "clean";
+                    None: no attention call was seen, which does not mean clean
+    entry           the request repeated, and `words`: a description of what was run
+    rules           {name, words, gpu: {…, assumed: it is not there, named: the user chose it}, autocast_source,
                     torch, fake, not_simulated: [words],
-                    stood_in: [words, for each library that was imported and cannot be, and was stood in for]}
+                    stood_in: [words, for each library that was imported and replaced by a stand-in]}
     attention       [call], folded: equal calls of many layers are one entry
     promotions      [promotion], each promoting call once; a call's operands refer to them by `id`
     counterfactual  None (clean) or {runs: [{mended, verdict, error, attention_calls}], clean_after: run or None,
@@ -51,7 +51,7 @@ Answer (`trace.json`), every key always there
                     "library missing" | "no GPU" | "usage" |
                     "tracer failed" (a fault of ours).
                     `words` is one sentence that also says how far the run came
-    judged          what a clean verdict rests on, in words; None where no call is clean
+    judged          what a clean verdict covers, in words; None when no call is clean
     seconds         wall time of the whole answer
 
 place = {file, line, function, source} or None

@@ -13,7 +13,7 @@ Length = Union[int, str]
 
 
 class Request(TypedDict, total=False):
-    """What is asked for; a key that is not there means the same as None."""
+    """The request; a missing key means the same as None."""
 
     task: str
     kind: str
@@ -45,7 +45,7 @@ class Request(TypedDict, total=False):
 
 
 class Place(TypedDict):
-    """A line of source; all None where nobody's line is to name."""
+    """A source line; all None when there is no user line."""
 
     file: Optional[str]
     line: Optional[int]
@@ -54,7 +54,7 @@ class Place(TypedDict):
 
 
 class Label(TypedDict):
-    """An operand in a few words."""
+    """A short description of an operand."""
 
     dtype: str
     name: Optional[str]
@@ -62,7 +62,7 @@ class Label(TypedDict):
 
 
 class Birth(TypedDict):
-    """Where a dtype comes from."""
+    """The origin of a dtype."""
 
     kind: str
     name: Optional[str]
@@ -100,14 +100,14 @@ class Change(Place):
 
 
 class CastBack(Place):
-    """Where a result should have been cast back."""
+    """The place where a result should have been cast back."""
 
     call: str
     to: str
 
 
 class Promotion(Change):
-    """A promoting call, and what came of it."""
+    """A promoting call and its effect."""
 
     cast_back: Optional[CastBack]
     id: int
@@ -120,7 +120,7 @@ class Promotion(Change):
 
 
 class Operand(TypedDict):
-    """An operand as its kernel got it."""
+    """An operand as its kernel received it."""
 
     dtype: str
     shape: List[Length]
@@ -135,14 +135,14 @@ class Operand(TypedDict):
 
 
 class Way(TypedDict):
-    """What to change to get another backend."""
+    """A change that would get another backend."""
 
     backend: Optional[str]
     words: str
 
 
 class MathCost(TypedDict):
-    """What torch's math backend costs."""
+    """The cost of torch's math backend."""
 
     q_length: int
     k_length: int
@@ -152,7 +152,7 @@ class MathCost(TypedDict):
 
 
 class Taken(TypedDict):
-    """Which backend torch's SDPA would take."""
+    """The backend that torch's SDPA would choose."""
 
     taken: Optional[str]
     refused: Dict[str, str]
@@ -165,13 +165,13 @@ class Taken(TypedDict):
 
 
 class Backend(Taken):
-    """The same of a call."""
+    """The backend of a call, with its reasons."""
 
     math: Optional[MathCost]
 
 
 class Raised(TypedDict):
-    """What an attention call raised."""
+    """The error that an attention call raised."""
 
     type: str
     message: str
@@ -187,7 +187,7 @@ class Within(TypedDict):
 
 
 class Call(TypedDict):
-    """An attention call, or many alike."""
+    """An attention call, or several equal ones."""
 
     name: str
     library: str
@@ -230,7 +230,7 @@ class Remedy(TypedDict):
 
 
 class Counterfactual(TypedDict):
-    """What came of runs with the culprits mended."""
+    """The results of runs in which promoting calls were cast back."""
 
     runs: List[Run]
     clean_after: Optional[int]
@@ -277,7 +277,7 @@ class Progress(TypedDict):
 
 
 class Error(TypedDict):
-    """How the run ended before its end."""
+    """The error with which the run ended early."""
 
     kind: str
     type: str
@@ -288,7 +288,7 @@ class Error(TypedDict):
 
 
 class Rules(TypedDict):
-    """Which rules held."""
+    """The rules that applied."""
 
     name: str
     words: str
@@ -301,7 +301,7 @@ class Rules(TypedDict):
 
 
 class Entry(TypedDict):
-    """The request's own words."""
+    """The request, repeated."""
 
     kind: Optional[str]
     target: Optional[str]

@@ -28,10 +28,10 @@ class Word:
 
 
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh\Z")
-#: A cluster of short options that ends in the one whose value is a script: -c, -lc, -xec.
+#: A group of short options that ends with the one whose value is a script: -c, -lc, -xec.
 _SCRIPT_FOLLOWS = re.compile(r"-[a-z]*c\Z")
 _WRAP = "--wrap="
-#: A script in a script in a script: deeper nobody writes, and the words of an attacker's file must end.
+#: Most levels of scripts inside scripts: real files have fewer, and parsing an attacker's file must end.
 _DEEPEST = 3
 
 
@@ -85,7 +85,7 @@ def _outside(word: Word, inner: tuple[Word, int]) -> Word:
 
 
 def _plain(script: str) -> list[list[Word]]:
-    """Those that stand in the script itself."""
+    """The commands in the script itself."""
     found: list[list[Word]] = []
     current: list[Word] = []
     word: Word | None = None

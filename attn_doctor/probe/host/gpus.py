@@ -28,7 +28,7 @@ def start_nvml(
 ) -> Running:
     """Starts the question what each GPU is, and with `state` how it is doing; `answer` is the file to write."""
     script = Path(__file__).with_name("nvml_child.py")
-    # -S saves a third of its time; where nvidia-ml-py lies is known here.
+    # -S saves a third of its time; the location of nvidia-ml-py is already known here.
     return Running(
         [sys.executable, "-B", "-S", str(script), str(answer), *(["state"] if state else [])],
         folder=folder,
@@ -61,7 +61,7 @@ class GpuQuery:
             answer: dict[str, Any] = json.loads(self._answer.read_text())
         except (OSError, ValueError):
             if quick and completed.timed_out and timeout > _QUICK_NVML:
-                # That it is slow does not prove that it hangs: a full check waits longer, and judges.
+                # A slow answer does not prove that it hangs: a full check waits longer, and decides.
                 reason = f"NVML {completed.ended()}, the longest that --quick waits"
                 _driver_silent(notes, _NVML, reason, answers=None)
                 return notes.facts()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # typing's own is not worth its import: most nodes that are asked have no GPU
+TYPE_CHECKING = False  # importing typing is too slow here: most queried nodes have no GPU
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -29,7 +29,7 @@ def main(file: str, what: str = "") -> None:
 
 
 def _library_is_there() -> bool:
-    """Whether what nvidia-ml-py would load can be loaded: without it there is no need of importing its 330 KB."""
+    """True when the library that nvidia-ml-py needs can be loaded: otherwise its 330 KB need not be imported."""
     import ctypes
 
     try:

@@ -101,9 +101,9 @@ def build_for(
 ) -> Build:
     """The published CUDA build that a node with these GPUs can run, of this torch's release if it has one.
 
-    `driver` is the NVIDIA driver's version, None where there is none to hold a build against (a GPU that was named).
-    Of one release the newest CUDA that the driver speaks is taken, one of `cuda_major` before others, else of the
-    newest release that has one at all; `among`: of these releases alone. Raises NoBuild.
+    `driver` is the NVIDIA driver's version, None when there is none to check (for a GPU named with --gpu). Among the
+    builds of a release the newest CUDA that the driver supports is used, preferring `cuda_major`; if the release has no
+    such build, the newest release that has one. `among`: only these releases. Raises NoBuild.
     """
     wanted = tuple(dict.fromkeys(gpus))
     if not wanted:

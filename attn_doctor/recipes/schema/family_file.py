@@ -1,4 +1,4 @@
-"""The format of a file of families, a part of the recipe format: tells every fault of a file at once."""
+"""The format of a file of families, part of the recipe format: reports every fault of a file at once."""
 
 from __future__ import annotations
 

@@ -90,11 +90,11 @@ class Described(TypedDict, total=False):
     memory_mib: Optional[int]
     multi_processor_count: Optional[int]
     index: int
-    """Of a GPU that is there."""
+    """Index of a GPU that is present."""
     assumed: bool
-    """It is not there."""
+    """It is not present."""
     named: bool
-    """A person said which."""
+    """The user chose it."""
 
 
 def from_request(gpu: Described) -> Gpu:

@@ -34,7 +34,7 @@ class _Bfloat16:
 
 
 class Request(TypedDict, total=False):
-    """What is asked for."""
+    """The request for the canary."""
 
     task: str
     gpu: Optional[Described]
@@ -46,7 +46,7 @@ _OLDEST: Described = {"compute_capability": "8.0"}
 
 
 class Answer(TypedDict, total=False):
-    """What `look` says; of a part of it, not all keys are there."""
+    """The answer of `look`; a partial answer lacks some keys."""
 
     outcome: str
     triton_version: Optional[str]

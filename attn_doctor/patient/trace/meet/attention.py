@@ -53,7 +53,7 @@ class Conditions:
         self.missing: Tuple[str, ...] = ()
         """Libraries that get a stand-in on a real GPU too, because they cannot be imported there."""
         self.gpu: Optional[Gpu] = None
-        """That of `capability`, or None where it is not known."""
+        """The GPU of `capability`, or None when unknown."""
 
 
 class Record:

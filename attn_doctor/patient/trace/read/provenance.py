@@ -207,7 +207,7 @@ def describe_promotion(unit: Unit) -> Change:
 
 
 def _kind_and_birth(unit: Unit, wide: List[Node]) -> Tuple[str, List[Birth]]:
-    """How a call came to change a dtype, and where the new one comes from; `wide`: its operands of that dtype."""
+    """Why a call changed a dtype, and the origin of the new one; `wide`: its operands of that dtype."""
     node = unit.node
     if _is_cast(unit):
         like = unit.call.like

@@ -43,10 +43,10 @@ def suspects(record: Record) -> List[str]:
 
 
 def widened(record: Record) -> List[str]:
-    """q, k and v where all of them were half and are float32 at torch's SDPA, which takes them so and says nothing.
+    """q, k and v if all of them were in half precision and reach torch's SDPA in float32, which it accepts silently.
 
-    Not where each was widened by a cast that somebody wrote: such attention is float32 by intention. Nor under
-    autocast, which casts back; nor where nothing was half.
+    Not if each was widened by an explicit cast in the program: such attention is float32 on purpose. Not under
+    autocast, which casts back; and not if none was in half precision.
     """
     own = [record.operands[role] for role in ("q", "k", "v") if role in record.operands]
     if record.verdict != "clean" or record.name != _SDPA or record.backward or record.autocast is not None:

@@ -159,4 +159,4 @@ class Places:
 class NoPlaces(Places):
     """For recordings on a real GPU, where torch itself checks devices."""
 
-    active = False  # asked at every op: a property takes longer
+    active = False  # read at every operation: a property would be slower

@@ -110,7 +110,7 @@ def _with_stand_ins(
 
 
 def _message(answer: Answer) -> str:
-    """What ended a run that did not come to its end."""
+    """How a run ended that did not finish."""
     return answer["error"]["message"] if answer["error"] is not None else ""
 
 
