@@ -25,11 +25,8 @@ from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import RecipeRemedy
 
-_TO_FILL_IN = {
-    "executable": "python", "cuda": "VERSION", "cudart_major": "MAJOR", "triton_requirement": "==VERSION",
-    "release_for_torch": "VERSION", "gpu_release": "VERSION", "missing_requirement": "PACKAGE",
-    "flash_attn_3_build": "BUILD", "releases_wanted": "==VERSION", "oldest_wanted": "VERSION",
-}  # fmt: skip
+#: The interpreter that nobody named is the one that is on PATH.
+_PYTHON = "python.executable"
 
 
 def shown(value: Value) -> str:
@@ -54,16 +51,19 @@ def filled(text: str, facts: FactSet, bound: Bound) -> str:
 
 
 def command(text: str, facts: FactSet, bound: Bound, *, quote: bool = False) -> str:
-    """A command with placeholders filled; an unknown fact becomes a word in capitals, as in manuals."""
+    """The command, or what an installer is asked for, with each fact in its place; all of them have to be known."""
 
     def one(match: re.Match[str]) -> str:
         state = _bound(match[1], facts, bound)
-        if isinstance(state, Known):
-            return shlex.quote(shown(state.value)) if quote else shown(state.value)
-        attribute = match[1].rpartition(".")[2]
-        return _TO_FILL_IN.get(attribute, attribute.upper())
+        value = shown(state.value) if isinstance(state, Known) else "python"
+        return shlex.quote(value) if quote else value
 
     return TEMPLATE.sub(one, text)
+
+
+def _can_be_typed(text: str, facts: FactSet, bound: Bound) -> bool:
+    """Whether each fact in it is known: a command with a hole in it is none."""
+    return all(name == _PYTHON or isinstance(_bound(name, facts, bound), Known) for name in TEMPLATE.findall(text))
 
 
 def locations(where: tuple[FactName, ...], facts: FactSet, bound: Bound) -> tuple[Location, ...]:
@@ -118,8 +118,26 @@ def _proposed(written: Action, facts: FactSet, bound: Bound) -> ProposedAction:
     written = _spread(written, facts, bound)
     treatment = treatment_of(written)
     to_read = treatment.completed(with_texts(written, partial(_to_read, facts=facts, bound=bound)), facts)
-    to_type = with_texts(written, partial(_to_type, facts=facts, bound=bound))
+    whole = _typed(written, facts, bound)
+    if whole is None:
+        return ProposedAction(action=to_read)
+    to_type = with_texts(whole, partial(_to_type, facts=facts, bound=bound))
     return ProposedAction(action=to_read, commands=treatment.commands(to_type, facts, bound))
+
+
+def _typed(written: Action, facts: FactSet, bound: Bound) -> Action | None:
+    """What of the action a person can type, every fact in it being known; None where that is nothing."""
+    if not isinstance(written, InstallPackages | Advise):
+        return written
+    known = partial(_can_be_typed, facts=facts, bound=bound)
+    installs = all(map(known, written.requirements)) and _torch_build(written.torch_backend or "", facts, bound) != "?"
+    if isinstance(written, InstallPackages):
+        return written if installs else None
+    return replace(
+        written,
+        commands=tuple(filter(known, written.commands)),
+        requirements=written.requirements if installs else (),
+    )
 
 
 def _spread(written: Action, facts: FactSet, bound: Bound) -> Action:

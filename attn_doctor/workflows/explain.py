@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from attn_doctor.diagnose.assume import assume, assume_gpu
-from attn_doctor.diagnose.log.causes import Refuted
+from attn_doctor.diagnose.log.causes import Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
@@ -81,7 +81,7 @@ def explained(
 ) -> Report:
     """Looks through the logs and makes the report."""
     found = tuple(found)
-    scanner = Scanner(Patterns(recipes))
+    scanner = Scanner(Patterns(recipes), given=words_of(base))
     scanned, read = [], []
     for log in found:
         say(f"reading {log.name}")
@@ -98,6 +98,7 @@ def explained(
                 note="; ".join(filter(None, (log.note, _endless(one)))),
             )
         )
+    scanner.look_again(scanned)
     told = explain_scanned(scanned, base)
     refuted = {one.log: one for one in reversed(told.refuted)}
     read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from attn_doctor.model.install_request import COMPANIONS, name_of
-from attn_doctor.recipes.data.torch_releases import partner_for
 from bench.printed_commands import PLACEHOLDERS, Printed, printed
 
 ALL = tuple(printed())
@@ -47,7 +46,8 @@ def test_a_command_that_moves_torch_says_so() -> None:
 
 def held(one: Printed, word: str) -> bool:
     version = one.facts.text("package.torch.version")
-    return word == f"torch=={version}" if version else word == "torch==VERSION" and "--force-reinstall" not in one.words
+    asked = word.startswith("torch==$(") and "--force-reinstall" not in one.words  # the shell asks torch itself
+    return word == f"torch=={version}" if version else asked
 
 
 def test_a_remedy_installs_what_it_speaks_of() -> None:
@@ -67,20 +67,9 @@ def test_a_remedy_installs_what_it_speaks_of() -> None:
     assert wrong == []
 
 
-def test_no_word_is_left_to_fill_in_where_the_value_is_known() -> None:
-    """A release that goes with the installed torch, and the index that torch came from."""
-    wrong = []
-    for one in INSTALLS:
-        for word in one.installs:
-            name, _, version = word.partition("==")
-            torch = one.facts.text("torch.version")
-            if PLACEHOLDERS.fullmatch(version) and torch and partner_for(name, torch):
-                wrong.append(called(one))
-        known = one.facts.text("torch.gpu_backend") or one.facts.text("torch.own_backend")
-        if known and re.search(r"\bINDEX\b|--torch-backend BUILD", one.command):
-            wrong.append(called(one))
-
-    assert wrong == []
+def test_no_word_is_left_to_fill_in() -> None:
+    """A command with a hole in it is none: it is not printed as one."""
+    assert [called(one) for one in ALL if PLACEHOLDERS.search(one.command)] == []
 
 
 @pytest.mark.parametrize("text", ["cuXYZ", "WHEEL_URL", "--torch-backend auto"])

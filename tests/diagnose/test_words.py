@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+import sys
+
 import pytest
 
 from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.finding import finding_of
+from attn_doctor.fix.packages.install_commands import install_command
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Value
+from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.recipes.shelf import bundled
 
 
@@ -79,11 +86,21 @@ def test_uv_is_told_which_build() -> None:
     assert command == f"uv pip install --python /e/python {wanted}"
 
 
-def test_what_is_not_known_is_left_to_the_reader() -> None:
-    """A log alone tells neither the driver nor the GPU."""
-    found = [one for one in commands("driver-too-old", {}, None) if "install" in one]
+def test_a_command_with_a_hole_is_none() -> None:
+    """A log alone tells neither the driver nor the GPU, and so no build of torch."""
+    assert [one for one in commands("driver-too-old", {}, None) if "VERSION" in one or "INDEX" in one] == []
 
-    assert "python -m pip install --force-reinstall torch==VERSION --index-url INDEX" in found
+
+@pytest.mark.process
+def test_a_torch_that_nobody_knows_is_asked_by_the_shell() -> None:
+    """Its pin is what it says of itself when the command runs."""
+    request = InstallRequest(requirements=("einops",))
+    command = install_command(request, FactSet())
+
+    assert shlex.split(command)[:5] == ["python", "-m", "pip", "install", "einops"]
+    pin = command.partition(" einops ")[2].replace("$(python ", f"$({sys.executable} ")
+    told = subprocess.run(["sh", "-c", f"printf %s {pin}"], capture_output=True, text=True).stdout
+    assert re.fullmatch(r"torch==[\d.]*", told), told
 
 
 def test_a_list_in_a_request_is_each_of_its_parts() -> None:

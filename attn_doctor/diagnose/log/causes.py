@@ -19,6 +19,7 @@ from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
 from attn_doctor.model.remedies import with_advice
+from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
@@ -155,7 +156,21 @@ def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed])
 
 def explain_text(text: str, recipes: Iterable[Recipe], facts: FactSet) -> Explained:
     """The diagnosis of one short text."""
-    return explain([Scanner(Patterns(recipes)).scan("the text", [text])], facts)
+    scanner = Scanner(Patterns(recipes), given=words_of(facts))
+    scanned = [scanner.scan("the text", [text])]
+    scanner.look_again(scanned)
+    return explain(scanned, facts)
+
+
+def words_of(facts: FactSet) -> str:
+    """What somebody assumes, as a log would have it: a version that is named counts as if it stood close by."""
+    lines = []
+    for fact in facts.values():
+        if fact.origin is Origin.ASSUMED and isinstance(fact.state, Known):
+            name = fact.name.subject or fact.name.kind
+            known = BY_NAME.get(name)
+            lines += [f"{each} {fact.state.value}" for each in dict.fromkeys((name, known.module if known else name))]
+    return "\n".join(lines)
 
 
 def _agreed(told: Iterable[Iterable[Fact]]) -> list[Fact]:

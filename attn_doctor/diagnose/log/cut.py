@@ -169,9 +169,14 @@ class _Cutter:
             )
         if _COMPILER.match(line.text.lstrip()):
             return Unit(kind=UnitKind.COMPILER, lines=tuple(self._indented(40)), origin=self._origin)
-        if _MESSAGE.search(line.text.lstrip()):
+        if _MESSAGE.search(line.text.lstrip()) or self._is_thrown():
             return Unit(kind=UnitKind.MESSAGE, lines=tuple(self._message()), origin=self._origin)
         return Unit(kind=UnitKind.LINE, lines=tuple(self._indented(20)), origin=self._origin)
+
+    def _is_thrown(self) -> bool:
+        """The next line says where in C++ this one was thrown."""
+        following = self._lines[self._at + 1 : self._at + 2]
+        return bool(following) and following[0].text.startswith("Exception raised from ")
 
     def _message(self) -> list[Line]:
         """The line that begins a message, and what goes on with it."""

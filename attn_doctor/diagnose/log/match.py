@@ -116,7 +116,8 @@ class Patterns:
     """Every pattern of some recipes."""
 
     def __init__(self, recipes: Iterable[Recipe]) -> None:
-        every = (_known(recipe, pattern) for recipe in recipes for pattern in recipe.logs)
+        self.recipes = tuple(recipes)
+        every = (_known(recipe, pattern) for recipe in self.recipes for pattern in recipe.logs)
         self._known = tuple(one for one in every if one is not None)
         self._prefilter = Prefilter(self.literals)
         by_literal: dict[str, list[int]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from attn_doctor.diagnose.log.clean import clean
@@ -12,8 +12,9 @@ from attn_doctor.diagnose.log.cut import cut
 from attn_doctor.diagnose.log.facts import TELLING, Clues
 from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
 from attn_doctor.diagnose.log.match import Match, Patterns
+from attn_doctor.diagnose.log.pasted import LONGEST, relaxed, unwrapped
 from attn_doctor.diagnose.log.prefilter import Prefilter
-from attn_doctor.diagnose.log.unit import Line, UnitKind
+from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.quick_dataclasses import dataclass, field
 
 #: Lines that are looked at before and after a hit: a deep traceback of several interleaved ranks fits.
@@ -53,25 +54,64 @@ class Scanned:
     """Its characters, about."""
     last_failure: tuple[int, str] | None = None
     """Line and text of the last exception that no recipe matches, or else of a crash."""
+    text: str = field(default="", repr=False)
+    """All of it, where it is short enough to have been pasted."""
 
 
 class Scanner:
     """Looks through logs for the patterns of some recipes."""
 
-    def __init__(self, patterns: Patterns) -> None:
+    def __init__(self, patterns: Patterns, *, given: str = "") -> None:
+        """`given`: what is known beside the logs, in words that patterns can look for around a message."""
         self._patterns = patterns
+        self._given = given
         self._prefilter = Prefilter([*patterns.literals, *_FAILURES, *TELLING])
 
     def scan(self, name: str, chunks: Iterable[str]) -> Scanned:
         """One log; `chunks` are its text in pieces of any size."""
-        return _Scan(name, self._patterns, self._prefilter).run(chunks)
+        kept: list[str] = []
+        found = _Scan(name, self._patterns, self._prefilter, self._given).run(_kept(chunks, kept))
+        found.text = "".join(kept)
+        return found
+
+    def look_again(self, logs: Sequence[Scanned]) -> None:
+        """Adds what a more lenient look finds where no recipe knew anything in any of the logs."""
+        if any(match.recipe.family is None for log in logs for match in log.matches):
+            return
+        again = [log for log in logs if log.text]
+        lenient = Patterns(relaxed(self._patterns.recipes)) if again else self._patterns
+        for log in again:
+            lines = [clean(number, text) for number, text in enumerate(log.text.splitlines(), start=1)]
+            lines = [*unwrapped(lines)]
+            close = _Close(lines, self._given)
+            for unit, around in _units(lines, close):
+                log.matches += lenient.match(unit, around)
+
+
+def _kept(chunks: Iterable[str], kept: list[str]) -> Iterator[str]:
+    """The chunks, of which `kept` holds all when they have ended, unless that is more than somebody pastes."""
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size <= LONGEST:
+            kept.append(chunk)
+        else:
+            kept.clear()
+        yield chunk
+
+
+def _units(lines: Sequence[Line], close: _Close) -> Iterator[tuple[Unit, _Around]]:
+    where = {id(line): at for at, line in enumerate(lines)}
+    for unit in cut(lines):
+        yield unit, _Around(close, where[id(unit.lines[0])], where[id(unit.lines[-1])])
 
 
 class _Scan:
-    def __init__(self, name: str, patterns: Patterns, prefilter: Prefilter) -> None:
+    def __init__(self, name: str, patterns: Patterns, prefilter: Prefilter, given: str) -> None:
         self._found = Scanned(name=name)
         self._patterns = patterns
         self._prefilter = prefilter
+        self._given = given
         self._shapes: Counter[str] = Counter()
         self._spent: set[str] = set()
         """Lines that came so often that they are not looked at any more."""
@@ -159,11 +199,8 @@ class _Scan:
         found = self._found
         for line in cleaned:
             found.clues.see(line)
-        where = {id(line): at for at, line in enumerate(cleaned)}
-        close = _Close(cleaned)
         known: set[int] = set()
-        for unit in cut(cleaned):
-            around = _Around(close, where[id(unit.lines[0])], where[id(unit.lines[-1])])
+        for unit, around in _units(cleaned, _Close(cleaned, self._given)):
             matched = self._patterns.match(unit, around)
             found.matches += matched
             if matched or unit.exception:
@@ -182,14 +219,16 @@ class _Scan:
 class _Close:
     """Looks for patterns in the lines around a place. Neighbours share an answer: places are rounded to `_STEP`."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[Line], given: str) -> None:
         self._lines = lines
+        self._given = given
         self._answers: dict[tuple[str, int, int], bool] = {}
 
     def holds(self, pattern: re.Pattern[str], first: int, last: int) -> bool:
         key = (pattern.pattern, first // _STEP, last // _STEP)
         if key not in self._answers:
-            self._answers[key] = pattern.search(self.text(first, last)) is not None
+            texts = (self.text(first, last), self._given)
+            self._answers[key] = any(pattern.search(text) for text in texts)
         return self._answers[key]
 
     def text(self, first: int, last: int) -> str:

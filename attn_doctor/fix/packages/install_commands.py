@@ -12,12 +12,16 @@ from attn_doctor.model.facts import Absent, FactName, FactSet, Known
 from attn_doctor.model.install_request import BOUND_TO_TORCH, InstallRequest, name_of
 from attn_doctor.recipes.data.torch_releases import index_of
 
+#: Stands for the pin of a torch whose version nobody knows: the shell asks it when the command runs.
+_AS_IT_IS = "torch==AS-IT-IS"
+_ASKED = '"torch==$({python} -c \'import torch; print(torch.__version__.split("+")[0])\')"'
 
-def install_command(request: InstallRequest, facts: FactSet, *, unknown_index: str = "INDEX") -> str:
+
+def install_command(request: InstallRequest, facts: FactSet) -> str:
     """One command for this target's pip, or for uv when the target has no pip.
 
     When the request does not name torch, the command keeps it unchanged: with --no-deps, else by a pin of the installed
-    version.
+    version. Empty where the index that it takes is not known.
     """
     python = facts.text("python.executable") or "python"
     with_pip = not speaks_uv(facts)
@@ -36,11 +40,14 @@ def install_command(request: InstallRequest, facts: FactSet, *, unknown_index: s
         words.append("--no-build-isolation")
     index = []
     if request.torch_backend and not with_pip:
-        words += ["--torch-backend", "BUILD" if request.torch_backend == "?" else request.torch_backend]
+        words += ["--torch-backend", request.torch_backend]
     elif request.torch_backend:
-        known = request.torch_backend.isalnum() and request.torch_backend != "auto"
-        index = ["--index-url", index_of(request.torch_backend) if known else unknown_index]
-    return shlex.join([*words, *requirements, *request.builds, *index])
+        if not request.torch_backend.isalnum() or request.torch_backend == "auto":
+            return ""
+        index = ["--index-url", index_of(request.torch_backend)]
+    asked = _ASKED.format(python=shlex.quote(python))
+    words += [*requirements, *request.builds, *index]
+    return " ".join(asked if word == _AS_IT_IS else shlex.quote(word) for word in words)
 
 
 def _installed(facts: FactSet) -> dict[str, str]:
@@ -71,7 +78,7 @@ def torch_held(facts: FactSet) -> str | None:
     told = facts.fact(FactName.parse("torch.version")).state
     if isinstance(told, Absent):
         return None
-    return _release(str(told.value)) if isinstance(told, Known) else "VERSION"
+    return _release(str(told.value)) if isinstance(told, Known) else _AS_IT_IS.removeprefix("torch==")
 
 
 def _release(version: str) -> str:

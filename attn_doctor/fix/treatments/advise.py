@@ -17,7 +17,7 @@ class _Advise(Treatment[Advise]):
 
     def commands(self, action: Advise, facts: FactSet, bound: Mapping[str, str]) -> tuple[str, ...]:
         installs = (install_command(install_request([action]), facts),) if action.requirements else ()
-        return typable((*action.commands, *installs), facts)
+        return typable((*action.commands, *filter(None, installs)), facts)
 
 
 TREATMENT = _Advise()

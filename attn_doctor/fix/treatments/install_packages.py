@@ -37,7 +37,8 @@ class _InstallPackages(Treatment[InstallPackages]):
 
     def commands(self, action: InstallPackages, facts: FactSet, bound: Mapping[str, str]) -> tuple[str, ...]:
         request = install_request([action])
-        return typable((*_removals(request.requirements, facts), install_command(request, facts)), facts)
+        command = install_command(request, facts)
+        return typable((*_removals(request.requirements, facts), command), facts) if command else ()
 
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
         plan_installation(builder, chosen)

@@ -1,0 +1,81 @@
+"""A second look at a short text in which no recipe knew anything: people paste messages torn from their logs.
+
+A message then stands in a sentence or behind a logger's words, in backticks or without its quotes, and without what
+tells its kind of unit. A large log is never looked at so: it is no paste, and would take twice the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from attn_doctor.diagnose.log.unit import Line
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.recipes.literals import required
+from attn_doctor.recipes.recipe import LogPattern, Recipe
+
+#: Characters of a text that may have been pasted.
+LONGEST = 48_000
+
+_QUOTES = "'\"`‘’“”"
+_ANY_QUOTE = f"[{_QUOTES}]"
+#: A line's beginning and end, as a message in a sentence has them.
+_BEGINS = rf"(?:^|(?<=[\s:;,.=>|(\[{{{_QUOTES}]))"
+_ENDS = rf"(?=$|[\s:;,.!?)\]}}{_QUOTES}])"
+_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?[^)]{0,60}?[:=!>]|.", re.DOTALL)
+#: An exception that stands behind other words of its line.
+_EXCEPTION = re.compile(
+    r"(?<![\w.\"/])(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception|Mismatch|OutOfResources|Unsupported|Failed): ?(?=\S)"
+)
+_CLASS = re.compile(r"^\^?[A-Z]\w*(?:Error|Exception): ")
+#: Characters that a message without its class has to hold.
+_TELLING = 12
+_WRAPPING = f" \t{_QUOTES}*•"
+
+
+def relaxed(recipes: Iterable[Recipe]) -> Iterator[Recipe]:
+    """The recipes with their patterns as they have to be for pasted text: of any kind of unit, with or without quotes,
+    and within a line."""
+    for recipe in recipes:
+        if recipe.family is None and recipe.logs:
+            yield replace(recipe, logs=tuple(map(_relaxed, recipe.logs)))
+
+
+def _relaxed(pattern: LogPattern) -> LogPattern:
+    return replace(pattern, pattern=loosened(_CLASS.sub(_without_class, pattern.pattern)), kinds=())
+
+
+def _without_class(found: re.Match[str]) -> str:
+    """The class of the exception is left out where what stays says enough."""
+    rest = required(found.string[found.end() :])
+    telling = rest and min(map(len, rest)) >= _TELLING
+    return f"(?:{found[0]})?" if telling else found[0]
+
+
+def loosened(pattern: str) -> str:
+    """The expression with optional quotes, and anchors that hold within a sentence."""
+    parts: list[str] = []
+    for piece in _PIECE.findall(pattern):
+        bare = piece.removeprefix("\\")
+        if piece == "^":
+            parts.append(_BEGINS)
+        elif piece == "$":
+            parts.append(_ENDS)
+        elif len(bare) == 1 and bare in _QUOTES:
+            parts.append(f"(?:{_ANY_QUOTE}?)")
+        else:
+            parts.append(piece)
+    return "".join(parts)
+
+
+def unwrapped(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines without quotes around them, and an exception within one as a line of its own."""
+    for line in lines:
+        text = line.text
+        starts = [found.start() for found in _EXCEPTION.finditer(text)]
+        indent = text[: len(text) - len(text.lstrip())]
+        cuts = [0, *(start for start in starts if text[:start].strip(_WRAPPING)), len(text)]
+        for begin, end in pairwise(cuts):
+            part = text[begin:end].strip(_WRAPPING)
+            yield replace(line, text=(indent if begin == 0 else "") + part, record=line.record or begin > 0)

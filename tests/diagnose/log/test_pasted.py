@@ -1,0 +1,131 @@
+"""A message torn from its log is still known: behind other words, in quotes, without its class, in a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from attn_doctor.diagnose.assume import assume
+from attn_doctor.diagnose.log.causes import explain, words_of
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.pasted import loosened
+from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.recipes.shelf import bundled
+from tests.diagnose.log.making import given, made
+
+PATTERNS = Patterns(bundled())
+_CLASS = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): ")
+#: Bare, these words are those of another recipe, or too few to go by: what split them was the class or a quote.
+_SPLIT_BY_CLASS = {"flash-attn-not-installed", "fla-rwkv7-key-fp32", "bf16-unsupported-device"}
+
+
+def _first(text: str, facts: FactSet, patterns: Patterns = PATTERNS) -> str | None:
+    scanner = Scanner(patterns, given=words_of(facts))
+    scanned = [scanner.scan("x", [text])]
+    scanner.look_again(scanned)
+    found = explain(scanned, facts).diagnosis.findings
+    return found[0].id if found else None
+
+
+def _known() -> list[tuple[str, FactSet]]:
+    """Messages of one line that the shelf's own cases know, with what the cases say beside them."""
+    return [
+        (case.log.strip(), given(case))
+        for recipe in bundled()
+        for case in recipe.cases
+        if case.log and case.expect == "finds" and "\n" not in case.log.strip() and recipe.id not in _SPLIT_BY_CLASS
+    ]
+
+
+def _bare(message: str) -> str:
+    return _CLASS.sub("", message, count=1)
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "alone": _bare,
+    "behind a logger": lambda text: f"ERROR trainer: {text}",
+    "behind words": lambda text: f"training failed: {_bare(text)}",
+    "behind hydra": lambda text: f"Error executing job with overrides: {_bare(text)}",
+    "behind a step": lambda text: f"step 100 loss=2.1 {text}",
+    "indented": lambda text: f"        {text}",
+    "in backticks": lambda text: f"`{text}`",
+    "fenced": lambda text: f"```\n{text}\n```",
+    "in a sentence": lambda text: f"When I start it I get {text} and do not know why.",
+    "quoted": lambda text: f'It says "{_bare(text)}", what now?',
+    "in Chinese": lambda text: f"训练时报错：{text}，请问怎么解决？",
+    "in German": lambda text: f"Beim Start kommt „{text}“, dann ist Schluss.",
+    "in a list": lambda text: f"- {text}",
+}
+
+
+@for_all(st.sampled_from(_known()), st.sampled_from(sorted(FORMS)))
+def test_a_form_changes_no_first_finding(message: tuple[str, FactSet], form: str) -> None:
+    """Of every message that the shelf knows by itself."""
+    text, facts = message
+    first = _first(text, facts)
+
+    assert first is None or _first(FORMS[form](text), facts) == first
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_one_of_each(form: str) -> None:
+    """A kernel's refusal in each form."""
+    text = "RuntimeError: FlashAttention only support fp16 and bf16 data type"
+
+    assert _first(FORMS[form](text), FactSet()) == _first(text, FactSet())
+
+
+def _of(**log: object) -> Recipe:
+    return made("r", {"confirms": True, **log})
+
+
+@pytest.mark.parametrize(
+    ("log", "text"),
+    [
+        ({"pattern": "no head of size"}, "no head of size"),
+        ({"pattern": "no head of size", "kind": ["traceback", "message"]}, "we see no head of size 3"),
+        ({"pattern": "^KeyError: 'some_long_name'$"}, "it ends in KeyError: some_long_name."),
+        ({"pattern": "^KeyError: 'some_long_name'$"}, "it ends in `some_long_name`"),
+        ({"pattern": r"no `\w+` of 'that' \[\"kind\"\]"}, "no x of that [kind]"),
+    ],
+)
+def test_quotes_kind_and_place_are_left_aside_after_silence(log: dict[str, object], text: str) -> None:
+    """Where no recipe knew anything of the text as it stands."""
+    assert _first(text, FactSet(), Patterns([_of(**log)])) == "r"
+
+
+def test_what_is_known_as_it_stands_is_not_looked_at_again() -> None:
+    """The lenient look never adds to a strict one."""
+    strict = made("strict", {"pattern": "no head"})
+    lenient = made("lenient", {"pattern": "no 'head'"})
+
+    assert _first("RuntimeError: no head", FactSet(), Patterns([strict, lenient])) == "strict"
+    assert _first("RuntimeError: no head", FactSet(), Patterns([lenient])) == "lenient"
+
+
+def test_a_large_log_is_no_paste() -> None:
+    """It is looked through once."""
+    lines = "".join(f"step {number} loss 2.1\n" for number in range(5000))
+
+    assert _first(lines + "a no head of size\n", FactSet(), Patterns([_of(pattern="^no head of size")])) is None
+
+
+def test_what_somebody_assumes_stands_close_by() -> None:
+    """A version that is named counts as if the log had it."""
+    patterns = Patterns([_of(pattern="no head of size", nearby=r"flash_attn 2\.7")])
+
+    assert _first("no head of size", FactSet(), patterns) is None
+    assert _first("no head of size", assume(FactSet(), ["package.flash-attn.version=2.7.4"]), patterns) == "r"
+
+
+def test_every_pattern_can_be_loosened() -> None:
+    """What comes of it is an expression, and still finds what it found."""
+    for recipe in bundled():
+        for log in recipe.logs:
+            re.compile(loosened(log.pattern), re.MULTILINE)
