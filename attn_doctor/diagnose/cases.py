@@ -77,7 +77,7 @@ def _log_fault(recipe: Recipe, case: Case, log: str) -> str:
         Fact(name=name.of("0") if name.each else name, state=Known(value), how="the case", origin=Origin.ASSUMED)
         for name, value in case.facts
     )
-    diagnosis = explain_text(log, [recipe], facts).diagnosis
+    diagnosis = explain_text(log, [recipe], facts, pasted=False).diagnosis
     got = "finds" if diagnosis.findings else "clears"
     # Reported, but not proven by the text or by the facts.
     if case.expect == "open" and diagnosis.findings and diagnosis.findings[0].certainty == "inferred":

@@ -29,7 +29,7 @@ _NO_LOGS = frozenset(
         ".parquet", ".tar", ".zip", ".whl", ".db", ".py", ".sh", ".yaml", ".yml", ".toml", ".distcp", ".lock", ".pkl",
     }
 )  # fmt: skip
-_HINT = "Name log files, folders of them, or - for standard input."
+_HINT = "Name log files, folders of them, or - for standard input; words of an error go in quotes."
 
 
 class Log:

@@ -154,11 +154,12 @@ def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed])
     )
 
 
-def explain_text(text: str, recipes: Iterable[Recipe], facts: FactSet) -> Explained:
-    """The diagnosis of one short text."""
+def explain_text(text: str, recipes: Iterable[Recipe], facts: FactSet, *, pasted: bool = True) -> Explained:
+    """The diagnosis of one short text. Unless it is `pasted`, it has to be known as it stands."""
     scanner = Scanner(Patterns(recipes), given=words_of(facts))
     scanned = [scanner.scan("the text", [text])]
-    scanner.look_again(scanned)
+    if pasted:
+        scanner.look_again(scanned)
     return explain(scanned, facts)
 
 
@@ -232,6 +233,20 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
         ),
         known_problems=_told_plainly(finding.known_problems),
         remedies=tuple(_plain(remedy) for remedy in finding.remedies),
+    )
+
+
+def from_words_alone(recipe: Recipe) -> Finding:
+    """What a recipe says where nothing is known but its own words."""
+    facts, binding = FactSet([_ANY_PYTHON]), Binding()
+    finding = finding_of(recipe, facts, binding)
+    return replace(
+        finding,
+        title=title_of(recipe, facts, binding, finding.title),
+        what=_told_plainly(finding.what),
+        why=_told_plainly(finding.why),
+        known_problems=_told_plainly(finding.known_problems),
+        remedies=tuple(map(_plain, finding.remedies)),
     )
 
 

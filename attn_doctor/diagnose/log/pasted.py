@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from attn_doctor.diagnose.log.unit import Line
+from attn_doctor.diagnose.log.unit import Line, UnitKind
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
@@ -19,10 +19,13 @@ from attn_doctor.recipes.recipe import LogPattern, Recipe
 LONGEST = 48_000
 
 _QUOTES = "'\"`‘’“”"
-_ANY_QUOTE = f"[{_QUOTES}]"
+#: A quote, or without one the place where a word begins or ends: `triton` is not `triton.ops`.
+_QUOTE_OR_EDGE = rf"(?:[{_QUOTES}]|(?<![\w.])(?=[\w(\[-])|(?<=[\w)\]])(?!\w|\.\w))"
+#: One within a word, as in `won't`.
+_APOSTROPHE = "['’]?"
 #: A line's beginning and end, as a message in a sentence has them.
 _BEGINS = rf"(?:^|(?<=[\s:;,.=>|(\[{{{_QUOTES}]))"
-_ENDS = rf"(?=$|[\s:;,.!?)\]}}{_QUOTES}])"
+_ENDS = rf"(?=$|[\s)\]}}{_QUOTES}]|[:;,.!?](?:\s|$))"
 _PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?[^)]{0,60}?[:=!>]|.", re.DOTALL)
 #: An exception that stands behind other words of its line.
 _EXCEPTION = re.compile(
@@ -35,15 +38,16 @@ _WRAPPING = f" \t{_QUOTES}*•"
 
 
 def relaxed(recipes: Iterable[Recipe]) -> Iterator[Recipe]:
-    """The recipes with their patterns as they have to be for pasted text: of any kind of unit, with or without quotes,
-    and within a line."""
+    """The recipes with their patterns as they have to be for pasted text: also in a plain line, with or without quotes
+    and the exception's class."""
     for recipe in recipes:
         if recipe.family is None and recipe.logs:
             yield replace(recipe, logs=tuple(map(_relaxed, recipe.logs)))
 
 
 def _relaxed(pattern: LogPattern) -> LogPattern:
-    return replace(pattern, pattern=loosened(_CLASS.sub(_without_class, pattern.pattern)), kinds=())
+    kinds = (*pattern.kinds, UnitKind.LINE.value) if pattern.kinds else ()
+    return replace(pattern, pattern=loosened(_CLASS.sub(_without_class, pattern.pattern)), kinds=kinds)
 
 
 def _without_class(found: re.Match[str]) -> str:
@@ -56,14 +60,17 @@ def _without_class(found: re.Match[str]) -> str:
 def loosened(pattern: str) -> str:
     """The expression with optional quotes, and anchors that hold within a sentence."""
     parts: list[str] = []
-    for piece in _PIECE.findall(pattern):
+    pieces = _PIECE.findall(pattern)
+    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
         bare = piece.removeprefix("\\")
         if piece == "^":
             parts.append(_BEGINS)
         elif piece == "$":
             parts.append(_ENDS)
+        elif bare in ("'", "’") and parts and parts[-1].isalpha() and following.isalpha():
+            parts.append(_APOSTROPHE)
         elif len(bare) == 1 and bare in _QUOTES:
-            parts.append(f"(?:{_ANY_QUOTE}?)")
+            parts.append(_QUOTE_OR_EDGE)
         else:
             parts.append(piece)
     return "".join(parts)

@@ -11,6 +11,7 @@ from attn_doctor.machine import faults
 from attn_doctor.model.facts import Origin
 from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
+from attn_doctor.report.terminal.answer import MOST_LINES, answer
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import Writer, unwritten
 from attn_doctor.report.words import verdict
@@ -18,11 +19,16 @@ from attn_doctor.report.words import verdict
 #: Facts that a question can be answered with, in words that a person can type.
 _EXAMPLES = {"compute_capability": "7.5", "version": "2.3.0"}
 _MOST_LOGS = 3
+#: Lines of the question that is open and of the verdict.
+_MOST_TAIL = 3
 
 
 def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
-    """Writes the whole explanation."""
+    """Writes the explanation: without `verbose` what fits a screen."""
     console = ReportConsole(stream)
+    if report.diagnosis.findings and not verbose:
+        _in_short(report, console)
+        return
     console.print(Text(_head(report), style="bold"), no_wrap=True, overflow="ignore", crop=False)
     console.print(_judged_by(report))
     for log in report.logs:
@@ -42,6 +48,25 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
         console.print()
     for line in (*_verdict(report), *verdict.own_faults(report)):
         console.print(line)
+
+
+def _in_short(report: Report, console: ReportConsole) -> None:
+    """The findings, and around them what they rest on, in `MOST_LINES` lines unless parts of us failed."""
+    head = [_head(report), _judged_by(report), *(f"{log.name}: {log.note}" for log in report.logs if log.note)][:3]
+    question = next((_asked(one) for one in report.diagnosis.open_questions), "")
+    tail = [*([question] if question else []), *_verdict(report)][:2]
+    for line in head:
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    lines = [line for text in tail for line in Text(text).wrap(console, console.width)][:_MOST_TAIL]
+    room = MOST_LINES - len(head) - len(lines)
+    faults.survive(
+        "section of the findings of the report",
+        partial(answer, report.diagnosis.findings, console, room=room),
+        partial(unwritten, console),
+    )
+    console.print(Text("\n").join(lines))
+    for text in phrases.own_faults(report):
+        console.print(text)
 
 
 def _head(report: Report) -> str:

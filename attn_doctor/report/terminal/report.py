@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials
     from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
 
-_COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
+SEVERITY_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 #: More than this many pieces of evidence hide the one that matters; -v shows all.
 _MOST_EVIDENCE = 5
 #: A thousand ranks say the same; -v shows all.
@@ -95,7 +95,7 @@ class Writer:
     def finding(self, finding: Finding) -> None:
         place = finding.locations[0] if finding.locations else None
         head = Text.assemble(
-            (f"[{finding.severity.value}]", _COLOUR[finding.severity]),
+            (f"[{finding.severity.value}]", SEVERITY_STYLES[finding.severity]),
             " ",
             (finding.id, "bold"),
             f"  {place.file}" if place else "",
@@ -154,6 +154,20 @@ class Writer:
         if self._verbose:
             self._row("recipe", finding.origin)
         self._console.print()
+
+    def written(self, finding: Finding, *, what: str) -> None:
+        """What a finding says of its trouble, without a node or a log that it was found in."""
+        self._indented(one_line(finding.title))
+        if what:
+            self._row("what", what)
+        self._row("why" if not finding.family else "what", finding.why)
+        for number, remedy in enumerate(finding.remedies, start=1):
+            self._remedy("check" if finding.family else "fix", number, remedy)
+        if finding.known_problems:
+            self._row("note", finding.known_problems)
+        for number, url in enumerate(finding.references):
+            self._row("see" if number == 0 else "", url)
+        self._row("recipe", finding.origin)
 
     def _remedy(self, label: str, number: int, remedy: Remedy) -> None:
         why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""

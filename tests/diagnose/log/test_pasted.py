@@ -22,7 +22,7 @@ from tests.diagnose.log.making import given, made
 PATTERNS = Patterns(bundled())
 _CLASS = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): ")
 #: Bare, these words are those of another recipe, or too few to go by: what split them was the class or a quote.
-_SPLIT_BY_CLASS = {"flash-attn-not-installed", "fla-rwkv7-key-fp32", "bf16-unsupported-device"}
+_SPLIT_BY_CLASS = {"flash-attn-not-installed", "flash-attn-extension-missing", "bf16-unsupported-device"}
 
 
 def _first(text: str, facts: FactSet, patterns: Patterns = PATTERNS) -> str | None:
