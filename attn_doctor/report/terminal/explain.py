@@ -65,7 +65,7 @@ def _in_short(report: Report, console: ReportConsole) -> None:
         partial(unwritten, console),
     )
     console.print(Text("\n").join(lines))
-    for text in phrases.own_faults(report):
+    for text in verdict.own_faults(report):
         console.print(text)
 
 
