@@ -1,1 +1,1 @@
-"""What the doctor does, from a request to a report. A workflow prints nothing and renders nothing."""
+"""The doctor's workflows: each takes a request and returns a report or a result. They print and render nothing."""

@@ -1,4 +1,4 @@
-"""Examines one environment and this node, and judges what was found."""
+"""Examines one environment and this node, and evaluates the recipes on the facts."""
 
 from __future__ import annotations
 
@@ -35,48 +35,48 @@ from attn_doctor.workflows.subject import (
 )
 
 if TYPE_CHECKING:
-    from attn_doctor.probe.kernels.trials import TrialRequest  # which few checks need
+    from attn_doctor.probe.kernels.trials import TrialRequest  # needed by few checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """What is examined, how closely, and by what it is judged."""
+    """Options of a check: the target, the depth, and the recipes."""
 
     python: str | None = None
     """Interpreter or environment folder; None: the active one, as machine/candidates.py finds it."""
     as_module: bool = False
     """Without `python`: the interpreter that this code runs in."""
     quick: bool = False
-    """Look at files only: nothing is imported or run."""
+    """Reads files only: nothing is imported or run."""
     samples: bool = True
     timeout: float = 60.0
     """Seconds for each import and each sample."""
     configs: tuple[Path, ...] = ()
     gpu: str | None = None
-    """Judge as if this GPU were in the node: a name of recipes/gpus.toml, or sm_XY."""
+    """A GPU to assume in the node: a name in recipes/gpus.toml, or sm_XY."""
     assumptions: tuple[str, ...] = ()
-    """FACT=VALUE each."""
+    """Each FACT=VALUE."""
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     recipes: tuple[Path, ...] = ()
-    """Folders of recipes beside the bundled ones."""
+    """Folders of recipes in addition to the bundled ones."""
     accept: Path | None = None
-    """A policy of known findings and of warnings that gate."""
+    """A policy file with accepted findings, and warnings that count as errors."""
     fail_on: Severity = Severity.ERROR
     strict: bool = False
     kernels: TrialRequest | None = None
-    """Which attention kernels are run; None: none."""
+    """The attention kernels to run; None: none."""
 
 
 def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Report:
-    """Examines and judges. `say` is told of progress, `warn` of an --accept without effect.
+    """Examines and diagnoses. `say` receives progress messages, `warn` --accept entries without effect.
 
-    Raises BadInput for what the request names wrongly, TargetUnusable where the interpreter does not answer.
+    Raises BadInput for an invalid request, TargetUnusable when the interpreter does not answer.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch())
-        # Processes that only look are started first: what the person gave is read while they work.
+        # Processes that only read are started first; the user's files are read while they run.
         question, asked = stack.enter_context(_started_early(request, folder))
         recipes = pick_recipes(request.only, request.skip, request.recipes)
         refuse_unreadable(request.assumptions)
@@ -95,7 +95,7 @@ def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Re
         if request.kernels is not None:
             from attn_doctor.workflows import kernels
 
-            # After everything else: what runs beside a kernel would be in its times.
+            # Last, because anything that runs at the same time would affect the kernels' timings.
             kernels_answer, facts = kernels.run(
                 request.kernels, facts, target, gpu=gpu, timeout=request.timeout, folder=folder, say=say
             )

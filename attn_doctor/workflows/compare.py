@@ -1,4 +1,4 @@
-"""Says in what two reports differ, critical facts apart from benign ones, findings gone and new."""
+"""Compares two reports: critical and benign differences, findings gone and new."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from attn_doctor.quick_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRequest:
-    """Two files, each a report of `check --json`."""
+    """Two report files of `check --json`."""
 
     old: Path
     new: Path
-    """A later one, or another node's."""
+    """The later report, or another node's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareResult:
-    """In what they differ."""
+    """The differences."""
 
     before: Report
     after: Report
@@ -30,14 +30,14 @@ class CompareResult:
 
     @property
     def exit_status(self) -> int:
-        """1 for critical drift or a new error, 3 where a critical fact could not be looked at on one side."""
+        """1 for critical drift or a new error, 3 when a critical fact is unknown on one side."""
         if self.found.drifted:
             return int(Status.FOUND)
         return int(Status.COULD_NOT_EXAMINE if self.found.open else Status.HEALTHY)
 
 
 def compare(request: CompareRequest) -> CompareResult:
-    """Raises BadInput for a file that holds no report."""
+    """Compares the two reports. Raises BadInput for a file that is not a report."""
     before, after = report_v1.read(request.old), report_v1.read(request.new)
     found = report_diff.compare(before, after, about=(str(request.old), str(request.new)))
     return CompareResult(before=before, after=after, found=found)

@@ -1,4 +1,4 @@
-"""Looks through logs: what an error is, why it happens, how sure that is, and how to fix it."""
+"""Searches logs for known errors: their cause, why they happen, the confidence, and the fix."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainRequest:
-    """Which logs, of which machine, and by what they are judged."""
+    """The logs, the machine they come from, and the recipes."""
 
     logs: tuple[str, ...] = ()
-    """Files, folders of them, or - for standard input; with none of them, `texts` alone."""
+    """Files, folders of logs, or - for standard input; may be empty when `texts` is given."""
     texts: tuple[str, ...] = ()
-    """Words of errors that lie in no file."""
+    """Error messages that are in no file."""
     here: bool = False
-    """The logs are of this node: its facts count, from files alone."""
+    """The logs come from this node: its facts are used, from files alone."""
     python: str | None = None
-    """The logs are of this interpreter or environment on this node."""
+    """The logs come from this interpreter or environment on this node."""
     as_module: bool = False
     """With `here` and without `python`: the interpreter that this code runs in."""
     facts_file: Path | None = None
-    """A report whose facts count."""
+    """A report whose facts are used."""
     gpu: str | None = None
     assumptions: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
@@ -56,9 +56,9 @@ class ExplainRequest:
 
 
 def explain(request: ExplainRequest, *, say: Say = silent) -> Report:
-    """Looks through the logs and judges what is in them. `say` is told of progress.
+    """Searches the logs and makes the report. `say` receives progress messages.
 
-    Raises BadInput for what the request names wrongly, TargetUnusable where the interpreter does not answer.
+    Raises BadInput for an invalid request, TargetUnusable when the interpreter does not answer.
     """
     recipes = pick_recipes(request.only, request.skip, request.recipes)
     base, whose = _base(request, say)
@@ -79,7 +79,7 @@ def explained(
     strict: bool = False,
     say: Say = silent,
 ) -> Report:
-    """Looks through the logs and makes the report."""
+    """Searches the logs and makes the report."""
     found = tuple(found)
     scanner = Scanner(Patterns(recipes), given=words_of(base))
     scanned, read = [], []
@@ -132,7 +132,7 @@ def _endless(one: Scanned) -> str:
 
 
 def _with_refuted(log: LogRead, refuted: Refuted) -> LogRead:
-    """The log with its first message that is known and cannot be what it says."""
+    """The log, with its first recognized message whose every known cause is refuted by facts."""
     note = (
         f"line {refuted.line} has the words of {' and '.join(refuted.recipes)}, "
         "and what is known of the machine speaks against that"
@@ -146,8 +146,8 @@ def _with_refuted(log: LogRead, refuted: Refuted) -> LogRead:
 
 
 def as_if_partly(base: FactSet, gpu: str | None, assumptions: tuple[str, ...]) -> FactSet:
-    """The facts with what a person assumes. Unlike in `check`, what they leave out is not known rather than absent:
-    a torch that is named says nothing of a triton that is not."""
+    """The facts with the user's assumptions. Unlike in `check`, other facts become unknown instead of absent: an
+    assumed torch does not imply that triton is missing."""
     facts = assume(base if gpu is None else assume_gpu(base, named_gpu(gpu)), assumptions)
     return FactSet(fact for fact in facts.values() if fact.name.kind != "listed" or fact.origin is not Origin.ASSUMED)
 

@@ -1,4 +1,4 @@
-"""Asks torch which backend SDPA picks for one call, and why not the others."""
+"""Finds out which backend SDPA chooses for one call, and why not the others."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from attn_doctor.recipes.data.gpu_table import named_gpu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdpaRequest:
-    """One call, and where it would be made."""
+    """One call, and the GPU for it."""
 
     call: str
     """`q=2x32x4096x128:bf16 causal train`"""
     python: str | None = None
     as_module: bool = False
     gpu: str | None = None
-    """Predicted for this GPU; None: torch is asked on the one that is there."""
+    """The GPU to predict for; None: torch itself is run on the present one."""
     timeout: float = 60.0
 
 
 def explain_sdpa(request: SdpaRequest) -> dict[str, Any]:
-    """The answer of patient code, format of `patient/kernels/explain_sdpa.py`.
+    """The answer of the patient's code, in the format of `patient/kernels/explain_sdpa.py`.
 
-    Raises BadInput for a call or a GPU that cannot be read, TargetUnusable where torch cannot be asked.
+    Raises BadInput for an invalid call or GPU, TargetUnusable when torch cannot be run.
     """
     gpu = None if request.gpu is None else named_gpu(request.gpu)
     call = sdpa_spec.parse(request.call)

@@ -1,4 +1,4 @@
-"""`check --kernels`: its options read, its trials run, its facts put beside the others."""
+"""`check --kernels`: reads its options, runs the trials, and adds their facts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def asked(
     *,
     quick: bool,
 ) -> kernels.TrialRequest | None:
-    """What was asked for, or None.
+    """The requested trials, or None.
 
-    Raises BadInput for names that are unknown and for options that contradict each other.
+    Raises BadInput for unknown names and for contradicting options.
     """
     if mode is None:
         given = {"--backend": backends, "--dtype": dtypes, "--kernels-budget": budget, "--seed": seed is not None}
@@ -74,8 +74,8 @@ def run(
     folder: Path,
     say: Callable[[str], None],
 ) -> tuple[KernelTrials, FactSet]:
-    """The trials, and the facts with theirs among them."""
-    from attn_doctor.recipes.data import measured  # pydantic, for nobody else
+    """The trials, and the facts including those of the trials."""
+    from attn_doctor.recipes.data import measured  # loads pydantic, which only this needs
 
     if gpu is not None:
         wanted = replace(wanted, gpu=PlannedGpu(**asdict(gpu)))
@@ -93,7 +93,7 @@ def run(
 
 
 def _backends(text: str) -> list[tuple[str, Path | None]]:
-    """The backends that a name stands for, each with the folder in which its module is looked for last."""
+    """The backends for a name, each with the folder that is searched last for its module."""
     found: list[tuple[str, Path | None]] = []
     for name in (part.strip() for part in text.split(",")):
         if ":" in name:
@@ -113,7 +113,7 @@ def _backends(text: str) -> list[tuple[str, Path | None]]:
 
 
 def _own(name: str) -> tuple[str, Path]:
-    """A function of the person's: as Python imports it, or by its file."""
+    """A user's function, given by its import path or by its file."""
     module, _, function = name.rpartition(":")
     folder = Path.cwd()
     if module.endswith(".py"):

@@ -1,4 +1,4 @@
-"""Finds recipes by their names, and tests them: their format, the cases that they carry, and their age."""
+"""Finds recipes by name, and tests them: their format, their cases, and their age."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from attn_doctor.recipes.stale import stale
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipesRequest:
-    """Which recipes."""
+    """The recipes to use."""
 
     ids: tuple[str, ...] = ()
-    """Ids or aliases; none: all."""
+    """Ids or aliases; empty: all."""
     folders: tuple[Path, ...] = ()
-    """Folders of recipes beside the bundled ones."""
+    """Folders of recipes in addition to the bundled ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeTests:
-    """How recipes stand."""
+    """The results of the tests."""
 
     recipes: tuple[Recipe, ...]
     cases: int
-    """How many were run."""
+    """Number of cases run."""
     faults: tuple[CaseResult, ...]
     """Cases that failed."""
     stale: tuple[tuple[str, str], ...]
-    """(recipe, what wants another look)."""
+    """(recipe, reason for a review)."""
 
     @property
     def exit_status(self) -> int:
-        """A case that failed gates; what is stale does not."""
+        """1 when a case failed; recipes to review do not count."""
         return int(Status.FOUND if self.faults else Status.HEALTHY)
 
 
 def recipes(request: RecipesRequest) -> tuple[Recipe, ...]:
-    """Raises BadInput for a name that no recipe has, and for a folder that cannot be read."""
+    """The recipes. Raises BadInput for an unknown name, and for a folder that cannot be read."""
     every = shelf.shelf(request.folders)
     return tuple(_named(id_, every) for id_ in request.ids) if request.ids else tuple(every)
 
 
 def examine_recipes(request: RecipesRequest) -> RecipeTests:
-    """Holds each against the format and runs its cases.
+    """Validates each recipe and runs its cases.
 
-    Raises BadInput as `recipes` does, BrokenRecipe for one that does not follow the format.
+    Raises BadInput as `recipes` does, BrokenRecipe for an invalid recipe.
     """
     shelf.check_bundled()
     chosen = recipes(request)
@@ -65,7 +65,7 @@ def examine_recipes(request: RecipesRequest) -> RecipeTests:
 
 
 def _named(id_: str, every: tuple[Recipe, ...]) -> Recipe:
-    # An alias may be another recipe's id: finer causes list their parent.
+    # An alias may be another recipe's id: specific causes list their general one.
     for known in (lambda recipe: recipe.id == id_, lambda recipe: id_ in recipe.aliases):
         for recipe in every:
             if known(recipe):

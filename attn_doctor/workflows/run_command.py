@@ -1,4 +1,4 @@
-"""Runs a command, and explains at once why it failed."""
+"""Runs a command and, if it fails, explains why."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.workflows.explain import as_if_partly, explained
 from attn_doctor.workflows.subject import NOBODY, examined, pick_recipes, refuse_unreadable, silent
 
-#: What is kept of the command's output: the end of a run tells why it ended.
+#: Bytes kept from the end of the command's output, which shows why it ended.
 _KEPT = 16 << 20
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRequest:
-    """What is run, and by what its failure is judged."""
+    """The command, and the recipes for its failure."""
 
     command: tuple[str, ...]
     python: str | None = None
-    """Whose facts count; None: those of the interpreter that the command starts with."""
+    """The interpreter whose facts are used; None: the one that the command starts with."""
     as_module: bool = False
-    """Where the command starts with none: the interpreter that this code runs in."""
+    """If the command starts with no interpreter: use the one that this code runs in."""
     gpu: str | None = None
     assumptions: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
@@ -42,18 +42,18 @@ class CommandRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How it ended."""
+    """Result of the command."""
 
     status: int
     """Its exit status; 128 + N for signal N."""
     report: Report | None = None
-    """Why it failed; None where it did not."""
+    """Why it failed; None if it did not."""
 
 
 def run_command(request: CommandRequest) -> CommandResult:
-    """Runs it; what it prints goes where ours goes.
+    """Runs the command; its output goes to our standard output and error.
 
-    Raises BadInput for what the request names wrongly, and where the command cannot be started.
+    Raises BadInput for an invalid request, and when the command cannot be started.
     """
     recipes = pick_recipes(request.only, request.skip, request.recipes)
     refuse_unreadable(request.assumptions)
@@ -68,13 +68,15 @@ def run_command(request: CommandRequest) -> CommandResult:
 
 
 def _interpreter(program: str) -> str | None:
-    """The interpreter that the command starts with, if it is one."""
+    """The interpreter that the command starts with, if any."""
     found = shutil.which(program)
     return str(absolute(Path(found))) if found and _PYTHON.match(Path(program).name) else None
 
 
 def _here(python: str | None, *, as_module: bool) -> tuple[FactSet, Examined]:
-    """This node's facts, since the command ran on it; none where it cannot be examined: the text still tells."""
+    """This node's facts, since the command ran on it; empty when it cannot be examined: then the output alone is
+    used.
+    """
     try:
         with scratch() as folder:
             target = examine_target(python, as_module=as_module, folder=folder, timeout=20.0, isolated=True)

@@ -1,4 +1,4 @@
-"""Reads what the last reports of this node say. Light: hooks ask every few minutes, and nothing is examined for it."""
+"""Reads the last reports of this node. Cheap, because hooks run it every few minutes; nothing is examined."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from attn_doctor.model.report import Report
 from attn_doctor.probe.host.node_names import boot_id, node_name
 from attn_doctor.quick_dataclasses import dataclass
 
-#: Where reports lie unless somebody says otherwise: `check --output /var/lib/attn-doctor/` puts them there.
+#: Default folder of reports: `check --output /var/lib/attn-doctor/` writes them there.
 USUAL = "/var/lib/attn-doctor"
-#: More environments than any node has: a folder with more is not one of ours.
+#: Most environments of a node: a folder with more is not one of ours.
 _MOST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRequest:
-    """Which reports are read."""
+    """The reports to read."""
 
     place: Path | None = None
     """A report, or a folder of them; None: $ATTN_DOCTOR_REPORTS, else the usual folder."""
@@ -30,14 +30,14 @@ class StatusRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReport:
-    """One file, and what is in it."""
+    """One file and its content."""
 
     file: Path
     report: Report | None
     trouble: str = ""
-    """Why there is no report of this node in it."""
+    """Why it contains no report of this node."""
     boot_id: str | None = None
-    """That of this node now, where the report is of this node."""
+    """The present boot id of this node, if the report is about this node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,11 @@ class StatusResult:
     node: str
     stored: tuple[StoredReport, ...]
     nothing: str
-    """What to say where there is none."""
+    """The message when there is no report."""
 
 
 def status(request: StatusRequest) -> StatusResult:
-    """Of a folder all reports of this node; a file that is named may be of another node."""
+    """Reads the reports of this node in a folder; a file that is named may be of another node."""
     place = request.place or Path(os.environ.get("ATTN_DOCTOR_REPORTS") or USUAL)
     node = node_name(os.environ).name
     files, nothing = _files(place, node)
@@ -75,7 +75,7 @@ def _stored(files: list[Path], node: str, *, named: Path) -> Iterator[StoredRepo
 
 
 def _files(place: Path, node: str) -> tuple[list[Path], str]:
-    """The reports of this node, and what to say when there is none."""
+    """The report files of this node, and the message when there is none."""
     try:
         if not place.is_dir():
             return ([place], "") if place.exists() else ([], f"there is no {place}")

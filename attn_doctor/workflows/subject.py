@@ -1,4 +1,4 @@
-"""Who is examined and by what: the target as a report names it, the facts as a person assumes them, the recipes."""
+"""The target as reports name it, the facts with the user's assumptions, and the recipes."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data.gpu_table import NamedGpu
 from attn_doctor.recipes.recipe import Recipe
 
-#: Told what is being done, in a few words, as it begins.
+#: Receives a short message about each step when it begins.
 Say = Callable[[str], None]
-#: No node and no interpreter was examined: a log may be of any machine.
+#: No node and no interpreter was examined: a log may come from any machine.
 NOBODY = Examined(python="", version="", environment="", because="")
 
 
 def silent(_words: str) -> None:
-    """For whoever watches no progress."""
+    """Ignores progress messages."""
 
 
 def pick_recipes(only: Sequence[str], skip: Sequence[str], folders: Sequence[Path]) -> tuple[Recipe, ...]:
-    """The bundled recipes and those of the folders, as far as they are wanted.
+    """The selected recipes, of the bundled ones and those of the folders.
 
-    Raises BadInput for names that no recipe has, and for folders that cannot be read.
+    Raises BadInput for unknown names, and for folders that cannot be read.
     """
     return shelf.Selection(only=tuple(only), skip=tuple(skip)).pick(shelf.shelf(tuple(folders)))
 
 
 def refuse_unreadable(assumptions: Sequence[str]) -> None:
-    """Raises BadInput for an assumption that cannot be read, before anything is examined for it."""
+    """Raises BadInput for an invalid assumption, before anything is examined."""
     assume(FactSet(), assumptions)
 
 
 def assumed_names(facts: FactSet) -> tuple[str, ...]:
-    """Names of the facts that a person put in place."""
+    """Names of the facts that the user assumed."""
     return tuple(str(fact.name) for fact in facts.values() if fact.origin is Origin.ASSUMED)
 
 
 def as_if(facts: FactSet, gpu: NamedGpu | None, assumptions: tuple[str, ...]) -> FactSet:
-    """The facts with the named GPU and the assumptions in place, derived ones computed anew."""
+    """The facts with the named GPU and the assumptions, and derived facts computed again."""
     if gpu is not None:
         facts = assume_gpu(facts, gpu)
     return derive(assume(facts, assumptions))
 
 
 def examined(target: Target) -> Examined:
-    """The target as a report names it."""
+    """The target in the form of a report."""
     return Examined(
         python=str(target.python),
         version=target.version,
@@ -68,7 +68,7 @@ def examined(target: Target) -> Examined:
 
 
 def identify(target: Target, facts: FactSet, environment: Mapping[str, str], *, seconds: float) -> Identity:
-    """Who the report is about. `facts` as they were probed, before anything is assumed."""
+    """The identity of the report. `facts`: as probed, without assumptions."""
     node = node_name(environment)
     named = environment_name(target, environment, node)
     home = environment.get("HOME", "")

@@ -1,4 +1,4 @@
-"""Runs a model once and finds which op, at which line, changed the dtype of q, k or v on its way to the kernel."""
+"""Runs a model once and finds the operation and line that changed the dtype of q, k or v before the kernel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HINT = (
     "Name `pkg.module:factory` or `file.py:factory`, a model's config with --hf, or a program after `--`: "
     "attn-doctor trace -- train.py --steps 1"
 )
-#: Kernels that a config's attention asks for, where they are not installed.
+#: attn_implementation of a config -> library that gets a stand-in when it is not installed.
 _STAND_INS = {one.attn_implementation: one.key for one in libraries() if one.newest and one.attn_implementation}
 _USUAL = next(iter(_STAND_INS.values()))
 _RULES = frozenset({"cpu", "fake", "gpu", "auto"})
@@ -40,14 +40,14 @@ _RULES = frozenset({"cpu", "fake", "gpu", "auto"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """What is run, where, and by what it is judged."""
+    """The program to trace, the target, and the recipes."""
 
     what: tuple[str, ...] = ()
     """`pkg.module:factory`, `file.py:factory`, or a program and its arguments."""
     hf: Path | None = None
-    """A Hugging Face model's config, in the place of `what`."""
+    """A Hugging Face model's config, instead of `what`."""
     arguments: tuple[str, ...] = ()
-    """For the factory: VALUE or NAME=VALUE each."""
+    """Arguments for the factory: each VALUE or NAME=VALUE."""
     python: str | None = None
     as_module: bool = False
     """Without `python`: the interpreter that this code runs in."""
@@ -74,9 +74,9 @@ class TraceRequest:
 
 
 def trace(request: TraceRequest, *, say: Say = silent) -> Report:
-    """Runs it and judges what the run met. `say` is told of progress.
+    """Traces the program and diagnoses the run. `say` receives progress messages.
 
-    Raises BadInput for what the request names wrongly, TargetUnusable where the interpreter does not answer.
+    Raises BadInput for an invalid request, TargetUnusable when the interpreter does not answer.
     """
     what, python = _program(list(request.what), request.python)
     asked = _request(what, request.hf, request.arguments)
@@ -107,7 +107,7 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
         traced = run_trace(target, asked, timeout=request.timeout, folder=folder, say=say)
     check_input(traced.trace, about)
     facts = derive(FactSet([*as_if(facts, gpu, ()).values(), *facts_of(traced.trace)]))
-    # What lies in the environment is check's; here only what the traced run has met is judged.
+    # `check` reports problems of the rest of the environment; here only findings of the traced run are kept.
     diagnosis = met(judge(facts, recipes), recipes)
     status = exit_status.status_of(diagnosis, fail_on=request.fail_on, strict=False, own_faults=bool(faults.met()))
     ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
@@ -129,19 +129,19 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
     )
 
 
-#: Programs that start the one that was meant: a trace sees its own process only.
+#: Programs that start the intended one as another process, which a trace does not see.
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "uv", "poetry", "conda"})
 
 
 def _rules(asked: str, facts: FactSet, *, assumed: bool) -> str:
-    """A GPU that is there is asked itself, unless another one was named."""
+    """The rules: a real GPU is used if it is present, unless another one was named."""
     here = facts.value("listed.gpu")
     real = isinstance(here, int) and here > 0 and facts.value("torch.cuda") is not None
     return "gpu" if asked == "auto" and real and not assumed else asked
 
 
 def _program(what: list[str], python: str | None) -> tuple[list[str], str | None]:
-    """A command as it is typed, `python -u train.py ARGS`, as the program and its arguments, and the interpreter."""
+    """Splits a typed command, `python -u train.py ARGS`, into the program with its arguments, and the interpreter."""
     started_by = Path(what[0]).name if len(what) > 1 else ""
     if started_by in _LAUNCHERS:
         raise BadInput(
@@ -156,7 +156,7 @@ def _program(what: list[str], python: str | None) -> tuple[list[str], str | None
         rest = rest[1:]
     if not rest or rest[0].startswith("-"):
         raise BadInput("a trace runs the file of a program", about=f"trace -- {' '.join(what)}", hint=_HINT)
-    # A bare `python` is the active environment's, which is examined without being named.
+    # A bare `python` is that of the active environment, which is examined by default.
     return rest, python or (what[0] if "/" in what[0] else None)
 
 

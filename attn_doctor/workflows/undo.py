@@ -1,4 +1,4 @@
-"""Puts back what a run of `fix` changed."""
+"""Undoes a run of `fix`."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from attn_doctor.workflows.subject import Say, silent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoRequest:
-    """Which run, and whose."""
+    """The run, and the environment it changed."""
 
     which: str | None = None
-    """Its id; None: the last one that is not undone yet."""
+    """Its id; None: the last run that is not undone yet."""
     python: str | None = None
-    """Interpreter or environment folder that was changed."""
+    """The interpreter or environment folder that was changed."""
     as_module: bool = False
     """Without `python`: the interpreter that this code runs in."""
     configs: tuple[Path, ...] = ()
-    """Configurations that were changed: the run may be kept in their projects."""
+    """Configurations that were changed: the journal may be in their projects."""
     force: bool = False
-    """Put files back that somebody else has changed since."""
+    """Restore files although another program has changed them since."""
     sources: Sources = field(default_factory=Sources)
-    """Of packages, for a run without copies."""
+    """Sources of packages, for a run without copies."""
     wait: float = 0.0
-    """Seconds, for another run that holds the lock."""
+    """Seconds to wait for another run that holds the lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoResult:
-    """What was put back."""
+    """What was restored."""
 
     run: Run | None
-    """None: nothing was left to undo."""
+    """None: there was nothing to undo."""
     files: int = 0
 
 
 def runs(request: UndoRequest) -> tuple[Run, ...]:
-    """All runs in the environment and in the current project, undone ones too, the last one at the end.
+    """All runs in the environment and in the current project, including undone ones, the last one at the end.
 
-    Raises TargetUnusable where the interpreter does not answer.
+    Raises TargetUnusable when the interpreter does not answer.
     """
     return _runs(request, _target(request))
 
 
 def undo(request: UndoRequest, *, warn: Say = silent) -> UndoResult:
-    """Puts back every byte that the run changed. `warn` is told of packages that are installed again.
+    """Restores every byte that the run changed. `warn` receives the packages that are installed again.
 
-    Raises BadInput where there is no such run, Held where another one does not end in time, UndoFailed.
+    Raises BadInput when there is no such run, Held when another run does not end in time, UndoFailed.
     """
     target = _target(request)
     every = [run for run in _runs(request, target) if request.which in (None, run.id)]
@@ -92,7 +92,7 @@ def _lists(request: UndoRequest, target: Target) -> str:
 
 
 def _reinstalling(target: Target, sources: Sources, private: Path, warn: Say) -> undoing.Reinstall:
-    """For a run without copies: the old releases are fetched, and only then anything is taken out."""
+    """For a run without copies: downloads the old releases before anything is removed."""
 
     def ready(old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
         warn(f"The run had no copies (--no-stash): installing {' '.join(old)} again.")

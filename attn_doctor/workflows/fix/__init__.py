@@ -1,1 +1,1 @@
-"""Cures what `check` finds: `fix.py` has the order of events, the others what each of them needs."""
+"""Fixes the findings of `check`: `fix.py` has the sequence of steps, the other files its parts."""

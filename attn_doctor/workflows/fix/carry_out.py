@@ -1,4 +1,4 @@
-"""A plan that was agreed to is carried out under locks, or taken up again where a run was cut off."""
+"""Carries out an agreed plan under locks, or resumes an interrupted run."""
 
 from __future__ import annotations
 
@@ -24,18 +24,21 @@ from attn_doctor.workflows.subject import Say
 
 
 class Overtaken(Stale):
-    """The plan was right when it was made. Nothing was changed: another plan can be made."""
+    """The plan was valid when it was made, but the environment changed since. Nothing was changed here: another plan
+    can be made.
+    """
 
 
 def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Say, *, wait: float) -> FixResult:
-    """Carries an agreed plan out.
+    """Carries out an agreed plan.
 
-    Raises Overtaken where somebody was quicker, NotCured after a step failed and everything was put back.
+    Raises Overtaken when another program changed the environment first, NotCured when a step failed and everything was
+    undone.
     """
     home, homes = homes_of(plan)
     with journal.held(homes, wait=wait):
         _no_other_run(homes)
-        # Again under the lock: somebody may have been quicker between the question and the answer.
+        # Again, now under the lock: another program may have changed something between the question and the answer.
         facts = session.look("locked", lambda _: None)
         try:
             check_ground(plan, facts)
@@ -56,7 +59,7 @@ def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Say, *, wait
 
 
 def resume(session: Session, say: Say, *, wait: float) -> FixResult:
-    """Finishes a run that was cut off."""
+    """Finishes an interrupted run."""
     homes = known_homes(session.target.prefix, session.configs)
     with journal.held(tuple(home for home in homes if (home / journal.FOLDER).is_dir()), wait=wait):
         run = next((found for home in homes if (found := interrupted(home)) is not None), None)
@@ -94,14 +97,14 @@ def _installing(session: Session, facts: FactSet) -> Installing:
 
 
 def check_ground(plan: Plan, facts: FactSet) -> None:
-    """Raises Stale where a fact that the plan rests on is another one now."""
+    """Raises Stale when a fact on which the plan rests has changed."""
     changed = changed_grounds(plan, facts)
     if changed:
         raise Stale("the facts that the plan rests on have changed", about="\n".join(changed), hint="Make a new plan.")
 
 
 def left_status(plan: Plan) -> Status:
-    """Errors that stay gate as in `check`; so does what only waits for --unsafe-fixes."""
+    """Remaining errors fail the command as in `check`; so do findings that only need --unsafe-fixes."""
     gates = any(one.needs_unsafe or one.needs_naming or one.severity == Severity.ERROR.value for one in plan.left)
     return Status.FOUND if gates else Status.HEALTHY
 
@@ -118,7 +121,7 @@ def _no_other_run(homes: tuple[Path, ...]) -> None:
 
 
 def _as_planned(plan: Plan) -> Diagnosis:
-    """What a plan knows of the diagnosis it was made from: enough to see whether its own findings are gone."""
+    """The part of the diagnosis that a plan contains: enough to see whether its own findings are gone."""
     every = {
         (one.finding, one.subjects): Finding(
             id=one.finding, severity=Severity(one.severity), title=one.title, subjects=one.subjects

@@ -1,4 +1,4 @@
-"""Plans, shows, asks, changes under a journal, and proves by examining again. Printing and asking is the caller's."""
+"""Plans, shows, asks, changes with a journal, and examines again. The caller prints and asks."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from attn_doctor.workflows.fix.request import FixEnding, FixRequest, FixResult, 
 from attn_doctor.workflows.fix.session import ReadRequest, open_session, read_request
 from attn_doctor.workflows.subject import Say, silent
 
-#: Answers a question; asked only where the request does not answer it.
+#: Answers a question; called only when the request does not contain the answer.
 Ask = Callable[[Question], bool]
-#: Shows a plan, before anything is asked about it.
+#: Shows a plan before questions about it.
 Show = Callable[[Planned], None]
 
-#: How often somebody else may change the environment between the plan and the lock.
+#: How often another program may change the environment between plan and lock before `fix` gives up.
 _OVERTAKEN = 2
-#: Programs in use that are named.
+#: Most programs named in a message about programs in use.
 _NAMED = 10
 
 
 def unseen(_planned: Planned) -> None:
-    """For whoever looks at no plan."""
+    """Shows nothing."""
 
 
 def fix(
     request: FixRequest, *, ask: Ask | None = None, show: Show = unseen, say: Say = silent, warn: Say = silent
 ) -> FixResult:
-    """Cures what a check would find, or says why not. `say` is told of progress, `warn` of what happens meanwhile.
+    """Fixes the findings of a check, or returns the reason why not. `say` receives progress messages, `warn` warnings.
 
-    Raises BadInput for what the request names wrongly, and where a question would have to be asked and `ask` is None;
-    TargetUnusable where the interpreter does not answer, Stale where a saved plan no longer fits, InUse where programs
-    run from the environment and nobody is to be asked, NotCured after a step failed and everything was put back.
+    Raises BadInput for an invalid request, and when a question is necessary and `ask` is None; TargetUnusable when the
+    interpreter does not answer, Stale when a saved plan no longer fits, InUse when programs run from the environment
+    and `ask` is None, NotCured when a step failed and everything was undone.
     """
     read = read_request(request)
     if ask is None and not (request.yes or request.shows_only or request.resume):
@@ -54,7 +54,7 @@ def fix(
             hint="--yes takes the plan's safe steps without asking; --dry-run shows it.",
         )
     asked = ask or (lambda _: True)
-    # A saved plan is the one that was agreed to: where it is overtaken, no other one takes its place.
+    # The user agreed to the saved plan: when it is outdated, no other plan replaces it.
     for _ in range(_OVERTAKEN if read.saved is None else 0):
         try:
             return _once(read, asked, show, say, warn)
@@ -64,7 +64,9 @@ def fix(
 
 
 def _once(read: ReadRequest, ask: Ask, show: Show, say: Say, warn: Say) -> FixResult:
-    """Raises Overtaken where somebody else changed the environment meanwhile: nothing was changed here."""
+    """One attempt. Raises Overtaken when another program changed the environment meanwhile; nothing was changed
+    here.
+    """
     request = read.request
     with scratch() as folder:
         python = request.python if read.saved is None else read.saved.python
@@ -106,7 +108,7 @@ def _once(read: ReadRequest, ask: Ask, show: Show, say: Say, warn: Say) -> FixRe
 
 
 def _check_unused(plan: Plan, target: Target, *, asks: bool, allowed: bool, warn: Say) -> None:
-    """Tells what runs from an environment whose packages would change; where nobody is asked, that is a refusal."""
+    """Reports programs that run from an environment whose packages would change; without a user to ask, refuses."""
     found = using(target) if any(isinstance(step.change, Install) for step in plan.steps) else ()
     if not found:
         return

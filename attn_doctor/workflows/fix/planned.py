@@ -1,4 +1,4 @@
-"""The target is examined and a plan made, or a saved one held against it. Nothing is changed here."""
+"""Examines the target and makes a plan, or checks a saved one. Changes nothing."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from attn_doctor.workflows.subject import Say
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan, what it was made from, and whose runs were known before anything was looked at."""
+    """A plan, the facts and diagnosis it was made from, and the runs known before the examination."""
 
     plan: Plan
     before: Diagnosis
     facts: FactSet
     target: Target
     wheels: tuple[WheelFile, ...]
-    """Files that a person named."""
+    """Files named by the user."""
     homes: tuple[Path, ...]
     known_runs: frozenset[str]
 
     @property
     def unused_wheels(self) -> tuple[WheelFile, ...]:
-        """Those that no step takes."""
+        """Wheel files that no step uses."""
         taken = {wheel for step in self.plan.steps if isinstance(step.change, Install) for wheel in step.change.wheels}
         return tuple(one for one in self.wheels if str(one.path) not in taken)
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Errors that --only or --skip keeps out of the plan, and that the exit status counts."""
+        """Errors that --only or --skip keeps out of the plan, but that count for the exit status."""
         named = {one.finding for step in self.plan.steps for one in step.cures}
         named |= {one.finding for one in self.plan.left}
         errors = [one.id for one in self.before.findings if one.severity is Severity.ERROR and one.accepted is None]
         return tuple(one for one in dict.fromkeys(errors) if one not in named)
 
     def check_undisturbed(self) -> None:
-        """Raises Overtaken where another run began meanwhile: what was looked at may have been half changed."""
+        """Raises Overtaken when another run began meanwhile: the examination may have seen half of its changes."""
         if journal.names(self.homes) != self.known_runs:
             raise Overtaken("another run began meanwhile", about=str(self.target.prefix))
 
@@ -60,7 +60,7 @@ class Planned:
 def make_plan(session: Session, say: Say) -> Planned:
     """Waits for other runs, examines, and plans.
 
-    Raises Held where another run does not end in time, Stale where a saved plan no longer fits.
+    Raises Held when another run does not end in time, Stale when a saved plan no longer fits.
     """
     request, saved = session.given.request, session.given.saved
     homes = () if request.shows_only else known_homes(session.target.prefix, session.configs)
@@ -86,7 +86,7 @@ def make_plan(session: Session, say: Say) -> Planned:
 
 
 def with_named(session: Session, planned: Planned, named: tuple[str, ...]) -> Planned:
-    """Planned once more from what was seen, with these findings named although they rest on an assumption."""
+    """Plans again with the same facts, with these findings named although they rest on an assumption."""
     policy = session.given.policy
     policy = replace(policy, named=(*policy.named, *named))
     return replace(planned, plan=_planned(session, planned.facts, planned.before, policy))

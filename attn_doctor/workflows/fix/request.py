@@ -1,4 +1,4 @@
-"""What is asked of `fix`, what a person is asked in turn, and how it ended."""
+"""The request to `fix`, the questions to the user, and the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attn_doctor.quick_dataclasses import dataclass, field
 
 
 class WhichInstaller(str, Enum):
-    """Which installer changes packages."""
+    """The installer that changes packages."""
 
     AUTO = "auto"
     PIP = "pip"
@@ -22,70 +22,70 @@ class WhichInstaller(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixRequest:
-    """What is examined, what of it is cured, and how."""
+    """Options of a fix: the target, the findings to fix, and how."""
 
     python: str | None = None
     """Interpreter or environment folder; None: the active one, as machine/candidates.py finds it."""
     as_module: bool = False
     """Without `python`: the interpreter that this code runs in."""
     quick: bool = False
-    """Look at files only: nothing is imported or run."""
+    """Reads files only: nothing is imported or run."""
     timeout: float = 60.0
     """Seconds for each import and each sample."""
     configs: tuple[Path, ...] = ()
-    """Training configurations, examined and cured as well."""
+    """Training configurations, which are examined and fixed as well."""
     gpu: str | None = None
     assumptions: tuple[str, ...] = ()
     recipes: tuple[Path, ...] = ()
-    """Folders of recipes beside the bundled ones."""
+    """Folders of recipes in addition to the bundled ones."""
     accept: Path | None = None
-    """Known findings, which are left as they are."""
+    """A file of accepted findings, which are not fixed."""
     trace: str | None = None
-    """The factory of the run that is traced; None where the environment itself is examined."""
+    """The factory of the run to trace; None to examine the environment itself."""
     autocast: str | None = None
-    """Run it inside torch.autocast of this dtype."""
+    """Run the factory inside torch.autocast with this dtype."""
     kernels: TrialRequest | None = None
-    """Which attention kernels are run, before and after."""
+    """The attention kernels to run, before and after."""
     only: tuple[str, ...] = ()
-    """Recipes or libraries whose findings are cured; none: all. Every recipe is judged all the same."""
+    """Recipes or libraries whose findings are fixed; empty: all. Every recipe is evaluated all the same."""
     skip: tuple[str, ...] = ()
     remedies: tuple[tuple[str, str], ...] = ()
-    """(finding, remedy) that a person chose."""
+    """(finding, remedy) chosen by the user."""
     unsafe: bool = False
-    """Plan steps that change packages, precision or behaviour, too."""
+    """Include steps that change packages, precision or behaviour."""
     dry_run: bool = False
     save_plan: Path | None = None
-    """Write the plan there, and change nothing."""
+    """Write the plan to this file, and change nothing."""
     plan_file: Path | None = None
     """Carry this plan out instead of a new one."""
     resume: bool = False
-    """Finish a run that was cut off."""
+    """Finish an interrupted run."""
     yes: bool = False
     """Take the steps without asking."""
     installer: WhichInstaller = WhichInstaller.AUTO
     sources: Sources = field(default_factory=Sources)
     wheels: tuple[Path, ...] = ()
-    """Files that a person fetched, for a fix that asks for one."""
+    """Wheel files downloaded by the user, for a remedy that needs one."""
     stash: bool = True
-    """What is replaced is copied aside first."""
+    """Copy replaced files first."""
     even_if_used: bool = False
-    """Change packages under programs that run from the environment."""
+    """Change packages although programs run from the environment."""
     wait: float = 0.0
-    """Seconds, for another run that holds the lock."""
+    """Seconds to wait for another run that holds the lock."""
 
     @property
     def shows_only(self) -> bool:
-        """Whether nothing is to be changed."""
+        """True when nothing is to be changed."""
         return self.dry_run or self.save_plan is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a person is asked; yes changes something."""
+    """A question to the user; yes leads to a change."""
 
     plan: Plan
     assumed: Remaining | None = None
-    """Is this finding to be cured although it rests on an assumption? None: are the steps of the plan to be taken?"""
+    """Fix this finding although it rests on an assumption? None: carry out the steps of the plan?"""
 
 
 class FixEnding(Enum):
@@ -103,21 +103,21 @@ class FixEnding(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixResult:
-    """How it ended, and what was changed."""
+    """The result, and the changes made."""
 
     ending: FixEnding
     exit_status: int
     plan: Plan | None = None
     beside: tuple[str, ...] = ()
-    """Errors that were not asked about, of a plan that was only shown."""
+    """Errors outside --only, of a plan that was only shown."""
     run: Run | None = None
-    """The journal of what was carried out."""
+    """The journal of the changes."""
     troubles: tuple[str, ...] = ()
-    """Why it did not fix the finding."""
+    """Why the finding was not fixed."""
 
     @property
     def cured(self) -> tuple[str, ...]:
-        """Findings that are gone, as the second examination showed."""
+        """Findings that are gone in the second examination."""
         if self.ending is not FixEnding.CURED or self.plan is None:
             return ()
         return tuple(dict.fromkeys(cured.finding for step in self.plan.steps for cured in step.cures))

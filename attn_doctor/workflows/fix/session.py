@@ -1,4 +1,4 @@
-"""A request whose files were read, and its target: looked at as often as it takes, always in the same way."""
+"""A request with its files read, and its target, which can be examined repeatedly in the same way."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ from attn_doctor.workflows.subject import Say, as_if, refuse_unreadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """A request whose names were looked up and whose plan was read; nothing was examined yet."""
+    """A request with names looked up and the plan read; nothing was examined yet."""
 
     request: FixRequest
     recipes: tuple[Recipe, ...]
-    """By which everything is judged."""
+    """The recipes to evaluate."""
     policy: Policy
     gpu: NamedGpu | None
     saved: Plan | None
-    """The plan that is carried out instead of a new one."""
+    """The plan to carry out instead of a new one."""
 
 
 def read_request(request: FixRequest) -> ReadRequest:
-    """Raises BadInput for all that can be wrong in a request before its target is known."""
+    """Reads the request's files. Raises BadInput for all faults that can be found without the target."""
     every = shelf.shelf(request.recipes)
     recipes = shelf.Selection(skip=request.skip).pick(every)
     only = tuple(one.id for one in shelf.Selection(only=request.only).pick(every)) if request.only else ()
@@ -79,7 +79,7 @@ def read_request(request: FixRequest) -> ReadRequest:
         policy=Policy(
             unsafe=request.unsafe,
             only=only,
-            # Named by themselves, not by their library.
+            # Named themselves, not through their library.
             named=tuple(one.id for one in recipes if words & {one.id, *one.aliases}),
             remedies=request.remedies,
         ),
@@ -90,21 +90,21 @@ def read_request(request: FixRequest) -> ReadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One target, looked at as often as it takes, always in the same way."""
+    """One target, which can be examined repeatedly in the same way."""
 
     given: ReadRequest
     target: Target
     folder: Path
-    """For files that nobody needs afterwards."""
+    """For temporary files."""
     configs: tuple[Path, ...]
     acceptances: tuple[Acceptance, ...]
     wheels: tuple[WheelFile, ...] = ()
-    """Files that a person named."""
+    """Files named by the user."""
     traced: Mapping[str, Any] | None = None
-    """What the tracer is asked to run; None where the environment itself is examined."""
+    """The request to the tracer; None to examine the environment itself."""
 
     def look(self, name: str, say: Say) -> FactSet:
-        """Examines it; after a change as it would be in an environment that was activated anew."""
+        """Examines the target; after a change, as in a newly activated environment."""
         with activated(self.target.prefix) if name.startswith("after") else contextlib.nullcontext():
             return self._look(name, say)
 
@@ -136,25 +136,27 @@ class Session:
         traced = run_trace(self.target, request, timeout=max(self.given.request.timeout, 300.0), folder=folder, say=say)
         check_input(traced.trace, f"--trace {request['target']}")
         if must_finish and traced.trace.outcome != "finished":
-            # A run that ends early meets no broken call, which is no proof that there is none.
+            # A run that ends early meets no broken call, which does not prove that there is none.
             raise Stale("the traced run does not come to its end", about=traced.trace.error or traced.trace.outcome)
         met = facts_of(traced.trace)
         these = met if self.given.gpu is None else made_for_gpu(met)
         return derive(FactSet([*as_if(facts, self.given.gpu, self.given.request.assumptions).values(), *these]))
 
     def judged(self, facts: FactSet) -> Diagnosis:
-        """By every recipe, so that what a cure brings up is seen, whatever was asked for with --only."""
+        """The diagnosis by every recipe, so that new findings caused by a fix are seen, whatever --only selects."""
         return accept(judge(facts, self.given.recipes), self.acceptances, today=datetime.now(timezone.utc).date())
 
     def find(self) -> installers.Installer:
-        """The installer; raises Refused."""
+        """The installer. Raises Refused."""
         request = self.given.request
         return find_installer.installer_for(
             request.installer.value, self.target, request.sources, _made(self.folder / "installer")
         )
 
     def resolve(self, facts: FactSet, before: Diagnosis) -> Resolve:
-        """Asks the installer, and judges what it would put in by the same recipes before anything is installed."""
+        """Resolves packages with the installer, and evaluates the recipes on the result before anything is
+        installed.
+        """
 
         def ask(request: InstallRequest) -> Install:
             if renamed := other_names(request.requirements, facts):
@@ -192,7 +194,7 @@ class Session:
         return replace(found, sources=replace(found.sources, torch_backend=request.torch_backend))
 
     def judge_fetched(self, facts: FactSet, before: Diagnosis) -> run_installer.Judge:
-        """Judges fetched files by the same recipes, as if they were installed."""
+        """Evaluates the recipes on downloaded files, as if they were installed."""
 
         def judge_(change: Install, fetched: Path) -> None:
             these = preview_install.facts_of(change, fetched, self.target, facts, scratch=_made(self.folder / "staged"))
@@ -202,7 +204,7 @@ class Session:
         return judge_
 
     def reinstall(self, old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
-        """Fetches old releases, so that they can be installed again. Raises Refused."""
+        """Downloads old releases, so that they can be installed again. Raises Refused."""
         installer = find_installer.installer_for(
             kind, self.target, self.given.request.sources, _made(self.folder / "installer")
         )
@@ -211,15 +213,15 @@ class Session:
 
 
 def open_session(read: ReadRequest, target: Target, folder: Path) -> Session:
-    """What was asked for, for this target; scratch files go to the folder. Raises BadInput."""
+    """The session for this target; temporary files are written to the folder. Raises BadInput."""
     request = read.request
     return Session(
         given=read,
         target=target,
         folder=folder,
         acceptances=accepted.read(request.accept) if request.accept else (),
-        # What a script gives to its calls is cured where it stands: in that file. The files themselves, for they are
-        # edited: facts of them are named alike when a saved plan is carried out.
+        # A configuration given to a call in a script is fixed in its own file. Links are resolved because the files are
+        # edited, and so that facts have the same names when a saved plan is carried out.
         configs=tuple(Path(os.path.realpath(one)) for one in followed_files(request.configs))
         if read.saved is None
         else tuple(Path(one) for one in read.saved.configs),
@@ -229,7 +231,7 @@ def open_session(read: ReadRequest, target: Target, folder: Path) -> Session:
 
 
 def installer_of(session: Session, change: Install) -> installers.Installer:
-    """The installer that a plan was made with; raises Stale where it is gone."""
+    """The installer with which a plan was made. Raises Stale when it is gone."""
     sources = session.given.request.sources
     try:
         found = find_installer.installer_for(
@@ -253,7 +255,7 @@ def _made(folder: Path) -> Path:
 
 
 def again(session: Session, say: Say) -> Diagnosis:
-    """Examined once more, after a change."""
+    """Examines again after a change."""
     say("examining again")
     number = len(list(session.folder.glob("after*")))
     return session.judged(session.look(f"after{number}", say))
@@ -273,7 +275,7 @@ def _wheel(path: Path, target: Target) -> WheelFile:
 
 
 def _trace_request(what: str, autocast: str | None, gpu: NamedGpu | None) -> dict[str, Any]:
-    """For the tracer, as `attn-doctor trace` asks it."""
+    """The request to the tracer, as in `attn-doctor trace`."""
     dtype = dtype_named(autocast, "--autocast")
     if ":" not in what:
         raise BadInput("that is no factory", about=f"--trace {what}", hint="Write file.py:factory.")

@@ -1,1 +1,1 @@
-"""Many nodes, one answer: reports are merged, or collected by the site's own engine, and held against a standard."""
+"""Many nodes: merges reports, or collects them with the site's own engine, and compares them with a standard."""

@@ -1,4 +1,4 @@
-"""Rolls reports of many nodes up into one answer, or writes down what most of them agree in."""
+"""Merges the reports of many nodes into one verdict, or writes the facts on which most of them agree."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from attn_doctor.workflows.fleet.standard import cohorts, standard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """Which reports, and what they are held against."""
+    """The reports, and the standard to compare them with."""
 
     sources: tuple[str, ...]
     """Folders of reports, files, or - for standard input."""
     expect: str | None = None
-    """The nodes there ought to be: a set of names, @FILE of them, or slurm."""
+    """The expected nodes: a node set, @FILE with one, or slurm."""
     golden: Path | None = None
-    """Compare with this file; None: with the majority."""
+    """The golden file to compare with; None: the majority."""
     cohort_by: str | None = None
-    """What equal nodes have in common: names, with commas."""
+    """Facts that equal nodes share: names, separated by commas."""
     max_age: timedelta | None = None
     """A node whose last report is older is not known to be fit."""
     wait: float = 0.0
-    """Seconds, for reports of expected nodes."""
+    """Seconds to wait for reports of expected nodes."""
 
 
 def merge(request: MergeRequest) -> FleetVerdict:
-    """One answer for all of them.
+    """The verdict over all nodes.
 
-    Raises BadInput for what the request names wrongly.
+    Raises BadInput for an invalid request.
     """
     check_sources(request.sources)
     held = standard(expect=request.expect, golden=request.golden, cohort_by=request.cohort_by, max_age=request.max_age)
@@ -56,7 +56,7 @@ def merge(request: MergeRequest) -> FleetVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenRequest:
-    """Of which reports a golden file is made."""
+    """The reports from which a golden file is made."""
 
     sources: tuple[str, ...]
     cohort_by: str | None = None
@@ -64,16 +64,16 @@ class GoldenRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenResult:
-    """A golden file, and what is not in it."""
+    """A golden file, and the facts that it does not contain."""
 
     made: goldens.NewGolden
     unreadable: tuple[Unreadable, ...]
 
 
 def golden(request: GoldenRequest) -> GoldenResult:
-    """What most nodes agree in.
+    """Makes a golden file from the facts on which most nodes agree.
 
-    Raises BadInput for what the request names wrongly.
+    Raises BadInput for an invalid request.
     """
     check_sources(request.sources)
     gathered = Gathered()

@@ -1,4 +1,4 @@
-"""The site's own engine starts `check` on every node, and what the nodes report is held against a standard."""
+"""Starts `check` on every node with the site's own engine, and compares the reports with a standard."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.workflows.fleet.standard import Standard, standard
 from attn_doctor.workflows.subject import Say, silent
 
-#: Standard error of a task, as `srun --label` passes it on.
+#: A line of a task's standard error, as forwarded by `srun --label`.
 _TASK = re.compile(r"\s*(\d{1,7}): (.*)")
 
 
 class WhichEngine(str, Enum):
-    """What starts the doctor on the nodes."""
+    """The engine that starts attn-doctor on the nodes."""
 
     AUTO = "auto"
     SLURM = "slurm"
@@ -38,23 +38,23 @@ class WhichEngine(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """Which nodes are examined, by what they are reached, and what their reports are held against."""
+    """The nodes, the engine, and the standard for the reports."""
 
     doctor: tuple[str, ...] = (sys.executable, "-m", "attn_doctor")
     """The words that start attn-doctor on a node."""
     check_args: tuple[str, ...] = ()
-    """Options of `check`, for every node, paths in them absolute."""
+    """Options of `check` for every node, with absolute paths."""
     as_module: bool = False
-    """Where no environment is named, over ssh: not the active one, but that of this code."""
+    """Over ssh, without a named environment: use the environment of this code instead of the active one."""
     engine: WhichEngine = WhichEngine.AUTO
     nodes: str | None = None
-    """A set of names."""
+    """A node set."""
     partition: str | None = None
     deep: Deep = Deep.AUTO
     timeout: int = 300
     """Seconds for one node."""
     queue_timeout: int = 30
-    """Seconds for Slurm or Ray to start on the nodes."""
+    """Seconds for Slurm or Ray to start the tasks."""
     gpus_per_node: str | None = None
     gres: str | None = None
     account: str | None = None
@@ -62,7 +62,7 @@ class RunRequest:
     srun_args: tuple[str, ...] = ()
     clush_args: tuple[str, ...] = ()
     address: str | None = None
-    """The running Ray cluster."""
+    """Address of the running Ray cluster."""
     expect: str | None = None
     golden: Path | None = None
     cohort_by: str | None = None
@@ -70,23 +70,23 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What the nodes come to."""
+    """The result for all nodes."""
 
     verdict: FleetVerdict
     ended_by: int | None = None
-    """The signal that ended it early: the verdict is of what had come."""
+    """The signal that ended it early: the verdict covers the reports received until then."""
 
 
 def first_command(request: RunRequest) -> tuple[str, ...]:
-    """What would be started first. Raises BadInput."""
+    """The first command that would be started. Raises BadInput."""
     return _prepared(request).first().command()
 
 
 def run(request: RunRequest, *, hear: Say = silent) -> RunResult:
-    """Examines the nodes. `hear` is told the commands as they start, and what the engine says.
+    """Examines the nodes. `hear` receives the commands when they start, and the engine's messages.
 
-    ^C and SIGTERM end what was started, and the answer is of what had come. Raises BadInput for what the request names
-    wrongly, AttnDoctorError where the engine cannot be asked.
+    ^C and SIGTERM end the started programs, and the result covers the reports received until then. Raises BadInput for
+    an invalid request, AttnDoctorError when the engine does not answer.
     """
     ready = _prepared(request)
     held, launch, gpus = ready.standard, ready.launch, ready.gpus_asked
@@ -113,17 +113,17 @@ def run(request: RunRequest, *, hear: Say = silent) -> RunResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    """All that is known before anything is started."""
+    """All information known before anything is started."""
 
     standard: Standard
     launch: Launch
     troubles: dict[str, str]
-    """What is in the way of nodes that cannot be asked."""
+    """Node -> why it cannot be used."""
     deep: Deep
     gpus_asked: bool
 
     def first(self) -> Launch:
-        """Files are examined on all nodes first, unless all are examined in depth."""
+        """The first launch: examines files on all nodes, unless all are examined in depth."""
         return self.launch if self.deep is Deep.ALL else replace(self.launch, check_args=_quick(self.launch.check_args))
 
 
@@ -171,7 +171,7 @@ def _start(launch: Launch, gathered: Gathered, heard: Messages, ending: Ending, 
 
     with streamed(command, limit=launch.limit, hear=engine_said, ending=ending) as lines:
         gathered.add_all(stream(lines, launch.engine.value, heard))
-    # A second round numbers its tasks anew: a number tells the node within one round alone.
+    # A second round numbers its tasks again: a number identifies a node only within one round.
     places = gathered.close_round(launch.nodes)
     heard.engine[:] = [
         f"{places[int(match[1])]}: {match[2]}" if (match := _TASK.match(line)) and int(match[1]) in places else line
@@ -197,7 +197,7 @@ def _picked(engine: WhichEngine) -> Engine:
 def _wanted(
     engine: Engine, nodes: str | None, partition: str | None, job: tuple[str, ...] | None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The nodes, and what is in the way of those that cannot be asked."""
+    """The nodes to use, and for others the reason why they cannot be used."""
     named = unfold(nodes, about=f"--nodes {nodes}") if nodes is not None else None
     if engine is Engine.CLUSH:
         if named is None:
@@ -224,7 +224,7 @@ def _wanted(
 def _on_ray(
     asking: tuple[str, ...], nodes: str | None, expect: tuple[str, ...] | None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """All that are alive, unless some are named; of those named or expected, why one cannot be asked."""
+    """All live nodes, or the named ones; for named or expected nodes, why one cannot be used."""
     named = unfold(nodes, about=f"--nodes {nodes}") if nodes is not None else None
     states = on_ray.nodes(asking, among=named, expected=expect or ())
     if not states:
@@ -237,12 +237,12 @@ def _check_args(request: RunRequest, engine: Engine) -> tuple[str, ...]:
     if engine is Engine.CLUSH and not any(word.split("=")[0] == "--python" for word in args):
         here = active_environment(as_module=request.as_module)
         if here is not None:
-            return ("--python", str(here), *args)  # ssh takes neither variables nor the current folder along
+            return ("--python", str(here), *args)  # ssh forwards neither variables nor the current folder
     return args
 
 
 def _gpus_asked(launch: Launch) -> bool:
-    """Whether Slurm was to give each node a GPU, on the command line or by the job."""
+    """True when Slurm was to allocate GPUs on each node, by the command line or the job."""
     by_gres = [part.removeprefix("gres/").split(":") for part in (launch.gres or "").split(",")]
     if launch.gpus_per_node or launch.gres:
         counted = (launch.gpus_per_node or "").split(":")

@@ -1,4 +1,4 @@
-"""What the reports of a fleet are held against: the nodes there ought to be, a golden file or the majority, an age."""
+"""The standard for the reports of a fleet: the expected nodes, a golden file or the majority, a maximum age."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from attn_doctor.machine.files import read_input
 from attn_doctor.model.fleet import FleetVerdict, NodeReport, Unreadable
 from attn_doctor.quick_dataclasses import dataclass
 
-#: Bytes of a file of node names: a million nodes, which is the most of them, fit.
+#: Largest file of node names, in bytes: enough for a million nodes, the maximum.
 _MOST_NAMES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standard:
-    """What reports are held against, read from where it is written."""
+    """The standard, with its files read."""
 
     expected: tuple[str, ...] | None = None
-    """None: whoever reports is whoever is there."""
+    """None: the nodes that report."""
     golden: goldens.Golden | None = None
-    """None: the majority."""
+    """None: compare with the majority."""
     cohort_by: tuple[str, ...] = COHORT_BY
     cohorts_as_given: bool = False
-    """A person chose them."""
+    """The user chose the cohorts."""
     max_age: timedelta | None = None
 
     def judged(
         self, gathered: Gathered, heard: Messages, deep: tuple[str, ...] = (), *, gpus_asked: bool = False
     ) -> FleetVerdict:
-        """What the reports come to, now."""
+        """The verdict on the reports received so far."""
         return judge(
             gathered,
             Question(
@@ -59,13 +59,13 @@ class Standard:
     def awaited(
         self, folders: Sequence[Path], heard: Messages, wait: float, *, since: datetime | None = None
     ) -> FleetVerdict:
-        """The verdict as soon as no expected node is missing, or after `wait` seconds. Reports from before `since`
-        do not count."""
+        """The verdict as soon as no expected node is missing, or after `wait` seconds. Reports from before `since` do
+        not count."""
         gathered = Gathered()
         damaged: dict[str, Unreadable] = {}
         for arrival in watch(folders, heard, seconds=wait):
             if isinstance(arrival, Unreadable):
-                damaged[arrival.source] = arrival  # it may be whole at the next look
+                damaged[arrival.source] = arrival  # it may be complete at the next pass
             elif arrival is not None:
                 if since is not None and _before(arrival, since):
                     heard.nodes[arrival.node] = f"its report is of {arrival.created}, from before this run"
@@ -74,7 +74,7 @@ class Standard:
                 gathered.add(arrival)
             elif not damaged:
                 verdict = self.judged(gathered, heard)
-                # With a greatest age an earlier report is not what is waited for.
+                # With a maximum age, an older report does not end the waiting.
                 if not verdict.missing and not (verdict.age_decides and verdict.old):
                     return verdict
         gathered.unreadable += damaged.values()
@@ -88,9 +88,9 @@ def standard(
     cohort_by: str | None = None,
     max_age: timedelta | None = None,
 ) -> Standard:
-    """`expect`: a set of node names, @FILE of them, or slurm; `cohort_by`: names with commas.
+    """Reads the standard. `expect`: a node set, @FILE with one, or slurm; `cohort_by`: names separated by commas.
 
-    Raises BadInput for what cannot be read.
+    Raises BadInput for input that cannot be read.
     """
     held = goldens.read(golden) if golden is not None else None
     return Standard(
@@ -103,7 +103,7 @@ def standard(
 
 
 def cohorts(written: str | None, golden: goldens.Golden | None) -> tuple[str, ...]:
-    """What equal nodes have in common; a golden file brings its own.
+    """The facts that equal nodes share; a golden file has its own list.
 
     Raises BadInput.
     """
@@ -151,4 +151,4 @@ def _before(report: NodeReport, since: datetime) -> bool:
     try:
         return moment(report.created) < since
     except ValueError:
-        return False  # a time that is none: the verdict names it
+        return False  # an invalid time: the verdict reports it
