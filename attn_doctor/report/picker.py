@@ -34,11 +34,10 @@ def pick(
     *,
     as_json: bool = False,
     output: str | os.PathLike[str] | None = None,
-    flag: str = "--format",
 ) -> Picked[R]:
     """The format that is asked for: by its name, else by the end of the output's name, else text.
 
-    Raises BadInput for one that is not there, or does not write such a result; `flag` is how it was asked for.
+    Raises BadInput for one that is not there, or does not write such a result.
     """
     name = JSON if as_json else form or _by_suffix(kind, output) or DEFAULT
     renderer = _load(name) if name in _files() else None
@@ -46,7 +45,7 @@ def pick(
     if renderer is None or page is None:
         raise BadInput(
             f"the result of `{kind.name}` is not written in that format",
-            about=f"{flag} {name[:80]}",
+            about=f"--format {name[:80]}",
             hint=f"One of {', '.join(names(kind))}.",
         )
     return Picked(renderer, page.write)
