@@ -65,7 +65,7 @@ def test_the_text_claims_nothing() -> None:
                 ("--config", "x"),
             )
         ),
-        (("--explain-sdpa", "q=1x2x64x64:bf16", "--gpu", "h100", "--format", "ndjson"), "as text or as JSON"),
+        (("--explain-sdpa", "q=1x2x64x64:bf16", "--gpu", "h100", "--format", "ndjson"), "One of text, json."),
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], words: str) -> None:
