@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +13,11 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+from attn_doctor.model import dtypes
+from attn_doctor.model.outcomes import BROKEN, Certainty, Outcome, TraceVerdict
+from attn_doctor.patient import dtypes as their_dtypes
+from attn_doctor.patient import outcomes as their_outcomes
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "attn_doctor"
@@ -148,3 +154,64 @@ def test_a_file_is_one_idea() -> None:
 
     assert {name: count for name, count in lines.items() if count > MOST_LINES and name not in LONG} == {}
     assert [name for name in LONG if lines.get(name, 0) <= MOST_LINES] == []
+
+
+def compared(tree: ast.AST) -> Iterator[str]:
+    """Strings that code compares something with: `==`, `!=`, `in (...)`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            for side in (node.left, *node.comparators):
+                parts = side.elts if isinstance(side, (ast.Tuple, ast.Set, ast.List)) else [side]
+                for part in parts:
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                        yield part.value
+
+
+#: Files whose words only look the same.
+OTHER_MEANINGS = {
+    "fleet/verdict.py",  # a node that answered
+    "patient/imports.py",  # a key
+    "patient/kernels/flex_kernels.py",  # how a child that compiles ended: simulate/children.py
+    "patient/simulate/triton/canary.py",
+    "patient/simulate/triton/compile.py",
+    "workflows/trace.py",  # how a whole trace ended
+}
+#: Files that still compare with a word of model/outcomes.py themselves. None is to be added.
+SPELLING = {
+    "report/terminal/trace.py",
+    "report/words/phrases.py",
+}
+
+
+def test_words_of_outcomes_stand_in_one_file() -> None:
+    """Verdicts of traces, outcomes of imports and samples, certainty of findings: named once on each side."""
+    words = {word.value for words in (TraceVerdict, Outcome, Certainty) for word in words} - {"clean"}
+    found = {
+        str(file.relative_to(PACKAGE))
+        for file in FILES.values()
+        if any(word in words for word in compared(ast.parse(file.read_text())))
+    }
+
+    assert found - SPELLING == OTHER_MEANINGS
+    assert found >= SPELLING
+
+
+def test_both_sides_have_the_same_words() -> None:
+    """What the patient's side answers is what the doctor's side asks for."""
+    assert set(their_outcomes.VERDICTS) == {verdict.value for verdict in TraceVerdict}
+    assert set(their_outcomes.BROKEN) == set(BROKEN)
+    assert {getattr(their_outcomes, outcome.name) for outcome in Outcome} == {outcome.value for outcome in Outcome}
+
+
+def test_both_sides_have_the_same_dtypes() -> None:
+    """A spelling of a dtype means the same on the command line and in a request; halves are the same two."""
+    assert {spelled: dtypes.SPELLED.get(spelled) for spelled in their_dtypes.ALIASES} == their_dtypes.ALIASES
+    assert set(their_dtypes.HALVES) == set(dtypes.HALVES)
+    assert dtypes.SPELLED["fp8"] == their_dtypes.EIGHT_BITS
+
+
+def test_a_word_is_a_string() -> None:
+    """It is written and looked up as the string that files hold."""
+    assert json.dumps({"a": TraceVerdict.MIXED}) == '{"a": "silently mixed"}'
+    assert f"{Certainty.SEEN} {Outcome.HUNG!s} {Outcome.HUNG:>6}" == "seen hung   hung"
+    assert {"raises": 1}[TraceVerdict.RAISES] == 1

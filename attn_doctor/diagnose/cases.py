@@ -10,6 +10,7 @@ from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.kinds import PLURAL
+from attn_doctor.model.outcomes import Certainty
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.recipe import Case, Recipe
@@ -80,7 +81,7 @@ def _log_fault(recipe: Recipe, case: Case, log: str) -> str:
     diagnosis = explain_text(log, [recipe], facts, pasted=False).diagnosis
     got = "finds" if diagnosis.findings else "clears"
     # Reported, but not proven by the text or by the facts.
-    if case.expect == "open" and diagnosis.findings and diagnosis.findings[0].certainty == "inferred":
+    if case.expect == "open" and diagnosis.findings and diagnosis.findings[0].certainty == Certainty.INFERRED:
         got = "open"
     if got != case.expect:
         return f"expected {case.expect}, got {got} for the log {log!r}"

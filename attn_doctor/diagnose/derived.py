@@ -22,6 +22,7 @@ from attn_doctor.diagnose.missing_modules import requirement_for
 from attn_doctor.diagnose.torch_to_come import Outlook, outlook
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
+from attn_doctor.model.outcomes import BROKEN, Outcome
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.recipes.data.checked import is_newer, newest_checked
 from attn_doctor.recipes.data.torch_releases import (
@@ -163,7 +164,7 @@ def _accepts(requirement: Value, version: Value) -> State:
 
 def _settled_of_torch(facts: FactSet) -> Iterator[Fact]:
     """Facts decided by a successful import of torch."""
-    if facts.value("import.torch.outcome") == "imported" and facts.value("torch.missing_libraries") is not None:
+    if facts.value("import.torch.outcome") == Outcome.IMPORTED and facts.value("torch.missing_libraries") is not None:
         yield derived_fact("torch.missing_libraries", Absent("torch was imported"), "import.torch.outcome")
 
 
@@ -197,7 +198,7 @@ def _of_promotions(facts: FactSet) -> Iterator[Fact]:
         if place:
             state: State = Known(package) if package else Absent("the line is in no known package")
             yield derived_fact(own + "package", state, own + "place")
-        if package and facts.value(own + "verdict") in ("raises", "silently mixed"):
+        if package and facts.value(own + "verdict") in BROKEN:
             function = facts.text(own + "function") or "?"
             by_package.setdefault(package, []).append(f"{function} ({place})")
     for package, where in by_package.items():

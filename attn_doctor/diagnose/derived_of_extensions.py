@@ -13,6 +13,7 @@ from attn_doctor.diagnose.gpu_targets import lacking
 from attn_doctor.diagnose.torch_to_come import Outlook
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, State, Unknown, Value
+from attn_doctor.model.outcomes import Outcome
 from attn_doctor.recipes.data.torch_releases import partners
 
 
@@ -59,7 +60,7 @@ def _settled_by_import(facts: FactSet, module: str, own: str) -> Iterator[Fact]:
             name
             for name in facts.subjects("import")
             if top in (canonicalize_name(name), canonicalize_name(name.partition(".")[0]))
-            and facts.value(f"import.{name}.outcome") == "imported"
+            and facts.value(f"import.{name}.outcome") == Outcome.IMPORTED
         ),
         None,
     )

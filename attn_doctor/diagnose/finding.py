@@ -14,6 +14,7 @@ from attn_doctor.diagnose.placeholders import filled, locations, remedy
 from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.model.findings import Finding, Verdict
 from attn_doctor.model.kinds import kind_of
+from attn_doctor.model.outcomes import Certainty
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 
@@ -47,7 +48,7 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
         title=filled(recipe.title, facts, bound),
         what=filled(recipe.what, facts, bound),
         why=filled(recipe.why, facts, bound),
-        certainty="seen" if any(map(_was_seen, met)) or _shown(evidence) else "inferred",
+        certainty=Certainty.SEEN if any(map(_was_seen, met)) or _shown(evidence) else Certainty.INFERRED,
         library=recipe.library,
         subjects=(binding.named,) if binding.kind else (),
         aliases=recipe.aliases,
@@ -90,7 +91,7 @@ def with_symptoms(finding: Finding, symptoms: tuple[Finding, ...]) -> Finding:
     return replace(
         finding,
         symptoms=symptoms,
-        certainty="seen" if any(one.certainty == "seen" for one in every) else finding.certainty,
+        certainty=Certainty.SEEN if any(one.certainty == Certainty.SEEN for one in every) else finding.certainty,
         severity=min((one.severity for one in every), key=lambda one: one.rank),
     )
 

@@ -13,6 +13,7 @@ from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity, Verdict
+from attn_doctor.model.outcomes import Certainty
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe
 
@@ -154,7 +155,7 @@ def _confirmed(finding: Finding, heard: Finding) -> Finding:
     return replace(
         finding,
         severity=min(finding.severity, heard.severity, key=lambda one: one.rank),
-        certainty="seen",
+        certainty=Certainty.SEEN,
         locations=_joined(finding.locations, heard.locations),
         evidence=tuple(dict.fromkeys((*finding.evidence, *heard.evidence))),
     )
@@ -281,5 +282,7 @@ def _what_of_all(group: list[Finding]) -> str:
 
 def _ranked(found: list[Finding]) -> tuple[Finding, ...]:
     return tuple(
-        sorted(found, key=lambda one: (one.severity.rank, one.rank, one.certainty != "seen", one.id, one.subjects))
+        sorted(
+            found, key=lambda one: (one.severity.rank, one.rank, one.certainty != Certainty.SEEN, one.id, one.subjects)
+        )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from attn_doctor.model.facts import Fact
+from attn_doctor.model.outcomes import Certainty
 from attn_doctor.model.remedies import ProposedAction
 from attn_doctor.quick_dataclasses import dataclass
 
@@ -88,7 +89,7 @@ class Finding:
     title: str
     what: str = ""
     why: str = ""
-    certainty: str = "inferred"
+    certainty: str = Certainty.INFERRED
     """`seen`: the problem itself was observed; `inferred`: facts such as versions imply it."""
     library: str = ""
     subjects: tuple[str, ...] = ()

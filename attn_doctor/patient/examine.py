@@ -25,7 +25,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 from . import answers as _answers
-from . import forked, imports, torch_facts
+from . import forked, imports, outcomes, torch_facts
 from .samples import schedule
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Examination:
         with _one_thread():
             outcome, error = imports.attempt("torch")
         faulthandler.cancel_dump_traceback_later()  # its thread has ended when this returns
-        if outcome["outcome"] == "imported":
+        if outcome["outcome"] == outcomes.IMPORTED:
             self._torch = sys.modules["torch"]
             outcome["facts"] = torch_facts.facts(self._torch)
         elif error is not None:
@@ -154,7 +154,7 @@ class Examination:
 
     def _build_done(self, ended: forked.Ended) -> None:
         told = imports.outcome(ended)
-        if told["outcome"] == "told":
+        if told["outcome"] == outcomes.TOLD:
             self._outcome["facts"].update(told["value"])
         else:
             self._outcome["facts"]["build_reason"] = imports.in_words(told)
@@ -162,7 +162,7 @@ class Examination:
 
     def _cuda_done(self, ended: forked.Ended) -> List[forked.Child]:
         told = imports.outcome(ended)
-        if told["outcome"] == "told":
+        if told["outcome"] == outcomes.TOLD:
             answer = told["value"]
         else:
             reason = imports.in_words(told)

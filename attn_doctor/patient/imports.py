@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, TypedDict, cast
 
-from . import forked
+from . import forked, outcomes
 
 if TYPE_CHECKING:
     from .forked import Tell
@@ -88,7 +88,7 @@ _ONLY_WANTS_A_GPU = re.compile(
 
 def only_wants_a_gpu(found: Outcome) -> bool:
     """True when an import failed only for lack of a GPU or its driver, judged by its message."""
-    if found["outcome"] != "failed":
+    if found["outcome"] != outcomes.FAILED:
         return False
     raised = found["raised"]["error"] if "raised" in found else ""
     words = "{}: {}\n{}".format(found.get("error_type"), found.get("error") or "", raised)
@@ -111,7 +111,7 @@ def attempt(module: str) -> Tuple[Outcome, Optional[BaseException]]:
         version = getattr(imported, "__version__", None)
         path = getattr(imported, "__file__", None)
         found = {
-            "outcome": "imported",
+            "outcome": outcomes.IMPORTED,
             "version": version if isinstance(version, str) else None,
             "path": path if isinstance(path, str) else None,
         }
@@ -143,7 +143,7 @@ def telling_errors(work: Callable[[Tell], None]) -> Callable[[Tell], None]:
 
     def wrapped(tell: Tell) -> None:
         try:
-            work(lambda value: tell({"outcome": "told", "value": value}))
+            work(lambda value: tell({"outcome": outcomes.TOLD, "value": value}))
         except BaseException as error:
             tell(_failed(error))
 
@@ -161,11 +161,11 @@ def outcome(ended: forked.Ended) -> Outcome:
     found: Outcome = _last(ended) or _without_telling(ended)
     if ended.stderr.strip():
         found["stderr"] = ended.stderr
-        if found["outcome"] == "crashed":
+        if found["outcome"] == outcomes.CRASHED:
             # The loader ends a process by itself when a lazily bound symbol is missing: status 127, and a line on
             # stderr.
             found.update(_loader_facts(ended.stderr))
-    if ended.stdout.strip() and found["outcome"] not in ("imported", "told"):
+    if ended.stdout.strip() and found["outcome"] not in (outcomes.IMPORTED, outcomes.TOLD):
         found["stdout"] = ended.stdout
     return found
 
@@ -173,7 +173,7 @@ def outcome(ended: forked.Ended) -> Outcome:
 def ending(ended: forked.Ended) -> Optional[Outcome]:
     """How a child that sends several values ended; None when it ran to its end."""
     last = _last(ended)
-    if last is not None and last["outcome"] in ("failed", "crashed"):
+    if last is not None and last["outcome"] in (outcomes.FAILED, outcomes.CRASHED):
         return last
     if ended.status == 0 and not ended.hung:
         return None
@@ -186,12 +186,12 @@ def ending(ended: forked.Ended) -> Optional[Outcome]:
 def in_words(found: Outcome) -> str:
     """One line for a person."""
     kind = found["outcome"]
-    if kind == "failed":
+    if kind == outcomes.FAILED:
         return "{}: {}".format(found["error_type"], (found["error"].splitlines() or [""])[-1])
     where = " in {}".format(found["where"]) if found.get("where") else ""
-    if kind == "hung":
+    if kind == outcomes.HUNG:
         return "hung for {:g} s{}".format(found["seconds"], where)
-    if kind == "crashed":
+    if kind == outcomes.CRASHED:
         return "{}{}".format(found["how"], where)
     return str(found.get("reason") or kind)
 
@@ -199,20 +199,20 @@ def in_words(found: Outcome) -> str:
 def _without_telling(ended: forked.Ended) -> Outcome:
     found: Outcome
     if ended.hung:
-        found = {"outcome": "hung"}
+        found = {"outcome": outcomes.HUNG}
     elif ended.signal is not None:
         name = _signal_name(ended.signal)
         found = {
-            "outcome": "crashed",
+            "outcome": outcomes.CRASHED,
             "signal": ended.signal,
             "signal_name": name,
             "how": "killed by " + name,
         }
     elif ended.status is not None:
         how = "left the process with exit status {} (os._exit)".format(ended.status)
-        found = {"outcome": "crashed", "exit_status": ended.status, "how": how}
+        found = {"outcome": outcomes.CRASHED, "exit_status": ended.status, "how": how}
     else:
-        found = {"outcome": "unasked"}
+        found = {"outcome": outcomes.UNASKED}
     found["seconds"] = ended.seconds
     if ended.frames and (ended.hung or ended.signal is not None):
         # ctypes.CDLL and similar functions crash in the standard library: their caller is the relevant line
@@ -234,14 +234,14 @@ def _signal_name(number: int) -> str:
 
 def _failed(error: BaseException) -> Outcome:
     if isinstance(error, SystemExit):
-        found: Outcome = {"outcome": "crashed", "how": "called sys.exit({!r})".format(error.code)}
+        found: Outcome = {"outcome": outcomes.CRASHED, "how": "called sys.exit({!r})".format(error.code)}
         found["exit_status"] = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
         found["where"] = _where(error)
         return found
     chain = _chain(error)
     root = chain[-1]
     found = {
-        "outcome": "failed",
+        "outcome": outcomes.FAILED,
         "error_type": type(root).__name__,
         "error": _last_lines(str(root)),
         "where": _where(root),

@@ -10,11 +10,11 @@ import ast
 
 from attn_doctor.fix.edits.source import Call, call_at, is_name, read
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.dtypes import HALVES
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.plans import Splice
 
 _CALL = "scaled_dot_product_attention"
-_HALF = ("float16", "bfloat16")
 _PLACE = 3
 WARNING = (
     "numbers that the narrower dtype does not hold become -inf; a row of the mask that holds nothing else gives NaN"
@@ -30,7 +30,7 @@ def call(facts: FactSet, attention: str) -> Call:
     file, _, line = text("place").rpartition(":")
     if text("name").rpartition(".")[2] != _CALL or not line.isdigit():
         raise Refused("the trace names no line that calls scaled_dot_product_attention")
-    if text("q_dtype") not in _HALF or text("mask_dtype") != "float32":
+    if text("q_dtype") not in HALVES or text("mask_dtype") != "float32":
         raise Refused("no float32 mask meets a query in half precision there")
     return Call(file=file, line=int(line), name=_CALL, dtypes=(("mask", "float32"),))
 

@@ -11,6 +11,7 @@ import re
 
 from attn_doctor.fix.edits.source import read
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.dtypes import HALVES
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.plans import Splice
 from attn_doctor.quick_dataclasses import dataclass
@@ -18,7 +19,6 @@ from attn_doctor.quick_dataclasses import dataclass
 _OPERATORS: dict[str, type[ast.operator]] = {
     "mul": ast.Mult, "add": ast.Add, "sub": ast.Sub, "rsub": ast.Sub, "div": ast.Div, "matmul": ast.MatMult,
 }  # fmt: skip
-_HALF = ("float16", "bfloat16")
 #: Position tables: in half precision neighbouring positions would become equal.
 _TABLE = re.compile(r"inv_freq|freqs|cos|sin", re.IGNORECASE)
 
@@ -44,7 +44,7 @@ def meeting(facts: FactSet, promotion: str) -> Meeting:
     place = re.fullmatch(r"(.+):(\d+)", text("place"))
     operator = re.fullmatch(r"(?:aten::|Tensor\.|torch\.)_*([a-z]+?)_*", text("call"))
     operand = re.fullmatch(r"(?:parameter|buffer|constant) ([\w.]+)", text("operand"))
-    if text("kind") != "mixed operands" or text("dtype_in") not in _HALF or text("dtype_out") != "float32":
+    if text("kind") != "mixed operands" or text("dtype_in") not in HALVES or text("dtype_out") != "float32":
         raise Refused("no float32 operand meets a half one there")
     if place is None or operator is None or operator[1] not in _OPERATORS:
         raise Refused(f"{facts.text(own + 'call') or 'the call'} is none whose operand a program casts")

@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterable
 
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.dtypes import HALVES
 from attn_doctor.model.facts import FactName, FactSet
+from attn_doctor.model.outcomes import BROKEN
 from attn_doctor.model.plans import Splice
 from attn_doctor.probe.packages.keyword_calls import NotThere, Parsed, parsed
 from attn_doctor.quick_dataclasses import dataclass
 
-_HALF = ("float16", "bfloat16")
 #: Role -> keyword names of that operand in attention functions; positional arguments are in the order of the roles.
 _NAMES = {"q": ("q", "query"), "k": ("k", "key"), "v": ("v", "value")}
-_BROKEN = ("raises", "silently mixed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def calls(facts: FactSet, promotions: Iterable[str]) -> tuple[Call, ...]:
         own = f"attention.{number}."
         name, place = facts.text(own + "name"), facts.text(own + "place")
         match = re.fullmatch(r"(.+):(\d+)", place or "")
-        if facts.text(own + "verdict") not in _BROKEN or name not in kernels or name is None or match is None:
+        if facts.text(own + "verdict") not in BROKEN or name not in kernels or name is None or match is None:
             continue
         dtypes = tuple((role, facts.text(f"{own}{role}_dtype") or "") for role in _NAMES)
         found.append(Call(file=match[1], line=int(match[2]), name=name, dtypes=dtypes))
@@ -55,11 +55,11 @@ def splices(content: bytes, call: Call) -> tuple[Splice, ...]:
     source = read(content, call.file)
     node = call_at(source.tree, call)
     operands = _operands(node)
-    half = [role for role, dtype in call.dtypes if dtype in _HALF]
+    half = [role for role, dtype in call.dtypes if dtype in HALVES]
     wide = [role for role, dtype in call.dtypes if dtype == "float32"]
     if not half or not wide:
         raise Refused("none of q, k and v is in half precision: a cast here would hide what is wrong before")
-    if len({dtype for _, dtype in call.dtypes if dtype in _HALF}) > 1:
+    if len({dtype for _, dtype in call.dtypes if dtype in HALVES}) > 1:
         raise Refused("float16 and bfloat16 meet at this call: which of them is meant is not for a program to say")
     reference = next((role for role in ("v", "k", "q") if role in half and is_name(operands.get(role))), None)
     if reference is None:

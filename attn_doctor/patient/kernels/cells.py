@@ -15,10 +15,6 @@ FORMS = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask", "fp32-mas
 DIRECTIONS = ("train", "forward")
 """train: forward and backward. forward: under no_grad."""
 
-HALVES = ("bfloat16", "float16")
-EIGHT_BITS = "float8_e4m3fn"
-"""Few kernels support it; its problems contain scales, and the output is bfloat16."""
-
 FORM_WORDS = {
     "dense": "without a mask",
     "causal": "causal",

@@ -18,7 +18,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from .. import answers as _answers
-from .. import imports, torch_facts
+from .. import imports, outcomes, torch_facts
 from ..simulate.cuda import simulated_gpu
 from ..simulate.sdpa import backends as sdpa_backends
 from ..simulate.sdpa import choice as sdpa_choice
@@ -44,7 +44,7 @@ def main(request: Dict[str, Any], answers: str) -> None:
 
 def _explained(request: Dict[str, Any]) -> Dict[str, object]:
     outcome, error = imports.attempt("torch")
-    if outcome["outcome"] != "imported":
+    if outcome["outcome"] != outcomes.IMPORTED:
         return {"error": "torch cannot be imported: {}".format(error)}
     torch = sys.modules["torch"]
     call = call_of(request["call"])

@@ -12,7 +12,8 @@ from typing import Dict, List, Optional, Tuple
 
 import torch
 
-from .cells import EIGHT_BITS, Cell
+from ..dtypes import EIGHT_BITS
+from .cells import Cell
 
 WINDOW = 128
 SOFTCAP = 20.0

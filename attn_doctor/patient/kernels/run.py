@@ -25,7 +25,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .. import answers as _answers
-from .. import forked, imports, torch_facts
+from .. import forked, imports, outcomes, torch_facts
 from . import child, compilation, plan
 from .cells import Cell, Place, from_json
 from .registry import BACKENDS, OWN, Backend, backend
@@ -69,7 +69,7 @@ class _Run:
         # A pool of compilers for each GPU would outlive the child that started it.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         outcome, _ = imports.attempt("torch")
-        if outcome["outcome"] != "imported":
+        if outcome["outcome"] != outcomes.IMPORTED:
             self._write("plan", {"error": "importing torch {}".format(outcome["outcome"]), "backends": []})
         else:
             self.torch = sys.modules["torch"]
@@ -93,7 +93,7 @@ class _Run:
 
         def done(ended: forked.Ended) -> List[forked.Child]:
             told = imports.outcome(ended)
-            if told["outcome"] != "told":
+            if told["outcome"] != outcomes.TOLD:
                 return self._plan_only(imports.in_words(told))
             cuda = told["value"]
             if not cuda.get("devices"):
@@ -288,12 +288,12 @@ def _cudnn(torch: ModuleType) -> Optional[int]:
 def death(ended: forked.Ended) -> Dict[str, object]:
     """The result of the cell that killed its child."""
     if ended.hung or ended.signal == signal.SIGALRM:
-        return {"outcome": "hung", "reason": "it did not end in time and was killed"}
+        return {"outcome": outcomes.HUNG, "reason": "it did not end in time and was killed"}
     if ended.trouble:
-        return {"outcome": "hung", "reason": ended.trouble}
+        return {"outcome": outcomes.HUNG, "reason": ended.trouble}
     words = " ".join(ended.stderr.strip().splitlines()[-1:])[:200]
     if ended.signal is not None:
         name = next((one.name for one in signal.Signals if one == ended.signal), "signal {}".format(ended.signal))
-        return {"outcome": "crashed", "reason": "killed by {}".format(name) + (": " + words if words else "")}
+        return {"outcome": outcomes.CRASHED, "reason": "killed by {}".format(name) + (": " + words if words else "")}
     status = "left the process with status {}".format(ended.status)
-    return {"outcome": "crashed", "reason": status + (": " + words if words else "")}
+    return {"outcome": outcomes.CRASHED, "reason": status + (": " + words if words else "")}

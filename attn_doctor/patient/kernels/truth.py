@@ -15,7 +15,7 @@ from typing import Callable, Dict, List, Tuple
 
 import torch
 
-from .cells import EIGHT_BITS
+from ..dtypes import EIGHT_BITS
 from .problems import Problem
 
 FACTOR = {"out": 2.0, "gradient": 3.0}

@@ -10,14 +10,12 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Protocol, Tuple, TypedDict
 
+from ..dtypes import HALVES
+
 if TYPE_CHECKING:
     from ..kernels.cells import Cell
 
 RAISES, SILENT, REPAIRED = "raises", "silent", "repaired"
-
-HALVES = ("bfloat16", "float16")
-EIGHT_BITS = "float8_e4m3fn"
-FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 
 
 class Kept(TypedDict):

@@ -9,7 +9,7 @@ import importlib
 import inspect
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
-from .contract import HALVES
+from ..dtypes import HALVES
 from .library import Backend, Library, Sampled
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Dict, List, Tuple
 
-from .contract import HALVES, RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q
+from ..dtypes import HALVES
+from .contract import RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q
 from .library import Backend, Library, Sampled
 
 if TYPE_CHECKING:

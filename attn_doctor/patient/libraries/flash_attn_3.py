@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
-from .contract import EIGHT_BITS, HALVES, RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q
+from ..dtypes import EIGHT_BITS, HALVES
+from .contract import RAISES, Call, Clause, heads_divide, most_head_dim, no_mask, of_q
 from .library import Backend, Library, Sampled
 
 if TYPE_CHECKING:

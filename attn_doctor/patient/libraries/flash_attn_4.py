@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
-from .contract import FLOAT8, HALVES, RAISES, Call, Clause, heads_divide, no_mask, odd
+from ..dtypes import FLOAT8, HALVES
+from .contract import RAISES, Call, Clause, heads_divide, no_mask, odd
 from .library import Backend, Library, Sampled
 
 if TYPE_CHECKING:

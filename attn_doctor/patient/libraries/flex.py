@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, List
 
-from .contract import HALVES, RAISES, REPAIRED, SILENT, Call, Clause, equal_dtypes, mended_by_autocast
+from ..dtypes import HALVES
+from .contract import RAISES, REPAIRED, SILENT, Call, Clause, equal_dtypes, mended_by_autocast
 from .library import Answered, Backend, Library
 
 if TYPE_CHECKING:

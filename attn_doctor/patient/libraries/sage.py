@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, List, Tuple
 
-from .contract import HALVES, RAISES, Call, Clause, equal_dtypes, release_of
+from ..dtypes import HALVES
+from .contract import RAISES, Call, Clause, equal_dtypes, release_of
 from .library import Answered, Library
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+from ..dtypes import C10, HALVES
 from ..simulate.cuda import simulated_gpu
 from ..simulate.sdpa import backends as sdpa_backends
 from ..simulate.sdpa import choice as sdpa_choice
 from ..simulate.sdpa.rules import Call as TorchCall
 from ..simulate.sdpa.rules import Situation, Tensor
 from ..simulate.triton.driver import version_of
-from .contract import HALVES, RAISES, SILENT, Call, Clause, equal_dtypes, mended_by_autocast, no_such_mask, release_of
+from .contract import RAISES, SILENT, Call, Clause, equal_dtypes, mended_by_autocast, no_such_mask, release_of
 from .library import Backend, Library
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ..kernels.cells import Cell, Place
     from ..kernels.problems import Problem
 
-_C10 = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool"}
 _MASK = "attn_mask is bool, or has the dtype of q"
 _AFTERWARDS = "raises afterwards: "
 """Prefix of warnings in sdpa/choice.py about a defect of the chosen backend."""
@@ -51,7 +51,7 @@ def clauses(call: Call, autocast: Optional[str], choice: Optional[sdpa_choice.Ch
     q, k, v = call.kinds
     message = (
         "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
-        "value.dtype: {} instead.".format(*(_C10.get(kind, kind) for kind in (q, k, v)))
+        "value.dtype: {} instead.".format(*(C10.get(kind, kind) for kind in (q, k, v)))
     )
     mended = mended_by_autocast(call.operands, autocast, message)
     found = mended or [equal_dtypes(call.operands, autocast, RAISES, message)]
@@ -77,7 +77,7 @@ def _mask(mask: str, q: str, repaired: bool, torch_version: str, choice: Optiona
                 return [Clause(_MASK, False, RAISES, warning[len(_AFTERWARDS) :], ("mask",))]
         return [Clause(_MASK + ", or the backend taken casts it", True)]
     text = "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-    names = _C10.get(mask, mask), _C10.get(q, q)
+    names = C10.get(mask, mask), C10.get(q, q)
     message = text + "attn_mask.dtype: {} and  query.dtype: {} instead.".format(*names)
     return [Clause(_MASK, False, RAISES, message, ("mask",))]
 

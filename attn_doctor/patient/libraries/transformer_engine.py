@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List
 
-from .contract import HALVES, RAISES, Call, Clause, equal_dtypes
+from ..dtypes import HALVES
+from .contract import RAISES, Call, Clause, equal_dtypes
 from .library import Backend, Library
 
 if TYPE_CHECKING:

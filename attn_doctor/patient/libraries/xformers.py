@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
-from .contract import HALVES, RAISES, Call, Clause, equal_dtypes
+from ..dtypes import HALVES
+from .contract import RAISES, Call, Clause, equal_dtypes
 from .library import Backend, Library, Sampled
 from .xformers_stand_in import modules
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Iterator, List, Optional
 
 import torch
 
+from .. import outcomes
 from ..torch_facts import last_line  # noqa: TID252 - in the patient this package bears another name
 from . import verdicts
 from .catalogue import Sample
@@ -62,7 +63,7 @@ def run(
                 os._exit(
                     72
                 )  # after an error on the GPU, everything else in this process would fail with the same error
-            if entry["outcome"] == "unasked" and library not in sys.modules:
+            if entry["outcome"] == outcomes.UNASKED and library not in sys.modules:
                 # It cannot be imported: trying again for each sample takes seconds and shows nothing new.
                 tell({"stopped": entry["error"]})
                 return
@@ -85,7 +86,7 @@ def _one(sample: Sample, device: Optional[Device], simulated_gpu: Optional[Descr
     try:
         answer = tracer.trace(request)
     except Exception as error:  # a bug of the tracer, or a GPU that it does not support
-        return verdicts.blank(sample, "unasked", "{}: {}".format(type(error).__name__, error))
+        return verdicts.blank(sample, outcomes.UNASKED, "{}: {}".format(type(error).__name__, error))
     where = "cpu" if device is None else "cuda:{}".format(device["index"])
     return verdicts.entry(sample, answer, device is None, where)
 
@@ -95,7 +96,7 @@ def _lost(entry: SampleEntry) -> bool:
     try:
         torch.cuda.synchronize()
     except Exception as error:
-        if entry["outcome"] == "ran":
+        if entry["outcome"] == outcomes.RAN:
             entry["outcome"], entry["error"] = "raised", last_line(error)
         return True
     return False

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 # Relative: in the patient this package has another name.
-from .. import forked, imports  # noqa: TID252
+from .. import forked, imports, outcomes  # noqa: TID252
 from ..libraries import flash_attn_2  # noqa: TID252
 from . import catalogue, verdicts
 
@@ -107,7 +107,7 @@ class LibrarySamples:
 
     def _children(self, library: str) -> List[forked.Child]:
         if library == "transformers":
-            works = any(self._imports[m]["outcome"] == "imported" for m in self._modules_of(_FLASH_ATTN))
+            works = any(self._imports[m]["outcome"] == outcomes.IMPORTED for m in self._modules_of(_FLASH_ATTN))
             self.samples[library] = catalogue.samples_of(library, works)
         samples = self.samples[library]
         kinds = self._kinds()
@@ -142,8 +142,8 @@ class LibrarySamples:
             outcome = self._imports[module]
             kind = outcome["outcome"]
             # Some libraries need a GPU during import: without one, their sample gets a simulated GPU.
-            wants_a_gpu = kind == "failed" and not outcome.get("missing_module") and device is None
-            if kind == "imported" or (wants_a_gpu and catalogue.library_of(module) not in catalogue.STOOD_IN):
+            wants_a_gpu = kind == outcomes.FAILED and not outcome.get("missing_module") and device is None
+            if kind == outcomes.IMPORTED or (wants_a_gpu and catalogue.library_of(module) not in catalogue.STOOD_IN):
                 continue
             return "import {}: {}".format(module, imports.in_words(outcome))
         return None
@@ -152,7 +152,7 @@ class LibrarySamples:
         if library == catalogue.CANARY:
             self._write("canary", {"outcome": "could_not_look", "message": reason})
         else:
-            self._finish(library, "unasked", reason)
+            self._finish(library, outcomes.UNASKED, reason)
 
     def _finish(self, library: str, outcome: str, reason: str) -> None:
         found = verdicts.missing(self.samples[library], self._found[library], outcome, reason)
@@ -171,7 +171,7 @@ class LibrarySamples:
 
         def done(ended: forked.Ended) -> None:
             told = imports.outcome(ended)
-            if told["outcome"] == "told":
+            if told["outcome"] == outcomes.TOLD:
                 self._write("canary", told["value"])
             else:
                 self._give_up(catalogue.CANARY, imports.in_words(told))
@@ -210,19 +210,19 @@ class LibrarySamples:
             if found and self._restarts[library] <= _MOST_RESTARTS:
                 again, rest = rest, []
             reason = "not tried again after: " + reason
-        self._found[library] += found + [verdicts.blank(sample, "unasked", reason) for sample in rest]
-        self._finish(library, "unasked", _NOT_REACHED)
+        self._found[library] += found + [verdicts.blank(sample, outcomes.UNASKED, reason) for sample in rest]
+        self._finish(library, outcomes.UNASKED, _NOT_REACHED)
         return [self._child(library, again)] if again else None
 
 
 def _ending(ended: forked.Ended, ending: Outcome, timeout: float) -> Tuple[str, str]:
     """(outcome, message) for a child that did not end normally; an alarm means a hang."""
-    if ending.get("signal_name") == "SIGALRM" or ending["outcome"] == "hung":
+    if ending.get("signal_name") == "SIGALRM" or ending["outcome"] == outcomes.HUNG:
         frames = ended.frames or forked.frames(ended.stderr, None)
         where = " in {file}:{line}".format(**frames[0]) if frames else ""
         words = "no end within {:g} s{}".format(ended.seconds if ended.hung else timeout, where)
         if any("/triton/" in frame["file"] and "compile" in frame["file"] for frame in frames):
-            return "unasked", "its kernels were still being compiled: " + words
-        return "hung", words
-    outcome = ending["outcome"] if ending["outcome"] == "crashed" else "unasked"
+            return outcomes.UNASKED, "its kernels were still being compiled: " + words
+        return outcomes.HUNG, words
+    outcome = ending["outcome"] if ending["outcome"] == outcomes.CRASHED else outcomes.UNASKED
     return outcome, imports.in_words(ending)

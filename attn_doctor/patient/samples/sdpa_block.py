@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .. import outcomes
 from ..simulate.autocast.rules import cuda_autocast_rules  # noqa: TID252
 
 # Relative: in the patient this package has another name.
@@ -174,10 +175,10 @@ def cells(
         if (dtype, mode) in found:
             continue
         cell = _blank(device, simulated_gpu, dtype, mode)
-        kind = ending["outcome"] if ending else "unasked"
+        kind = ending["outcome"] if ending else outcomes.UNASKED
         # A cell that the child never reached did not crash itself: its result is unknown.
-        reached = (dtype, mode) in last and kind in ("crashed", "hung")
-        cell["outcome"] = kind if reached else "unasked"
+        reached = (dtype, mode) in last and kind in (outcomes.CRASHED, outcomes.HUNG)
+        cell["outcome"] = kind if reached else outcomes.UNASKED
         cell["error"] = reason
         if reached and ending and ending.get("where"):
             cell["where"] = ending["where"]
@@ -211,7 +212,7 @@ def _blank(device: Optional[Device], simulated_gpu: Optional[Described], dtype: 
 def _outcome(device: str, dtype: torch.dtype, mode: str) -> Passed:
     started = time.monotonic()
     watch = Watch()
-    found: Passed = {"outcome": "ran", "error": None, "output_finite": None, "gradients_finite": None}
+    found: Passed = {"outcome": outcomes.RAN, "error": None, "output_finite": None, "gradients_finite": None}
     try:
         found.update(_pass(watch, device, dtype, mode))
     except Exception as error:  # noqa: BLE001

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Tuple, TypedDict
 
+from .. import outcomes
 from .catalogue import Sample
 
 if TYPE_CHECKING:
     from ..trace.answer import Answer
 
-BROKEN = ("raises", "silently mixed")
 
 _OTHER_API = ("TypeError", "AttributeError", "NameError", "ImportError", "ModuleNotFoundError", "NotImplementedError")
 
@@ -62,7 +62,7 @@ def entry(sample: Sample, answer: Answer, simulated: bool, device: str) -> Sampl
     found = blank(sample, outcome, error)
     verdict = answer["verdict"]
     # A run that ended early was clean only as far as it came.
-    if outcome == "ran" or (verdict in BROKEN and not _doubtful(outcome, answer)):
+    if outcome == outcomes.RAN or (verdict in outcomes.BROKEN and not _doubtful(outcome, answer)):
         found["verdict"] = verdict
         found["verdict_reason"] = "no attention call was seen" if verdict is None else None
     found["device"] = device
@@ -79,34 +79,34 @@ def entry(sample: Sample, answer: Answer, simulated: bool, device: str) -> Sampl
 def _doubtful(outcome: str, answer: Answer) -> bool:
     """True when an attention call raised for a reason other than its operands, which is no observed problem."""
     error = answer["error"]
-    return outcome == "unasked" and error is not None and error["kind"] == "attention call raised"
+    return outcome == outcomes.UNASKED and error is not None and error["kind"] == "attention call raised"
 
 
 def _outcome(answer: Answer, simulated: bool) -> Tuple[str, Optional[str]]:
     error = answer["error"]
     if error is None:
-        return "ran", None
+        return outcomes.RAN, None
     kind, message = error["kind"], (error["message"] or "").strip()
     last = "{}: {}".format(error["type"], message.splitlines()[0]) if message else error["type"]
     if answer["outcome"] == "could not run":
-        return "unasked", "the sample could not be made: {}".format(last)
+        return outcomes.UNASKED, "the sample could not be made: {}".format(last)
     if "out of memory" in message:
-        return "unasked", "somebody else's work fills the GPU: {}".format(last)
+        return outcomes.UNASKED, "somebody else's work fills the GPU: {}".format(last)
     if kind == "dtype mismatch":
-        return "raised", last
+        return outcomes.RAISED, last
     if kind == "attention call raised":
         own = [(call, call["error"]) for call in answer["attention"] if call["error"] is not None]
         predicted = any(raised["predicted"] for _, raised in own)
         broken = any(not clause["kept"] for call, _ in own for clause in call["contract"])
         said = error["type"] not in _OTHER_API or "dtype" in message
         if predicted or (broken and said):
-            return "raised", last
+            return outcomes.RAISED, last
     if error["type"] in _OTHER_API:
-        return "unasked", "this release takes something else than the sample gives: {}".format(last)
+        return outcomes.UNASKED, "this release takes something else than the sample gives: {}".format(last)
     if simulated or kind in ("cannot simulate", "exit"):
         # Without a GPU the error may as well come from a stand-in.
-        return "unasked", "it did not come to its end without a GPU ({}): {}".format(kind, last)
-    return "raised", last
+        return outcomes.UNASKED, "it did not come to its end without a GPU ({}): {}".format(kind, last)
+    return outcomes.RAISED, last
 
 
 def _shortened(answer: Answer, sample: Sample) -> Dict[str, object]:

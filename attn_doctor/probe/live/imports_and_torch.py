@@ -15,6 +15,7 @@ from typing import Any
 from attn_doctor.machine.process import Completed, Running, signal_name
 from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.facts import Fact
+from attn_doctor.model.outcomes import Outcome
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.live import library_samples
 from attn_doctor.probe.not_examined import no_samples
@@ -148,7 +149,7 @@ class Examination:
         ):
             if value is not None:
                 notes.known(f"torch.{name}", value, how)
-            elif answer["outcome"] == "imported" and not reason:
+            elif answer["outcome"] == Outcome.IMPORTED and not reason:
                 notes.absent(f"torch.{name}", how)
             elif name != "cudnn":  # the files have answered this as far as possible
                 notes.unknown(f"torch.{name}", how, reason or why_not)
@@ -173,14 +174,14 @@ class Examination:
         where = f"{frame[1]}:{frame[2]}" if frame else None
         if self._answer("torch-started") is None:
             last = (completed.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            return {"outcome": "unasked", "reason": f"the examination {completed.ended()}: {last[:300]}"}
+            return {"outcome": Outcome.UNASKED, "reason": f"the examination {completed.ended()}: {last[:300]}"}
         if completed.timed_out:
-            return {"outcome": "hung", "seconds": round(completed.seconds, 1), "where": where}
+            return {"outcome": Outcome.HUNG, "seconds": round(completed.seconds, 1), "where": where}
         if completed.signal is not None:
             name = signal_name(completed.signal)
-            return {"outcome": "crashed", "signal_name": name, "how": f"killed by {name}", "where": where}
+            return {"outcome": Outcome.CRASHED, "signal_name": name, "how": f"killed by {name}", "where": where}
         return {
-            "outcome": "crashed",
+            "outcome": Outcome.CRASHED,
             "how": f"left the process with exit status {completed.status}",
             "where": where,
             "stderr": completed.stderr,
@@ -196,7 +197,7 @@ class Examination:
                 if self._torch and torch is None
                 else f"the examination {completed.ended()} before it came to it"
             )
-            answer = {"outcome": "unasked", "reason": reason}
+            answer = {"outcome": Outcome.UNASKED, "reason": reason}
         if no_gpu and "with_a_gpu" in answer:
             answer, how = _as_on_a_gpu_node(module, answer, how)
         _note_outcome(notes, module, answer, how)
@@ -218,7 +219,7 @@ class Examination:
         notes.known("listed.sample", len(cells) + libraries, how)
         for cell in cells:
             own = f"sample.sdpa-{cell['device']}-{cell['dtype']}-{cell['mode']}."
-            if cell["outcome"] == "unasked":
+            if cell["outcome"] == Outcome.UNASKED:
                 notes.unknown(own + "outcome", how, cell.get("error") or "not run")
             else:
                 notes.known(own + "outcome", cell["outcome"], how)
@@ -240,25 +241,25 @@ def _as_on_a_gpu_node(module: str, answer: dict[str, Any], how: str) -> tuple[di
     """For an import that fails only for lack of a GPU: its result with a simulated one."""
     words = (str(answer.get("error") or "").strip().splitlines() or ["it says no more"])[-1][:_MOST_WORDS]
     simulated: dict[str, Any] = answer["with_a_gpu"]
-    if simulated["outcome"] == "imported":
+    if simulated["outcome"] == Outcome.IMPORTED:
         return simulated, f"import {module} with a GPU simulated; without one it says: {words}"
-    if simulated["outcome"] == "failed" and any(simulated.get(key) for key in _NOT_FOR_WANT_OF_A_GPU):
+    if simulated["outcome"] == Outcome.FAILED and any(simulated.get(key) for key in _NOT_FOR_WANT_OF_A_GPU):
         return simulated, f"import {module} with a GPU simulated"
     reason = f"it wants a GPU with its driver, and this node has none: {words}; it can be told on a node that has one"
-    return {"outcome": "unasked", "reason": reason}, how
+    return {"outcome": Outcome.UNASKED, "reason": reason}, how
 
 
 def _note_outcome(notes: FactNotes, module: str, answer: Mapping[str, Any], how: str) -> None:
     own = f"import.{module}."
     outcome = answer["outcome"]
-    if outcome == "unasked":
+    if outcome == Outcome.UNASKED:
         notes.unknown(own + "outcome", how, answer.get("reason") or "no child could look")
         return
     notes.known(own + "outcome", outcome, how)
     error = answer.get("error") or answer.get("how")
-    if outcome == "crashed" and answer.get("stderr"):
+    if outcome == Outcome.CRASHED and answer.get("stderr"):
         error = f"{error}; last words: {_last_words(answer['stderr'])}"
-    if outcome == "hung":
+    if outcome == Outcome.HUNG:
         error = f"no answer within {answer['seconds']:g} s"
     notes.known_or_absent(own + "error", error, how)
     for name, key in (

@@ -13,6 +13,7 @@ from typing import Any
 from attn_doctor.formats import trace_v1
 from attn_doctor.model.facts import Fact, Known
 from attn_doctor.model.libraries import libraries
+from attn_doctor.model.outcomes import Outcome
 from attn_doctor.model.trace import Trace
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.not_examined import CALLS, FAILED_CALL
@@ -51,10 +52,10 @@ def facts(libraries: tuple[str, ...], read: Read, ended: str) -> tuple[tuple[Fac
         entries = answer.get("samples") or []
         why = _for_one_reason(entries) if entries else f"the examination {ended} before it came to it"
         if why is not None:
-            entries = [{"name": re.sub("[._]", "-", library), "outcome": "unasked", "error": why}]
+            entries = [{"name": re.sub("[._]", "-", library), "outcome": Outcome.UNASKED, "error": why}]
         for entry in entries:
             count += 1
-            if entry["outcome"] == "unasked":
+            if entry["outcome"] == Outcome.UNASKED:
                 reasons.setdefault(str(entry["error"])[:_MOST_WORDS], []).append(entry["name"])
             found += _sample(notes, library, entry)
     not_run = tuple(f"not run: {', '.join(names)}: {reason}" for reason, names in reasons.items())
@@ -66,7 +67,7 @@ def facts(libraries: tuple[str, ...], read: Read, ended: str) -> tuple[tuple[Fac
 
 def _for_one_reason(entries: list[Mapping[str, Any]]) -> str | None:
     """The common reason why none of a library's samples ran, if there is one: it is one gap, not eight."""
-    reasons = {entry["error"] if entry["outcome"] == "unasked" else None for entry in entries}
+    reasons = {entry["error"] if entry["outcome"] == Outcome.UNASKED else None for entry in entries}
     return reasons.pop() if len(reasons) == 1 else None
 
 
@@ -74,7 +75,7 @@ def _sample(notes: FactNotes, library: str, entry: Mapping[str, Any]) -> list[Fa
     name = entry["name"]
     how = f"sample {name}"
     own = f"sample.{name}."
-    ran = entry["outcome"] != "unasked"
+    ran = entry["outcome"] != Outcome.UNASKED
     if ran:
         notes.known(own + "outcome", entry["outcome"], how)
     else:
@@ -84,7 +85,7 @@ def _sample(notes: FactNotes, library: str, entry: Mapping[str, Any]) -> list[Fa
     notes.absent(own + "finite", how, "dtypes are looked at, not values")
     if entry.get("verdict"):
         notes.known(own + "verdict", entry["verdict"], how)
-    elif entry["outcome"] == "ran":
+    elif entry["outcome"] == Outcome.RAN:
         notes.absent(own + "verdict", how, "no attention call was seen")
     else:
         asked = ran or not _has_a_finding(str(entry["error"]))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from attn_doctor.model.facts import Fact
+from attn_doctor.model.outcomes import BROKEN, GRAVITY, TraceVerdict
 from attn_doctor.model.trace import AttentionCall, MathCost, Promotion, Trace
 from attn_doctor.probe.fact_notes import FactNotes
 
 #: Verdicts, worst first; a clean call gets no finding.
-GRAVITY = ("raises", "silently mixed", "promoted then repaired", "clean")
 
 
 def facts_of(trace: Trace) -> tuple[Fact, ...]:
@@ -78,12 +78,12 @@ def _reached(promotion: Promotion, trace: Trace) -> AttentionCall | None:
     """
     calls = [call for call in trace.calls if any(one.promotion == promotion.id for one in call.operands)]
     if not calls and promotion.latent:
-        calls = [call for call in trace.calls if call.verdict in GRAVITY[:2]]
+        calls = [call for call in trace.calls if call.verdict in BROKEN]
     return min(calls, key=lambda call: _gravity(call.verdict), default=None)
 
 
 def _gravity(verdict: str) -> int:
-    return GRAVITY.index(verdict) if verdict in GRAVITY else len(GRAVITY)
+    return GRAVITY.index(TraceVerdict(verdict)) if verdict in GRAVITY else len(GRAVITY)
 
 
 def _note_call(notes: FactNotes, number: int, call: AttentionCall, how: str) -> None:
@@ -125,7 +125,7 @@ def _note_backend(notes: FactNotes, own: str, call: AttentionCall, how: str) -> 
     notes.known_or_absent(own + "backend_warnings", backend.warnings or None, chosen)
     cost = backend.math
     small = cost.why_small if cost is not None else "math is not taken"
-    if call.verdict == "raises":
+    if call.verdict == TraceVerdict.RAISES:
         small = "the call raises"
     notes.known_or_absent(own + "math_cost", _cost(cost) if cost is not None and not small else None, chosen, small)
     ways = tuple(f"{words} ({taken})" for taken, words in cost.ways) if cost is not None else ()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Tuple
 
+from ...dtypes import HALVES
 from .rules import (
-    HALVES,
     Call,
     Reason,
     Situation,

@@ -15,10 +15,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, List, Optional, Tuple
 
+from ...dtypes import C10, HALVES
 from ..cuda.simulated_gpu import Gpu
 from ..triton.driver import version_of
 from . import backends as sdpa_backends
-from .rules import CUDNN, EFFICIENT, FLASH, HALVES, MATH, SPELLED, Call, Situation, Tensor, Version, dotted
+from .rules import CUDNN, EFFICIENT, FLASH, MATH, Call, Situation, Tensor, Version, dotted
 
 __all__ = ["CUDNN", "EFFICIENT", "FLASH", "MATH", "Call", "Choice", "Tensor", "choose", "unfit"]
 
@@ -98,7 +99,7 @@ def unfit(call: Call, version: Version) -> Optional[str]:
     """The error that torch raises before it tries any backend, or None. Equal on every GPU."""
     query, key, value = call.tensors
     if not query.dtype == key.dtype == value.dtype:
-        names = [SPELLED.get(tensor.dtype, tensor.dtype) for tensor in call.tensors]
+        names = [C10.get(tensor.dtype, tensor.dtype) for tensor in call.tensors]
         return (
             f"Expected query, key, and value to have the same dtype, but got query.dtype: {names[0]} "
             f"key.dtype: {names[1]} and value.dtype: {names[2]} instead."
@@ -114,8 +115,8 @@ def unfit(call: Call, version: Version) -> Optional[str]:
     allowed = {"bool", query.dtype} | ({"float32"} if version >= (2, 4) else set())
     if call.mask.dtype not in allowed:
         expected = "bool or float or to match" if version >= (2, 4) else "bool or to match"
-        mask = SPELLED.get(call.mask.dtype, call.mask.dtype)
-        own = SPELLED.get(query.dtype, query.dtype)
+        mask = C10.get(call.mask.dtype, call.mask.dtype)
+        own = C10.get(query.dtype, query.dtype)
         return (
             f"Expected attn_mask dtype to be {expected} query dtype, but got attn_mask.dtype: {mask} and  "
             f"query.dtype: {own} instead."

@@ -11,9 +11,10 @@ import itertools
 import math
 from typing import Callable, Dict, List, Optional, Tuple
 
+from ...dtypes import HALVES
 from ..cuda.simulated_gpu import Gpu
 from ..triton.driver import version_of
-from .rules import HALVES, MATH, Call, Tensor
+from .rules import MATH, Call, Tensor
 
 Chooses = Callable[[Call], Optional[str]]
 """The backend that a call would get; None when unknown, or when it would raise."""

@@ -10,22 +10,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Callable, List, Optional, Tuple
 
+from ...dtypes import C10, HALVES, SCALAR_TYPES
 from ..cuda.simulated_gpu import Gpu
 
 FLASH = "flash"
 EFFICIENT = "efficient"
 CUDNN = "cudnn"
 MATH = "math"
-
-HALVES = ("float16", "bfloat16")
-SPELLED = {
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "bool": "bool",
-}
-_LISTED = {"float16": "Half", "bfloat16": "BFloat16", "float32": "Float"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,10 +157,10 @@ def dtypes(allowed: Callable[[Situation], Tuple[str, ...]]) -> Callable[[Situati
         dtypes = [tensor.dtype for tensor in asked.call.tensors]
         if dtypes[0] == dtypes[1] == dtypes[2] and dtypes[0] in allowed(asked):
             return None
-        names = [SPELLED.get(dtype, dtype) for dtype in dtypes]
+        names = [C10.get(dtype, dtype) for dtype in dtypes]
         return (
             "Expected query, key and value to all be of dtype: {"
-            + ", ".join(_LISTED[dtype] for dtype in allowed(asked))
+            + ", ".join(SCALAR_TYPES[dtype] for dtype in allowed(asked))
             + f"}}. Got Query dtype: {names[0]}, Key dtype: {names[1]}, and Value dtype: {names[2]} instead."
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol,
 
 import torch
 
+from ... import outcomes
 from ...libraries import flash_attn_2
 from ...libraries import stand_in as stand_in_core
 from ..record import backward_pass, frames, ops
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from ...simulate.cuda.simulated_gpu import Gpu
     from ..answer import Backend, Within
     from ..record.frames import Site
-
-VERDICTS = ("clean", "promoted then repaired", "silently mixed", "raises")
-"""From harmless to worst."""
-
-BROKEN = VERDICTS[2:]
 
 
 class StopTrace(BaseException):
@@ -72,7 +68,7 @@ class Record:
         self.error: Optional[BaseException] = None
         self.predicted = False
         """The error follows from the kernel's rules, and was not raised by a kernel."""
-        self.verdict = VERDICTS[0]
+        self.verdict = outcomes.CLEAN
         self.site: Optional[Site] = None
         self.stack: List[Site] = []
         self.modules: List[str] = []
@@ -94,7 +90,7 @@ class Record:
 
     @property
     def broken(self) -> bool:
-        return self.verdict in BROKEN
+        return self.verdict in outcomes.BROKEN
 
     @property
     def doubtful(self) -> bool:
@@ -304,12 +300,12 @@ def _needs_a_gpu(error: BaseException) -> bool:
 def judged(record: Record) -> str:
     """The verdict of one call: first from how it ended, then from its contract."""
     if record.error is not None:
-        return "raises"
+        return outcomes.RAISES
     effects = {clause.effect for clause in record.clauses if not clause.kept}
     if effects & {SILENT, RAISES}:
         # A kernel that ran although its contract was broken used the operands as they were.
-        return "silently mixed"
-    return "promoted then repaired" if REPAIRED in effects else "clean"
+        return outcomes.MIXED
+    return outcomes.REPAIRED if REPAIRED in effects else outcomes.CLEAN
 
 
-__all__ = ["BROKEN", "VERDICTS", "Attention", "Conditions", "Record", "StopTrace", "judged"]
+__all__ = ["Attention", "Conditions", "Record", "StopTrace", "judged"]

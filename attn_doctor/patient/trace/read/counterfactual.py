@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
 import torch
 
+from ... import outcomes
 from ..meet.attention import Record
 from ..meet.operands import wanted_dtype
 from ..record import frames, ops
@@ -31,7 +32,7 @@ def remedies(records: List[Record]) -> Dict[Heal, torch.dtype]:
     """The calls whose results the next run should cast back, and the dtype."""
     found: Dict[Heal, torch.dtype] = {}
     for record in records:
-        if record.verdict == "clean":
+        if record.verdict == outcomes.CLEAN:
             continue
         for role in suspects(record):
             node = record.operands[role].node
@@ -122,7 +123,7 @@ def explore(session: Session, first: Recording, again: Again, promotions: Promot
                 if unit is not None:
                     promotions.add(unit, record, role, run)
         # None: the error came from code before a kernel, and no kernel was reached after it either.
-        if verdict in ("clean", None) and error is None:
+        if verdict in (outcomes.CLEAN, None) and error is None:
             answer["clean_after"] = run
             answer["words"] = "clean once {} is cast back".format(
                 "this call" if len(heals) == 1 else "each of these {} calls".format(len(heals))

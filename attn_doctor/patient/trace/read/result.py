@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
-from ..meet.attention import VERDICTS, Record
+from ... import outcomes
+from ...dtypes import HALVES
+from ..meet.attention import Record
 from ..meet.operands import wanted_dtype
 from ..record import frames, ops
 from . import provenance
@@ -17,14 +19,14 @@ if TYPE_CHECKING:
 
 def worst(records: List[Record]) -> Optional[str]:
     """The worst verdict; None when there was no attention call, which does not mean clean."""
-    return max((r.verdict for r in records), key=VERDICTS.index, default=None)
+    return max((r.verdict for r in records), key=outcomes.VERDICTS.index, default=None)
 
 
 def suspects(record: Record) -> List[str]:
     """The roles whose dtype needs an explanation: those blamed by a contract, else those that differ from the
     others.
     """
-    if record.verdict == "clean" or record.other_trouble:
+    if record.verdict == outcomes.CLEAN or record.other_trouble:
         return []
     roles: List[str] = []
     for clause in record.clauses:
@@ -49,14 +51,14 @@ def widened(record: Record) -> List[str]:
     autocast, which casts back; and not if none was in half precision.
     """
     own = [record.operands[role] for role in ("q", "k", "v") if role in record.operands]
-    if record.verdict != "clean" or record.name != _SDPA or record.backward or record.autocast is not None:
+    if record.verdict != outcomes.CLEAN or record.name != _SDPA or record.backward or record.autocast is not None:
         return []
     nodes = [one.node for one in own if one.node is not None and ops.short(one.dtype) == "float32"]
     if len(nodes) < 3:
         return []
     units = [provenance.promotion_of(node) for node in nodes]
     found = [provenance.describe_promotion(unit) for unit in units if unit is not None]
-    if len(found) < 3 or any(one["dtype_in"] not in ("float16", "bfloat16") for one in found):
+    if len(found) < 3 or any(one["dtype_in"] not in HALVES for one in found):
         return []
     return ["q", "k", "v"] if any(one["kind"] not in _WRITTEN for one in found) else []
 

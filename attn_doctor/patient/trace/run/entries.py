@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, ContextManager, Dict, List, Opt
 
 import torch
 
+from ...dtypes import ALIASES
 from ..record import ops
 from . import config_entry
 
@@ -41,8 +42,7 @@ class Entry:
 def dtype_of(name: Optional[str]) -> Optional[torch.dtype]:
     if name is None:
         return None
-    aliases = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
-    found = getattr(torch, aliases.get(name, name), None)
+    found = getattr(torch, ALIASES.get(name, name), None)
     if not isinstance(found, torch.dtype):
         raise EntryError("usage", "{!r} is no torch dtype".format(name))
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Tuple
 
 import torch
 
+from ... import outcomes
 from ...libraries import flash_attn_2
 from ...simulate.cuda import simulated_gpu
 from .. import JUDGED, SCHEMA, unanswered
@@ -85,7 +86,7 @@ def trace(request: Request, on_progress: Optional[Tell] = None, on_launches: Opt
     except Exception as error:
         # A bug of ours: errors of the traced code are caught where it runs.
         answer["error"] = endings.described("tracer failed", error, None)
-    answer["judged"] = JUDGED if any(call["verdict"] == "clean" for call in answer["attention"]) else None
+    answer["judged"] = JUDGED if any(call["verdict"] == outcomes.CLEAN for call in answer["attention"]) else None
     answer["seconds"] = round(time.perf_counter() - started, 3)
     return answer
 
@@ -183,7 +184,7 @@ def _under(
         promotions = result.Promotions()
         answer["attention"] = [result.describe(r, promotions) for r in recording.records]
         answer["promotions"] = promotions.found
-        if result.worst(recording.records) in (None, "clean") or request.get("counterfactual") is False:
+        if result.worst(recording.records) in (None, outcomes.CLEAN) or request.get("counterfactual") is False:
             return answer
         if again is None:
             answer["counterfactual"] = {
