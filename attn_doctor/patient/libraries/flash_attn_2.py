@@ -17,7 +17,6 @@ from .library import Backend, Library, Sampled
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..arguments import Given
     from ..kernels.problems import Problem
     from .library import Attention, Fill, Meet
 
@@ -127,27 +126,21 @@ def _shapes(call: Call) -> List[Clause]:
 
 def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     import flash_attn
-    import torch
 
-    given: Given = {"dropout_p": 0.0, "softmax_scale": problem.scale, "causal": problem.causal}
-    if problem.window is not None:
-        given.update(causal=True, window_size=(problem.window - 1, 0))
-    if problem.softcap is not None:
-        given["softcap"] = problem.softcap
+    from . import calls
+
+    given = {"dropout_p": 0.0, **calls.options_of(problem)}
     if problem.documents is None:
 
         def compute() -> Tensor:
-            q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
-            return flash_attn.flash_attn_func(q, k, v, **given).transpose(1, 2)
+            return flash_attn.flash_attn_func(*calls.batched(problem), **given).transpose(1, 2)
 
         return compute
-    ends = torch.tensor([0, *problem.documents], device=problem.device).cumsum(0, dtype=torch.int32)
-    longest = max(problem.documents)
-    given["causal"] = True
+    ends, longest = calls.ends_of(problem)
 
     def packed() -> Tensor:
-        q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
-        out = flash_attn.flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, **given)
+        operands = calls.packed(problem)
+        out = flash_attn.flash_attn_varlen_func(*operands, ends, ends, longest, longest, **given)
         return out.transpose(0, 1)[None]
 
     return packed

@@ -179,48 +179,39 @@ def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
 
 def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     import flash_attn_interface
-    import torch
 
-    given: Given = {"softmax_scale": problem.scale, "causal": problem.causal}
-    if problem.window is not None:
-        given.update(causal=True, window_size=(problem.window - 1, 0))
-    if problem.softcap is not None:
-        given["softcap"] = problem.softcap
+    from . import calls
+
+    given = calls.options_of(problem)
     sequences = len(problem.documents) if problem.documents is not None else problem.q.shape[0]
     for name, scale in problem.scales.items():
         given[name + "_descale"] = scale.expand(sequences, -1).contiguous()
     if problem.documents is None:
 
         def compute() -> Tensor:
-            q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
-            return _out(flash_attn_interface.flash_attn_func(q, k, v, **given)).transpose(1, 2)
+            return calls.output_of(flash_attn_interface.flash_attn_func(*calls.batched(problem), **given)).transpose(
+                1, 2
+            )
 
         return compute
-    ends = torch.tensor([0, *problem.documents], device=problem.device).cumsum(0, dtype=torch.int32)
-    longest = max(problem.documents)
-    given["causal"] = True
+    ends, longest = calls.ends_of(problem)
 
     def packed() -> Tensor:
-        q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
-        out = _out(flash_attn_interface.flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, **given))
-        return out.transpose(0, 1)[None]
+        operands = calls.packed(problem)
+        # Its first betas return the log-sum-exp as well.
+        out = flash_attn_interface.flash_attn_varlen_func(*operands, ends, ends, longest, longest, **given)
+        return calls.output_of(out).transpose(0, 1)[None]
 
     return packed
-
-
-def _out(given_back: object) -> Tensor:
-    """Its first betas always returned the log-sum-exp together with the output."""
-    return given_back[0] if isinstance(given_back, tuple) else given_back
 
 
 def sample(dtype: str) -> Callable[[], Tensor]:
     """A causal call."""
     from flash_attn_interface import flash_attn_func
 
-    from .calls import qkv
+    from .calls import causal_sample
 
-    q, k, v = qkv(dtype)
-    return lambda: flash_attn_func(q, k, v, causal=True)
+    return causal_sample(flash_attn_func, dtype)
 
 
 LIBRARY = Library(

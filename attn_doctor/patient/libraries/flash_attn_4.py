@@ -157,47 +157,35 @@ def modules(attention: Attention, meet: Meet, version: str) -> Dict[str, Fill]:
 
 
 def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
-    import torch
     from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
 
-    given: Given = {"softmax_scale": problem.scale, "causal": problem.causal}
-    if problem.window is not None:
-        given.update(causal=True, window_size=(problem.window - 1, 0))
-    if problem.softcap is not None:
-        given["softcap"] = problem.softcap
+    from . import calls
+
+    given = calls.options_of(problem)
     if problem.documents is None:
 
         def compute() -> Tensor:
-            q, k, v = (t.transpose(1, 2) for t in (problem.q, problem.k, problem.v))
-            return _out(flash_attn_func(q, k, v, **given)).transpose(1, 2)
+            return calls.output_of(flash_attn_func(*calls.batched(problem), **given)).transpose(1, 2)
 
         return compute
-    ends = torch.tensor([0, *problem.documents], device=problem.device).cumsum(0, dtype=torch.int32)
-    longest = max(problem.documents)
-    # By name: an operand was inserted before these between its betas.
+    ends, longest = calls.ends_of(problem)
+    # By name: between its betas a parameter was added before these.
     packing = {"cu_seqlens_q": ends, "cu_seqlens_k": ends, "max_seqlen_q": longest, "max_seqlen_k": longest}
-    given["causal"] = True
 
     def packed() -> Tensor:
-        q, k, v = (t[0].transpose(0, 1) for t in (problem.q, problem.k, problem.v))
-        return _out(flash_attn_varlen_func(q, k, v, **packing, **given)).transpose(0, 1)[None]
+        out = flash_attn_varlen_func(*calls.packed(problem), **packing, **given)
+        return calls.output_of(out).transpose(0, 1)[None]
 
     return packed
-
-
-def _out(given_back: object) -> Tensor:
-    """It always returns the log-sum-exp together with the output."""
-    return given_back[0] if isinstance(given_back, tuple) else given_back
 
 
 def sample(dtype: str) -> Callable[[], Tensor]:
     """A causal call."""
     from flash_attn.cute import flash_attn_func
 
-    from .calls import qkv
+    from .calls import causal_sample
 
-    q, k, v = qkv(dtype)
-    return lambda: flash_attn_func(q, k, v, causal=True)
+    return causal_sample(flash_attn_func, dtype)
 
 
 LIBRARY = Library(

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from attn_doctor.patient.dtypes import HALVES
 from attn_doctor.patient.kernels import matrix, offers, plan
-from attn_doctor.patient.kernels.cells import DIRECTIONS, DTYPES, FORMS, HALVES, Place
+from attn_doctor.patient.kernels.cells import DIRECTIONS, DTYPES, FORMS, Place
 from attn_doctor.patient.kernels.registry import BACKENDS, backend
 from attn_doctor.patient.libraries import flex
 
