@@ -1,6 +1,6 @@
-"""(log text, recipes, facts) -> diagnosis. Pure: text comes in as chunks, reading files is probe/logs.py's.
+"""Diagnoses logs from their text, the recipes and facts. Pure: text arrives in chunks; probe/logs.py reads the files.
 
-chunks ──prefilter.py: which lines are worth a look──▶ scan.py: windows of lines
-       ──clean.py: what the launcher and the terminal added is taken off──▶ cut.py: units
-       ──match.py: units against patterns──▶ facts.py: what the text tells──▶ explain.py: Diagnosis
+chunks ──prefilter.py: finds candidate lines──▶ scan.py: windows of lines
+       ──clean.py: removes additions of launchers and terminals──▶ cut.py: units
+       ──match.py: units against patterns──▶ facts.py: facts in the text──▶ causes.py: Diagnosis
 """

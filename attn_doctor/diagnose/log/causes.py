@@ -1,4 +1,4 @@
-"""Matches of one or many logs -> diagnosis: one finding a cause, the most probable first."""
+"""Turns the matches of one or more logs into a diagnosis: one finding for each cause, the most probable first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
 
-#: Places of one cause that are named; a thousand ranks say the same.
+#: Most places listed for one cause; a thousand ranks report the same.
 _MOST_LOCATIONS = 40
 _LONGEST_QUOTE = 400
 _PYTHON = FactName.parse("python.executable")
@@ -35,7 +35,7 @@ _TORCHRUN = re.compile(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuted:
-    """A message that recipes know, and that cannot be what they say on this machine."""
+    """A message that recipes recognize, but whose known causes are impossible on this machine."""
 
     log: str
     line: int
@@ -45,17 +45,17 @@ class Refuted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """What some logs come to."""
+    """The result for some logs."""
 
     diagnosis: Diagnosis
     facts: FactSet
-    """What the logs were judged by: all that they agree in, and what was known before."""
+    """The facts used: those on which all logs agree, and those known before."""
     refuted: tuple[Refuted, ...] = ()
-    """Messages of which every cause that a recipe knows was ruled out by facts, in order."""
+    """Messages whose every known cause was refuted by facts, in order."""
 
 
 def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
-    """The diagnosis of logs that were looked through, judged by `base` and by what they tell themselves."""
+    """The diagnosis of scanned logs, from `base` and the facts in the logs themselves."""
     weighed: list[Weighed] = []
     refuted: list[tuple[str, Match]] = []
     told: list[list[Fact]] = []
@@ -103,7 +103,7 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
 
 
 class _NotWeighed:
-    """In the place of a match that could not be held against the facts."""
+    """Replaces a match that could not be evaluated."""
 
 
 _NOT_WEIGHED = _NotWeighed()
@@ -119,7 +119,7 @@ def _weighed(match: Match, facts: FactSet, log: str) -> Weighed | None:
 
 
 def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
-    """Recipes that explain others by their own word, to those: wherever the symptom is, the proven cause is too."""
+    """Recipe -> recipes that it explains according to its own entry: where the symptom is, the proven cause is too."""
     found: dict[str, list[str]] = {}
     hung: set[str] = set()
     for cause, group in groups.items():
@@ -138,7 +138,7 @@ def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
 
 
 def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed]) -> tuple[Refuted, ...]:
-    """One for each message, unless something else explains it, or the same log proves the recipe by other words."""
+    """One for each message, unless something else explains it, or the same log proves the recipe by other text."""
     weighed = tuple(weighed)
     explained = {id(one.match.unit) for one in weighed}
     proven = {(one.log, one.match.recipe.id) for one in weighed if one.proven}
@@ -175,7 +175,7 @@ def words_of(facts: FactSet) -> str:
 
 
 def _agreed(told: Iterable[Iterable[Fact]]) -> list[Fact]:
-    """Facts that no two logs tell differently."""
+    """Facts on which no two logs disagree."""
     by_name: dict[str, list[Fact]] = {}
     for facts in told:
         for fact in facts:
@@ -184,7 +184,7 @@ def _agreed(told: Iterable[Iterable[Fact]]) -> list[Fact]:
 
 
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
-    """Without what another match explains better."""
+    """Drops matches that another match explains better."""
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -193,7 +193,7 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
         beaten = {id_ for one in rivals for id_ in one.match.pattern.outranks}
         standing = [one for one in rivals if one.match.recipe.id not in beaten]
         proven = {one.match.line for one in standing if one.proven}
-        # What is proven of a line leaves no room for what is only possible there.
+        # A proven cause of a line excludes causes of it that are only possible.
         kept += [one for one in standing if one.proven or one.match.line not in proven]
     exact = [one for one in kept if one.match.recipe.family is None]
     known = [one for one in exact if not one.match.pattern.wrapper]
@@ -204,7 +204,9 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
 
 
 def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:
-    """Of the messages that no recipe explains the families: one a message, and elsewhere's only where none is ours."""
+    """The families of messages that no recipe explains: one per message; families outside the attention stack only if
+    there is no other.
+    """
     best: dict[int, Weighed] = {}
     for one in sorted(kept, key=lambda one: one.order):
         if one.match.recipe.family is not None and id(one.match.unit) not in explained:
@@ -215,7 +217,7 @@ def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weigh
 
 def _finding(group: list[Weighed], *, several: bool) -> Finding:
     first = group[0]
-    # Commands are for the log's machine, whose interpreter nobody has named.
+    # Commands are for the log's machine, whose interpreter is unknown.
     facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
     finding = finding_of(first.match.recipe, facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
@@ -223,7 +225,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
         finding,
         severity=first.severity,
         title=title_of(first.match.recipe, facts, first.binding, finding.title),
-        what="",  # a recipe's `what` speaks of what was found in a node
+        what="",  # a recipe's `what` describes a finding on a node
         why=_told_plainly(finding.why),
         certainty="seen" if first.proven and not finding.family else "inferred",
         subjects=tuple(dict.fromkeys(name for one in group if (name := _origin(one, several)))),
@@ -285,12 +287,12 @@ def _locations(group: list[Weighed]) -> tuple[Location, ...]:
             places[key] = location
             seen.add(who)
     first = list(places.values())
-    # The line of source that a compiler names stands right behind the line of the log that says so.
+    # The source line that a compiler names follows directly after the log line that reports it.
     return tuple(dict.fromkeys([*first[:1], *sources, *first[1:], *again]))[:_MOST_LOCATIONS]
 
 
 def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
-    """Whether the same line may mean another trouble."""
+    """True when the same line may have another cause."""
     return any(
         (other.log, other.match.line) == (one.log, one.match.line) and other.match.recipe.id != one.match.recipe.id
         for group in groups
@@ -299,7 +301,7 @@ def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
 
 
 def title_of(recipe: Recipe, facts: FactSet, binding: Binding, filled: str) -> str:
-    """The title, or what stands in for it where a log does not tell what the title is made of."""
+    """The title, or the recipe's title for logs when the log lacks facts of the title."""
     names = [FactName.parse(text) for text in TEMPLATE.findall(recipe.title)]
     bound = binding.bound
     missing = [
@@ -336,7 +338,7 @@ _PLAIN = (
 
 
 def _told_plainly(text: str) -> str:
-    """A recipe's text without the places of facts that nobody knows; they read ` ?`."""
+    """A recipe's text without placeholders of unknown facts, which read ` ?`."""
     for pattern, words in _PLAIN:
         text = re.sub(pattern, words, text)
     return text.strip()

@@ -1,4 +1,4 @@
-"""Takes off a line what launchers, loggers, containers and terminals put around it, and keeps who said it."""
+"""Removes from a line the additions of launchers, loggers, containers and terminals, and records its origin."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 
 from attn_doctor.diagnose.log.unit import Line
 
-#: Colours and other commands to the terminal; what tee'd logs are full of.
+#: Colours and other terminal commands, frequent in logs made by tee.
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78cDEHM]")
 
-#: Full-width punctuation of East Asian reports, curly quotes of word processors, blanks that are none.
+#: Full-width punctuation of East Asian reports, curly quotes of word processors, special blanks.
 WIDE = str.maketrans(
     {"：": ":", "（": "(", "）": ")", "，": ",", "；": ";", "！": "!", "“": '"', "”": '"', "‘": "'", "’": "'",
      "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u3000": " ", "\ufeff": None, "\u200b": None}
@@ -27,8 +27,8 @@ _LEVEL = (
 _ACTOR = r"(?:(?P<actor>[A-Za-z_][\w.:<>()-]{0,80}(?: rank=\d+)?) )?pid=(?P<pid>\d+)"
 _DOCKER = r"(?P<docker>[\w.-]{1,60}-\d{1,4}) {1,20}\| (?=\S| )"
 
-#: Prefixes by the character they begin with (several may stand in a row): a log is read line by line, and trying all of
-#: them at each line costs more than everything else. Within one expression the order matters.
+#: Prefixes by their first character (several may follow one another): a log is read line by line, and trying all of
+#: them on each line would take longer than everything else. Within one expression the order matters.
 _PREFIXES = {
     "[": (
         rf"(?P<time>\[(?:{_DATE}[T _,-]|\d{{1,2}}/\d{{1,2}}/\d{{2,4}}[ ,]{{1,2}})?{_CLOCK}{_ZONE}\]:?[ \t]?)",
@@ -68,7 +68,7 @@ _BY_FIRST = {
 _RANKS = ("rank", "local", "mpi", "srun")
 _LEVELS = ("level", "hf", "glog", "letter")
 
-#: rich draws tracebacks in boxes, pip and uv draw what failed as a tree.
+#: rich draws tracebacks in boxes; pip and uv draw errors as a tree.
 _BOX = re.compile(r"^[\s│┃]*[│┃╭╰├┏┗└┌╮╯][\s─━▶>]*|^[\s]*×\s")
 _BOX_END = re.compile(r"\s*[│┃╮╯┓┛]\s*$|[─━]{6,}.?$")
 _POINTER = re.compile(r"^(\s*)❱ ?")
@@ -82,7 +82,7 @@ _WINDOWS_PATH = re.compile(
 
 
 def clean(number: int, text: str) -> Line:
-    """One line as it was said, and by whom."""
+    """One line without additions, with its origin."""
     text = text.rstrip()
     if not text:
         return Line(number, "")

@@ -1,7 +1,7 @@
 """Cuts cleaned lines into units: tracebacks, C++ messages, compiler diagnostics, warnings, plain lines.
 
-Logs that people paste are trimmed: frames without their header, the message above its frames, no indentation. What
-belongs together is therefore told from the lines themselves, and what cannot be told stays a line of its own.
+Pasted logs are often trimmed: frames without their header, the message above its frames, no indentation. Therefore the
+lines themselves decide what belongs together, and a line that cannot be assigned is a unit of its own.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ _GOES_ON = re.compile(
     r"|Device-side assert|Operator wasn|`[\w.@-]+` is not supported|\(Could this error message|Set TORCHDYNAMO"
     r"|You can suppress|Search for `"
 )
-#: A message that never ends is no message.
+#: Most lines of a message; a longer one is no message.
 _MOST_LINES = 120
 _MOST_FRAMES = 600
-#: Characters of a message: beyond them lines are no text for people, and each pattern pays for them.
+#: Most characters of a message: longer ones are not meant for people, and each pattern would take time.
 _MOST_TEXT = 16_000
 
 
 def cut(lines: Iterable[Line]) -> list[Unit]:
-    """The units of a stretch of log, those of each origin cut on their own, in order of their first line."""
+    """The units in these lines, cut separately for each origin, in order of their first line."""
     streams: dict[str, list[Line]] = {}
     for line in lines:
         streams.setdefault(line.origin, []).append(line)
     if len(streams) == 2 and "" in streams:
-        # One rank alone interleaves with nobody: lines that lost its prefix, or never had it, belong between its own.
+        # A single rank interleaves with no other: lines without its prefix belong between its own.
         (origin,) = (name for name in streams if name)
         merged = sorted((line for stream in streams.values() for line in stream), key=lambda line: line.number)
         streams = {origin: merged}
@@ -137,7 +137,7 @@ class _Cutter:
             elif _EXCEPTION.match(text):
                 break
             elif after_frame and not (indent is not None and _indent(text) <= indent and _ANY_EXCEPTION.match(text)):
-                taken.append(self._take())  # the line of source that belongs to the frame, its indentation lost
+                taken.append(self._take())  # the source line of the frame, which lost its indentation
                 after_frame = False
             else:
                 break
@@ -179,7 +179,7 @@ class _Cutter:
         return bool(following) and following[0].text.startswith("Exception raised from ")
 
     def _message(self) -> list[Line]:
-        """The line that begins a message, and what goes on with it."""
+        """The first line of a message, and its continuation lines."""
         taken = [self._take()]
         room = _MOST_TEXT
         while self._at < len(self._lines) and len(taken) < _MOST_LINES and room > 0:
@@ -201,7 +201,7 @@ class _Cutter:
         text = line.text
         if line.record or _CHAINED.match(text) or _is_frame(text) or _HEADER.match(text) or _WARNING.match(text):
             return True
-        # "backend='inductor' raised:" quotes the exception on its next line.
+        # "backend='inductor' raised:" is followed by the quoted exception.
         return _EXCEPTION.match(text) is not None and not before.text.endswith(":")
 
     def _goes_on_after_blank(self) -> bool:
@@ -214,7 +214,7 @@ class _Cutter:
         )
 
     def _indented(self, most: int) -> list[Line]:
-        """A line and those behind it that are indented deeper."""
+        """A line and the following lines that are indented deeper."""
         first = self._take()
         taken = [first]
         own = _indent(first.text)
@@ -249,7 +249,7 @@ def _is_frame(text: str) -> bool:
 
 
 def _belongs(message: Unit, frames: Unit) -> bool:
-    """A message right above frames that have none of their own: it was pasted the other way round."""
+    """True for a message directly above frames that have none of their own: pasted in reverse order."""
     return message.kind is UnitKind.MESSAGE and bool(message.exception) and 0 < frames.first - message.last <= 2
 
 

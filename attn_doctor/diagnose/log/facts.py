@@ -1,4 +1,4 @@
-"""What the lines of a log tell of the machine it was written on, as facts."""
+"""Reads facts about the machine from the lines of its log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attn_doctor.model.libraries import published
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
 from attn_doctor.recipes.data.gpu_table import GpuNames
 
-#: Texts that a large log is looked through for on account of the facts in their lines.
+#: Texts that mark lines with facts in a large log.
 TELLING = (
     "ompute capability", "CUDA capability", "has capability", "ardware limit", "GeForce", "Tesla ", "Quadro ",
     "PyTorch version", "torch version", "Driver Version", "(you have ", "(found version ", *subjects.TELLING,
@@ -31,23 +31,23 @@ _CAPABILITY = re.compile(
     r"|Value 'sm_(?P<ptxas>\d{1,2})(?P<last>\d)[af]?' is not defined for option 'gpu-name'"
     r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
-#: A capability that is asked for is none that is there.
+#: A capability that is required is not the one that is present.
 _ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
 _NAMES = re.compile(r"NVIDIA|GeForce|Tesla|Quadro|\bRTX \d|\bRTX PRO|\d ?x ?RTX")
 _LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
 _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{1,40})?"
-#: As logs spell the names of attention libraries -> the distribution.
+#: Name of an attention library as spelled in logs -> distribution.
 _ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
 _PACKAGE = re.compile(
     rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|Pytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|[Pp]ython)"
     rf"(?:[ _][Vv]ersion|-version)? ?(?:==|[:=])? ?v?(?P<version>{_VERSION})(?![\w.-])"
 )
-#: xformers' own: what it was built for, and what is there.
+#: xformers' own message: the versions it was built for, and the installed ones.
 _HAVE = re.compile(rf"PyTorch \S{{1,60}} with CUDA \S{{1,20}} \(you have (?P<version>{_VERSION})\)")
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})\b"
 _BY_TORCH = r"(?:used to compile PyTorch|torch was compiled with|PyTorch has)"
-#: What is there, by the words of who looked.
+#: Statements about installed versions.
 _STATED = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
@@ -57,7 +57,7 @@ _STATED = tuple(
         ("cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
     )
 )
-#: torch's own: the CUDA that the driver speaks, as cudaDriverGetVersion counts.
+#: torch's own message: the CUDA release that the driver supports, in the encoding of cudaDriverGetVersion.
 _DRIVER_SPEAKS = re.compile(r"\(found version (?P<number>\d{4,6})\)")
 _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
@@ -70,9 +70,9 @@ _SYSTEM = re.compile(
     r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu))"
 )
 _SUBJECT = "subject.package"
-#: Lines that tell the system, of which no more are looked at.
+#: Most lines evaluated for the operating system.
 _ENOUGH = 40
-#: In such lines versions are asked for or offered, not found.
+#: In such lines versions are required or offered, not found.
 _WANTED = re.compile(
     r"requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
@@ -89,7 +89,7 @@ def _distribution(spelled: str) -> str:
 
 
 class Clues:
-    """Gathers what the lines of a log tell of the machine and its packages. What they tell in two ways is not told."""
+    """Collects facts about the machine and its packages. Contradicting statements give no fact."""
 
     _names: GpuNames | None = None
 
@@ -99,7 +99,7 @@ class Clues:
         self._handled: dict[str, int] = {}
 
     def see(self, line: Line) -> None:
-        """Takes in one line."""
+        """Reads one line."""
         text = line.text
         if self._system < _ENOUGH and (system := _SYSTEM.search(text, 0, 400)):
             self._tell("node.system", str(system.lastgroup), line.number)
@@ -163,7 +163,7 @@ class Clues:
         return cls._names
 
     def facts(self, log: str) -> Iterator[Fact]:
-        """What was told in one way only."""
+        """The facts without contradictions."""
         if len(self._handled) == 1:
             self._told.setdefault(_SUBJECT, self._handled)
         for name, values in self._told.items():
@@ -174,7 +174,7 @@ class Clues:
 
 
 def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:
-    """A fact that a log tells; None where the text is no value of it."""
+    """A fact from a log; None when the text is not a valid value."""
     term = term_of(name)
     made: Value = value
     if term is not None and term.kind is ValueType.INTEGER:
@@ -191,6 +191,6 @@ def _dotted(found: re.Match[str]) -> str:
 
 
 def _told_in_one_way(values: Iterable[str]) -> str | None:
-    """The one value, or the longest of those that say the same more or less fully: 3.11 and 3.11.4."""
+    """The only value, or the longest of compatible ones: 3.11 and 3.11.4."""
     longest = max(values, key=len)
     return longest if all(re.match(rf"{re.escape(one)}(?![\w])", longest) for one in values) else None

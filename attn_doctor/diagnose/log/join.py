@@ -1,5 +1,5 @@
-"""Joins what a log tells with what is known of a node, or assumed. Somebody's assumption stands above the log, the log
-above a node: a log of another machine is judged by that machine's facts."""
+"""Combines the facts from a log with those of a node and assumptions. Assumptions take precedence over the log, the log
+over the node: a log from another machine is judged by that machine's facts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LISTED_GPUS = FactName("listed", "", "gpu")
 
 
 def join(base: FactSet, told: Iterable[Fact]) -> FactSet:
-    """The facts to judge a log's texts by."""
+    """The facts to use for a log."""
     facts = base
     if facts.value(_LISTED_GPUS) == 0 and facts.fact(_LISTED_GPUS).origin is Origin.PROBED:
-        # A login node without a GPU is not where the log was written.
+        # A login node without a GPU is not the machine that wrote the log.
         facts = FactSet(fact for fact in facts.values() if fact.name != _LISTED_GPUS)
     for one in told:
         facts = _with(facts, one)
@@ -54,7 +54,7 @@ def _with_gpu(facts: FactSet, told: Fact) -> FactSet:
 
 
 def _implied(facts: FactSet) -> Iterator[Fact]:
-    """What a GPU's name and a torch's version say of more than themselves."""
+    """Further facts that follow from a GPU's name and a torch's version."""
     for subject in facts.subjects("gpu"):
         name, capability = FactName("gpu", subject, "name"), FactName("gpu", subject, "compute_capability")
         text = facts.text(name)

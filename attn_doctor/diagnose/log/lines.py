@@ -1,4 +1,4 @@
-"""Chunks of text -> numbered lines. A terminal's hard line breaks are undone, endless lines cut in pieces."""
+"""Turns chunks of text into numbered lines. Undoes a terminal's hard line breaks and cuts endless lines into pieces."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from attn_doctor.quick_dataclasses import dataclass
 #: (line of the log, text)
 Raw = tuple[int, str]
 
-#: A line of the log that is longer than this is looked at in pieces, so that one endless line stays bounded.
+#: A longer line of the log is examined in pieces, so that an endless line needs bounded memory.
 PIECE = 2048
 _OVERLAP = 300
-#: What a piece holds that the one before it does not.
+#: The part of a piece that does not overlap the one before.
 STEP = PIECE - _OVERLAP
 _CHUNK = 2 << 20
-#: Lines at the end of a stretch that wait for the next one.
+#: Lines at the end of a block that are examined with the next one.
 _KEPT = 6
 _WIDTHS = range(70, 321)
-#: Glued to the end of a line that is no message itself: dots or figures that were printed without a line's end.
+#: A message after dots or numbers that were printed without a line end.
 _GLUED = re.compile(
     r"(?<![\w\"'`(\[{:])(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception): (?=\S)|(?<!\")Traceback \(most recent"
 )
@@ -32,14 +32,14 @@ _NEW_RECORD = re.compile(r'\s*(?:[│┃|╭╰]|\[|\(|\d{4}-|Traceback |File "|
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of whole lines."""
+    """A run of whole lines."""
 
     numbers: Sequence[int]
     lines: list[str]
 
 
 def blocks(chunks: Iterable[str]) -> Iterator[Block]:
-    """The log in stretches of a few megabytes at most, in order. `chunks` may end anywhere."""
+    """Yields the log in blocks of a few megabytes at most, in order. `chunks` may end anywhere."""
     number, carry = 1, ""
     for chunk in _sized(chunks):
         text = carry + chunk
@@ -48,7 +48,7 @@ def blocks(chunks: Iterable[str]) -> Iterator[Block]:
             carry = text
             continue
         if end < 0:
-            # One line that does not end: what was read of it is looked at; its rest has the same number.
+            # A line without end: the part read is examined now; its rest gets the same number.
             yield _block(text, number)
             carry = text[-PIECE:]
             continue
@@ -57,11 +57,11 @@ def blocks(chunks: Iterable[str]) -> Iterator[Block]:
         yield block
         number = block.numbers[-1] + 1
     if carry:
-        yield _block(carry.removesuffix("\n"), number)  # what ends the last line begins no other
+        yield _block(carry.removesuffix("\n"), number)  # the end of the last line starts no other
 
 
 def _end(text: str) -> int:
-    """Where the last whole lines end but for a few: what was broken at a width must not come apart here."""
+    """End of the complete lines, minus a few: a message that was broken at a width must stay in one block."""
     end = text.rfind("\n")
     for _ in range(_KEPT):
         before = text.rfind("\n", 0, max(end, 0))
@@ -124,15 +124,15 @@ def _mended(lines: list[str], first: int) -> Iterator[Raw]:
 
 
 def broken_at(lines: list[str], lengths: list[int]) -> int:
-    """The width at which a terminal or a scheduler broke lines, 0 when none shows.
+    """The width at which a terminal or a scheduler broke lines; 0 when none is recognizable.
 
-    That is the length of the longest lines, none longer, when several have it, or one that is a usual width.
+    It is the length of the longest lines, if several have it, or if it is a usual width.
     """
     longest = max(lengths, default=0)
     if longest not in _WIDTHS:
         return 0
     counts = Counter(lengths)
-    # Lines that end where their writer wanted thin out towards the longest; broken ones pile up at it.
+    # Natural lines become rarer towards the longest; broken ones accumulate at it.
     if counts[longest] <= 2 * max(counts[longest - less] for less in range(1, 9)):
         return 0
     followed = sum(not _NEW_RECORD.match(lines[at + 1]) for at, length in enumerate(lengths[:-1]) if length == longest)
@@ -143,7 +143,7 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    # A traceback inside a string (JSON error files, repr of an exception) spells its line ends.
+    # A traceback inside a string (JSON error files, repr of an exception) has its line ends escaped.
     if "\\n" in line and ("Traceback (most" in line or "Error" in line):
         line = line.replace("\\n", "\r").replace('\\"', '"')
     for part in _unglued(line.split("\r")):
@@ -155,7 +155,9 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 def _unglued(parts: Iterable[str]) -> Iterator[str]:
-    """A message at the end of an endless line begins a line of its own; in a line of usual length it may be quoted."""
+    """A message at the end of an endless line gets a line of its own; in a line of usual length it may be a
+    quotation.
+    """
     for part in parts:
         found, tail = None, len(part) - PIECE
         if (

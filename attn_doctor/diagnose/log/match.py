@@ -1,4 +1,4 @@
-"""Holds units against the [[log]] patterns of the recipes."""
+"""Matches units against the [[log]] patterns of the recipes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Around(Protocol):
     """The lines around a unit."""
 
     def holds(self, pattern: re.Pattern[str]) -> bool:
-        """Whether it is found there, or among the facts that were given beside the log."""
+        """True when the pattern is found there, or in the facts given with the log."""
 
     def text(self) -> str:
-        """They themselves, and the unit's."""
+        """The text of these lines, including the unit's."""
 
 
 _LONGEST_REASON, _MOST_REASONS = 200, 12
-#: A line shorter than this was not broken to fit a width.
+#: A shorter line was not broken to fit a width.
 _WIDE = 60
-#: Lines that one message is broken into, at most.
+#: Most lines into which one message is broken.
 _MOST_BROKEN = 8
 
 
@@ -45,11 +45,11 @@ class Match:
     quoted: str
     """That line, cleaned."""
     length: int
-    """Characters that matched: a longer match is a more telling one."""
+    """Length of the match: a longer one is more specific."""
     told: tuple[tuple[str, str], ...] = ()
-    """Named groups of the pattern, as they were found."""
+    """Named groups of the pattern, with their text."""
     reasons: tuple[str, ...] = ()
-    """What the message enumerates, each with whose it is."""
+    """The reasons listed in the message, each with its owner."""
 
 
 class Known:
@@ -62,7 +62,7 @@ class Known:
 
     @cached_property
     def searched(self) -> re.Pattern[str]:
-        """What is searched in a unit's text."""
+        """The expression to search for in a unit's text."""
         return re.compile(self.pattern.pattern, re.MULTILINE)
 
     @cached_property
@@ -78,7 +78,7 @@ class Known:
         return re.compile(self.pattern.unless_nearby, re.MULTILINE) if self.pattern.unless_nearby else None
 
     def match(self, unit: Unit, text: str, around: Around) -> Match | None:
-        """Where it is found in the unit; `around` looks in the text close by."""
+        """The match in the unit, or None; `around` searches nearby text."""
         found = self.searched.search(text)
         if found is None or (self._unless and self._unless.search(text)):
             return None
@@ -122,13 +122,13 @@ class Patterns:
         self._prefilter = Prefilter(self.literals)
         by_literal: dict[str, list[int]] = {}
         for number, known in enumerate(self._known):
-            for literal in known.literals or ("",):  # without one it may stand anywhere
+            for literal in known.literals or ("",):  # without a literal it may match anywhere
                 by_literal.setdefault(literal, []).append(number)
         self._by_literal = tuple(by_literal.items())
 
     @property
     def literals(self) -> Iterator[str]:
-        """What a log is looked through for."""
+        """Texts to search for in a log."""
         for known in self._known:
             yield from known.literals
 
@@ -136,7 +136,7 @@ class Patterns:
         return len(self._known)
 
     def match(self, unit: Unit, around: Around) -> list[Match]:
-        """The first match of each recipe that has one in this unit."""
+        """The first match of each recipe in this unit."""
         text = unit.text
         if not self._prefilter.hit(text):
             return []
@@ -158,7 +158,7 @@ class Patterns:
 
 
 def _known(recipe: Recipe, pattern: LogPattern) -> Known | None:
-    """None for a pattern that cannot be taken apart: the others are looked for all the same."""
+    """None for a pattern that cannot be analysed; the others are used all the same."""
     return faults.survive(f'log pattern of recipe "{recipe.id}"', lambda: Known(recipe, pattern), lambda _reason: None)
 
 
@@ -173,7 +173,7 @@ def _matched(known: Known, unit: Unit, text: str, unbroken: str | None, around: 
 
 
 def _unbroken(unit: Unit) -> str | None:
-    """The message with its lines joined, where it looks as if it had been broken between words to fit a width."""
+    """The message with its lines joined, if it seems to be broken between words to fit a width."""
     lines = unit.lines[unit.message_at : unit.message_at + _MOST_BROKEN]
     if len(lines) < 2 or all(len(line.text) < _WIDE for line in lines[:-1]):
         return None

@@ -1,4 +1,4 @@
-"""What one message of a log tells of itself, as facts."""
+"""Reads facts from one message of a log."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ROLE = re.compile(
     r"(?P<dtype>float32|float16|bfloat16|half|float)\b"
 )
 _FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
-#: Mangled, or as `c++filt` spells it.
+#: Mangled, or as spelled by `c++filt`.
 _SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::[^\n]{1,400}|[\w@.$]+)")
 _LIBRARY = re.compile(r"(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object")
 _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
-#: What a message names itself: of several expressions the first that is found.
+#: Names in a message: of several expressions the first that matches.
 _NAMED = tuple(
     (attribute, re.compile(pattern))
     for attribute, pattern in (
@@ -56,7 +56,7 @@ _BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
 
 def of_match(match: Match, log: str) -> Iterator[Fact]:
-    """What the pattern extracts, and what the unit tells of itself."""
+    """The facts from the pattern's groups, and those from the unit itself."""
     groups = dict(match.told)
     for group, name in match.pattern.extracts:
         if group in groups:
@@ -106,12 +106,14 @@ def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
 
 
 def _line_of(unit: Unit, text: str, found: re.Match[str] | None) -> int:
-    """The line of the log that the match in the unit's text begins in."""
+    """The line of the log in which the match in the unit's text begins."""
     return unit.lines[text.count("\n", 0, found.start())].number if found else unit.first
 
 
 def fp32_operands(text: str) -> tuple[str, ...] | None:
-    """Which of q, k and v a message says is float32; None where it does not name the dtypes of two of them at least."""
+    """The operands among q, k and v that a message reports as float32; None unless it names the dtypes of at
+    least two.
+    """
     found = _SDPA.search(text)
     if found:
         dtypes = {role: found[role] for role in "qkv"}

@@ -1,8 +1,8 @@
-"""What compilers, imports and traced runs said here, read by the recipes' log patterns.
+"""Matches messages of compilers, imports and traced runs in this examination against the recipes' log patterns.
 
-`explain` reads such words in a log. The same words as a fact of this examination lead to the same recipe, so that
-`check`, `trace`, `explain` and `fix` tell one cause. Only what the words prove counts here: what they merely allow, the
-recipes' questions about facts decide.
+`explain` finds such messages in a log. The same message as a fact of this examination leads to the same recipe, so that
+`check`, `trace`, `explain` and `fix` report one cause. Only proven causes count here; for possible ones the recipes'
+conditions on facts decide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attn_doctor.recipes.recipe import Recipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What some words prove."""
+    """The cause that a message proves."""
 
     words: Fact
     recipe: Recipe
@@ -34,13 +34,13 @@ class Message:
 
     @property
     def subject(self) -> str:
-        """Whose words they are, as findings call it: `import fla`."""
+        """The source of the message, as in findings: `import fla`."""
         name = self.words.name
         return f"{name.kind} {name.subject}" if name.subject else name.kind
 
 
 def messages(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Message, ...]:
-    """What the words among the facts prove, in the order of the facts."""
+    """The causes that messages among the facts prove, in the order of the facts."""
     recipes = tuple(one for one in recipes if one.family is None)
     scanner = Scanner(Patterns(recipes))
     found = []
@@ -56,7 +56,7 @@ def messages(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Message, ...]:
 
 
 def _no_gpu(facts: FactSet) -> bool:
-    """No GPU is there: one that was assumed gives the programs that spoke no driver."""
+    """True when no real GPU is present: an assumed one gave the messages' programs no driver."""
     listed = facts.fact("listed.gpu")
     return listed.origin is Origin.ASSUMED or listed.state in (Known(0),)
 
@@ -80,7 +80,7 @@ def _heard(one: Weighed, words: Fact, facts: FactSet) -> Message:
 
 
 def _own_place(name: FactName, facts: FactSet) -> Location | None:
-    """Where the speaker stood: the launch of a kernel, the line that an import ended at."""
+    """The place of the message: the launch of a kernel, or the line at which an import ended."""
     for attribute in ("place", "where"):
         text = facts.text(replace(name, attribute=attribute))
         file, _, line = (text or "").rpartition(":")

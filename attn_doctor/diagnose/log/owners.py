@@ -1,4 +1,4 @@
-"""Whose a file is that a frame or a C++ message names."""
+"""The owner of a file that a frame or a C++ message names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from attn_doctor.model.libraries import published
 
-#: Folders that are a package's own wherever they lie: trimmed paths and source checkouts show no site-packages.
+#: Folders that identify a package in any path: trimmed paths and source checkouts contain no site-packages.
 _PACKAGES = frozenset(
     {
         "torch", "triton", "transformers", "vllm", "vllm_flash_attn", "peft", "accelerate", "deepspeed", "mamba_ssm",
@@ -16,25 +16,25 @@ _PACKAGES = frozenset(
         "setuptools", "pip",
     }
 ) | {library.top_level for library in published()}  # fmt: skip
-#: Folder that its source is cloned into -> import name.
+#: Folder into which its source is cloned -> import name.
 _CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
 _INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
 _STANDARD_LIBRARY = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
-#: An environment is often called as what it is for.
+#: An environment often has the name of a package.
 _ENVIRONMENT = re.compile(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
 _EGG = re.compile(r"\.egg/(?P<name>\w+)")
 _EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
 
 
 def owner(path: str) -> str:
-    """The import name of the package that the file belongs to; empty when the path does not tell.
+    """The import name of the package to which the file belongs; empty when the path does not show it.
 
     `remote-code` is a model's own code that transformers loads, `hub-kernel` a compiled kernel of the Hugging Face hub.
     """
     if "transformers_modules/" in path:
         return "remote-code"
     if path.startswith("/build/source/"):
-        return "hub-kernel"  # the path in the image that the hub's kernels are built in
+        return "hub-kernel"  # the path in the image in which the hub's kernels are built
     found = _EGG.search(path) or _INSTALLED.search(path)
     if found:
         name = found["name"]

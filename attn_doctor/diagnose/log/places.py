@@ -1,4 +1,4 @@
-"""The line of source that a compiler complains of, read from its own words."""
+"""The source line in a compiler's message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from attn_doctor.model.findings import Location
 
-#: MLIR's `loc("file":line:column): error: …` (https://mlir.llvm.org/docs/Diagnostics/), and clang's shorter form of it,
+#: MLIR's `loc("file":line:column): error: …` (https://mlir.llvm.org/docs/Diagnostics/), and clang's shorter form,
 #: which newer Tritons write.
 _DIAGNOSTIC = re.compile(
     r'loc\("(?P<quoted>[^"\n]{1,600})":(?P<line>\d{1,7}):\d{1,6}\)'
@@ -15,7 +15,7 @@ _DIAGNOSTIC = re.compile(
 
 
 def place_in(line: str) -> Location | None:
-    """The place that one line of a compiler's output names, or None."""
+    """The place in one line of a compiler's output, or None."""
     found = _DIAGNOSTIC.search(line[:4000])
     if found is None:
         return None

@@ -1,8 +1,8 @@
-"""One scan for the literal texts of all patterns: tells the few places of a large log that are worth a closer look.
+"""One scan for the literal texts of all patterns, which finds the few candidate places of a large log.
 
-An alternation of hundreds of literals takes Python's `re` about 1 µs a character, since most characters begin some of
-them. So each literal is looked for from a character inside it that is rare in logs; a handful of such characters
-covers them all, and the scan skips everything else as a character class (measured: bench/explain_cost.py).
+Python's `re` takes about 1 µs per character for an alternation of hundreds of literals, since most characters begin
+some of them. Therefore each literal is searched from a character inside it that is rare in logs; a few such characters
+cover all literals, and the scan skips everything else as a character class (measured: bench/explain_cost.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-#: Occurrences in 1000 characters of training logs (progress lines, tracebacks, paths), rounded. What is not listed is
+#: Occurrences in 1000 characters of training logs (progress lines, tracebacks, paths), rounded. Other characters are
 #: rarer than all of these.
 _FREQUENCY = dict(
     zip(
@@ -24,7 +24,7 @@ _FREQUENCY = dict(
         strict=False,
     )
 )  # fmt: skip
-#: From its rare character on, a literal has to be at least this long.
+#: Minimum length of a literal from its rare character on.
 _TAIL = 4
 _MOST = 24
 
@@ -32,19 +32,19 @@ Trie = dict[str, "Trie"]
 
 
 class Prefilter:
-    """Looks for any of these texts; a blank in one stands for any white space."""
+    """Searches for any of these texts; a blank in one matches any white space."""
 
     def __init__(self, literals: Iterable[str]) -> None:
         self._literals = tuple(dict.fromkeys(literals))
 
     def hits(self, text: str) -> Iterator[int]:
-        """Offsets of places where one of them may stand; close by, where one is looked for from its middle."""
+        """Offsets of possible matches; only approximate for a text that is searched from its middle."""
         if not self._literals:
             return iter(())
         return (found.start() for found in self._pattern.finditer(text))
 
     def rows(self, text: str, starts: Sequence[int]) -> Iterator[int]:
-        """Lines that hold a hit; `starts` are the offsets of all lines, and of the end."""
+        """Lines with a hit; `starts` are the offsets of all lines, and of the end."""
         if not self._literals:
             return
         search, at = self._pattern.search, 0
@@ -53,10 +53,10 @@ class Prefilter:
             yield row
             if row + 1 >= len(starts):
                 return
-            at = starts[row + 1]  # a second hit in the same line tells nothing more
+            at = starts[row + 1]  # a second hit in the same line adds nothing
 
     def hit(self, text: str) -> bool:
-        """Whether one of them may stand in it."""
+        """True when one of them may be in the text."""
         return next(self.hits(text), None) is not None
 
     @cached_property
@@ -81,7 +81,7 @@ def _cost(character: str) -> int:
 
 
 def _starts(literals: Iterable[str]) -> set[str]:
-    """A cheap set of characters, one of which stands in each literal: the greedy cover."""
+    """A cheap set of characters of which each literal contains one: the greedy cover."""
     waiting = [frozenset(literal[i] for i in _places(literal) if not literal[i].isspace()) for literal in literals]
     chosen: set[str] = set()
     while waiting:
@@ -94,7 +94,7 @@ def _starts(literals: Iterable[str]) -> set[str]:
 
 def _expression(trie: Trie) -> str:
     if "" in trie:
-        return ""  # a shorter literal ends here: whatever follows, it is a hit
+        return ""  # a shorter literal ends here: any continuation is a hit
     parts = [
         (r"\s+" if character == " " else re.escape(character)) + _expression(below) for character, below in trie.items()
     ]

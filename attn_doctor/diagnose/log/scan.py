@@ -1,4 +1,4 @@
-"""Looks through one log: prefilter, windows of lines around what it hits, units, matches. Memory stays bounded."""
+"""Scans one log: prefilter, windows of lines around its hits, units, matches. Memory stays bounded."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.quick_dataclasses import dataclass, field
 
-#: Lines that are looked at before and after a hit: a deep traceback of several interleaved ranks fits.
+#: Lines examined before and after a hit: enough for a deep traceback of several interleaved ranks.
 _BEFORE, _AFTER = 260, 210
-#: `nearby` reaches this far, and up to a step further.
+#: Range of `nearby`, and the step by which it may be exceeded.
 _NEARBY, _STEP = 200, 50
-#: (occurrences of a line, digits aside; lines looked at before and after it): what keeps coming says less each time.
+#: (occurrences of a line, ignoring digits; lines examined before and after it): repeated lines add less each time.
 _LESS = ((6, _BEFORE, _AFTER), (64, 40, 20), (700, 4, 4))
-#: Different lines, digits aside, that are counted each on its own: a log of nothing but failures would take minutes.
+#: Most different lines, ignoring digits, that are counted separately: otherwise a log of nothing but failures would
+#: take minutes.
 _MOST_SHAPES = 6000
-#: A line of more characters than this is told: what goes on across its pieces is not seen.
+#: A line with more characters is reported: a message across its pieces may be missed.
 _ENDLESS = 100_000
-#: A log up to this many lines is looked at as a whole.
+#: A log with at most this many lines is examined completely.
 _SMALL = 3000
-#: What shows that something failed, whether or not a recipe knows it.
+#: Texts that show a failure, whether a recipe recognizes it or not.
 _FAILURES = ("Traceback (most recent call last)", "Error: ", "Fatal Python error: ", "Segmentation fault")
-#: A process that a signal ended leaves no exception.
+#: A process ended by a signal leaves no exception.
 _CRASH = re.compile(
     r"Fatal Python error: |Segmentation fault\b(?: \(core dumped\))?\s*$|\*\*\* Process received signal"
 )
@@ -40,18 +41,18 @@ _DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
 
 @dataclass(slots=True, kw_only=True)
 class Scanned:
-    """What one log holds."""
+    """The result of scanning one log."""
 
     name: str
     matches: list[Match] = field(default_factory=list)
     clues: Clues = field(default_factory=Clues)
     lines: int = 0
     failures: int = 0
-    """Tracebacks and error messages, known or not."""
+    """Number of tracebacks and error messages, recognized or not."""
     cut_line: int | None = None
-    """The longest line of those that were so long that they were looked at in pieces."""
+    """Number of the longest line that was examined in pieces."""
     cut_length: int = 0
-    """Its characters, about."""
+    """Its approximate length in characters."""
     last_failure: tuple[int, str] | None = None
     """Line and text of the last exception that no recipe matches, or else of a crash."""
     text: str = field(default="", repr=False)
@@ -59,7 +60,7 @@ class Scanned:
 
 
 class Scanner:
-    """Looks through logs for the patterns of some recipes."""
+    """Scans logs for the patterns of some recipes."""
 
     def __init__(self, patterns: Patterns, *, given: str = "") -> None:
         """`given`: what is known beside the logs, in words that patterns can look for around a message."""
@@ -68,7 +69,7 @@ class Scanner:
         self._prefilter = Prefilter([*patterns.literals, *_FAILURES, *TELLING])
 
     def scan(self, name: str, chunks: Iterable[str]) -> Scanned:
-        """One log; `chunks` are its text in pieces of any size."""
+        """Scans one log; `chunks` are its text in pieces of any size."""
         kept: list[str] = []
         found = _Scan(name, self._patterns, self._prefilter, self._given).run(_kept(chunks, kept))
         found.text = "".join(kept)
@@ -114,17 +115,17 @@ class _Scan:
         self._given = given
         self._shapes: Counter[str] = Counter()
         self._spent: set[str] = set()
-        """Lines that came so often that they are not looked at any more."""
+        """Lines that were repeated so often that they are skipped."""
         self._endless = (0, 0)
-        """The last line that was cut, and its characters up to here."""
+        """The last line that was cut, and its characters so far."""
         self._done = 0
-        """Index, counted over the whole log, of the first line that was not looked at yet."""
+        """Index in the whole log of the first line that was not examined yet."""
 
     def run(self, chunks: Iterable[str]) -> Scanned:
         numbers: list[int] = []
         lines: list[str] = []
         offset = 0  # index of lines[0] in the whole log
-        ahead = 0  # lines at the end of `lines` whose hits are still to come
+        ahead = 0  # lines at the end of `lines` that have not been searched for hits yet
         for block in blocks(chunks):
             self._note_cut(block)
             numbers += block.numbers
@@ -148,12 +149,12 @@ class _Scan:
         )  # fmt: skip
         for number, count in pieces.items():
             length = count * STEP + (self._endless[1] if self._endless[0] == number else 0)
-            self._endless = (number, length)  # a line of many stretches grows with each of them
+            self._endless = (number, length)  # a line that spans several blocks grows with each of them
             if length > max(self._found.cut_length, _ENDLESS):
                 self._found.cut_line, self._found.cut_length = number, length
 
     def _look(self, numbers: list[int], lines: list[str], offset: int, first: int, *, last: bool) -> int:
-        """Looks at hits from `first` on; returns how many lines at the end are left for the next time."""
+        """Examines hits from `first` on; returns the number of lines at the end that are left for the next block."""
         until = len(lines) if last else max(first, len(lines) - _AFTER)
         if offset == 0 and last and len(lines) <= _SMALL:
             self._window(numbers, lines, 0, len(lines))
@@ -178,13 +179,13 @@ class _Scan:
         return len(lines) - until
 
     def _wanted(self, lines: list[str], row: int) -> tuple[int, int] | None:
-        """The lines to look at around a hit; fewer, then none, for what keeps coming."""
+        """The lines to examine around a hit; fewer, then none, for repeated lines."""
         line = lines[row][:400]
         if line in self._spent:
             return None
         shape = _DIGITS.sub("0", line)
         if len(self._shapes) > _MOST_SHAPES and shape not in self._shapes:
-            shape = ""  # a log without a repeated line: from here on they share one budget
+            shape = ""  # a log without repeated lines: from here on they share one budget
         self._shapes[shape] += 1
         count = self._shapes[shape]
         for most, before, after in _LESS:
@@ -217,7 +218,7 @@ class _Scan:
 
 
 class _Close:
-    """Looks for patterns in the lines around a place. Neighbours share an answer: places are rounded to `_STEP`."""
+    """Searches for patterns in the lines around a place. Neighbours share an answer: places are rounded to `_STEP`."""
 
     def __init__(self, lines: Sequence[Line], given: str) -> None:
         self._lines = lines
@@ -239,7 +240,7 @@ class _Close:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """The lines around one unit, for the patterns that ask for them."""
+    """The lines around one unit, for patterns that need them."""
 
     close: _Close
     first: int

@@ -1,8 +1,8 @@
-"""Which distribution a message of a log is about.
+"""Finds the distribution that a message of a log is about.
 
-That is told by, the more telling first: the compiled file that complains, what an import did not find, the folder of
-the setup.py that fails, the innermost frame that is not of what merely loads or compiles others, and what the words
-name. A build that failed elsewhere in the log is what its compiler's messages are about.
+Evidence, the strongest first: the compiled file in the message, the module that an import did not find, the folder of
+the failing setup.py, the innermost frame outside packages that merely load or compile others, and names in the message.
+A compiler's messages are about the build that failed elsewhere in the log.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from attn_doctor.model.libraries import published
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 
 _HUB = "hub-kernel"
-#: Through these others are loaded, built and compiled; what fails below them is somebody else's.
+#: Packages that load, build and compile others; a failure below them belongs to another package.
 _CARRIERS = frozenset({"torch", "triton", "remote-code", _HUB, "setuptools", "pip", "ninja", "wheel", "functorch"})
-#: Of carriers alone these are a distribution that a message can be about.
+#: The only ones of these that are a distribution a message can be about.
 _OF_THEIR_OWN = ("triton", "torch")
 
 _BINARY = re.compile(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
@@ -30,11 +30,11 @@ _MODULE = re.compile(
     r"|(?:[Pp]ackage|[Mm]odule) [`'\"]?(?P<package>[\w-]{3,60})[`'\"]? (?:seems to be not|is not|was not) "
 )
 _SETUP = re.compile(r"(?P<folder>[\w.+@~-]{2,120})[/\\]setup\.py\b")
-#: `flash-attn_4a21…` is where pip unpacks flash-attn, `flash_attn-2.8.3` what an sdist holds.
+#: `flash-attn_4a21…` is pip's folder for unpacking flash-attn, `flash_attn-2.8.3` that of an sdist.
 _UNPACKED = re.compile(r"_[0-9a-f]{16,64}$|-\d[\w.+]*$")
 _CLASS_BEFORE = re.compile(r"(?:[\w.]{1,80}: |\[[^\]\n]{1,40}\]:? |!+ )*")
 _CLASS = re.compile(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
-#: What says that a build failed, and of what.
+#: Messages that report a failed build, with its name.
 _BUILD = re.compile(
     r"[Ff]ailed (?:to build|building wheel for|to download and build|to prepare distributions? for)[: ]+"
     r"(?:installable wheels for some pyproject\.toml based projects \()?[`'\"]?(?P<failed>[\w.-]{2,60}\w)"
@@ -45,10 +45,10 @@ _BUILD = re.compile(
 )
 _IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
 _INSTALLED = re.compile(r"\bpip3? install (?:-\S+ )*[\"']?(?P<module>[A-Za-z][\w-]{1,60})")
-#: Installed and imported everywhere: that says nothing of a message.
+#: Installed and imported everywhere: no evidence about a message.
 _COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
 TELLING = ("ailed to build", "ailed building wheel", "rror building extension", "Guessing wheel URL")
-#: Operators that DeepSpeed compiles when they are first used (op_builder/).
+#: Operators that DeepSpeed compiles at first use (op_builder/).
 _DEEPSPEED = frozenset(
     {
         "cpu_adam", "cpu_adagrad", "cpu_lion", "fused_adam", "fused_lamb", "fused_lion", "async_io", "utils",
@@ -57,13 +57,13 @@ _DEEPSPEED = frozenset(
         "stochastic_transformer", "fp_quantizer", "gds",
     }
 )  # fmt: skip
-#: Folders of sources that bear another name than what is built from them.
+#: Source folders with a name other than that of the package built from them.
 _SOURCES = {
     "mamba": "mamba-ssm", "selective_scan": "mamba-ssm", "SageAttention": "sageattention", "apex": "apex",
     "flash-attention": "flash-attn", "hopper": "flash-attn-3", "TransformerEngine": "transformer-engine",
     "DeepSpeed": "deepspeed", "flashinfer": "flashinfer-python", "sageattn": "sageattention",
 }  # fmt: skip
-#: SDPA's own words name other libraries' methods.
+#: SDPA's own messages contain names of other libraries' methods.
 _TORCH = re.compile(
     r"scaled_dot_product|sdp_utils|sdpa_kernel|Torch was not compiled with|torch\.(?:nn\.attention|_inductor)"
 )
@@ -97,7 +97,7 @@ _NAMED = tuple(
 
 
 def subject_of(unit: Unit) -> str | None:
-    """The distribution that the unit itself says it is about; None where it does not tell."""
+    """The distribution that the unit itself is about; None when it does not show it."""
     message = unit.message
     for found in reversed(list(_BINARY.finditer(message))):
         name = owner(found["path"])
@@ -132,21 +132,21 @@ def subject_of(unit: Unit) -> str | None:
 
 
 def named_in(message: str) -> str | None:
-    """The distribution that some words name, as people and programs spell it."""
+    """The distribution named in a message, as people and programs spell it."""
     if _TORCH.search(message):
         return "torch"
     return next((name for pattern, name in _NAMED if pattern.search(message)), None)
 
 
 def handled_in(text: str) -> str | None:
-    """The known package that a line imports or asks an installer for: what a message below it may be about."""
+    """The known package that a line imports or installs: a later message may be about it."""
     found = _IMPORTED.match(text) or _INSTALLED.search(text)
     name = found and distribution_of((found["module"]).replace("-", "_"))
     return name if name in BY_NAME and name not in _COMMON else None
 
 
 def builds_in(text: str) -> Iterator[str]:
-    """Distributions whose build a line says has failed."""
+    """Distributions whose build failed according to a line."""
     for found in _BUILD.finditer(text):
         if found["jit"]:
             yield "deepspeed" if found["jit"] in _DEEPSPEED else distribution_of(found["jit"])

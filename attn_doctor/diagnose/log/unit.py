@@ -1,4 +1,4 @@
-"""What a log is cut into."""
+"""The units into which a log is cut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attn_doctor.quick_dataclasses import dataclass, field
 
 
 class UnitKind(str, Enum):
-    """What sort of text it is; recipes name these."""
+    """The kind of text; recipes use these names."""
 
     TRACEBACK = "traceback"
     MESSAGE = "message"
@@ -19,22 +19,22 @@ class UnitKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without what launchers, loggers and terminals put around it."""
+    """One line without the additions of launchers, loggers and terminals."""
 
     number: int
-    """1-based, in the log as it lies there."""
+    """1-based, in the original log."""
     text: str
     origin: str = ""
-    """`rank 3` or `pid 4711`, when a prefix tells."""
+    """`rank 3` or `pid 4711`, from a prefix."""
     level: str = ""
     """Level of the logging record that begins here: `W`, `E`, …"""
     record: bool = False
-    """A time or a level stands in front: a new record begins."""
+    """It starts with a time or a level: a new record begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One message of a log with everything that belongs to it."""
+    """One message of a log with all its lines."""
 
     kind: UnitKind
     lines: tuple[Line, ...]
@@ -42,16 +42,18 @@ class Unit:
     exception: str = ""
     """Class of the exception, as the log spells it."""
     depth: int = 0
-    """How many exceptions lie between it and the first of its chain: 0 is the innermost."""
+    """Number of exceptions between it and the first of its chain: 0 is the innermost."""
     frames: tuple[tuple[str, int], ...] = field(default=(), repr=False)
     """(file, line) from the outermost call to the innermost."""
 
     message_at: int = 0
-    """Index of the line where the message begins, behind the frames."""
+    """Index of the line where the message begins, after the frames."""
 
     @property
     def text(self) -> str:
-        """What patterns are searched in: indented as against its first line, since pip indents all that it quotes."""
+        """The text in which patterns are searched: with indentation relative to its first line, since pip indents
+        quoted output.
+        """
         first = self.lines[0].text
         indent = len(first) - len(first.lstrip())
         if not indent:
@@ -60,12 +62,12 @@ class Unit:
 
     @property
     def message(self) -> str:
-        """Its words, without the frames before them."""
+        """The message without the frames before it."""
         return "\n".join(line.text for line in self.lines[self.message_at :])
 
     @property
     def message_line(self) -> int:
-        """Line of the log where they begin."""
+        """Line of the log where the message begins."""
         return self.lines[min(self.message_at, len(self.lines) - 1)].number
 
     @property

@@ -1,4 +1,4 @@
-"""How much a match weighs: what its conditions come to, how bad it is, and which one stands first."""
+"""Weighs matches: evaluates their conditions, their severity and their order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_PARTS = frozenset({"torch"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """A match with what the facts say to it."""
+    """A match and the result of its conditions on the facts."""
 
     match: Match
     log: str
@@ -30,9 +30,9 @@ class Weighed:
     verdict: Verdict
     binding: Binding
     evidence: tuple[Fact, ...]
-    """Facts whose questions it fulfils."""
+    """Facts that fulfil its conditions."""
     undecided: tuple[Fact, ...]
-    """Facts that would decide it, as far as a person can tell them."""
+    """Facts that would decide it and that a person can find out."""
     severity: Severity
 
     @property
@@ -42,7 +42,7 @@ class Weighed:
 
     @property
     def order(self) -> tuple[int, bool, bool, int, int, int, int, int, int]:
-        """The smallest stands first."""
+        """Sort key; the smallest comes first."""
         return (
             self.severity.rank,
             self.match.recipe.family is not None,
@@ -57,13 +57,13 @@ class Weighed:
 
 
 def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
-    """What the facts say; None when they speak against it."""
+    """The match with its result; None when facts refute it."""
     recipe, pattern = match.recipe, match.pattern
     conditions = recipe.when if pattern.when is None else pattern.when
     if recipe.family is not None and not _is_of(recipe.family, match.unit, facts):
         return None
     facts, candidates = _about(facts, recipe.for_each)
-    # Of several GPUs the one that fits best: whether the log's is among them is the question.
+    # Of several GPUs the one that fits best: the log's GPU may be any of them.
     verdicts = [
         (answer_all(conditions, facts, bound), binding, bound)
         for binding in candidates
@@ -88,7 +88,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
 
 
 def _is_of(family: Family, unit: Unit, facts: FactSet) -> bool:
-    """Whether the exception's class and the owner that the message tells are the family's."""
+    """True when the exception's class and the message's owner are those of the family."""
     cls = unit.exception.rpartition(".")[2]
     if cls and family.exceptions and cls not in family.exceptions:
         return False
@@ -101,9 +101,9 @@ def _is_of(family: Family, unit: Unit, facts: FactSet) -> bool:
 
 
 def _about(facts: FactSet, kind: str | None) -> tuple[FactSet, list[Binding]]:
-    """What the match may be about, and the facts with what its text says of that.
+    """The subjects that the match may concern, and the facts including those from its text.
 
-    The package that a message is about is the one that it is about, also where this node has no such package.
+    The package of a message is its subject even if this node has no such package.
     """
     if kind is None:
         return facts, [bind(facts, None, None)]
@@ -127,7 +127,7 @@ def _severity(match: Match, recipe: Recipe) -> Severity:
     if match.pattern.severity is not None:
         return match.pattern.severity
     if match.unit.kind is UnitKind.WARNING:
-        return recipe.severity  # a warning shows no more than the facts do
+        return recipe.severity  # a warning proves no more than the facts do
     if recipe.severity_when_reached is not None:
         return recipe.severity_when_reached
     return Severity.INFO if recipe.severity is Severity.INFO else Severity.ERROR

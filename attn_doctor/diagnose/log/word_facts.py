@@ -1,4 +1,6 @@
-"""Which facts hold the words of a compiler, an interpreter or a library; light, for most examinations have none."""
+"""Finds the facts with messages of compilers, interpreters or libraries; imports little, since most examinations have
+none.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from attn_doctor.model.kinds import kind_of
 
 
 def words_among(facts: FactSet) -> Iterator[tuple[Fact, str]]:
-    """Those facts, each with its words."""
+    """Those facts, each with its message."""
     for fact in facts.values():
         words = kind_of(fact.name.kind).words
         if words and fact.name.attribute == words and isinstance(fact.state, Known):
