@@ -28,9 +28,16 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
+
+from attn_doctor.diagnose.log.causes import explain
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes.shelf import bundled, families
 
 #: Distribution -> what is taken of it. Where sdists are too large or missing, wheels; neither: `read` a checkout.
 PACKAGES = {
@@ -299,19 +306,15 @@ def every(folder: Path) -> list[Message]:
     return [found[key] for key in sorted(found)]
 
 
+@cache
+def _scanner() -> Scanner:
+    return Scanner(Patterns((*bundled(), *families())))
+
+
 def answers(text: str) -> list[str]:
     """The findings that `explain` gives to a text, where nothing else is known."""
-    from attn_doctor.diagnose.log.causes import explain_text
-    from attn_doctor.model.facts import FactSet
-    from attn_doctor.recipes.shelf import bundled
-
-    global _shelf
-    if _shelf is None:
-        _shelf = list(bundled())
-    return [finding.id for finding in explain_text(text, _shelf, FactSet()).diagnosis.findings]
-
-
-_shelf = None
+    found = explain([_scanner().scan("the text", [text])], FactSet()).diagnosis.findings
+    return [f"{one.id} (family)" if one.family else one.id for one in found]
 
 
 def main() -> None:
