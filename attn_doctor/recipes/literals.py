@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -24,6 +25,7 @@ SHORTEST = 4
 _LONGEST = 48
 
 
+@cache
 def required(pattern: str) -> frozenset[str]:
     """Texts of which every match contains at least one; a blank in them stands for any white space.
 
