@@ -151,3 +151,22 @@ def test_nothing_of_the_project_is_ignored() -> None:
     )
 
     assert [file for file in listed.stdout.splitlines() if not re.search(r"__pycache__/|\.\w+_cache/", file)] == []
+
+
+def test_the_map_of_the_house_is_whole() -> None:
+    """docs/architecture.md has a row for every folder of code, and every place that it names is there."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    tables = "\n".join(line for line in text.splitlines() if line.startswith("| "))
+    named = set(re.findall(r"`([\w./-]+)`", tables))
+    house = ROOT / "attn_doctor"
+    folders = {file.parent for file in house.rglob("*.py") if "_bundled_recipes" not in file.parts} - {house}
+    lacking = [
+        str(folder.relative_to(house))
+        for folder in sorted(folders)
+        if not any(one.rstrip("/").endswith((f"/{folder.name}", folder.name)) for one in named)
+    ]
+    assert lacking == []
+
+    places = {one for one in named if one.endswith((".py", ".toml", "/")) and "<" not in one}
+    roots = (ROOT, ROOT / "recipes", house, *(one for one in house.rglob("*") if one.is_dir()))
+    assert sorted(one for one in places if not any((root / one).exists() for root in roots)) == []

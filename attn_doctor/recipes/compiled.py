@@ -61,6 +61,7 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
         PLUGIN_NAME = "custom"
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            self._made: list[Path] = []
             if version == "editable":  # an editable install reads the checkout itself
                 return
             made = Path(self.directory) / COMPILED
@@ -68,6 +69,7 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
             for name, compiled in ((COMPILED, compile_shelf), (COMPILED_FAMILIES, compile_families)):
                 made = made.with_name(name)
                 made.write_text(compiled(Path(self.root) / "recipes"))
+                self._made.append(made)
                 build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{name}"
             import runpy  # here, as above
 
@@ -75,6 +77,12 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
             reader = runpy.run_path(str(package / "model" / "library_files.py"), run_name="library_files")
             made = made.with_name(LIBRARIES)
             made.write_text(reader["compile_libraries"](package / "patient" / "libraries"))
+            self._made.append(made)
             build_data["force_include"][str(made)] = f"attn_doctor/model/{LIBRARIES}"
+
+        def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+            """Leaves nothing beside what was built: whoever uploads takes all that lies in dist/."""
+            for made in self._made:
+                made.unlink(missing_ok=True)
 
     return ShelfHook
