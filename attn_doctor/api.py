@@ -1,7 +1,7 @@
-"""What a program of one's own calls: `attn_doctor.check()`, `attn_doctor.trace()`, `attn_doctor.explain()`.
+"""The Python API: `attn_doctor.check()`, `attn_doctor.trace()`, `attn_doctor.explain()`.
 
-Each does what the command of its name does and gives the report instead of printing it. Options that a command does not
-share with its function are about printing or about fleets. docs/api.md says what of this is stable.
+Each does what the command of its name does, and returns the report instead of printing it. Options that exist only in
+the command are about printing or fleets. docs/api.md lists what is stable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AnyPath = str | os.PathLike[str]
 
 
 class Examination:
-    """What an examination came to. Printed, it is the report; as the last line of a notebook's cell as well."""
+    """The result of an examination. print() and the last line of a notebook's cell show the report."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -34,17 +34,17 @@ class Examination:
 
     @property
     def exit_status(self) -> int:
-        """What the command would have ended with: 0 healthy, 1 findings, 3 could not examine."""
+        """The command's exit status: 0 healthy, 1 findings, 3 could not examine."""
         return self.report.exit_status
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, the worst first."""
+        """The findings, worst first."""
         return self.report.diagnosis.findings
 
     @property
     def open_questions(self) -> tuple[OpenQuestion, ...]:
-        """What could not be decided, and why."""
+        """The recipes that could not be decided, and why."""
         return self.report.diagnosis.open_questions
 
     def to_json(self) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def _paths(named: Iterable[AnyPath]) -> tuple[Path, ...]:
     return tuple(absolute(Path(one)) for one in ((named,) if isinstance(named, (str, os.PathLike)) else named))
 
 
-# One word is a list of one: a string is an iterable of its letters, which nobody means.
+# One string is a list of one: iterating over its letters is never intended.
 
 
 def _words(given: Iterable[str]) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ else:
     _set = object.__setattr__
 
     class _Field:
-        """What `field(...)` was told, until the class is made."""
+        """The arguments of `field(...)`, until the class is made."""
 
         __slots__ = ("default", "default_factory", "options")
 
@@ -69,7 +69,7 @@ else:
 
         @property
         def plain(self):
-            """Whether it is an argument of `__init__`, and what is compared is hashed."""
+            """True for an argument of `__init__` that is hashed exactly if it is compared."""
             return not self.options.keys() - {"repr", "metadata", "compare"}
 
         def theirs(self):
@@ -187,7 +187,7 @@ else:
         return init
 
     class _Twin:
-        """In the place of `__dataclass_fields__` and `__dataclass_params__` until somebody asks for them."""
+        """Replaces `__dataclass_fields__` and `__dataclass_params__` until they are read."""
 
         def __init__(self, name, cls, own, kw_only):
             self._name = name
@@ -212,7 +212,7 @@ else:
         return not isinstance(default, _Field) or default.options.get("compare", True)
 
     def _values(names):
-        """What gives the compared values of an instance, as a tuple."""
+        """A function that returns the compared values of an instance, as a tuple."""
         if len(names) == 1:
             one = attrgetter(names[0])
             return staticmethod(lambda record: (one(record),))

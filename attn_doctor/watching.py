@@ -1,4 +1,4 @@
-"""`with attn_doctor.watch(): model(x)`: says on stderr when an attention call inside is broken, and why.
+"""`with attn_doctor.watch(): model(x)`: reports broken attention calls inside on stderr, with the cause.
 
 Runs in the program's own process: nothing is redirected or run twice, and nothing is raised.
 """
@@ -22,7 +22,7 @@ _PATIENT = "_attn_doctor_patient"
 
 
 class Watching:
-    """Single use, one thread. `results` keeps what was told, in the tracer's own format (trace/1)."""
+    """Single use, one thread. `results` keeps the reported results, in the tracer's own format (trace/1)."""
 
     def __init__(self, *, enabled: bool = True, all_ranks: bool = False) -> None:
         self._options = {"enabled": enabled, "all_ranks": all_ranks}
@@ -30,7 +30,7 @@ class Watching:
         self._watch: Any = None
         self.results: list[Mapping[str, Any]] = []
         self.trouble: str | None = None
-        """Why nothing was watched, or what went wrong while watching; None when all was well."""
+        """Why nothing was recorded, or the error during recording; None otherwise."""
 
     def __call__(self, function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
         """`@attn_doctor.watch()` on a function: each call of it is watched anew."""
@@ -50,7 +50,7 @@ class Watching:
 
                 self._watch = Watch(self._tell).start()
                 self.trouble = self._watch.trouble
-            except Exception:  # the program must run as if nobody watched
+            except Exception:  # the program must run as without attn-doctor
                 self.trouble = traceback.format_exc()
             if self.trouble:
                 _say(f"attn-doctor: nothing is watched: {self.trouble.strip().splitlines()[-1]}")
@@ -75,7 +75,7 @@ class Watching:
 
 
 def _rank() -> int:
-    # Launchers set it before torch.distributed knows: torchrun, Slurm, Open MPI.
+    # Launchers set it before torch.distributed is initialized: torchrun, Slurm, Open MPI.
     for variable in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
         value = os.environ.get(variable, "")
         if value.isdigit():

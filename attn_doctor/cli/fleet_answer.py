@@ -1,4 +1,4 @@
-"""What `fleet merge`, `golden` and `run` share: their options, and how the answer is written."""
+"""Shared by `fleet merge`, `golden` and `run`: their options, and how the answer is written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LISTS: tuple[tuple[str, tuple[State, ...]], ...] = (
 
 
 class Answer:
-    """How this call wants its answer: everything that can be wrong with that is said before anything is examined."""
+    """Format and place of the answer; faults in these options are reported before anything is examined."""
 
     def __init__(self, *, form: str | None, json: bool, output: Path | None, write_lists: Path | None) -> None:
         self._picked = picker.pick(FLEET, form, as_json=json, output=output)

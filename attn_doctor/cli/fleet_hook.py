@@ -91,7 +91,7 @@ def hook(
     places = Places(
         version=__version__,
         doctor=words_on_a_node(doctor, in_image=in_image, as_module=started.as_module),
-        # A hook never leaves it to the place it is started in: that is root's, or anybody's.
+        # A hook always names the environment: the folder in which it is started may belong to root or to anybody.
         python=python or _meant(which),
         reviewed=_reviewed(names(fix, "--fix"), plan, unsafe=unsafe, more=_of_fix(each(fix_arg))),
         # Paths of this machine are nothing to an image.
@@ -117,8 +117,8 @@ def hook(
 
 
 def _meant(which: Hook) -> str:
-    """The environment that a hook examines where none is named: the active one here, the image's own, the user's own
-    where the hook runs as its user."""
+    """The default environment of a hook: the active one here, the image's own, or the user's own when the hook runs as
+    its user."""
     if which is Hook.K8S:
         return "python3"
     if which is Hook.SLURM_TASKPROLOG:
@@ -152,11 +152,11 @@ def _known(fixes: tuple[str, ...], more: tuple[str, ...]) -> None:
 
 
 def _of_fix(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Arguments of `fix` with their paths absolute; what it cannot read is left to it."""
+    """Arguments of `fix` with absolute paths; arguments that cannot be parsed are passed on unchanged."""
     command = parser_of("fix")
     try:
         read = command.make_context("fix", list(words), resilient_parsing=True)
-    except Exception:  # a mistake of the person's, which the job would tell
+    except Exception:  # a user's mistake, which the job would report
         return words
     return entered(words, command.params, read.params)
 

@@ -30,7 +30,7 @@ from attn_doctor.model.exit_status import Status
 from attn_doctor.workflows.fleet.run import RunRequest, WhichEngine, first_command
 from attn_doctor.workflows.fleet.run import run as run_engine
 
-#: Options of `check` that decide what arrives here.
+#: Options of `check` that decide the form in which reports arrive here.
 _OURS = frozenset({"--format", "--json", "--output", "--exit-style", "--exit-zero"})
 
 

@@ -21,7 +21,7 @@ from attn_doctor.cli.commands import ABOUT, COMMANDS, VERSION_HELP
 from attn_doctor.cli.declare import Option
 from attn_doctor.version import __version__
 
-#: Commands that are asked for by hooks and in loops.
+#: Commands that hooks and loops run.
 READ_HERE = ("check", "status")
 
 
@@ -30,7 +30,7 @@ class _Unread(Exception):
 
 
 def read(arguments: Sequence[str]) -> Callable[[], None] | None:
-    """What runs the command that these arguments mean; None where typer is to read them."""
+    """A function that runs the command in these arguments; None when typer has to parse them."""
     match arguments:
         case ["--version"]:
             return lambda: print(f"attn-doctor {__version__}")  # noqa: T201
@@ -53,9 +53,9 @@ def read(arguments: Sequence[str]) -> Callable[[], None] | None:
 
 
 def parsed(function: Callable[..., Any], words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The parameters of a command, and of those that were given the flag of each, in the order of the declarations.
+    """The parameters of a command, and the flags of those that were given, in the order of the declarations.
 
-    Raises _Unread where the words are no plain options with plain values.
+    Raises _Unread unless the words are plain options with plain values.
     """
     declared = {name: (kind, option, default) for name, kind, option, default in _declared(function)}
     flags = {
@@ -89,8 +89,8 @@ def parsed(function: Callable[..., Any], words: Sequence[str]) -> tuple[dict[str
 
 
 def _declared(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Name, type, declaration and default of each parameter; the declaration is None for what has no flag."""
-    # What inspect.signature would tell, without inspect, which costs a tenth of `status`.
+    """Name, type, declaration and default of each parameter; the declaration is None for a parameter without flag."""
+    # As inspect.signature does, but without importing inspect, which takes a tenth of the time of `status`.
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     code = function.__code__
@@ -113,7 +113,7 @@ def _opened(name: str, option: Option) -> tuple[str, ...]:
 
 
 def _flags(name: str, kind: Any, option: Option) -> Iterator[tuple[str, bool | None]]:
-    """Each flag with what it stands for; None where a value follows."""
+    """Each flag with its value; None when a value follows."""
     for flag in _opened(name, option):
         yield flag, True if kind is bool else None
     for flag in option.flags:
@@ -150,7 +150,7 @@ def _value(text: str, kind: Any, option: Option) -> Any:
 
 
 def help_text() -> str:
-    """What `attn-doctor --help` says."""
+    """The output of `attn-doctor --help`."""
     import textwrap
 
     width = max(min(_columns(), 80) - 2, 50)
@@ -174,7 +174,7 @@ def help_text() -> str:
 
 
 def _columns() -> int:
-    """As shutil.get_terminal_size tells them, without what else shutil loads."""
+    """As shutil.get_terminal_size, without the other imports of shutil."""
     told = os.environ.get("COLUMNS", "")
     if told.isascii() and told.isdigit() and int(told):
         return int(told)

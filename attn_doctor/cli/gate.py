@@ -1,7 +1,7 @@
-"""`check --expect`: when this node's report is written, those of the other nodes are waited for and held against it.
+"""`check --expect`: after this node's report is written, waits for the reports of the other nodes and compares them.
 
-The gate before a job's first collective. Reports meet in a folder: a rank that hangs in a collective would take every
-report with it.
+To be run before a job's first collective. Reports are exchanged in a folder: a rank that hangs in a collective would
+lose every report.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attn_doctor.workflows.fleet.standard import Standard, standard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """What is asked of the other nodes."""
+    """The requirements on the other nodes."""
 
     folder: Path
     standard: Standard
@@ -34,7 +34,7 @@ class Gate:
 
 
 def gate(expect: str, wait: float, delivery: Delivery) -> Gate:
-    """What these options ask for, from now on.
+    """The gate for these options, starting now.
 
     Raises BadInput.
     """
@@ -53,7 +53,7 @@ def gate(expect: str, wait: float, delivery: Delivery) -> Gate:
         )
     held = standard(expect=expect)
     answer = Answer(form=None, json=False, output=None, write_lists=None)
-    # Whoever is waited for starts at most `wait` seconds after us, and we after them: what is older is of another run.
+    # Other nodes start at most `wait` seconds before or after this one: an older report belongs to another run.
     since = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(seconds=wait)
 
     return Gate(folder=folder, standard=held, wait=wait, since=since, answer=answer)

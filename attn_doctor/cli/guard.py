@@ -1,4 +1,4 @@
-"""What happens around every command: people's mistakes are told in three parts, ours leave a log."""
+"""Handles the errors of every command: users' mistakes get a message in three parts, bugs of attn-doctor a log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
-        for number in (signal.SIGTERM, signal.SIGHUP):  # a connection that is gone says SIGHUP
+        for number in (signal.SIGTERM, signal.SIGHUP):  # a closed connection sends SIGHUP
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
                 signal.signal(number, _terminated)
         style = options.get("exit_style")
@@ -63,7 +63,7 @@ def _styled(status: int, style: object) -> int:
 
 
 def failed(error: Exception) -> int:
-    """Tells any exception as the end of a command would; gives the status that it would end with."""
+    """Reports any exception as at the end of a command; returns the exit status."""
     if isinstance(error, AttnDoctorError):
         tell(error)
         return error.exit_status
@@ -76,13 +76,13 @@ def failed(error: Exception) -> int:
 
 
 def close_stdout() -> None:
-    """Nobody reads it any more; what Python flushes at its end must not complain again."""
+    """Closes standard output after its reader is gone, so that Python's final flush raises no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def refused(error: OSError) -> int:
-    """Tells what the machine refused, where that is no bug of ours: a full or read-only file system, one that lets
-    nobody look, a current folder that is gone. Any other OSError that escapes is ours."""
+    """Reports an error of the machine that is not a bug: a full or read-only file system, missing permissions, a
+    deleted current folder. Any other OSError is a bug."""
     if error.errno in faults.FULL:
         said = AttnDoctorError(
             f"nothing more can be written: {error.strerror}",
@@ -112,7 +112,7 @@ def refused(error: OSError) -> int:
 
 
 def _named(file: str) -> bool:
-    """Whether a person named the file, or something in it, on the command line."""
+    """True when the file, or its folder, was named on the command line."""
     if _gone():
         return False
     words = (os.path.abspath(word.rpartition("=")[2].removeprefix("@")) for word in sys.argv[1:])  # noqa: PTH100
@@ -129,7 +129,7 @@ def _gone() -> bool:
 
 
 def tell(error: AttnDoctorError) -> None:
-    """What happened, what it was about, what to do: on stderr, without a traceback."""
+    """Prints what happened, what it concerns, and what to do, on stderr, without a traceback."""
     lines = [f"attn-doctor: {error.what}", *(f"  {line}" for line in error.about.splitlines())]
     if error.hint:
         lines.append(f"  {error.hint}")
@@ -142,7 +142,9 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def tell_faults(own: list[OwnFault]) -> None:
-    """What of ours failed on the way, and that the rest went on: on stderr, a log for each sort of fault."""
+    """Prints which parts of attn-doctor failed, and that the others continued, on stderr, with one log for each kind of
+    fault.
+    """
     by_log: dict[tuple[str, str], list[str]] = {}
     for fault in own:
         by_log.setdefault((fault.log, fault.error), []).append(fault.part)
@@ -157,7 +159,7 @@ def tell_faults(own: list[OwnFault]) -> None:
 
 
 def our_bug() -> int:
-    """Writes the log of the exception under way and says where it is."""
+    """Writes the log of the current exception and prints its path."""
     import traceback
 
     where = faults.write_log()

@@ -46,7 +46,7 @@ def _main() -> int:
         from attn_doctor.model.exit_status import Status, styled
 
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        # Refused by the parser, which knows no styles: Nagios would take 2 for critical.
+        # Refused by the parser, which ignores --exit-style: Nagios would read 2 as critical.
         refused = status == Status.USAGE and not started.in_command
         return styled(status, _style(sys.argv[1:])) if refused else status
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""One examination a node: ranks that a launcher started share it, and what keeps it from coming about is reported."""
+"""One examination per node: the ranks of a launcher share it, and a failed examination is reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from attn_doctor.probe.host.node_names import node_name
 if TYPE_CHECKING:
     from attn_doctor.cli.gate import Gate  # loads the fleet side, which few checks need
 
-#: Variables that decide which interpreter is examined, and what it would load.
+#: Variables that decide which interpreter is examined, and what it loads.
 _DECIDE = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
 #: Seconds that a rank waits for the one that examines; a full check of a slow node takes minutes.
 _LONGEST = 900.0
@@ -40,17 +40,17 @@ def examined_once(
     timeout: float,
     gate: Gate | None = None,
 ) -> int:
-    """Looks and delivers, or waits for the process that does; gives the exit status. Where this node's report is not
-    all that is asked, `gate` gives it.
+    """Examines and delivers, or waits for the process that does; returns the exit status. With a `gate`, the gate
+    returns it.
 
-    Raises whatever `look` raises, after it was reported where reports are collected; where the report is the verdict
-    (--exit-zero) it is only told.
+    Raises the errors of `look`, after reporting them where reports are collected; with --exit-zero, when the report is
+    the verdict, they are only printed.
     """
     raised: list[Exception] = []
 
     def mine() -> once_a_node.Answer:
         asked = _asked(python)
-        # The interpreter that is asked for is known even where it does not answer.
+        # The requested interpreter is known even if it does not answer.
         failure = f"failed-{hashlib.sha256(asked.encode(errors='surrogateescape')).hexdigest()[:8]}"
         try:
             report = look()
@@ -59,7 +59,7 @@ def examined_once(
             status = error.exit_status if isinstance(error, AttnDoctorError) else int(Status.OUR_BUG)
             if delivery.tells_failures:
                 told = failed_report(error, node_name(os.environ), environment=failure, asked=asked, quick=quick)
-                with contextlib.suppress(AttnDoctorError, OSError):  # the first error is the one to tell
+                with contextlib.suppress(AttnDoctorError, OSError):  # only the first error is reported
                     delivery.deliver(told)
                     # A site may have srun end the whole step when one task ends with another status (KillOnBadExit).
                     status = 0 if delivery.exit_zero and delivery.told_in_full else status
@@ -91,9 +91,9 @@ def examined_once(
 
 
 def _question(*, alone: bool) -> str:
-    """All that makes this examination another one than that of a process beside it."""
+    """Text of all inputs by which this examination may differ from that of a concurrent process."""
     looked_at = dict.fromkeys(_DECIDE)
-    if alone:  # ranks of one launch may differ in what a wrapper sets for each; the first one speaks for them
+    if alone:  # variables set by a wrapper may differ between ranks of one launch; the first rank decides
         looked_at |= dict.fromkeys(
             name for name in relevant(os.environ) if importance(f"env.{name}") is not Importance.IGNORED
         )

@@ -1,4 +1,6 @@
-"""Options that several commands have, each spelled once. What means something else in a command is spelled there."""
+"""Options shared by several commands, each declared once. An option with another meaning in a command is declared
+there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attn-doctor recipes list | show | test | new | facts`: what the doctor knows."""
+"""`attn-doctor recipes list | show | test | new | facts`: the recipes and the facts they use."""
 
 from __future__ import annotations
 

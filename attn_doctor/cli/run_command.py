@@ -12,7 +12,7 @@ from attn_doctor.report import picker
 from attn_doctor.report.renderer import EXPLAIN, Manner
 from attn_doctor.workflows.run_command import CommandRequest, run_command
 
-#: Parameters of `check` that say something beside a command; `accepts` has its own words for three of them.
+#: Parameters of `check` that have an effect together with a command; `accepts` checks three of them itself.
 _TAKES = ("command", "python", "gpu", "assumption", "only", "skip", "recipes", "verbose")
 _FORMS = ("format_", "json_", "output", "prometheus")
 
@@ -31,7 +31,9 @@ def run(request: CommandRequest, *, verbose: bool) -> int:
 
 
 def accepts(command: Sequence[str], formed: bool, output: str | None, prometheus: Path | None) -> None:
-    """Raises BadInput for what asks for a report in another form or place: what explains a command goes to its user."""
+    """Raises BadInput for options that request another format or place of the report: the explanation of a command goes
+    to its user.
+    """
     given = {"--format": formed, "--output": output is not None, "--prometheus": prometheus is not None}
     asked = [flag for flag, is_given in given.items() if is_given]
     if asked:
@@ -41,5 +43,5 @@ def accepts(command: Sequence[str], formed: bool, output: str | None, prometheus
             hint="Leave it out; or keep the command's output in a file, and run attn-doctor explain --json FILE.",
         )
     hint = "Leave it out: nothing is examined unless the command fails, and its exit status is passed on."
-    # A word too many arrives here as well: named, so that its owner sees what was taken for a command.
+    # A misplaced word arrives here as well: the message names it, so that the user sees what was taken as the command.
     refuse_beside(f"the command {command[0]!r}", takes=(*_TAKES, *_FORMS), hint=hint)

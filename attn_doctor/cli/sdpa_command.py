@@ -11,7 +11,7 @@ from attn_doctor.report import picker
 from attn_doctor.report.renderer import SDPA
 from attn_doctor.workflows.explain_sdpa import SdpaRequest, explain_sdpa
 
-#: Parameters of `check` that say something here.
+#: Parameters of `check` that have an effect here.
 _TAKES = ("explain_sdpa", "python", "gpu", "timeout", "format_", "json_", "output")
 
 

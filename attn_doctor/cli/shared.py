@@ -1,4 +1,4 @@
-"""What commands share: options read, progress shown, reports written."""
+"""Shared by the commands: reads options, shows progress, writes reports."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ def each(values: list[T] | None) -> tuple[T, ...]:
 
 
 def refuse_beside(what: str, *, takes: Collection[str], hint: str) -> None:
-    """Raises BadInput for options that a person gave and `what` would pass over. `takes`: names of parameters."""
+    """Raises BadInput for given options that have no effect together with `what`. `takes`: names of parameters that
+    have one.
+    """
     flags = [flag for name, flag in started.given.items() if name not in takes]
     if flags:
         raise BadInput(f"{what} has no use for it", about=" ".join(flags), hint=hint)
 
 
 def names(values: list[str] | None, flag: str) -> tuple[str, ...]:
-    """The names of a repeatable option that also takes lists.
+    """The names of a repeatable option that also accepts lists.
 
-    Raises BadInput for one that names nothing, such as a variable of a script that is not set.
+    Raises BadInput for an empty name, such as an unset variable of a script.
     """
     for value in values or ():
         if not value.replace(",", " ").strip():
@@ -48,7 +50,7 @@ def names(values: list[str] | None, flag: str) -> tuple[str, ...]:
 
 
 def put(result: R, picked: Picked[R], *, output: Path | None = None, manner: Manner | None = None) -> None:
-    """Writes a result where the person wants it, in the format that was picked for it."""
+    """Writes a result to the requested place, in the chosen format."""
     manner = manner or Manner()
     if output is None:
         try:
@@ -64,7 +66,7 @@ def put(result: R, picked: Picked[R], *, output: Path | None = None, manner: Man
 
 
 class Progress:
-    """What is being done, on stderr, only where a person watches."""
+    """Progress on stderr, shown only at a terminal."""
 
     def __init__(self, status: Status | None = None) -> None:
         self._status = status
@@ -78,7 +80,7 @@ class Progress:
             self._status.start()
 
     def rest(self) -> None:
-        """Shows nothing until it is told of something again: a person reads and answers."""
+        """Shows nothing until the next message: a person is reading and answering."""
         if self._status is not None:
             self._status.stop()
 
@@ -96,5 +98,5 @@ def progress() -> Iterator[Progress]:
 
 
 def tell_aside(words: str) -> None:
-    """A line on stderr beside the report, which it is no part of."""
+    """Prints a line on stderr that is not part of the report."""
     print(f"attn-doctor: {words}", file=sys.stderr)  # noqa: T201

@@ -1,4 +1,6 @@
-"""`attn-doctor status`: what the last report of this node says, for hooks that have five seconds. Examines nothing."""
+"""`attn-doctor status`: the result of this node's last report, for hooks with a limit of five seconds. Examines
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def status(
         Path | None,
         Option(
             "--from",
-            readable=False,  # what cannot be read is not known: 3, and no wrong usage
+            readable=False,  # an unreadable report means unknown: status 3, not wrong usage
             metavar="FILE|DIR",
             help=f"A report, or the folder of `check --output`; else $ATTN_DOCTOR_REPORTS, else {USUAL}.",
         ),

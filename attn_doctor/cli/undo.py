@@ -1,4 +1,4 @@
-"""`attn-doctor undo`: puts back what a run of `fix` changed."""
+"""`attn-doctor undo`: undoes a run of `fix`."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def build(arguments: list[str]) -> typer.Typer:
 
 
 def declared(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with typer's declarations in the place of ours; what was given is noted before it runs."""
+    """The command with typer's declarations instead of ours; given options are recorded before it runs."""
     signature = inspect.signature(command, eval_str=True)
     parameters = [one.replace(annotation=_of_typer(one.annotation)) for one in signature.parameters.values()]
 
@@ -107,11 +107,11 @@ def _given(context: typer.Context) -> dict[str, str]:
 
 
 def readable(args: Sequence[str], *, flag: str = "--") -> tuple[str, ...]:
-    """Options of `check` that are passed on to every node, read here first, with every path in them absolute.
+    """Parses options of `check` that are passed on to every node, and makes every path in them absolute.
 
-    A node may start in another folder. What only a node can tell (which files it has, which recipes) is left to it.
+    A node may start in another folder. What only a node can check (its files, its recipes) is left to it.
 
-    Raises BadInput for what `check` would refuse, and for a command or a help text in its place.
+    Raises BadInput for options that `check` would refuse, and for a command or a request for help instead.
     """
     about = f"{flag} {' '.join(args)}"[:400]
     hint = "`attn-doctor check --help` lists its options."
@@ -121,7 +121,7 @@ def readable(args: Sequence[str], *, flag: str = "--") -> tuple[str, ...]:
     try:
         read = parser_of("check").make_context("check", list(args))
     except Exception as error:
-        # click's own or the one inside typer, as its release has it; both tell it by this method.
+        # click's class or the copy inside typer, depending on the release; both have this method.
         told = getattr(error, "format_message", None)
         if told is None:
             raise
@@ -143,7 +143,7 @@ def parser_of(name: str) -> Any:
 
 
 def entered(args: Sequence[str], parameters: Sequence[Any], values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words of a command line, each path in them absolute; `values` are what they were read as."""
+    """The words of a command line with absolute paths; `values` are their parsed values."""
     paths = {
         option: str(parameter.name)
         for parameter in parameters

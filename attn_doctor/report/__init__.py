@@ -1,5 +1,5 @@
-"""Results -> words. The only layer that prints.
+"""Renders results as text, JSON and other formats. The only layer that prints.
 
-`renderers/`: the formats, a file each; `picker.py` finds and chooses them. `terminal/`: pages for a person at one.
-`words/`: what is said, before it is dressed.
+`renderers/`: the formats, one file each; `picker.py` finds and chooses them. `terminal/`: pages for a person at a
+terminal. `words/`: the wording that the formats share.
 """

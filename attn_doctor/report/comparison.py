@@ -1,4 +1,4 @@
-"""Two reports held against each other: the lines for people, and attn-doctor/compare/v1."""
+"""The comparison of two reports: lines for people, and attn-doctor/compare/v1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = "attn-doctor/compare/v1"
 
 
 class Compared(NamedTuple):
-    """Two reports, and in what they differ."""
+    """Two reports and their differences."""
 
     comparison: Comparison
     old: Report
@@ -121,5 +121,5 @@ def _named(report: Report) -> dict[str, Any]:
 
 
 def _plain(line: str) -> str:
-    # Reports are files that somebody handed over: no escape codes of theirs reach the terminal.
+    # Report files may come from anybody: their escape codes must not reach the terminal.
     return " " * (len(line) - len(line.lstrip(" "))) + one_line(line)

@@ -1,4 +1,4 @@
-"""The one place that knows which formats there are: those that lie in `renderers/`."""
+"""Finds the formats, which are the files in `renderers/`; no other module lists them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from attn_doctor.errors import BadInput
 from attn_doctor.report import renderers
 from attn_doctor.report.renderer import Kind, Media, R, Renderer, Write
 
-#: Where nothing is asked for.
+#: The default format.
 DEFAULT = "text"
-#: What --json is short for.
+#: The format that --json selects.
 JSON = "json"
 
 
@@ -35,9 +35,9 @@ def pick(
     as_json: bool = False,
     output: str | os.PathLike[str] | None = None,
 ) -> Picked[R]:
-    """The format that is asked for: by its name, else by the end of the output's name, else text.
+    """The requested format: by its name, else by the suffix of the output file, else text.
 
-    Raises BadInput for one that is not there, or does not write such a result.
+    Raises BadInput when it does not exist or cannot write such a result.
     """
     name = JSON if as_json else form or _by_suffix(kind, output) or DEFAULT
     renderer = _load(name) if name in _files() else None
@@ -52,7 +52,7 @@ def pick(
 
 
 def names(kind: Kind[Any]) -> tuple[str, ...]:
-    """The formats in which such a result can be written: the usual one first, then what people read."""
+    """The formats that can write such a result: the default first, then those for people."""
     offered = [one for one in _all() if one.page(kind) is not None]
     order = {one.name: (one.name != DEFAULT, one.media is not Media.PERSON, one.name) for one in offered}
     return tuple(sorted(order, key=order.__getitem__))

@@ -1,4 +1,4 @@
-"""attn-doctor/recipes/v1: what the doctor knows, for programs. Keys may be added later, never renamed or removed."""
+"""attn-doctor/recipes/v1: the recipes as JSON. Keys may be added later, never renamed or removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA = "attn-doctor/recipes/v1"
 
 
 def dumps(recipes: Iterable[Recipe]) -> str:
-    """The recipes as JSON text; how they are told apart and tested stays in their files."""
+    """The recipes as JSON text, without their conditions and tests, which are in their files."""
     told = {"schema": SCHEMA, "doctor_version": __version__, "recipes": [_recipe(one) for one in recipes]}
     return json_text(told, indent=2) + "\n"
 

@@ -1,6 +1,6 @@
-"""What a file of `renderers/` says of itself, and the kinds of results that there are to write.
+"""The description that each file of `renderers/` gives of itself, and the kinds of results.
 
-Plain classes: `status` reads this file in its few milliseconds.
+Plain classes, because `status` loads this file in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Kind(Generic[R]):
-    """A kind of result: the class of what is written, and whose result it is."""
+    """A kind of result: the class of the value, and the command that returns it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,7 +33,7 @@ FLEET: Kind[FleetVerdict] = Kind("fleet")
 COMPARISON: Kind[Compared] = Kind("compare")
 STATUS: Kind[NodeStanding] = Kind("status")
 SDPA: Kind[tuple[str, Mapping[str, Any]]] = Kind("check --explain-sdpa")
-"""The call, and what is known of it."""
+"""The call, and the facts about it."""
 RECIPES: Kind[tuple[Recipe, ...]] = Kind("recipes")
 
 #: Those that are one report (attn-doctor/report/v1), by the command that makes it.
@@ -41,14 +41,14 @@ OF_COMMAND = {kind.name: kind for kind in (CHECK, TRACE, EXPLAIN)}
 
 
 class Media(Enum):
-    """Who reads it first."""
+    """The main reader of a format."""
 
     PERSON = "person"
     PROGRAM = "program"
 
 
 class Manner:
-    """How much a person wants to see."""
+    """The amount of detail that a person wants."""
 
     __slots__ = ("masked", "verbose")
 
@@ -63,7 +63,7 @@ Write = Callable[[R, IO[str], Manner], None]
 
 
 class Page(Generic[R]):
-    """How one kind of result is written in a format."""
+    """The function that writes one kind of result in a format."""
 
     def __init__(self, kind: Kind[R], write: Write[R]) -> None:
         self.kind = kind
@@ -83,15 +83,17 @@ class Renderer:
         collected: bool = False,
     ) -> None:
         self.name = name
-        """What --format calls it, and what its file is called."""
+        """Value of --format, and name of the file."""
         self.suffixes = suffixes
-        """Ends of file names that mean it where --format is not given: `.md`."""
+        """Suffixes of output files that select it without --format: `.md`."""
         self.media = media
         self.pages = pages
         """The kinds of results that it renders."""
         self.collected = collected
-        """Somebody gathers such reports: one that says why nothing could be examined beats silence."""
+        """Reports in this format are collected: a report that only explains why nothing could be examined is better
+        than none.
+        """
 
     def page(self, kind: Kind[R]) -> Page[R] | None:
-        """How it writes that kind of result; None where it does not."""
+        """The page for that kind of result; None when the format cannot write it."""
         return next((page for page in self.pages if page.kind is kind), None)

@@ -1,4 +1,6 @@
-"""What a stored report says about a node now. Healthy only when it says so, of this node, whole, and not too old."""
+"""The present state of a node according to a stored report. Healthy only when the report is of this node, complete,
+recent, and without errors.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,13 @@ class Standing:
     environment: str = ""
     findings: tuple[str, ...] = ()
     kernels: str = ""
-    """What came of --kernels, in a few words; empty where nobody asked."""
+    """The result of --kernels, in a few words; empty when not requested."""
 
 
 def weigh(report: Report, *, file: str, now: datetime, max_age: timedelta, boot_id: str | None) -> Standing:
-    """How a report stands. `boot_id` is the node's own now, None when the report is of another node."""
+    """The state according to one report. `boot_id` is the node's present one; None when the report is of another
+    node.
+    """
     ids = tuple(one.id for one in report.diagnosis.findings if one.accepted is None)
     status, why = _verdict(report, now, max_age, boot_id)
     return Standing(
@@ -97,7 +101,7 @@ def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | N
 
 
 class NodeStanding:
-    """All reports of a node, weighed. `nothing` is said where there is none."""
+    """The states of all reports of a node. `nothing` is the message when there is none."""
 
     def __init__(self, node: str, reports: Iterable[Standing], *, nothing: str = "") -> None:
         self.node = node
@@ -106,7 +110,7 @@ class NodeStanding:
 
     @property
     def worst(self) -> Status:
-        """Findings before what could not be looked at before health; without any report nothing is known."""
+        """Findings rank before unknown, unknown before healthy; without any report the state is unknown."""
         statuses = {one.status for one in self.reports}
         for status in (Status.FOUND, Status.COULD_NOT_EXAMINE):
             if status in statuses:
@@ -128,7 +132,7 @@ class NodeStanding:
         return shortened(f"attn-doctor {shortened(self.node, 40)}: {said}", 80)
 
     def lines(self) -> list[str]:
-        """The headline, then a line for each report where there are several or something is wrong."""
+        """The headline; with several reports or a problem, also a line for each report."""
         told = [self.headline()]
         for one in self.ordered:
             if len(self.reports) > 1 or one.status is not Status.HEALTHY or one.kernels:
@@ -138,7 +142,7 @@ class NodeStanding:
         return [one_line(line) for line in told]
 
     def to_json(self) -> dict[str, Any]:
-        """The same for programs; at most 4 KiB of UTF-8, with what had to go counted in `left_off`."""
+        """The same as JSON values; at most 4 KiB of UTF-8, with the number of omitted entries in `left_off`."""
         whole: dict[str, Any] = {
             "schema": SCHEMA,
             "node": shortened(self.node, 128),

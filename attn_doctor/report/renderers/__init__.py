@@ -1,5 +1,5 @@
-"""The formats, a file each: the file's name is the format's, and its RENDERER says the rest.
+"""The formats, one file each: the file's name is the format's, and its RENDERER describes it.
 
-What lies here is found by that (`picker.py`) and named nowhere else. A file loads nothing that costs time until it
-writes, since all of them are read for a list of formats.
+`picker.py` finds these files; no other module names them. A file must load nothing slow before it writes, since all of
+them are loaded for a list of formats.
 """

@@ -1,4 +1,4 @@
-"""`markdown`: the report for pasting into an issue: names of people and machines masked unless asked."""
+"""`markdown`: the report for pasting into an issue; names of users and machines are masked by default."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def _head(facts: FactSet) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """The text with what would act as markup outside code taken for words: `<host>` would vanish as a tag does, `<!--`
-    hide what follows, and `__init__` be bold."""
+    """The text with markup characters escaped outside code: `<host>` would vanish as a tag, `<!--` would hide the rest,
+    and `__init__` would be bold."""
     lines, fenced = [], False
     for line in text.split("\n"):
         if line.lstrip().startswith("```"):
@@ -85,7 +85,7 @@ def mask(text: str, *, hosts: tuple[str, ...]) -> str:
     if len(home) > 1:
         text = text.replace(home, "~")
     text = re.sub(r"/(home|Users)/[^/\s:]+", r"/\1/<user>", text)
-    # A name of one or two letters would tear other words apart; root is nobody's name.
+    # A name of one or two letters would also match inside other words; root is the same everywhere.
     if len(user) > 2 and user != "root":
         text = re.sub(rf"(?<![\w]){re.escape(user)}(?![\w])", "<user>", text)
     for host in sorted(set(hosts), key=len, reverse=True):
@@ -125,7 +125,7 @@ def _finding(finding: Finding) -> list[str]:
 
 
 def _kernels(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
-    """What is wrong first, then the table, then what was not run and why."""
+    """Wrong results first, then the table, then the trials that were not run, with reasons."""
     from attn_doctor.report.words import kernels as table
 
     yield f"### Kernels: {_plain(table.title(trials))}"

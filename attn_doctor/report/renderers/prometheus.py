@@ -1,7 +1,7 @@
 """`prometheus`: metrics for node_exporter's textfile collector.
 
-Of one node there is no node label: the scraper adds `instance`. Of a fleet, nodes are named only where something is
-wrong with them, so that the number of series stays small.
+Metrics of a single node have no node label: the scraper adds `instance`. Metrics of a fleet name only nodes with
+problems, so that the number of series stays small.
 
 Format: https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -64,8 +64,8 @@ def text(report: Report) -> str:
 
 
 def _of_kernels(lines: list[str], trials: KernelTrials) -> None:
-    """What came of --kernels: trials by outcome, with zeros, so that an alert on `wrong` has something to look at."""
-    # Without it a node whose kernels could not be run would look like one where none is wrong.
+    """Metrics of --kernels: trials by outcome, including zeros, so that an alert on `wrong` always has a series."""
+    # Without it, a node whose kernels could not be run would look like one without wrong kernels.
     ran = float(trials.ran)
     _metric(lines, "kernels_ran", "1 where --kernels ran kernels, 0 where it could run none.", [({}, ran)])
     counts = {**trials.counts, "not_run": trials.without_result}

@@ -22,7 +22,7 @@ FIRST_LINE = 80
 
 
 def headline(report: Report) -> str:
-    """What it comes to, in 80 characters: the node, how many of what, and the worst of it."""
+    """The result in 80 characters: the node, the counts, and the worst finding."""
     node = report.identity.node.name if report.identity else report.facts.text("node.hostname") or "this node"
     if report.failure is not None:
         said = f"could not examine: {report.failure.what}"
@@ -59,7 +59,7 @@ def text(report: Report) -> str:
 
 
 def within(lines: list[str], most: int) -> str:
-    """As many lines as fit in so many bytes; what is left out is counted."""
+    """As many lines as fit into the number of bytes; omitted lines are counted."""
     kept, used = [], 0
     clean = [one_line(line) for line in lines]
     for number, line in enumerate(clean):

@@ -1,1 +1,1 @@
-"""Pages for a person at a terminal; plain where there is none."""
+"""Pages for a person at a terminal; plain text when output is not a terminal."""

@@ -109,7 +109,7 @@ def _hidden(first: Finding, others: Sequence[Finding]) -> str:
 
 
 def _fitted(blocks: Sequence[_Block], room: int) -> list[Text]:
-    """The blocks' lines, no more than there is room for; a block that was cut says so."""
+    """The lines of the blocks that fit; a shortened block has a note."""
     shown = [min(one.least, len(one.lines)) for one in blocks]
     for number in sorted(range(len(blocks)), key=lambda number: blocks[number].urgency):
         left = room - sum(shown)

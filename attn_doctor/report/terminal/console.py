@@ -15,8 +15,8 @@ _PLAIN_WIDTH = 110
 
 
 class ReportConsole(Console):
-    """Plain off a terminal; NO_COLOR is heeded by rich. No markup, no emoji; of what is written nothing but the
-    console's own colours reaches the terminal as a control character."""
+    """Plain when output is not a terminal; rich handles NO_COLOR. No markup, no emoji; only the console's own colours
+    reach the terminal as control characters."""
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__(file=cast("IO[str]", Ours(stream)), highlight=False, markup=False, emoji=False)
@@ -29,5 +29,5 @@ class ReportConsole(Console):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leaves it to the caller, who knows the exit status; rich would end the process with 1."""
+        """Leaves it to the caller, which has the exit status; rich would end the process with 1."""
         raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""What `explain` tells a person: the cause first, the log's own words, and what was not known."""
+"""The page of `explain`: the cause first, then the log's own text, then unknown facts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_TAIL = 3
 
 
 def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
-    """Writes the explanation: without `verbose` what fits a screen."""
+    """Writes the explanation; without `verbose`, as much as fits on a screen."""
     console = ReportConsole(stream)
     if report.diagnosis.findings and not verbose:
         _in_short(report, console)
@@ -51,7 +51,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
 
 
 def _in_short(report: Report, console: ReportConsole) -> None:
-    """The findings, and around them what they rest on, in `MOST_LINES` lines unless parts of us failed."""
+    """The findings and their basis, in `MOST_LINES` lines unless parts of attn-doctor failed."""
     head = [_head(report), _judged_by(report), *(f"{log.name}: {log.note}" for log in report.logs if log.note)][:3]
     question = next((_asked(one) for one in report.diagnosis.open_questions), "")
     tail = [*([question] if question else []), *_verdict(report)][:2]

@@ -1,4 +1,4 @@
-"""The fleet's verdict for people: what gates first, folded node names, one line a thing."""
+"""The verdict over a fleet for people: failures first, folded node names, one line for each entry."""
 
 from __future__ import annotations
 

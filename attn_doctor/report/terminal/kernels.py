@@ -1,4 +1,6 @@
-"""The trials of attention kernels on a terminal: what is wrong first, then one table, then what was not run and why."""
+"""The trials of attention kernels on a terminal: wrong results first, then one table, then the trials that were not
+run, with reasons.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:
 
 
 def _packages(change: Install, console: Console) -> None:
-    # What is replaced before what is added: a new torch must not hide among its libraries.
+    # Replaced packages before added ones: a new torch must not be hidden among its libraries.
     for one in sorted(change.changes, key=lambda change: (change.before is None, change.name)):
         words = f"{one.name} {one.before} -> {one.after}" if one.before else f"{one.name} {one.after} (new)"
         console.print(Text(f"    {words}" + (f"   {one.source}" if one.source else "")), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""One recipe or family for a person: what the trouble is, why it happens, how to fix it or what to look at."""
+"""One recipe or family for a person: the problem, why it happens, and how to fix it or where to look."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attn_doctor.report.terminal.report import Writer
 
 
 def write(recipe: Recipe, stream: IO[str]) -> None:
-    """Writes all that the recipe says where nothing is known of a node."""
+    """Writes the whole recipe, independent of a node."""
     console = ReportConsole(stream)
     finding = from_words_alone(recipe)
     severity = recipe.severity.value

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SEVERITY_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 #: More than this many pieces of evidence hide the one that matters; -v shows all.
 _MOST_EVIDENCE = 5
-#: A thousand ranks say the same; -v shows all.
+#: A thousand ranks report the same; -v shows all.
 _MOST_QUOTES, _MOST_PLACES = 1, 4
 #: Characters of the widest label, "confidence".
 _LABEL = 10
@@ -59,7 +59,7 @@ def unwritten(console: Console, reason: str) -> None:
 
 
 def _trace(trace: Trace, console: Console, *, verbose: bool) -> None:
-    from attn_doctor.report.terminal import trace as page  # rich's tables, for nobody else
+    from attn_doctor.report.terminal import trace as page  # loads rich's tables, which only this needs
 
     page.write(trace, console, verbose=verbose)
 
@@ -118,7 +118,7 @@ class Writer:
             if finding.family:
                 self._row("look", finding.why)
             self._console.print()
-            return  # there is nothing to do about it: -v says why it is so
+            return  # nothing can be done about it: -v shows the reason
         shown = finding.evidence if self._verbose else finding.evidence[:_MOST_EVIDENCE]
         for number, fact in enumerate(shown):
             text = phrases.evidence(fact)
@@ -156,7 +156,7 @@ class Writer:
         self._console.print()
 
     def written(self, finding: Finding, *, what: str) -> None:
-        """What a finding says of its trouble, without a node or a log that it was found in."""
+        """The finding's description, without the node or log in which it was found."""
         self._indented(one_line(finding.title))
         if what:
             self._row("what", what)
@@ -221,7 +221,7 @@ class Writer:
 
 
 def _reads_alike(one: Finding, other: Finding) -> bool:
-    """Whether reason and cure would read the same again; the places they speak of differ."""
+    """True when reason and fix would be repeated word for word; only the places differ."""
 
     def words(finding: Finding) -> tuple[object, ...]:
         commands = [action.commands for remedy in finding.remedies for action in remedy.actions]

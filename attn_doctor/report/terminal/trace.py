@@ -23,7 +23,7 @@ _MOST_STEPS = 9
 
 
 def write(trace: Trace, console: Console, *, verbose: bool) -> None:
-    """Writes what was run, under whose rules, and every attention call that is worth a look."""
+    """Writes the program, the rules, and every relevant attention call."""
     _whole(console, Text(f"traced {trace.words}: {trace.rules}" if trace.words else trace.rules))
     if trace.gpu_assumed:
         console.print(Text(f"as on {trace.gpu}, for want of another: --gpu names one", style="dim"))
@@ -41,7 +41,7 @@ def write(trace: Trace, console: Console, *, verbose: bool) -> None:
 
 
 def _kernels(trace: Trace, console: Console, *, verbose: bool) -> None:
-    """What became of the Triton kernels: findings speak of those that do not compile, this of all."""
+    """The results for Triton kernels: findings cover those that do not compile, this covers all."""
     if trace.launches and not trace.kernels and trace.rules.startswith("no GPU"):
         number = "1 Triton kernel was" if trace.launches == 1 else f"{trace.launches} Triton kernels were"
         console.print(Text(f"{number} launched into nothing: --kernels compiles them for that GPU", style="dim"))
@@ -85,7 +85,7 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
 
 
 def _beginnings(call: AttentionCall, console: Console) -> None:
-    """Where operands began that no call promoted: an allocation, a table, an input."""
+    """The origin of operands that no call promoted: an allocation, a table, an input."""
     shown: dict[tuple[Place | None, tuple[str, ...]], list[Arrived]] = {}
     for one in call.operands:
         if one.blamed and one.all_along:
@@ -105,7 +105,7 @@ def _beginnings(call: AttentionCall, console: Console) -> None:
 
 
 def _failure(failure: Failure | None, console: Console) -> None:
-    """A call that no attention is in, where two dtypes met and neither gave way: where each comes from."""
+    """A call outside attention that failed on operands of two dtypes, with the origin of each."""
     if failure is None or not failure.over_dtypes:
         return
     console.print()
@@ -126,10 +126,10 @@ def _failure(failure: Failure | None, console: Console) -> None:
 
 
 def _backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:
-    """Which backend SDPA would take: said where it is none, the slow one, or one that errs with such a call."""
+    """The backend that SDPA would choose, if it is none, the slow one, or one with a known defect for such a call."""
     backend = call.backend
     if backend is None or (backend.taken is None and not backend.refused):
-        return  # what is raised before any backend is asked, the call's own error says
+        return  # an error before the choice of a backend is in the call's own message
     odd = backend.taken in (None, "math") or backend.warnings
     if not odd and not verbose:
         return

@@ -1,1 +1,1 @@
-"""What is said, before a format dresses it."""
+"""The wording that the formats share."""

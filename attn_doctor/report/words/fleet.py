@@ -1,6 +1,6 @@
-"""The fleet's verdict → lines in sections, worst first; what text and HTML both show.
+"""The verdict over a fleet as lines in sections, worst first, for text and HTML.
 
-Everything that came from a node is made harmless here: no control character reaches a terminal.
+All text from nodes is made safe here: no control character reaches a terminal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attn_doctor.quick_dataclasses import dataclass
 
 _T = TypeVar("_T")
 Fold = Callable[[Iterable[str]], str]
-#: What is shown of a list without end; the JSON has all of it.
+#: Most entries shown of a long list; the JSON has all of them.
 _MOST = 20
 _MOST_VALUES = 6
 _WIDTH = 160
@@ -51,7 +51,7 @@ _WORDS = {
 
 
 def cohort_lines(verdict: FleetVerdict, fold: Fold) -> Iterator[str]:
-    """The cohorts, each in a line. Nodes that were examined in depth as well are told once, not as a second cohort."""
+    """The cohorts, one line each. Nodes that were also examined in depth are listed once, not as a second cohort."""
     whole = {(cohort.key, node) for cohort in verdict.cohorts if cohort.quick for node in cohort.nodes}
     for cohort in verdict.cohorts:
         if not cohort.quick and all((cohort.key, node) in whole for node in cohort.nodes):
@@ -69,7 +69,7 @@ def cohort_lines(verdict: FleetVerdict, fold: Fold) -> Iterator[str]:
 
 
 def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
-    """What there is to say, worst first."""
+    """The sections, worst first."""
     told = [
         Section(title="missing", tone="bad", lines=_missing(verdict, fold)),
         Section(title="unreadable", tone="bad", lines=tuple(_unreadable(verdict))),
@@ -164,7 +164,7 @@ def _titled(words: str, cohort: Cohort, verdict: FleetVerdict) -> str:
 
 
 def cohort_words(cohort: Cohort) -> str:
-    """What a cohort has in common."""
+    """The properties that a cohort shares."""
     return _plain(", ".join(value for _, value in cohort.key if value) or "no GPU")
 
 

@@ -1,8 +1,7 @@
-"""What a report for people says of trials of attention kernels, before it is dressed for a terminal or as Markdown:
-lines, rows and squares of the table, in the order in which they stand.
+"""The wording of kernel trials for terminal and Markdown: lines, rows and cells of the table, in order.
 
-Marks: `!` wrong, `✗` refused, crashed or hung, `✓` right (with the best share of this GPU's own matrix product),
-`–` not offered by the kernel's contract, `·` offered and not run.
+Marks: `!` wrong, `✗` refused, crashed or hung, `✓` right (with the best share of this GPU's own matrix product), `–`
+not offered by the kernel's contract, `·` offered and not run.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Square:
 
     mark: str
     share: float | None = None
-    """Of this GPU's own matrix product, of a right one that was timed."""
+    """Share of this GPU's own matrix product, for a correct and timed trial."""
 
     @property
     def words(self) -> str:
@@ -59,7 +58,7 @@ class Trouble:
 
     mark: str
     head: str
-    """Which kernel, and what."""
+    """The kernel and its failure."""
     words: str
     """The exact condition, and how bad."""
 
@@ -79,7 +78,7 @@ def title(trials: KernelTrials) -> str:
 
 
 def gpus(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
-    """A line for each GPU: its own ceilings, and what is to be known before its numbers are read."""
+    """One line for each GPU: its ceilings, and notes for reading its numbers."""
     for gpu in trials.gpus:
         ceilings = gpu.ceilings or {}
         words = []
@@ -99,7 +98,7 @@ def gpus(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
 
 
 def troubles(trials: KernelTrials) -> list[Trouble]:
-    """What is wrong, wrong before refused."""
+    """Failures; wrong results before refusals."""
     several = len(trials.gpus) > 1
     found = []
     for group in _told_alike(trials):
@@ -116,7 +115,7 @@ def troubles(trials: KernelTrials) -> list[Trouble]:
 
 
 def _told_alike(trials: KernelTrials) -> list[list[Trial]]:
-    """Groups that differ in the form alone, and of which the same is told, are one: its condition stays exact."""
+    """Merges groups that differ only in the form and have the same text, so that the condition stays exact."""
     groups: dict[tuple[object, ...], list[Trial]] = {}
     for group in trials.troubles:
         first = group[0]
@@ -127,7 +126,7 @@ def _told_alike(trials: KernelTrials) -> list[list[Trial]]:
 
 
 def all_right(trials: KernelTrials) -> str:
-    """What the trials come to where none met trouble; empty where one did."""
+    """The result when no trial failed; empty otherwise."""
     right = {trial.direction for trial in trials.cells if trial.outcome == model.RIGHT}
     if not right:
         return "No trial came to a right result."
@@ -137,7 +136,7 @@ def all_right(trials: KernelTrials) -> str:
 
 
 def alike(trials: KernelTrials) -> list[list[str]]:
-    """GPUs on which every trial came to the same: they share a table."""
+    """GPUs with equal results in every trial: they share a table."""
     groups: dict[str, list[str]] = {}
     for gpu in trials.gpus:
         own = [trial for trial in trials.cells if trial.gpu == gpu.index]
@@ -171,7 +170,7 @@ def widest(trials: KernelTrials) -> int:
 
 
 def below(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
-    """What was not run, and why."""
+    """The trials that were not run, and why."""
     yield LEGEND
     if trials.gaps:
         yield f"not run: {trials.gaps}"
@@ -192,7 +191,7 @@ def below(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
 
 
 def plan(trials: KernelTrials) -> Iterator[Line]:
-    """Nothing ran: what would."""
+    """The planned trials, when nothing ran."""
     yield Line(words=f"No kernel was run: {(trials.why_not or 'there is no GPU').rstrip('.')}.")
     planned = trials.gpu_planned_for
     if trials.gpus:
@@ -203,7 +202,7 @@ def plan(trials: KernelTrials) -> Iterator[Line]:
         )
         return
     if not trials.backends:
-        return  # it ended before there was a plan, which was said
+        return  # it ended before there was a plan, which was reported
     capability = f"compute capability {planned.compute_capability}"
     on = planned.words if planned.words == capability else f"{planned.words} ({capability})"
     yield Line(words=f"On {on}, predicted and not run:")
@@ -259,7 +258,7 @@ def _nothing(trials: KernelTrials, backend: str) -> str:
 
 
 def _of_kernels(good: int, looked_at: int) -> str:
-    """Those that were not reached are told in a line of their own: they do not count as refused."""
+    """Trials that were not reached have a line of their own: they do not count as refused."""
     return f"{good} of {looked_at} kernels compile" if looked_at else ""
 
 

@@ -1,4 +1,4 @@
-"""Phrases that text and markdown share: what was examined, what a fact says, what it all comes to."""
+"""Phrases shared by text and markdown: the target, the text of a fact, the result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def node(facts: FactSet) -> str:
 
 
 def gpus(facts: FactSet) -> tuple[str, ...]:
-    """One line for each sort of GPU, or one that says why there is none."""
+    """One line for each GPU model, or one with the reason why there is none."""
     lines: dict[str, list[str]] = {}
     for index in facts.subjects("gpu"):
         own = f"gpu.{index}."
@@ -116,7 +116,7 @@ def samples(facts: FactSet) -> tuple[str, ...]:
 
 
 def configs(facts: FactSet) -> tuple[str, ...]:
-    """Each configuration: whose it was taken for, and by which keys."""
+    """Each configuration: the framework it was recognized as, and the keys that identify it."""
     lines = []
     for file in facts.subjects("config"):
         fact = facts.fact(f"config.{file}.framework")
@@ -158,7 +158,7 @@ def said(fact: Fact) -> str:
 
 
 def evidence(fact: Fact) -> str:
-    """A fact as evidence: like `said`, for people who never name a fact themselves."""
+    """A fact as evidence, without its technical name."""
     words = "it names as reasons" if str(fact.name) == "log.reasons" else _listed(fact)
     if words is None:
         return said(fact)
@@ -166,14 +166,14 @@ def evidence(fact: Fact) -> str:
 
 
 def _listed(fact: Fact) -> str | None:
-    """What a list counts: `listed.gpu` says nothing to who reads a report."""
+    """A phrase for the number in a listing; `listed.gpu` means nothing to a reader."""
     if fact.name.kind != "listed":
         return None
     return kind_of(fact.name.attribute).heading or None
 
 
 def confidence(finding: Finding) -> str:
-    """How sure a finding is: `confirmed` where the trouble itself was met, `likely` where facts match."""
+    """The confidence of a finding: `confirmed` when the problem was observed, `likely` when facts match."""
     if finding.family:
         return "a family of causes with these words, not one cause: the checks above tell which it is"
     if finding.rests_on_assumption:
@@ -190,7 +190,7 @@ def confidence(finding: Finding) -> str:
 
 
 def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:
-    """Open questions under what stands in their way: one hung driver leaves many recipes open."""
+    """Open questions grouped by their reason: one hung driver leaves many recipes undecided."""
     grouped: dict[str, list[str]] = {}
     for question in questions:
         reasons = list(dict.fromkeys(_reason(fact) for fact in question.undecided)) or ["not decided"]
@@ -208,7 +208,7 @@ def _reason(fact: Fact) -> str:
 
 
 def symptoms(these: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
-    """What a finding led to, and where; what several samples met alike is one line."""
+    """The consequences of a finding, with places; equal results of several samples are one line."""
     found = []
     for one in these:
         places = [f"{place.file}:{place.line}" if place.line else place.file for place in one.locations]
@@ -217,7 +217,7 @@ def symptoms(these: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def telling(subjects: tuple[str, ...], title: str = "") -> tuple[str, ...]:
-    """The subjects that tell a person something: not what the title says already, nor a number in our own lists."""
+    """The subjects worth showing: neither part of the title already, nor a number in an internal list."""
     by_call = "|".join(kind.name for kind in KINDS if kind.by_call)
     counted = re.compile(rf"({by_call}) \d+")
     these = tuple(one for one in subjects if not counted.fullmatch(one))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attn_doctor.machine.printable import one_line
 
 LARGEST = 4096
-"""Bytes: what Kubernetes keeps of a container's termination message."""
+"""Bytes that Kubernetes keeps of a container's termination message."""
 
 
 def shortened(words: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""What a result comes to: in part of a line, in the last lines of a report. Light, for `status` has to be quick."""
+"""The result as part of a line, and as the last lines of a report. Imports little, because `status` has to be fast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def counted(report: Report) -> str:
 
 
 def in_short(report: Report) -> str:
-    """`counted` and what was found, in part of a line; that there is no torch comes first: little else was asked."""
+    """Counts and findings as part of a line; a missing torch comes first, since few recipes apply without it."""
     ids = [finding.id for finding in report.diagnosis.findings if finding.accepted is None]
     said = counted(report) + (f": {', '.join(ids)}" if ids else "")
     if report.nothing_to_examine:
@@ -42,7 +42,7 @@ def without_torch(report: Report) -> bool:
 
 
 def lines(report: Report) -> tuple[str, ...]:
-    """The last lines: what it all comes to, and what it does not cover."""
+    """The last lines: the result, and what it does not cover."""
     told = [_traced(report.trace) if report.trace and not report.diagnosis.findings else counted(report) + "."]
     questions = len(report.diagnosis.open_questions)
     if questions:
@@ -93,7 +93,7 @@ def lines(report: Report) -> tuple[str, ...]:
 
 
 def own_faults(report: Report) -> tuple[str, ...]:
-    """One line where parts of attn-doctor failed."""
+    """One line if parts of attn-doctor failed."""
     if not report.own_faults:
         return ()
     parts = ", ".join(dict.fromkeys(fault.part for fault in report.own_faults))
@@ -110,7 +110,7 @@ def _left_out(code: Value | None) -> str:
 
 
 def as_root(ran_as: Value | None, owner: Value | None, *, quick: bool) -> str:
-    """What root should know who examines somebody else's environment; empty where nobody's code ran as root."""
+    """The warning for root who examines another user's environment; empty when no code of it ran as root."""
     if ran_as != 0 or not isinstance(owner, int) or owner == 0:
         return ""
     ran = "its interpreter alone" if quick else "its interpreter and its packages"
@@ -123,7 +123,7 @@ def of_trace(verdict: str) -> str:
 
 
 def _traced(trace: Trace) -> str:
-    """What a traced run without a finding comes to."""
+    """The result of a traced run without findings."""
     if trace.error and trace.verdict in ("raises", "silently mixed"):
         return "No verdict on the cause: an attention call failed, and no recipe explains it."
     if trace.error_kind == "attention refused":
