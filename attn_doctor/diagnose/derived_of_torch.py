@@ -59,6 +59,15 @@ def facts_of_torch(facts: FactSet, ahead: Outlook) -> Iterator[Fact]:
     there = facts.text("torch.version")
     state = ahead.release if not isinstance(ahead.release, Absent) else Known(there) if there else ahead.release
     yield derived_fact("torch.release_to_be", state, "torch.release_to_come", "torch.version")
+    named = facts.fact("package.torch.version").state
+    to_be = ahead.release if not isinstance(ahead.release, Absent) else named
+    yield derived_fact("torch.version_to_be", to_be, "package.torch.version", *sources)
+    state = where
+    if isinstance(ahead.asked, AskedTorch) and ahead.asked.release:
+        state = Known(ahead.asked.backend) if ahead.asked.backend else Absent("any registry's build will do")
+    elif isinstance(ahead.release, Known) and isinstance(build, Build):
+        state = Known(build.name)
+    yield derived_fact("torch.backend_to_be", state, "package.torch.version", *sources)
     yield derived_fact("torch.release_to_come", ahead.release, "torch.version", "requirement.*.specifier", *sources)
 
 
@@ -74,6 +83,8 @@ def _torch_asked_for(asked: AskedTorch | Absent | Unknown) -> Iterator[Fact]:
         wanted = Known(asked.requirement) if asked.requirement else Absent("they contradict each other")
         backend = Known(asked.backend) if asked.backend else Absent("any registry's build will do")
     yield derived_fact("torch.asked_by", by, *sources)
+    words: State = Known(asked.words) if isinstance(asked, AskedTorch) else asked
+    yield derived_fact("torch.asked_words", words, *sources)
     yield derived_fact("torch.asked_release", release, *sources)
     yield derived_fact("torch.asked_requirement", wanted, *sources)
     yield derived_fact("torch.asked_backend", backend, *sources, "gpu.*.compute_capability", "driver.version")

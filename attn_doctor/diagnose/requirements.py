@@ -79,8 +79,8 @@ class _Apart:
         there = _version(self.facts, subject) is not None
         if package == "torch" and on.startswith(("nvidia-", "cuda-")):
             return True  # the loader probe decides whether torch's CUDA libraries exist, wherever they came from
-        if package == "torch" and self.torch is not None:
-            return True  # another torch comes, with what it asks for
+        if package == "torch" and (self.torch is not None or self.facts.value("torch.missing_libraries")):
+            return True  # another torch comes, or this one once more, with what it asks for
         if on == "torch" and (self._is_torchs(subject) or made_for(self.facts, package) is not None):
             return True
         follows = self.torch is not None and on in (*COMPANIONS, "triton")
@@ -125,6 +125,8 @@ def _to_install(facts: FactSet, unmet: list[str], apart: _Apart) -> State:
     unfit -= set(apart.torch.by if apart.torch is not None else ())
     if not subjects:
         return Absent("every requirement of the attention stack is met")
+    if apart.torch is not None and not apart.torch.requirement:
+        return Absent("packages here ask for different releases of torch")
     if moved:
         return Absent(
             f"{', '.join(moved)} would have to be another release, and what is compiled against torch with it"

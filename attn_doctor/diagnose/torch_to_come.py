@@ -32,6 +32,8 @@ class AskedTorch:
     """None where several would do."""
     backend: str = ""
     """The build of torch's own index that it has to come from; empty where any registry's will do."""
+    words: tuple[str, ...] = ()
+    """What each of them asks for: `vllm asks for torch==2.13.0`."""
 
 
 def asked_torch(facts: FactSet) -> AskedTorch | Absent | Unknown:
@@ -43,10 +45,15 @@ def asked_torch(facts: FactSet) -> AskedTorch | Absent | Unknown:
     if not asked:
         return Absent("no package asks for one torch alone")
     if isinstance(there, Known):
-        return _instead_of(str(there.value), asked, facts)
-    if facts.text("package.torch.version") is not None:
-        return Absent("torch's metadata is there, its files are not")
-    return _first(asked, facts)
+        found = _instead_of(str(there.value), asked, facts)
+    elif facts.text("package.torch.version") is not None:
+        found = Absent("torch's metadata is there, its files are not")
+    else:
+        found = _first(asked, facts)
+    if not isinstance(found, AskedTorch):
+        return found
+    words = (f"{one} asks for torch{'' if asked[one] == 'any' else asked[one]}" for one in found.by)
+    return replace(found, words=tuple(words))
 
 
 def made_for(facts: FactSet, package: str) -> str | None:

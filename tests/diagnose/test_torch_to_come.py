@@ -194,6 +194,17 @@ def test_the_torch_that_comes_to_what_has_none(asks: dict[str, str], more: dict[
     assert commands(finding) == [typed]
 
 
+def test_what_each_asks_is_told_where_no_torch_serves_all() -> None:
+    """Two that pin different ones: no command for torch, and none that would bring both of them."""
+    asks = {"vllm 0.19.1": "==2.10.0", "torchrl 0.14.1": ">=2.11.0"}
+    found = of(judged(asks, **NO_TORCH, **{"requirement__vllm.einops__specifier": "any"}))
+    finding = found["torch-not-installed"]
+
+    assert "vllm asks for torch==2.10.0, torchrl asks for torch>=2.11.0" in finding.what
+    assert [one.id for one in finding.remedies] == ["an-environment-for-each"]
+    assert not [one for one in found.values() if one.remedies and commands(one)]
+
+
 def test_liger_without_triton_on_a_cpu_build() -> None:
     """A GPU build brings it: one finding, and no second cure."""
     found = judged(
@@ -256,6 +267,19 @@ REPORTS = {
             "gpu__0__compute_capability": "7.0",
             "listed__gpu": 1,
             "requirement__transformers.tokenizers__specifier": ">=0.22",
+        },
+    ),
+    "a CPU build that cannot be imported": (
+        {},
+        {
+            "torch__version": "2.13.0+cpu",
+            "torch__cuda": None,
+            "package__torch__version": "2.13.0+cpu",
+            "listed__gpu": 1,
+            "gpu__0__compute_capability": "9.0",
+            "import__torch__outcome": "failed",
+            "import__torch__error_type": "ImportError",
+            "import__torch__missing_module": None,
         },
     ),
     "nothing but a missing package": ({}, {"requirement__transformers.tokenizers__specifier": ">=0.22"}),
