@@ -78,7 +78,7 @@ def test_named_gpus(name: str, capability: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "h1000", "sm_", "sm_13", "99.0", "radeon"])
 def test_unknown_gpus(name: str) -> None:
-    """A name that stands for nothing is refused."""
+    """An unknown name is refused."""
     with pytest.raises(BadInput):
         named_gpu(name)
 

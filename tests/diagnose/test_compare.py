@@ -55,7 +55,7 @@ LATENT = Finding(id="latent", severity=Severity.WARNING, title="It may be.")
 
 
 def test_the_same() -> None:
-    """Nothing differs, nothing is told."""
+    """Equal reports have no differences."""
     found = _compare(_report(findings=(BROKEN,)), _report(findings=(BROKEN,)))
 
     assert (found.changes, found.new, found.gone, found.drifted, found.open) == ((), (), (), False, False)
@@ -142,7 +142,7 @@ def test_any_two_reports(old: Report, new: Report) -> None:
 
 
 def test_a_kind_that_could_not_be_listed_is_not_absent() -> None:
-    """A probe of our own that failed leaves no name behind: the packages are not gone, nobody could look."""
+    """A failed probe lists no packages: they are unknown, not absent."""
     lost = _report(**{"packages.torch": Unknown("a probe failed"), "packages.*": Unknown("attn-doctor's own probe")})
     found = _compare(_report(**{"packages.flash-attn": "2.8.3", "packages.six": "1.0"}), lost)
 

@@ -41,7 +41,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, tu
 
 
 def test_a_whole_run_and_its_undo(scene: Scene, planned: tuple[int, dict[str, tuple[int, str]]]) -> None:
-    """As planned afterwards; and undone, as before."""
+    """After the run every file has its planned content; after undo, every file has its original content."""
     before = scene.state()
     scene.run(scene.plan())
 
@@ -177,7 +177,7 @@ def test_a_file_edited_since_the_plan(scene: Scene) -> None:
 
 
 def test_a_file_edited_since_the_run(scene: Scene) -> None:
-    """undo touches nothing where somebody went on working, unless told to."""
+    """undo changes nothing if a file was edited after the run, unless --force is given."""
     scene.run(scene.plan())
     (scene.project / "b.json").write_text("{}")
     before = scene.state()
@@ -223,7 +223,7 @@ def test_another_package_than_the_plan_saw(scene: Scene) -> None:
 
 @pytest.mark.process
 def test_two_at_once(scene: Scene) -> None:
-    """The second one is told who is at it, and changes nothing."""
+    """The second run gets an error that names the first, and changes nothing."""
     before = scene.state()
     reading, writing = os.pipe()
     child = os.fork()
@@ -374,7 +374,7 @@ def test_nothing_is_left_beside_the_files(scene: Scene) -> None:
 def test_what_a_person_wrote_after_a_crash_is_kept(
     tmp_path: Path, planned: tuple[int, dict[str, tuple[int, str]]], way: str
 ) -> None:
-    """Wherever the run was killed, nothing is put back over what somebody wrote into a configuration since."""
+    """Wherever the run was killed, undo never overwrites later edits of a configuration."""
     refused = 0
     for number in range(0, planned[0], 3):
         scene = Scene.make(tmp_path / str(number))

@@ -105,7 +105,7 @@ def test_what_is_said_already_is_no_edit(prefix: Path) -> None:
 
 
 def test_seen_without_a_shell(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is started while it lasts sees what activation sets, and afterwards all is as before."""
+    """Processes started in the context get the variables of activation; afterwards the environment is unchanged."""
     monkeypatch.setenv(NAME, "0")
     mend(prefix, **{NAME: "1", "OTHER": "x"})
     with environment.activated(prefix):
@@ -123,7 +123,7 @@ def test_a_python_that_nothing_is_sourced_for(tmp_path: Path) -> None:
 
 
 def test_a_script_that_is_a_link(prefix: Path, tmp_path: Path) -> None:
-    """It may be somebody else's: refused."""
+    """Refused, because the target may belong to another user."""
     outside = tmp_path / "outside"
     (prefix / "bin/activate").rename(outside)
     (prefix / "bin/activate").symlink_to(outside)
@@ -153,7 +153,7 @@ def test_nothing_that_a_shell_reads_as_more(prefix: Path, name: str, value: str)
     value=st.from_regex(r"[A-Za-z0-9_.,:/=+-]{0,8}", fullmatch=True),
 )
 def test_every_byte_else_stays(tmp_path_factory: pytest.TempPathFactory, before: str, value: str) -> None:
-    """Whatever stands in the script: only our block comes, and it is read back as it was written."""
+    """For any script: only our block is added, and reading it returns the written values."""
     prefix = tmp_path_factory.mktemp("prefix").resolve()
     (prefix / "bin").mkdir()
     (prefix / "pyvenv.cfg").write_text("home = /usr/bin\n")

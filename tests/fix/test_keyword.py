@@ -204,14 +204,14 @@ def test_a_file_that_somebody_has_changed(site: Site) -> None:
 
 @pytest.mark.parametrize("version", ["0.3.0", "0.0.9", "1.0"])
 def test_other_releases(tmp_path: Path, version: str) -> None:
-    """Only those whose source was looked at."""
+    """Only releases for which the edit was written."""
     site = Site((tmp_path / "environment").resolve(), version)
     with pytest.raises(Refused, match="none of the releases"):
         site.planned()
 
 
 def test_bytecode_that_ignores_its_source(site: Site) -> None:
-    """The patch would change nothing, and nobody would see why."""
+    """Refused: Python would keep running the old bytecode, so the patch would have no effect."""
     compiled = importlib.util.cache_from_source(str(site.file))
     py_compile.compile(str(site.file), compiled)
     site.planned()

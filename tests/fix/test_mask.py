@@ -59,7 +59,7 @@ def test_the_mask_is_cast(call: str, becomes: str) -> None:
     ],
 )
 def test_what_is_left_to_a_person(call: str) -> None:
-    """What would be computed twice, is not there, or stands there twice."""
+    """Refused: an expression that would run twice, a missing mask, or two calls on the line."""
     with pytest.raises(Refused):
         edited(call)
 

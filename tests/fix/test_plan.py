@@ -123,7 +123,7 @@ def test_the_first_remedy_is_taken(recipes: tuple[Recipe, ...]) -> None:
 
 
 class TestWhatRestsOnAnAssumption:
-    """What nobody has seen is not mended unless its finding is named."""
+    """A finding that rests on an assumption is not fixed unless it is named."""
 
     @pytest.fixture
     def supposed(self) -> FactSet:
@@ -185,7 +185,7 @@ def test_a_person_may_choose_another(recipes: tuple[Recipe, ...]) -> None:
 
 
 def test_a_remedy_whose_condition_is_open_is_not_taken(recipes: tuple[Recipe, ...]) -> None:
-    """The driver could not be asked: whether that torch would run here cannot be told, and nobody guesses."""
+    """The driver could not be asked: whether that torch would run here is undecided, so it is not planned."""
     found = facts(
         fact("driver.version", Unknown("the driver hangs")),
         **{
@@ -202,7 +202,7 @@ def test_a_remedy_whose_condition_is_open_is_not_taken(recipes: tuple[Recipe, ..
 
 
 def test_a_resolver_that_refuses_leaves_the_finding(recipes: tuple[Recipe, ...]) -> None:
-    """Its reason stands in the plan."""
+    """The plan contains its reason."""
     made = plan(facts(**{X: "1.30.1"}), recipes, Policy(unsafe=True))
 
     assert made.steps == ()

@@ -15,7 +15,7 @@ from tests.fleet.reports import line, report
 def test_a_report_of_an_earlier_run_does_not_count(
     doctor: Doctor, environment: Callable[..., Environment], tmp_path: Path
 ) -> None:
-    """The other node was fit once; whether it is today nobody said. A report of now counts."""
+    """An old report of the other node does not count; a report of this run does."""
     other = tmp_path / "reports" / "n2.9f2c.json"
     other.parent.mkdir()
     asked = ("check", "--quick", "--python", environment().python, "--expect", "n[1-2]", "--wait", 1, "--output")

@@ -112,7 +112,7 @@ def test_an_image_has_its_own_paths(doctor: Doctor) -> None:
     ids=" ".join,
 )
 def test_nothing_is_ignored(doctor: Doctor, words: tuple[str, ...]) -> None:
-    """What a hook has no use for, or nobody knows, is refused before anything is written."""
+    """Unused options and unknown findings are refused before anything is written."""
     run = doctor("fleet", "hook", *words)
 
     assert (run.status, run.stdout) == (2, "")

@@ -88,7 +88,7 @@ class TestOddOnes:
         assert drift(verdict(fleet(3, n02=report("n02", gpu_count="8")))) == {("n02",): (("gpu_count", "8", "8"),)}
 
     def test_benign_drift_does_not_gate(self) -> None:
-        """It is told."""
+        """It is listed, and the exit status stays 0."""
         answer = verdict(fleet(3, n02=report("n02", driver="570.86.10")))
 
         assert answer.exit_status == 0
@@ -126,7 +126,7 @@ class TestOddOnes:
         assert (answer.exit_status, answer.nodes_in(State.UNSURE)) == (3, ("n01", "n03"))
 
     def test_no_majority(self) -> None:
-        """Two against two: both are shown and nobody is called right."""
+        """Two against two: both values are shown, and neither is the baseline."""
         odd = {name: report(name, **{"packages.torch": "2.12.1"}) for name in ("n02", "n04")}
         answer = verdict(fleet(4, **odd))
         values = answer.cohorts[0].undecided[0]
@@ -379,7 +379,7 @@ class TestOther:
 
     @pytest.mark.parametrize(("asked", "status"), [(False, 0), (True, 3)])
     def test_no_node_sees_a_gpu(self, asked: bool, status: int) -> None:
-        """All wrong together is no majority to be fit by where GPUs were asked for; elsewhere it is told."""
+        """If GPUs were requested, no node is fit; otherwise the nodes are listed."""
         blind = {"gpu": [], "compute_capability": [], "gpu_count": 0}
         reports = [{**report(name), "cohort": {**report(name)["cohort"], **blind}} for name in ("n01", "n02")]
         answer = verdict(reports, gpus_asked=asked)
@@ -388,7 +388,7 @@ class TestOther:
         assert verdict(fleet(2), gpus_asked=True).exit_status == 0
 
     def test_no_torch_is_told(self) -> None:
-        """It is no fault of a node, and nobody takes "fit" for "attention runs there"."""
+        """The nodes are listed, so that "fit" is not read as "attention runs there"."""
         reports = [report("n01", **{"packages.torch": None}), report("n02", **{"packages.torch": None})]
         answer = verdict(reports)
 

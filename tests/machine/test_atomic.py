@@ -26,7 +26,7 @@ def test_the_owner_stays(tmp_path: Path) -> None:
 
 
 def test_a_new_file_is_its_writers(tmp_path: Path) -> None:
-    """Where nothing was there, nobody is asked."""
+    """Without an old file, owner and group are the writer's."""
     file = tmp_path / "new"
     put(file, b"x", part=tmp_path / ".part", mode=0o600)
 

@@ -49,7 +49,7 @@ def test_equal_faults_share_a_log(logs: Path) -> None:
 
 
 def test_a_refusal_of_the_machine_is_no_fault_of_ours(logs: Path) -> None:
-    """A folder that nobody may read is told as that, without a log."""
+    """An unreadable folder is reported as such, without a log."""
     with faults.collected() as own:
         reason = fails(PermissionError(errno.EACCES, "Permission denied", "/secret"))
 

@@ -116,7 +116,7 @@ class TestRootInAFolderLikeTmp:
             files.replace_file(public / "report.json", "new")
 
     def test_a_link_in_their_own_folder(self, tmp_path: Path, secret: Path) -> None:
-        """Root follows nobody's links but root's."""
+        """Root follows only root's links."""
         (tmp_path / "home").mkdir()
         os.chown(tmp_path / "home", OTHER, OTHER)
         lay(tmp_path / "home" / "report.json", secret, OTHER)

@@ -30,7 +30,7 @@ def test_ended_by_itself(tmp_path: Path) -> None:
 
 
 def test_ended_by_a_signal(tmp_path: Path) -> None:
-    """A crash is told from an exit."""
+    """A crash is distinguished from an exit."""
     ended = run(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
 
     assert (ended.status, ended.signal) == (None, 11)

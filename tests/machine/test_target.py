@@ -303,7 +303,7 @@ def test_what_is_no_interpreter(tmp_path: Path, kind: str) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("script", ["exit 0", "exit 3", "sleep 600", "kill -9 $$"])
 def test_what_does_not_answer(tmp_path: Path, script: str) -> None:
-    """Something that starts and tells nothing about itself cannot be examined."""
+    """A program that starts but does not describe itself cannot be examined."""
     fake = tmp_path / "python"
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)

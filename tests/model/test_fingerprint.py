@@ -79,7 +79,7 @@ def test_what_ranks_have_of_their_own_is_left_out() -> None:
 
 
 def test_importance() -> None:
-    """What decides kernels, dtypes and communication is critical, and so is what nobody has weighed yet."""
+    """Facts that decide kernels, dtypes and communication are critical, and so are facts without a rule."""
     for name in ("packages.torch", "packages.flash-attn", "libraries.libnccl.so.2", "libraries.flash_attn_2_cuda",
                  "python", "compute_capability", "gpu_count", "env.NCCL_ALGO", "env.TRITON_F32_DEFAULT",
                  "env.NCCL_TOPO_FILE", "something.new"):  # fmt: skip

@@ -174,7 +174,7 @@ def test_outranked_in_the_same_unit_only() -> None:
 
 
 def test_unless_and_nearby() -> None:
-    """What stands in the same unit, and what stands close by."""
+    """Patterns in the same unit and in nearby lines exclude or allow a match."""
     recipe = made("r", {"pattern": "needle", "unless": "harmless", "nearby": "compiling", "unless_nearby": "rocm"})
 
     assert ids(said("compiling\nValueError: needle", recipe)) == ["r"]

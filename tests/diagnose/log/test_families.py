@@ -39,7 +39,7 @@ def _ids(text: str, *recipes: Recipe) -> list[str]:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.id)
 def test_each_family_passes_its_own_cases(family: Recipe) -> None:
-    """What a file of families says of logs is so."""
+    """The cases in each file of families pass."""
     assert [one.fault for one in run_cases(family) if one.fault] == []
 
 
@@ -106,7 +106,7 @@ def test_class_and_owner_have_to_be_its_own(text: str, found: list[str]) -> None
 
 
 def test_reasons_are_taken_from_the_message_or_from_around_it() -> None:
-    """Each with whose it is, line by line."""
+    """Each reason has its owner, line by line."""
     listed = {"reasons": r"(?P<of>[A-Z]+): \[(?P<reason>[^\]]*)\]"}
     inside = _family("f", "no backend", log=listed)
     nearby = _family(

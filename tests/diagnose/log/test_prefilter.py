@@ -17,7 +17,7 @@ WORDS = st.text("abcEFx _:.'", min_size=SHORTEST, max_size=12).map(str.strip).fi
 
 @given(literals=st.lists(WORDS, min_size=1, max_size=8), before=st.text("abEx ", max_size=9), data=st.data())
 def test_never_misses(literals: list[str], before: str, data: st.DataObject) -> None:
-    """Whatever stands around a literal, it is hit."""
+    """A literal is found in any surrounding text."""
     literal = data.draw(st.sampled_from(literals))
 
     assert Prefilter(literals).hit(before + literal + before)
