@@ -9,7 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from attn_doctor.fix.packages.typable_commands import speaks_uv
 from attn_doctor.model.facts import Absent, FactName, FactSet, Known
-from attn_doctor.model.install_request import BOUND_TO_TORCH, InstallRequest, name_of
+from attn_doctor.model.install_request import BOUND_TO_TORCH, COMPANIONS, InstallRequest, name_of
 from attn_doctor.recipes.data.torch_releases import index_of
 
 #: Stands for the pin of a torch whose version nobody knows: the shell asks it when the command runs.
@@ -45,6 +45,12 @@ def install_command(request: InstallRequest, facts: FactSet) -> str:
         if not request.torch_backend.isalnum() or request.torch_backend == "auto":
             return ""
         index = ["--index-url", index_of(request.torch_backend)]
+    elif build := _build_of_missing_companions(request, facts):
+        # Beside the configured one, which holds the rest; 0.28.0+cpu counts as higher than 0.28.0 there.
+        if with_pip:
+            index = ["--extra-index-url", index_of(build)]
+        else:
+            words += ["--torch-backend", build]
     asked = _ASKED.format(python=shlex.quote(python))
     words += [*requirements, *request.builds, *index]
     return " ".join(asked if word == _AS_IT_IS else shlex.quote(word) for word in words)
@@ -54,6 +60,22 @@ def _installed(facts: FactSet) -> dict[str, str]:
     """Installed versions of the packages bound to torch, as their metadata spells them."""
     found = ((name, facts.text(f"package.{name}.version")) for name in BOUND_TO_TORCH)
     return {name: version for name, version in found if version}
+
+
+def _build_of_missing_companions(request: InstallRequest, facts: FactSet) -> str:
+    """The build of torch's own index (cpu, cu126) that torchvision or torchaudio must come from; empty if any will do.
+
+    A package asks for one that is not installed, so an installer brings it; the default index has one build of each
+    release, which does not load beside a torch from another index.
+    """
+    if request.no_deps or request.moves_torch:
+        return ""
+    asked = {subject.rpartition(".")[2] for subject in facts.subjects("requirement")}
+    if not any(one in asked and one not in _installed(facts) for one in COMPANIONS):
+        return ""
+    build = facts.text("torch.gpu_backend") if facts.text("torch.release_to_come") else None
+    build = build or (_installed(facts).get("torch") or "").partition("+")[2]
+    return build if build == "cpu" or build.startswith("cu") else ""
 
 
 def _held(request: InstallRequest, facts: FactSet) -> tuple[str, ...]:

@@ -102,8 +102,10 @@ def build_for(
     """The published CUDA build that a node with these GPUs can run, of this torch's release if it has one.
 
     `driver` is the NVIDIA driver's version, None when there is none to check (for a GPU named with --gpu). Among the
-    builds of a release the newest CUDA that the driver supports is used, preferring `cuda_major`; if the release has no
-    such build, the newest release that has one. `among`: only these releases. Raises NoBuild.
+    builds of a release the newest CUDA that the driver supports is used, preferring `cuda_major`. If the release has no
+    such build, the nearest later release that has one is taken (the last patch of its minor), then the nearest earlier
+    one: the packages around torch were made for its neighbours. Without a release the newest is taken. `among`: only
+    these releases. Raises NoBuild.
     """
     wanted = tuple(dict.fromkeys(gpus))
     if not wanted:
@@ -113,9 +115,7 @@ def build_for(
     except InvalidVersion:
         raise NoBuild(f"the driver's version {driver!r} cannot be compared") from None
     base = _base(torch) if torch else None
-    newest_first = sorted(releases(), key=Version, reverse=True)
-    mine = [str(base)] if base is not None and str(base) in releases() else []
-    for release in [*mine, *newest_first]:
+    for release in _nearest_first(base):
         if among is not None and not among.contains(release):
             continue
         cudas = sorted(_cudas(release, machine).items(), key=lambda one: Version(one[0]), reverse=True)
@@ -130,6 +130,19 @@ def build_for(
         + (f" and driver {driver}" if driver else "")
         + f" on {machine}"
     )
+
+
+def _nearest_first(base: Version | None) -> list[str]:
+    """All releases: this one, later ones by minor (its last patch first), then earlier ones from the newest on."""
+    newest_first = sorted(releases(), key=Version, reverse=True)
+    if base is None:
+        return newest_first
+    later = [one for one in newest_first if Version(one) > base]
+    return [
+        *(one for one in newest_first if Version(one) == base),
+        *sorted(later, key=lambda one: Version(one).release[:2]),  # stable: within a minor the newest stays first
+        *(one for one in newest_first if Version(one) < base),
+    ]
 
 
 def index_needed(

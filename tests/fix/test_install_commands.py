@@ -1,0 +1,50 @@
+"""The command that a person types for an installation."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.fix.packages.install_commands import install_command
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known
+from attn_doctor.model.install_request import InstallRequest
+from attn_doctor.recipes.data.torch_releases import build_for
+
+
+def _facts(**told: str) -> FactSet:
+    names = {"python_executable": "python.executable", "torch": "package.torch.version"}
+    known = {names.get(name, name): value for name, value in told.items()}
+    return FactSet(Fact(name=FactName.parse(name), state=Known(value), how="told") for name, value in known.items())
+
+
+@pytest.mark.parametrize(
+    ("torch", "asked", "index"),
+    [
+        ("2.13.0+cpu", "requirement.llamafactory.torchvision.specifier", "whl/cpu"),
+        ("2.9.0+cu126", "requirement.llamafactory.torchaudio.specifier", "whl/cu126"),
+        ("2.13.0", "requirement.llamafactory.torchvision.specifier", ""),
+        ("2.13.0+cpu", "requirement.llamafactory.datasets.specifier", ""),
+    ],
+)
+def test_a_companion_that_is_missing_comes_from_torchs_own_index(torch: str, asked: str, index: str) -> None:
+    """The default index has one build of torchvision, which does not load beside a torch from another index."""
+    facts = _facts(python_executable="/env/bin/python", torch=torch, **{asked: ">=0.19"})
+
+    command = install_command(InstallRequest(requirements=("llamafactory==0.9.5",)), facts)
+
+    assert ("--extra-index-url" in command, command.endswith(index)) == (bool(index), True)
+
+
+@pytest.mark.parametrize(
+    ("torch", "gpu", "release", "cuda"),
+    [
+        ("1.12.1+cu102", "8.0", "1.12.1", "11.6"),
+        ("1.12.1+cu102", "9.0", "2.0.1", "11.8"),
+        ("2.6.0+cu124", "12.0", "2.7.1", "12.8"),
+        ("2.13.0", "7.0", "2.13.0", "12.6"),
+    ],
+)
+def test_the_nearest_release_with_code_for_a_gpu(torch: str, gpu: str, release: str, cuda: str) -> None:
+    """The packages around torch were made for its neighbours, not for the newest."""
+    found = build_for(torch=torch, driver=None, gpus=[gpu])
+
+    assert (found.torch, found.cuda) == (release, cuda)
