@@ -26,6 +26,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from attn_doctor.model.remedies import Advise, InstallPackages
 from attn_doctor.recipes.data import checked
 from attn_doctor.recipes.recipe import Affected, AnyOf, Condition, Recipe
 from attn_doctor.recipes.shelf import bundled, bundled_folder
@@ -156,9 +157,8 @@ def of_requirements(recipes: tuple[Recipe, ...]) -> Iterator[str]:
     asked: dict[str, set[str]] = {}
     for recipe in recipes:
         for remedy in recipe.remedies:
-            for _, arguments in remedy.actions:
-                texts = dict(arguments).get("requirements", ())
-                for text in texts if isinstance(texts, tuple) else ():
+            for action in remedy.actions:
+                for text in action.requirements if isinstance(action, InstallPackages | Advise) else ():
                     if "{" not in text:
                         asked.setdefault(text, set()).add(recipe.id)
     for text, ids in sorted(asked.items()):
