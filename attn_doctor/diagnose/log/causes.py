@@ -29,6 +29,8 @@ _MOST_LOCATIONS = 40
 _LONGEST_QUOTE = 400
 _PYTHON = FactName.parse("python.executable")
 _ANY_PYTHON = Fact(name=_PYTHON, state=Known("python"), how="not named", origin=Origin.DERIVED)
+#: In a frame: ranks and steps raise the same from different lines of the program.
+_FRAME_LINE = re.compile(r", line \d+")
 _RANK_IN_NAME = re.compile(r"(?:^|[/_.-])(?:rank|RANK|worker|task|proc|local_rank|r)[_=-]?(\d{1,6})(?=[/_.-]|$)")
 _TORCHRUN = re.compile(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
 
@@ -63,9 +65,16 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
         clues = faults.survive("reading of what a log tells", partial(_clues, log), lambda _reason: [])
         told.append(clues)
         facts = join(base, clues)
+        alike: dict[tuple[str, int, str, str], Weighed | _NotWeighed | None] = {}
         for match in log.matches:
             part = f'weighing of recipe "{match.recipe.id}"'
-            found = faults.survive(part, partial(_weighed, match, facts, log.name), lambda _reason: _NOT_WEIGHED)
+            key = (match.recipe.id, id(match.pattern), match.unit.kind.value, _FRAME_LINE.sub("", match.unit.text))
+            if key not in alike:
+                weigh_it = partial(_weighed, match, facts, log.name)
+                alike[key] = faults.survive(part, weigh_it, lambda _reason: _NOT_WEIGHED)
+            found = alike[key]
+            if isinstance(found, Weighed) and found.match is not match:
+                found = replace(found, match=match)  # the same message, elsewhere
             if isinstance(found, _NotWeighed):
                 continue
             if found is not None:

@@ -49,12 +49,12 @@ _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})\b"
 _BY_TORCH = r"(?:used to compile PyTorch|torch was compiled with|PyTorch has)"
 #: Statements about installed versions.
 _STATED = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        ("driver.version", r"[Dd]river [Vv]ersion:? ?(?P<value>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"),
-        ("driver.cuda", rf"Driver Version: ?[\d.]{{1,12}}.{{0,20}}CUDA Version: ?{_CUDA}"),
-        ("torch.cuda", rf"{_BY_TORCH} ?(?:CUDA[ _]Version)? ?[=:(]? ?{_CUDA}"),
-        ("cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
+    (sign, name, re.compile(pattern))
+    for sign, name, pattern in (
+        ("river ", "driver.version", r"[Dd]river [Vv]ersion:? ?(?P<value>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"),
+        ("Driver Version", "driver.cuda", rf"Driver Version: ?[\d.]{{1,12}}.{{0,20}}CUDA Version: ?{_CUDA}"),
+        ("orch", "torch.cuda", rf"{_BY_TORCH} ?(?:CUDA[ _]Version)? ?[=:(]? ?{_CUDA}"),
+        (" ", "cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
     )
 )
 #: torch's own message: the CUDA release that the driver supports, in the encoding of cudaDriverGetVersion.
@@ -70,8 +70,11 @@ _SYSTEM = re.compile(
     r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu))"
 )
 _SUBJECT = "subject.package"
+_BUILT = re.compile(r"uild|pip-|sdists|Guessing")
+#: Most distinct lines remembered, so that a repeated line is evaluated once.
+_MOST_SEEN = 4000
 #: Most lines evaluated for the operating system.
-_ENOUGH = 40
+_ENOUGH = 12
 #: In such lines versions are required or offered, not found.
 _WANTED = re.compile(
     r"requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
@@ -96,6 +99,7 @@ class Clues:
     def __init__(self) -> None:
         self._told: dict[str, dict[str, int]] = {}
         self._system = 0
+        self._seen: set[str] = set()
         self._handled: dict[str, int] = {}
 
     def see(self, line: Line) -> None:
@@ -104,8 +108,10 @@ class Clues:
         if self._system < _ENOUGH and (system := _SYSTEM.search(text, 0, 400)):
             self._tell("node.system", str(system.lastgroup), line.number)
             self._system += 1
-        if not _WORTH.search(text):
+        if text in self._seen or not _WORTH.search(text):
             return
+        if len(self._seen) < _MOST_SEEN:
+            self._seen.add(text)
         text = text[:2000]
         for found in _CAPABILITY.finditer(text):
             if not _ASKED.search(text[: found.start() + 4]):
@@ -120,8 +126,8 @@ class Clues:
             named = self.names().capability(text)
             if named and not _ASKED.search(text.partition(" GPU")[0][-60:]):
                 self._tell("gpu.0.compute_capability", named, line.number)
-        for name, pattern in _STATED:
-            stated = pattern.search(text)
+        for sign, name, pattern in _STATED:
+            stated = pattern.search(text) if sign in text else None
             if stated:
                 self._tell(name, stated["value"], line.number)
         found_version = _DRIVER_SPEAKS.search(text)
@@ -134,9 +140,9 @@ class Clues:
         guessed = _GUESSED.search(text)
         if guessed:
             self._package("torch", guessed["torch"], line.number)
-        for package in builds_in(text):
+        for package in builds_in(text) if _BUILT.search(text) else ():
             self._tell(_SUBJECT, package, line.number)
-        handled = handled_in(text)
+        handled = handled_in(text) if "import" in text or "pip" in text else None
         if handled:
             self._handled.setdefault(handled, line.number)
         have = _HAVE.search(text)
