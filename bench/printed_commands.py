@@ -121,7 +121,8 @@ _UNREACHABLE = re.compile(r"dns error|NameResolutionError|Failed to (?:resolve|e
 
 def resolve(command: str, python: Path, folder: Path) -> tuple[str, str]:
     """(resolves | does not | could not look | no installation, why)."""
-    words = shlex.split(command)
+    # What the reader's shell fills in is the torch that is installed there, and here there is none.
+    words = [word for word in shlex.split(command) if "$(" not in word]
     if "install" not in words or not {"pip", "uv"} & {Path(word).name for word in words}:
         return "no installation", ""
     if PLACEHOLDERS.search(command):
