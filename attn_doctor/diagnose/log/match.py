@@ -26,6 +26,8 @@ class Around(Protocol):
         """The text of these lines, including the unit's."""
 
 
+#: Characters of a text that stands in few lines.
+_TELLING = 12
 _LONGEST_REASON, _MOST_REASONS = 200, 12
 #: A shorter line was not broken to fit a width.
 _WIDE = 60
@@ -119,7 +121,7 @@ class Patterns:
         self.recipes = tuple(recipes)
         every = (_known(recipe, pattern) for recipe in self.recipes for pattern in recipe.logs)
         self._known = tuple(one for one in every if one is not None)
-        self._prefilter = Prefilter(self.literals)
+        self._prefilter = Prefilter(literal for known in self._known for literal in known.literals)
         by_literal: dict[str, list[int]] = {}
         for number, known in enumerate(self._known):
             for literal in known.literals or ("",):  # without a literal it may match anywhere
@@ -128,9 +130,14 @@ class Patterns:
 
     @property
     def literals(self) -> Iterator[str]:
-        """Texts to search for in a log."""
+        """The texts that a large log is searched for.
+
+        Of families only those that say something by themselves: `only` and `is not` stand everywhere, and a failure is
+        looked at anyway for the sake of its exception.
+        """
         for known in self._known:
-            yield from known.literals
+            if known.recipe.family is None or min(map(len, known.literals), default=0) >= _TELLING:
+                yield from known.literals
 
     def __len__(self) -> int:
         return len(self._known)

@@ -9,6 +9,8 @@ import pytest
 
 from attn_doctor.diagnose.cases import run_cases
 from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.errors import BrokenRecipe
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding, Severity
@@ -151,3 +153,14 @@ def test_families_of_a_named_folder_count(tmp_path: Path) -> None:
 
     assert known[FAMILIES[0].id].origin == str(tmp_path / "families" / "mine.toml")
     assert shelf.source(known[FAMILIES[0].id]) == source
+
+
+def test_a_large_log_is_not_searched_for_the_small_words_of_families() -> None:
+    """They stand in training lines; the exception that they belong to leads there anyway."""
+    small, telling = _family("small", r"is not \d"), _family("telling", "no backend at all here")
+    patterns = Patterns([small, telling, made("exact", {"pattern": "need"})])
+
+    assert set(patterns.literals) == {"no backend at all here", "need"}
+    scanner = Scanner(patterns)
+    far = "".join(f"step {number} loss 2.1\n" for number in range(5000))
+    assert [one.recipe.id for one in scanner.scan("x", [far, "ValueError: 3 is not 4\n", far]).matches] == ["small"]
