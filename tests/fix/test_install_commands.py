@@ -48,3 +48,12 @@ def test_the_nearest_release_with_code_for_a_gpu(torch: str, gpu: str, release: 
     found = build_for(torch=torch, driver=None, gpus=[gpu])
 
     assert (found.torch, found.cuda) == (release, cuda)
+
+
+def test_no_command_that_no_installer_can_follow() -> None:
+    """A package that pins one torch is not installed beside another."""
+    told = {"package.vllm.version": "0.8.5.post1", "requirement.vllm.torch.specifier": "==2.6.0"}
+    request = InstallRequest(requirements=("vllm==0.8.5.post1",))
+
+    assert install_command(request, _facts(torch="2.7.1", **told)) == ""
+    assert "torch==2.6.0" in install_command(request, _facts(torch="2.6.0", **told))

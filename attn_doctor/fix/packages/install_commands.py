@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.fix.packages.typable_commands import speaks_uv
@@ -21,8 +22,10 @@ def install_command(request: InstallRequest, facts: FactSet) -> str:
     """One command for this target's pip, or for uv when the target has no pip.
 
     When the request does not name torch, the command keeps it unchanged: with --no-deps, else by a pin of the installed
-    version. Empty where the index that it takes is not known.
+    version. Empty where the index that it takes is not known, and where a named package excludes the torch to keep.
     """
+    if not request.no_deps and not request.moves_torch and _excludes_torch(request, facts):
+        return ""
     python = facts.text("python.executable") or "python"
     with_pip = not speaks_uv(facts)
     uv = facts.text("python.uv") or "uv"
@@ -54,6 +57,21 @@ def install_command(request: InstallRequest, facts: FactSet) -> str:
     asked = _ASKED.format(python=shlex.quote(python))
     words += [*requirements, *request.builds, *index]
     return " ".join(asked if word == _AS_IT_IS else shlex.quote(word) for word in words)
+
+
+def _excludes_torch(request: InstallRequest, facts: FactSet) -> bool:
+    """True when the installed release of a named package asks for another torch: no installer finds a set for both."""
+    held = torch_held(facts)
+    for text in request.requirements:
+        name = name_of(text)
+        asked = facts.text(FactName("requirement", f"{name}.torch", "specifier"))
+        if held and asked and text == f"{name}=={facts.text(FactName('package', name, 'version'))}":
+            try:
+                if not SpecifierSet(asked).contains(held, prereleases=True):
+                    return True
+            except (InvalidSpecifier, InvalidVersion):
+                continue
+    return False
 
 
 def _installed(facts: FactSet) -> dict[str, str]:
