@@ -149,7 +149,8 @@ def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
 def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed]) -> tuple[Refuted, ...]:
     """One for each message, unless something else explains it, or the same log proves the recipe by other text."""
     weighed = tuple(weighed)
-    explained = {id(one.match.unit) for one in weighed}
+    # A family names no cause: a recipe that the facts refute is reported beside it.
+    explained = {id(one.match.unit) for one in weighed if one.match.recipe.family is None}
     proven = {(one.log, one.match.recipe.id) for one in weighed if one.proven}
     by_place: dict[tuple[str, int], list[Match]] = {}
     for log, match in ruled_out:
