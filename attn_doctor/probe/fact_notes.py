@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import Any
+
 from attn_doctor.model.facts import Absent, Fact, FactName, Known, State, Unknown, Value
 
 
@@ -17,8 +20,9 @@ class FactNotes:
         self._facts[parsed] = Fact(name=parsed, state=state, how=how)
 
     def known(self, name: str, value: Value, how: str) -> None:
-        """Records that it is there, with its value."""
-        self.state(name, Known(value), how)
+        """Records that it is there, with its value. A word of an enumeration becomes plain text: conditions of recipes
+        compare values of one type alone."""
+        self.state(name, Known(_plain(value)), how)
 
     def absent(self, name: str, how: str, reason: str = "") -> None:
         """Records that it is not there."""
@@ -38,3 +42,8 @@ class FactNotes:
     def facts(self) -> tuple[Fact, ...]:
         """Every recorded fact, in order."""
         return tuple(self._facts.values())
+
+
+def _plain(value: Any) -> Value:
+    plain: Value = value.value if isinstance(value, Enum) else value
+    return plain

@@ -62,7 +62,8 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
     refuted: list[tuple[str, Match]] = []
     told: list[list[Fact]] = []
     for log in logs:
-        clues = faults.survive("reading of what a log tells", partial(_clues, log), lambda _reason: [])
+        read = partial(list[Fact], log.clues.facts(log.name))
+        clues = faults.survive("reading of what a log tells", read, lambda _reason: [])
         told.append(clues)
         facts = join(base, clues)
         alike: dict[tuple[str, int, str, str], Weighed | _NotWeighed | None] = {}
@@ -118,10 +119,6 @@ class _NotWeighed:
 _NOT_WEIGHED = _NotWeighed()
 
 
-def _clues(log: Scanned) -> list[Fact]:
-    return list(log.clues.facts(log.name))
-
-
 def _weighed(match: Match, facts: FactSet, log: str) -> Weighed | None:
     own = tuple(of_match(match, log))
     return weigh(match, join(facts, own) if own else facts, log)
@@ -149,8 +146,7 @@ def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
 def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed]) -> tuple[Refuted, ...]:
     """One for each message, unless something else explains it, or the same log proves the recipe by other text."""
     weighed = tuple(weighed)
-    # A family names no cause: a recipe that the facts refute is reported beside it.
-    explained = {id(one.match.unit) for one in weighed if one.match.recipe.family is None}
+    explained = {id(one.match.unit) for one in weighed if one.match.recipe.family is None}  # a family names no cause
     proven = {(one.log, one.match.recipe.id) for one in weighed if one.proven}
     by_place: dict[tuple[str, int], list[Match]] = {}
     for log, match in ruled_out:

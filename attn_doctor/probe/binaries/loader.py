@@ -190,7 +190,9 @@ class LoaderView:
     def _machine_without_interpreter(self) -> int:
         try:
             if self.torch_lib is not None:
-                return int(self._open(f"{self.torch_lib}/libc10.so")[0].machine)
+                machine = int(self._open(f"{self.torch_lib}/libc10.so")[0].machine)
+                if machine in MACHINES:  # else the file is damaged there
+                    return machine
         except CannotRead:
             pass
         return next((number for number, name in MACHINES.items() if name == platform.machine()), 0)
