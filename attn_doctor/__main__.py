@@ -7,6 +7,10 @@ import os
 import sys
 
 
+_INTERRUPTED = 130
+"""The status of a shell's command that SIGINT ended."""
+
+
 def main(*, as_module: bool = False) -> int:
     """Runs the command line; the exit statuses are in docs/exit-status.md."""
     # Starting makes tens of thousands of objects that all stay: looking for garbage among them after every 700 costs a
@@ -14,10 +18,15 @@ def main(*, as_module: bool = False) -> int:
     gc.set_threshold(50_000, 20, 20)
     _have_streams()
     try:
-        return _run(as_module=as_module)
+        status = _run(as_module=as_module)
     except KeyboardInterrupt:  # before a command's own guard stood: while it was loaded
         sys.stderr.write("attn-doctor: interrupted\n")
-        return 130
+        status = _INTERRUPTED
+    if status == _INTERRUPTED:
+        # Python ends itself by SIGINT, whatever status it is given, if a KeyboardInterrupt has left the `exec` of a
+        # text, as it does while a dataclass is made. The next `exec` of a text takes the mark away (pythonrun.c).
+        exec("")  # noqa: S102
+    return status
 
 
 def _run(*, as_module: bool) -> int:

@@ -124,11 +124,13 @@ class Cluster:
         return said.count("idle")
 
     def until(self, holds: Callable[[], bool], seconds: float, words: str) -> None:
+        """Waits until it holds, not longer than a daemon that fails: of a mount that cannot be made, for example."""
         end = time.monotonic() + seconds
         while not holds():
-            if time.monotonic() > end:
+            failed = any(daemon.poll() not in {None, 0, -signal.SIGKILL} for daemon in self.daemons)
+            if failed or time.monotonic() > end:
                 logs = "\n".join(f"== {file.name}\n{file.read_text()[-1500:]}" for file in self.folder.glob("*.log"))
-                raise AssertionError(f"{words} after {seconds:.0f} s\n{logs}")
+                raise AssertionError(f"{words}; a daemon failed, or {seconds:.0f} s have passed\n{logs}")
             time.sleep(0.1)
 
     def start_sshd(self) -> Path:

@@ -11,11 +11,12 @@ from tests.conftest import CHECKOUT, Environment, clean_environment, command
 
 
 def _watched(*arguments: object) -> bytes:
-    """Standard error of the command line, at a terminal."""
+    """Standard error of the command line, at a terminal that is wide enough for any path."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        command(*arguments), stdout=subprocess.DEVNULL, stderr=theirs, cwd=CHECKOUT, env=clean_environment(TERM="xterm")
-    )
+        command(*arguments), stdout=subprocess.DEVNULL, stderr=theirs, cwd=CHECKOUT,
+        env=clean_environment(TERM="xterm", COLUMNS="500"),
+    )  # fmt: skip
     os.close(theirs)
     said = b""
     while True:

@@ -741,11 +741,10 @@ class TestInterrupted:
         assert process.returncode == 1
         assert out.startswith(b"{")
 
-    def test_while_a_command_is_loaded(self) -> None:
-        """^C before any command runs: one word, and no traceback."""
-        raises = (
-            "import sys, attn_doctor.__main__ as m; m._run = lambda **_: (_ for _ in ()).throw(KeyboardInterrupt)\n"
-        )
+    @pytest.mark.parametrize("raised", ["(_ for _ in ()).throw(KeyboardInterrupt)", "exec('raise KeyboardInterrupt')"])
+    def test_while_a_command_is_loaded(self, raised: str) -> None:
+        """^C before any command runs, or while a dataclass is made: one word, and no traceback."""
+        raises = f"import sys, attn_doctor.__main__ as m; m._run = lambda **_: {raised}\n"
         done = subprocess.run(
             [sys.executable, "-c", raises + "sys.exit(m.main())"], capture_output=True, text=True, cwd=CHECKOUT
         )

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from attn_doctor.probe.host import node
 from tests.cluster import SLURM_PROGRAMS, Cluster, lacking, up
 from tests.conftest import CHECKOUT, HAS_TORCH, Environment, clean_environment, make_environment
 from tests.fleet.reports import found, report
@@ -67,7 +68,7 @@ def planted(tmp_path: Path, source: str) -> tuple[tuple[str, Path], ...]:
     """n2 alone has this code in the place of the probe that looks at the node."""
     file = tmp_path / "planted.py"
     file.write_text(source)
-    return ((str(file), CHECKOUT / "attn_doctor" / "probe" / "node.py"),)
+    return ((str(file), Path(node.__file__)),)
 
 
 class TestNodes:
