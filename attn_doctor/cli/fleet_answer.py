@@ -10,7 +10,7 @@ import typer
 from attn_doctor.cli.options import written_as
 from attn_doctor.cli.shared import put
 from attn_doctor.errors import BadInput
-from attn_doctor.fleet.verdict import COHORT_BY
+from attn_doctor.fleet.cohorts import COHORT_BY
 from attn_doctor.machine.files import check_output, replace_file
 from attn_doctor.model.fleet import FleetVerdict, State
 from attn_doctor.report import picker

@@ -1,16 +1,17 @@
 """Compares the nodes of one cohort with their majority or with a golden file. Pure.
 
-The vote is per fact: the value of more than half of the nodes is the baseline. When one fingerprint has the majority,
-the baseline is that fingerprint. When every node differs in some fact (a value of its own), the other facts are still
-compared.
+The vote is per fact and node: the value of more than half of the nodes is the baseline. When one fingerprint has the
+majority, the baseline is that fingerprint. When every node differs in some fact (a value of its own), the other facts
+are still compared.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from attn_doctor.fleet.cohorts import Member
 from attn_doctor.fleet.gather import ABSENT, CohortKey, Gathered, Record
 from attn_doctor.model.fingerprint import Importance, importance, whole_family
 from attn_doctor.model.fleet import Cohort, Difference, OddGroup, Value
@@ -20,6 +21,8 @@ from attn_doctor.quick_dataclasses import dataclass
 _DECIDING = frozenset({"packages.torch", "gpu_count", "compute_capability"})
 #: In place of the number of a pair, for a name that a node does not have.
 _NOT_THERE = -1
+#: In place of the number of a pair, for a value of a golden file that no node has.
+_NOWHERE = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,6 @@ class Expectation:
     """The values that a golden file gives for one cohort."""
 
     facts: Mapping[str, Any]
-    quick: bool
 
 
 @dataclass(slots=True)
@@ -43,18 +45,15 @@ class _Fact:
 def compare(
     gathered: Gathered,
     key: CohortKey,
-    records: Sequence[Record],
+    members: Sequence[Member],
     *,
-    quick: bool,
     expectation: Expectation | None,
     golden: bool,
 ) -> Cohort:
-    """Compares `records`, which are all of one cohort and have fingerprints; `golden`: a golden file was given."""
-    holders: dict[int, list[str]] = defaultdict(list)
-    for record in records:
-        if record.fingerprint is not None:
-            holders[record.fingerprint].append(record.node)
-    facts = _varying(gathered, holders, expectation, quick=quick)
+    """Compares the `members` of one cohort; `golden`: a golden file was given."""
+    votes = _holders(members, lambda member: member.voters)
+    holders = _holders(members, lambda member: member.held)
+    facts = _varying(gathered, votes, [one for one in holders if one not in votes], expectation)
     deciding = _DECIDING | ({"driver"} if dict(key).get("gpu") else set())
     judged = {fact.name: fact for fact in facts}
     theirs = _theirs(gathered, holders, judged)
@@ -66,12 +65,12 @@ def compare(
     for fingerprint, nodes in holders.items():
         different: dict[Importance, list[tuple[str, str | None, str]]] = defaultdict(list)
         for fact in facts:
-            if fact.baseline is None:
+            if fact.baseline is None or _unknown(gathered, fact.baseline):
                 continue
             pair = theirs[fingerprint].get(fact.name, _NOT_THERE)
             if pair == fact.baseline:
                 continue
-            if pair != _NOT_THERE and gathered.pairs[pair].unknown:
+            if _unknown(gathered, pair):
                 unlooked[fact.name].append(fingerprint)
             else:
                 weight = importance(fact.name)
@@ -80,12 +79,14 @@ def compare(
             odd[weight][tuple(found)] += nodes
     # A fact in the golden file is reported as not compared with it.
     told = {name for name in unlooked if importance(name) is Importance.CRITICAL}
-    unknown = tuple(one for one in _unknown_everywhere(gathered, holders, deciding) if one[0] not in told)
+    unknown = tuple(one for one in _unknown_everywhere(gathered, votes, deciding) if one[0] not in told)
+    unproven = {name for name, _ in unknown if name in deciding}
     return Cohort(
         key=key,
-        nodes=tuple(sorted({record.node for record in records})),
+        nodes=tuple(sorted({member.node for member in members})),
+        deep=tuple(sorted({member.node for member in members if not member.quick})),
         fingerprints=len(holders),
-        quick=quick,
+        quick=any(member.quick for member in members),
         by_golden=expectation is not None,
         golden_missing=golden and expectation is None,
         drifting=_groups(odd[Importance.CRITICAL]),
@@ -99,8 +100,29 @@ def compare(
             if importance(name) is Importance.CRITICAL
         ),
         unknown=unknown,
-        unproven=any(name in deciding for name, _ in unknown),
+        unproven=bool(unproven),
+        unproven_nodes=_not_looked_at(gathered, holders, unproven) if unproven else (),
     )
+
+
+def _holders(members: Iterable[Member], which: Callable[[Member], tuple[Record, ...]]) -> dict[int, list[str]]:
+    """Fingerprint -> the nodes that have it."""
+    holders: dict[int, list[str]] = defaultdict(list)
+    for member in members:
+        for record in which(member):
+            if record.fingerprint is not None:
+                holders[record.fingerprint].append(member.node)
+    return holders
+
+
+def _not_looked_at(gathered: Gathered, holders: Mapping[int, Sequence[str]], names: Set[str]) -> tuple[str, ...]:
+    """The nodes on which one of these facts is unknown: a deep examination may have found what the files do not say."""
+    found: set[str] = set()
+    for fingerprint, nodes in holders.items():
+        pairs = (gathered.pairs[one] for one in gathered.fingerprints[fingerprint])
+        if any(pair.unknown and pair.name in names for pair in pairs):
+            found.update(nodes)
+    return tuple(sorted(found))
 
 
 def _unknown_everywhere(gathered: Gathered, holders: Iterable[int], deciding: Set[str]) -> tuple[tuple[str, str], ...]:
@@ -116,15 +138,12 @@ def _unknown_everywhere(gathered: Gathered, holders: Iterable[int], deciding: Se
     )
 
 
-def majority(gathered: Gathered, records: Iterable[Record]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def majority(gathered: Gathered, members: Iterable[Member]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Returns the facts on which more than half of the nodes agree, and the names of the others, for a golden file.
 
     Unknown facts never become part of a golden file.
     """
-    holders: dict[int, list[str]] = defaultdict(list)
-    for record in records:
-        if record.fingerprint is not None:
-            holders[record.fingerprint].append(record.node)
+    holders = _holders(members, lambda member: member.voters)
     counts, total = _counts(gathered, holders)
     by_name: dict[str, dict[int, int]] = defaultdict(dict)
     for pair, count in counts.items():
@@ -156,36 +175,41 @@ def _counts(gathered: Gathered, holders: Mapping[int, Sequence[str]]) -> tuple[C
 
 
 def _varying(
-    gathered: Gathered, holders: Mapping[int, Sequence[str]], expectation: Expectation | None, *, quick: bool
+    gathered: Gathered,
+    votes: Mapping[int, Sequence[str]],
+    others: Iterable[int],
+    expectation: Expectation | None,
 ) -> list[_Fact]:
-    counts, total = _counts(gathered, holders)
-    by_name: dict[str, dict[int, int]] = defaultdict(dict)
-    universal: set[str] = set()
+    """The facts in which nodes differ, each with the vote on it; `others` are fingerprints that do not vote."""
+    counts, total = _counts(gathered, votes)
+    universal = {pair for pair, count in counts.items() if count == total}
+    touched: set[str] = set()
+    for fingerprint in others:
+        # What they have beside the vote, and what they lack of it.
+        touched.update(
+            gathered.pairs[pair].name for pair in universal.symmetric_difference(gathered.fingerprints[fingerprint])
+        )
+    by_name: dict[str, dict[int, int]] = {name: {} for name in touched}
     for pair, count in counts.items():
         name = gathered.pairs[pair].name
-        if count == total and expectation is None:
-            continue
-        by_name[name][pair] = count
-        if count == total:
-            universal.add(name)
+        if pair not in universal or expectation is not None or name in touched:
+            by_name.setdefault(name, {})[pair] = count
+    names = sorted(by_name if expectation is None else {*by_name, *expectation.facts})
+    weighed = [name for name in names if importance(name) is not Importance.IGNORED]
+    if expectation is None:
+        return [_voted(name, by_name[name], total, gathered) for name in weighed]
     found = []
-    if expectation is not None:
-        same_depth = expectation.quick == quick
-        names = {*by_name, *expectation.facts} if same_depth else {*by_name} & {*expectation.facts}
-        for name in sorted(names):
-            value = expectation.facts.get(name)
-            number = _NOT_THERE if value is None else gathered.number_of(name, value)
-            shown = ABSENT if value is None else str(value)
-            values = by_name.get(name, {})
-            if not (name in universal and number in values) and importance(name) is not Importance.IGNORED:
-                # A value that no node has: a number that equals none of theirs.
-                found.append(_Fact(name, values, -2 if number is None else number, shown))
-        return found
-    return [
-        _voted(name, values, total, gathered)
-        for name, values in sorted(by_name.items())
-        if importance(name) is not Importance.IGNORED
-    ]
+    for name in weighed:
+        value = expectation.facts.get(name)
+        number = _NOT_THERE if value is None else gathered.number_of(name, value)
+        values = by_name.get(name, {})
+        if name not in touched and number in universal and number in values:
+            continue
+        # A value that no node has: a number that equals none of theirs.
+        found.append(
+            _Fact(name, values, _NOWHERE if number is None else number, ABSENT if value is None else str(value))
+        )
+    return found
 
 
 def _voted(name: str, values: Mapping[int, int], total: int, gathered: Gathered) -> _Fact:
@@ -206,16 +230,17 @@ def _theirs(gathered: Gathered, holders: Iterable[int], judged: Mapping[str, _Fa
 
     Where a node could list none of a kind, the pair that says so stands for each fact of that kind that it lacks.
     """
-    wanted = {pair for fact in judged.values() for pair in fact.counts if pair != _NOT_THERE}
-    unlisted = {pair for pair in wanted if gathered.pairs[pair].name.endswith(".*")}
+    voted = {pair for fact in judged.values() for pair in fact.counts if pair != _NOT_THERE}
     found = {}
     for fingerprint in holders:
         pairs = gathered.fingerprints[fingerprint]
-        theirs = {gathered.pairs[pair].name: pair for pair in wanted.intersection(pairs)}
-        for pair in unlisted.intersection(pairs):
-            for name in judged:
-                if whole_family(name) == gathered.pairs[pair].name:
-                    theirs.setdefault(name, pair)
+        wanted = voted.intersection(pairs)
+        if len(wanted) < len(judged):  # it lacks some, or has values that nobody voted for
+            wanted.update(pair for pair in pairs if gathered.pairs[pair].name in judged)
+        theirs = {gathered.pairs[pair].name: pair for pair in wanted}
+        for name, pair in list(theirs.items()):
+            if name.endswith(".*"):
+                theirs |= {one: pair for one in judged if one not in theirs and whole_family(one) == name}
         found[fingerprint] = theirs
     return found
 
@@ -243,7 +268,7 @@ def _difference(
 
 
 def _unknown(gathered: Gathered, pair: int) -> bool:
-    return pair != _NOT_THERE and gathered.pairs[pair].unknown
+    return pair >= 0 and gathered.pairs[pair].unknown
 
 
 def _ordered(values: Iterable[Value]) -> tuple[Value, ...]:

@@ -5,14 +5,14 @@ A golden file takes precedence over the vote, and is the only way to notice that
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.cohort_diff import Expectation, majority
-from attn_doctor.fleet.gather import CohortKey, Gathered, Record
+from attn_doctor.fleet.cohorts import cohorts as form_cohorts
+from attn_doctor.fleet.gather import CohortKey, Gathered
 from attn_doctor.machine.files import read_input
 from attn_doctor.machine.printable import json_text
 from attn_doctor.quick_dataclasses import dataclass
@@ -41,24 +41,18 @@ class NewGolden:
 
 
 def make_golden(gathered: Gathered, *, cohort_by: tuple[str, ...], created: str) -> NewGolden:
-    """Makes a golden file from these reports; for a cohort with deep and quick reports, from the deep ones."""
-    groups: dict[CohortKey, dict[bool, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for _, record in gathered.every():
-        values = dict(record.cohort)
-        key = tuple((name, values.get(name, "")) for name in cohort_by)
-        if record.fingerprint is not None:
-            groups[key][record.quick].append(record)
-    cohorts: list[dict[str, Any]] = []
+    """Makes a golden file from these reports; each node has one vote."""
+    written_cohorts: list[dict[str, Any]] = []
     undecided: set[str] = set()
-    for key, by_depth in sorted(groups.items()):
-        quick = False not in by_depth
-        facts, left = majority(gathered, by_depth[quick])
+    for key, there in form_cohorts((record for _, record in gathered.every()), cohort_by, as_given=True).items():
+        facts, left = majority(gathered, there)
         undecided.update(left)
-        cohorts.append({"cohort": dict(key), "quick": quick, "nodes": len(by_depth[quick]), "facts": facts})
-    written = {"schema": SCHEMA, "created": created, "cohort_by": list(cohort_by), "cohorts": cohorts}
+        quick = all(member.quick for member in there)
+        written_cohorts.append({"cohort": dict(key), "quick": quick, "nodes": len(there), "facts": facts})
+    written = {"schema": SCHEMA, "created": created, "cohort_by": list(cohort_by), "cohorts": written_cohorts}
     return NewGolden(
         text=json_text(written, indent=2) + "\n",
-        cohorts=len(cohorts),
+        cohorts=len(written_cohorts),
         undecided=tuple(sorted(undecided)),
     )
 
@@ -80,9 +74,7 @@ def read(file: Path) -> Golden:
     try:
         cohort_by = tuple(_text(one) for one in written["cohort_by"])
         cohorts = {
-            tuple((name, _text(one["cohort"][name])) for name in cohort_by): Expectation(
-                facts=_facts(one["facts"]), quick=one["quick"] is True
-            )
+            tuple((name, _text(one["cohort"][name])) for name in cohort_by): Expectation(facts=_facts(one["facts"]))
             for one in written["cohorts"]
         }
     except (KeyError, TypeError, AttributeError) as error:

@@ -11,14 +11,12 @@ from datetime import datetime, timedelta
 
 from attn_doctor.fleet.clocks import old_reports, skewed_clocks
 from attn_doctor.fleet.cohort_diff import Expectation, compare
+from attn_doctor.fleet.cohorts import COHORT_BY, Member, cohorts, environment_of, represented
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
 from attn_doctor.fleet.launcher_messages import because
 from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
 from attn_doctor.quick_dataclasses import dataclass, field, replace
 
-#: The number of GPUs is not part of it: a node that lost a GPU must differ within its cohort instead of forming a new
-#: one.
-COHORT_BY = ("gpu", "compute_capability", "partition", "environment")
 #: Findings about one machine's hardware are not transferred to another node with the same software.
 _ITS_OWN = frozenset({"gpu-xid", "gpu-slower-than-siblings", "kernel-slower-than-elsewhere"})
 _NO_GPU = "GPUs were asked for, and none is seen"
@@ -58,9 +56,9 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     missing = tuple(sorted(set(expected or ()) - seen - sent))
     deep = {record.node for record in records if not record.quick}
     not_deep = tuple(sorted(set(question.deep_expected) - deep - set(missing)))
-    cohorts, by_cohort = _cohorts(gathered, records, question)
+    compared, by_cohort = _cohorts(gathered, records, question)
     counting = _counting(records)
-    stands_for = _stands_for(by_cohort, deep)
+    stands_for = represented(by_cohort)
     failing, warned = _findings(counting, stands_for)
     same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
@@ -76,7 +74,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     states = _states(
         {
             State.FAILS: [node for one in failing for node in one.nodes],
-            State.DRIFTS: [node for cohort in cohorts for node in _drifting(cohort)],
+            State.DRIFTS: [node for cohort in compared for node in _drifting(cohort)],
             State.MISSING: missing,
             State.UNREADABLE: sent,
             State.UNSURE: [
@@ -85,7 +83,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
                 *without,
                 *not_deep,
                 *(node for node, _ in (old if question.max_age is not None else ())),
-                *_unsure(cohorts),
+                *_unsure(compared),
             ],
             State.FIT: seen,
         }
@@ -107,7 +105,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         without_gpu=without_gpu,
         without_torch=_without_torch(gathered, counting),
         open_questions=_folded((recipe, one.node) for one in counting for recipe in one.outcome.open_questions),
-        cohorts=cohorts,
+        cohorts=compared,
         repeated=tuple(sorted({names.get(one, one) for one in gathered.repeated})),
         same_name=same_name,
         skewed=skewed_clocks(records, question.now),
@@ -154,47 +152,13 @@ def _unreadable(gathered: Gathered, expected: Sequence[str] | None, names: Mappi
 
 def _cohorts(
     gathered: Gathered, records: Sequence[Record], question: Question
-) -> tuple[tuple[Cohort, ...], list[list[Record]]]:
-    groups: dict[tuple[CohortKey, bool], list[Record]] = defaultdict(list)
-    for record in records:
-        if record.fingerprint is not None:
-            groups[_key(record.cohort, question.cohort_by), record.quick].append(record)
-    if not question.cohorts_as_given:
-        _bring_home(groups)
+) -> tuple[tuple[Cohort, ...], list[list[Member]]]:
     found = []
-    for (key, quick), members in sorted(groups.items()):
+    groups = cohorts(records, question.cohort_by, as_given=question.cohorts_as_given)
+    for key, there in groups.items():
         expectation = None if question.golden is None else question.golden.get(key)
-        found.append(
-            compare(gathered, key, members, quick=quick, expectation=expectation, golden=question.golden is not None)
-        )
+        found.append(compare(gathered, key, there, expectation=expectation, golden=question.golden is not None))
     return tuple(found), list(groups.values())
-
-
-def _key(cohort: CohortKey, cohort_by: Sequence[str]) -> CohortKey:
-    values = dict(cohort)
-    return tuple((name, values.get(name, "")) for name in cohort_by)
-
-
-def _bring_home(groups: dict[tuple[CohortKey, bool], list[Record]]) -> None:
-    """Moves a node without a visible GPU into the cohort of the nodes it belongs to: in a cohort of its own, nothing
-    would differ.
-    """
-    gpu = {"gpu", "compute_capability"}
-    for key, quick in sorted(groups):
-        parts = dict(key)
-        if any(parts.get(name) for name in gpu) or not gpu & set(parts):
-            continue
-        rest = {name: value for name, value in key if name not in gpu}
-        alike = [
-            other
-            for other in groups
-            if other[1] is quick
-            and any(dict(other[0]).get(name) for name in gpu)
-            and {name: value for name, value in other[0] if name not in gpu} == rest
-        ]
-        if alike:
-            home = max(alike, key=lambda other: (len(groups[other]), other))
-            groups[home] += groups.pop((key, quick))
 
 
 def _counting(records: Sequence[Record]) -> list[Record]:
@@ -203,26 +167,11 @@ def _counting(records: Sequence[Record]) -> list[Record]:
         return list(records)
     by_place: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
-        by_place[record.node, dict(record.cohort).get("environment", "")].append(record)
+        by_place[record.node, environment_of(record)].append(record)
     found = []
     for there in by_place.values():
         newest_deep = max((one.created for one in there if not (one.quick or one.limited)), default=None)
         found += [one for one in there if not one.quick or newest_deep is None or one.created > newest_deep]
-    return found
-
-
-def _stands_for(by_cohort: Iterable[Sequence[Record]], deep: set[str]) -> dict[str, tuple[str, ...]]:
-    """Node examined in depth -> the nodes of the same fingerprint that sent only quick reports."""
-    found = {}
-    for members in by_cohort:
-        alike: dict[int | None, list[str]] = defaultdict(list)
-        for record in members:
-            if record.quick:
-                alike[record.fingerprint].append(record.node)
-        for nodes in alike.values():
-            spoken_for = tuple(sorted(node for node in nodes if node not in deep))
-            if spoken_for:
-                found.update({node: spoken_for for node in sorted(nodes) if node in deep})
     return found
 
 
@@ -288,8 +237,7 @@ def _unsure(cohorts: Iterable[Cohort]) -> Iterable[str]:
             if difference.importance.value == "critical":
                 for value in difference.unknown:
                     yield from value.nodes
-        if cohort.golden_missing or cohort.unproven:
-            yield from cohort.nodes
+        yield from cohort.nodes if cohort.golden_missing else cohort.unproven_nodes
 
 
 def _states(found: Mapping[State, Iterable[str]]) -> dict[str, State]:

@@ -71,6 +71,7 @@ def _cohort(cohort: Cohort) -> dict[str, Any]:
         "cohort": dict(cohort.key),
         "quick": cohort.quick,
         "nodes": list(cohort.nodes),
+        "in_depth": list(cohort.deep),
         "fingerprints": cohort.fingerprints,
         "baseline": "golden" if cohort.by_golden else "majority",
         "golden_missing": cohort.golden_missing,

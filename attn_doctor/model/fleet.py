@@ -134,7 +134,10 @@ class Cohort:
     nodes: tuple[str, ...]
     fingerprints: int
     """Number of different fingerprints."""
+    deep: tuple[str, ...]
+    """The nodes that were examined in depth as well."""
     quick: bool
+    """At least one node was examined by its files alone."""
     by_golden: bool
     golden_missing: bool
     """A golden file was given, but it does not contain this cohort."""
@@ -149,6 +152,8 @@ class Cohort:
     """(fact, reason) for facts that are unknown on every node: critical facts, and facts needed for the verdict."""
     unproven: bool = False
     """One of these unknown facts is needed before a node can be called fit."""
+    unproven_nodes: tuple[str, ...] = ()
+    """The nodes for which that holds: a deep examination may have found what files do not say."""
 
 
 class State(str, Enum):

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_doctor.fleet import golden
+from attn_doctor.fleet.cohorts import COHORT_BY
 from attn_doctor.fleet.extract import report_of
 from attn_doctor.fleet.gather import Gathered
 from attn_doctor.fleet.nodeset import fold
 from attn_doctor.fleet.sampling import representatives
-from attn_doctor.fleet.verdict import COHORT_BY, Question
+from attn_doctor.fleet.verdict import Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.formats.fleet_v1 import dumps
 from attn_doctor.model.fleet import FleetVerdict, State, Unreadable

@@ -11,7 +11,7 @@ from typing import TypeVar
 from attn_doctor.machine.printable import harmless
 from attn_doctor.model.fingerprint import Importance
 from attn_doctor.model.fleet import Cohort, Difference, FleetVerdict, OddGroup, State
-from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.quick_dataclasses import dataclass, replace
 
 _T = TypeVar("_T")
 Fold = Callable[[Iterable[str]], str]
@@ -51,20 +51,11 @@ _WORDS = {
 
 
 def cohort_lines(verdict: FleetVerdict, fold: Fold) -> Iterator[str]:
-    """The cohorts, one line each. Nodes that were also examined in depth are listed once, not as a second cohort."""
-    whole = {(cohort.key, node) for cohort in verdict.cohorts if cohort.quick for node in cohort.nodes}
+    """The cohorts, one line each."""
     for cohort in verdict.cohorts:
-        if not cohort.quick and all((cohort.key, node) in whole for node in cohort.nodes):
-            continue
         count = "1 node" if len(cohort.nodes) == 1 else f"{len(cohort.nodes):,} nodes"
         same = "one fingerprint" if cohort.fingerprints == 1 else f"{cohort.fingerprints:,} fingerprints"
-        deep = [
-            node
-            for other in verdict.cohorts
-            if cohort.quick and not other.quick and other.key == cohort.key
-            for node in other.nodes
-        ]
-        depth = f"; in depth: {fold(deep)}" if deep else "; files only" if cohort.quick else ""
+        depth = "" if not cohort.quick else f"; in depth: {fold(cohort.deep)}" if cohort.deep else "; files only"
         yield _plain(f"{count}, {same}: {cohort_words(cohort)}{depth}")
 
 
@@ -96,7 +87,17 @@ def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
     for cohort in verdict.cohorts:
         told.append(Section(title=_titled("benign", cohort, verdict), tone="note", lines=_groups(cohort.benign, fold)))
     told.append(Section(title="also", tone="note", lines=tuple(_notes(verdict, fold))))
-    yield from (section for section in told if section.lines)
+    yield from _each_title_once(section for section in told if section.lines)
+
+
+def _each_title_once(told: Iterable[Section]) -> Iterable[Section]:
+    """Cohorts whose keys read alike share a section."""
+    by_title: dict[str, Section] = {}
+    for section in told:
+        before = by_title.get(section.title)
+        lines = section.lines if before is None else tuple(dict.fromkeys((*before.lines, *section.lines)))
+        by_title[section.title] = replace(before or section, lines=lines)
+    return by_title.values()
 
 
 def _missing(verdict: FleetVerdict, fold: Fold) -> tuple[tuple[str, str], ...]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet import golden as goldens
 from attn_doctor.fleet import slurm
+from attn_doctor.fleet.cohorts import COHORT_BY
 from attn_doctor.fleet.gather import Gathered, moment
 from attn_doctor.fleet.nodeset import unfold
 from attn_doctor.fleet.reading import Messages, watch
-from attn_doctor.fleet.verdict import COHORT_BY, Question
+from attn_doctor.fleet.verdict import Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.machine.files import read_input
 from attn_doctor.model.fleet import FleetVerdict, NodeReport, Unreadable
