@@ -6,7 +6,6 @@ import gc
 import os
 import sys
 
-
 _INTERRUPTED = 130
 """The status of a shell's command that SIGINT ended."""
 
@@ -23,8 +22,8 @@ def main(*, as_module: bool = False) -> int:
         sys.stderr.write("attn-doctor: interrupted\n")
         status = _INTERRUPTED
     if status == _INTERRUPTED:
-        # Python ends itself by SIGINT, whatever status it is given, if a KeyboardInterrupt has left the `exec` of a
-        # text, as it does while a dataclass is made. The next `exec` of a text takes the mark away (pythonrun.c).
+        # `python -m` ends itself by SIGINT, whatever status it is given, if a KeyboardInterrupt has left the `exec` of
+        # a text, as it does while a dataclass is made. The next `exec` of a text takes that mark away (pythonrun.c).
         exec("")  # noqa: S102
     return status
 

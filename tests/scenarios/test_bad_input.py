@@ -742,12 +742,18 @@ class TestInterrupted:
         assert out.startswith(b"{")
 
     @pytest.mark.parametrize("raised", ["(_ for _ in ()).throw(KeyboardInterrupt)", "exec('raise KeyboardInterrupt')"])
-    def test_while_a_command_is_loaded(self, raised: str) -> None:
+    def test_while_a_command_is_loaded(self, tmp_path: Path, raised: str) -> None:
         """^C before any command runs, or while a dataclass is made: one word, and no traceback."""
-        raises = f"import sys, attn_doctor.__main__ as m; m._run = lambda **_: {raised}\n"
+        (tmp_path / "interrupted.py").write_text(
+            "import sys, attn_doctor.__main__ as m\n"
+            f"m._run = lambda **_: {raised}\n"
+            "sys.exit(m.main())\n"
+        )  # fmt: skip
+        # As a module: Python looks only there whether it shall end itself by SIGINT.
         done = subprocess.run(
-            [sys.executable, "-c", raises + "sys.exit(m.main())"], capture_output=True, text=True, cwd=CHECKOUT
-        )
+            [sys.executable, "-m", "interrupted"],
+            capture_output=True, text=True, cwd=tmp_path, env=clean_environment(PYTHONPATH=str(CHECKOUT)),
+        )  # fmt: skip
 
         assert (done.returncode, done.stderr) == (130, "attn-doctor: interrupted\n")
 

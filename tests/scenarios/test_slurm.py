@@ -234,11 +234,11 @@ class TestWhatIsAsked:
         script.write_text("#!/bin/sh\nexit 0\n")
         script.chmod(0o755)
         reports.mkdir()
-        for node in ("n1", "n2", "n3"):
-            written = found(report(node)) if node == "n2" else report(node)
+        for name in ("n1", "n2", "n3"):
+            written = found(report(name)) if name == "n2" else report(name)
             written["created"] = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
             written["volatile"] = {"boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
-            (reports / f"{node}.9f2c4411aa.json").write_text(json.dumps(written))
+            (reports / f"{name}.9f2c4411aa.json").write_text(json.dumps(written))
         with start(more=f"HealthCheckProgram={script}\nHealthCheckInterval=3\n") as cluster:
             made = cluster.doctor("fleet", "hook", "slurm-healthcheck", "--python", patient.folder).stdout
             text = made.replace("/var/lib/attn-doctor", str(reports)).replace(
@@ -474,7 +474,7 @@ class TestClush:
         """n2 is missing, with what ssh says of it."""
         with start(slurm=False) as cluster:
             configuration = cluster.start_sshd
-            cluster.start_sshd = lambda: (found := configuration(), cluster.cut("n2"))[0]  # type: ignore[method-assign]
+            cluster.start_sshd = lambda: (found := configuration(), cluster.cut("n2"))[0]  # type: ignore[method-assign, func-returns-value]
             answer = self.asked(cluster, patient)
 
         assert (answer["exit_status"], answer["nodes"]["missing"], answer["nodes"]["fit"]) == (3, ["n2"], ["n1", "n3"])

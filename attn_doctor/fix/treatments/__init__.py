@@ -7,6 +7,7 @@ installation) is made and undone elsewhere in fix/.
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
@@ -24,7 +25,7 @@ class NotForThisNode(Exception):
     """The action's package does not exist for this node; the next remedy is tried."""
 
 
-class Treatment(Generic[A]):
+class Treatment(ABC, Generic[A]):
     """One kind of action. The modules that edit and resolve are imported only for planning: check needs commands
     alone.
     """
@@ -32,9 +33,9 @@ class Treatment(Generic[A]):
     order: ClassVar[int | None] = None
     """Position among the steps of a plan; None when a person has to carry it out."""
 
+    @abstractmethod
     def described(self, action: A) -> Sequence[str]:
         """Description of the action for the pages of recipes, line by line."""
-        raise NotImplementedError
 
     def completed(self, action: A, facts: FactSet) -> A:
         """The action with the texts that depend on this node filled in."""
@@ -51,9 +52,9 @@ class Treatment(Generic[A]):
         """
         return ""
 
+    @abstractmethod
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
         """Adds the steps for all findings whose remedy has an action of this kind, or records why there are none."""
-        raise NotImplementedError
 
 
 def treatment_of(action: A) -> Treatment[A]:
