@@ -94,10 +94,10 @@ LIBRARY = Library(
     imports="fla.ops",  # without its layers the bare package can be imported on a machine without triton
     functions=((r"fla\.ops\.", r"(chunk|fused|parallel|recurrent|naive)_\w+$|attn_\w+$"),),
     answer=lambda met: answer(met.name, met.given, met.out, met.operands["q"], met.operands["v"]),
-    backends=(
+    backends=tuple(
         Backend(
-            name="fla-gated-delta-rule",
-            title="fla gated delta rule",
+            name=name,
+            title=title,
             calls="fla_trials",
             contract=offered,
             distribution="fla-core",
@@ -105,44 +105,14 @@ LIBRARY = Library(
             compiled=True,
             compiled_as="sample",
             variants=("4 warps", "2 warps"),
-            sample="fla-gated-deltanet",
-        ),
-        Backend(
-            name="fla-gla",
-            title="fla GLA",
-            calls="fla_trials",
-            contract=offered,
-            distribution="fla-core",
-            linear=True,
-            compiled=True,
-            compiled_as="sample",
-            variants=("4 warps", "2 warps"),
-            sample="fla-gla",
-        ),
-        Backend(
-            name="fla-gsa",
-            title="fla GSA",
-            calls="fla_trials",
-            contract=offered,
-            distribution="fla-core",
-            linear=True,
-            compiled=True,
-            compiled_as="sample",
-            variants=("4 warps", "2 warps"),
-            sample="fla-gsa",
-        ),
-        Backend(
-            name="fla-rwkv7",
-            title="fla RWKV-7",
-            calls="fla_trials",
-            contract=offered,
-            distribution="fla-core",
-            linear=True,
-            compiled=True,
-            compiled_as="sample",
-            variants=("4 warps", "2 warps"),
-            sample="fla-rwkv7",
-        ),
+            sample=sample,
+        )
+        for name, title, sample in (
+            ("fla-gated-delta-rule", "fla gated delta rule", "fla-gated-deltanet"),
+            ("fla-gla", "fla GLA", "fla-gla"),
+            ("fla-gsa", "fla GSA", "fla-gsa"),
+            ("fla-rwkv7", "fla RWKV-7", "fla-rwkv7"),
+        )
     ),
     # RWKV7 first: if time runs out, the layer with a known defect has been examined.
     samples=(
