@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 import attn_doctor
+from attn_doctor.patient.libraries.contract import Kept
+from attn_doctor.patient.simulate.cuda.simulated_gpu import Described
+from attn_doctor.patient.trace.answer import Answer
+from tests.typed_dicts import differences
 
 PATIENT = Path(attn_doctor.__file__).parent / "patient"
 MODELS = Path(__file__).parent / "models.py"
@@ -76,7 +80,10 @@ class Tracer:
         )
         request = {name: options.pop(name) for name in known if name in options}
         file = options.pop("file", MODELS)
-        return self.ask({"kind": "factory", "target": f"{file}:{factory}", "kwargs": options, **request})
+        words = {name: str(value) for name, value in options.items()}
+        answer = self.ask({"kind": "factory", "target": f"{file}:{factory}", "kwargs": words, **request})
+        assert list(differences(answer, Answer, {"Described": Described, "Kept": Kept})) == []
+        return answer
 
     def run(self, script):
         """What a script run in the child left in `answer`."""
