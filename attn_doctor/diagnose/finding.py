@@ -54,9 +54,7 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
         aliases=recipe.aliases,
         locations=locations(recipe.where, facts, bound),
         evidence=evidence,
-        remedies=tuple(
-            remedy(written, facts, bound) for written in recipe.remedies if offered(written, facts, binding)
-        ),
+        remedies=tuple(remedy(written, facts, bound) for written in offered(recipe.remedies, facts, binding)),
         references=tuple(url for _, url in recipe.references),
         known_problems=filled(recipe.known_problems, facts, bound),
         status=recipe.status,
@@ -66,11 +64,22 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
     )
 
 
-def offered(written: RecipeRemedy, facts: FactSet, binding: Binding) -> bool:
-    """True unless its conditions fail for the members of the finding."""
-    return any(
-        answer_all(written.when, facts, bound) is not Verdict.FAILS for bound in binding.choices(written.when, facts)
-    )
+def offered(written: Iterable[RecipeRemedy], facts: FactSet, binding: Binding) -> list[RecipeRemedy]:
+    """The remedies whose conditions do not fail for the members of the finding, in the recipe's order, except that
+    of those with conditions the ones that hold come before the ones that are open. A fallback keeps its place.
+    """
+    left = [(one, verdict) for one in written if (verdict := _stands(one, facts, binding)) is not Verdict.FAILS]
+    moves = [pair for pair in left if pair[0].when and not pair[0].fallback]
+    in_order = iter(sorted(moves, key=lambda pair: pair[1] is Verdict.OPEN))
+    return [next(in_order)[0] if one.when and not one.fallback else one for one, _ in left]
+
+
+def _stands(written: RecipeRemedy, facts: FactSet, binding: Binding) -> Verdict:
+    """Its conditions for the member that they fit best."""
+    verdicts = {answer_all(written.when, facts, bound) for bound in binding.choices(written.when, facts)}
+    if Verdict.HOLDS in verdicts:
+        return Verdict.HOLDS
+    return Verdict.OPEN if Verdict.OPEN in verdicts and not written.only_with_facts else Verdict.FAILS
 
 
 def _shown(evidence: tuple[Fact, ...]) -> bool:

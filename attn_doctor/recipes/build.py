@@ -192,6 +192,8 @@ def _remedy(table: dict[str, Any]) -> RecipeRemedy:
         actions=tuple(map(_action, table.get("actions", ()))),
         when=tuple(_condition(item) for item in table.get("when", ())),
         expires=str(table.get("expires", "")),
+        fallback=table.get("fallback", False),
+        only_with_facts=table.get("only_with_facts", False),
     )
 
 

@@ -87,6 +87,10 @@ class RecipeRemedy:
     when: tuple[Condition, ...]
     expires: str = ""
     """ISO date after which it has to be reviewed; empty for never."""
+    fallback: bool = False
+    """It goes around the trouble instead of mending it: facts that fit it do not bring it forward."""
+    only_with_facts: bool = False
+    """Offered only where facts fulfil its conditions, and not where they are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

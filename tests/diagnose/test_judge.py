@@ -168,6 +168,54 @@ def test_remedies_whose_conditions_fail_are_not_offered(recipe) -> None:
     assert judge(node.with_facts(facts(driver__version="570.1").values()), [one]).findings[0].remedies == ()
 
 
+_ADVICE = 'actions = [{ kind = "advise", text = "t" }]\n'
+
+
+def _with(recipe, *remedies: str) -> Recipe:
+    return recipe("old", '[[when]]\nfact = "package.triton.version"\npresent = true\n' + "".join(remedies))
+
+
+def _offered(one: Recipe, **known: str) -> list[str]:
+    """The ids of the remedies, in the order of the report."""
+    node = facts(listed__package=1, package__triton__version="3", **known)
+    return [remedy.id for remedy in judge(node, [one]).findings[0].remedies]
+
+
+def _remedy(id_: str, *conditions: str, more: str = "") -> str:
+    asked = "".join(f"[[remedy.when]]\n{condition}\n" for condition in conditions)
+    return f'[[remedy]]\nid = "{id_}"\ntitle = "t"\nsafety = "safe"\n{more}{_ADVICE}{asked}'
+
+
+_DRIVER = 'fact = "driver.version"\nat_least = "580"'
+_SYSTEM = 'fact = "node.system"\nequals = "Linux"'
+
+
+def test_a_remedy_that_fits_comes_before_one_that_may_fit(recipe) -> None:
+    """Among the remedies with conditions; those without any keep their places."""
+    one = _with(
+        recipe, _remedy("first"), _remedy("by-driver", _DRIVER), _remedy("general"), _remedy("by-system", _SYSTEM)
+    )
+
+    assert _offered(one) == ["first", "by-driver", "general", "by-system"]
+    assert _offered(one, node__system="Linux") == ["first", "by-system", "general", "by-driver"]
+    known = {"node__system": "Linux", "driver__version": "580.1"}
+    assert _offered(one, **known) == ["first", "by-driver", "general", "by-system"]
+
+
+def test_a_fallback_is_not_brought_forward(recipe) -> None:
+    """That a node is one on which one can do without a package is no reason to do without it."""
+    one = _with(recipe, _remedy("by-driver", _DRIVER), _remedy("do-without", _SYSTEM, more="fallback = true\n"))
+
+    assert _offered(one, node__system="Linux") == ["by-driver", "do-without"]
+
+
+def test_a_remedy_for_known_facts_alone_is_not_offered_on_a_guess(recipe) -> None:
+    one = _with(recipe, _remedy("for-linux", _SYSTEM, more="only_with_facts = true\n"), _remedy("general"))
+
+    assert _offered(one) == ["general"]
+    assert _offered(one, node__system="Linux") == ["for-linux", "general"]
+
+
 def test_the_worst_comes_first() -> None:
     """Errors before warnings, and among equals what is more basic before what rests on it."""
     node = facts(

@@ -174,9 +174,13 @@ class _Remedy(Table):
     actions: tuple[Action, ...] = ()
     when: tuple[Condition, ...] = ()
     expires: date | None = None
+    fallback: bool = False
+    only_with_facts: bool = False
 
     @model_validator(mode="after")
     def _says_why(self) -> _Remedy:
+        if self.only_with_facts and not self.when:
+            raise ValueError("only_with_facts without a condition: give it [[remedy.when]]")
         if self.safety is not Safety.SAFE and not self.why_this_safety:
             raise ValueError("a remedy that is not safe says why: why_this_safety")
         return self
