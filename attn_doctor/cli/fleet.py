@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attn_doctor.cli import fleet_hook, fleet_run
+from attn_doctor.cli import fleet_hook, fleet_run, fleet_submitted
 from attn_doctor.cli.fleet_answer import (
     Answer,
     CohortBy,
@@ -21,11 +22,14 @@ from attn_doctor.cli.fleet_answer import (
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import span
 from attn_doctor.cli.with_typer import declared
+from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import check_output, replace_file
 from attn_doctor.model.exit_status import Status
+from attn_doctor.workflows.fleet import submitted
 from attn_doctor.workflows.fleet.merge import GoldenRequest, MergeRequest
 from attn_doctor.workflows.fleet.merge import golden as make_golden
 from attn_doctor.workflows.fleet.merge import merge as run_merge
+from attn_doctor.workflows.fleet.standard import standard
 
 app = typer.Typer(
     help="Many nodes, one answer: fit or not, which nodes differ, and in what.",
@@ -36,6 +40,8 @@ app = typer.Typer(
 app.command("run", context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]})(
     declared(fleet_run.run)
 )
+app.command("status")(fleet_submitted.status)
+app.command("cancel")(fleet_submitted.cancel)
 app.command("hook")(fleet_hook.hook)
 
 _Sources = Annotated[
@@ -62,6 +68,10 @@ def merge(
             metavar="SPAN", help="A node whose last report is older is not known to be fit: 90s, 30m, 6h, 7d."
         ),
     ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="DIR of a submitted run: wait until every node reported or has no job left."),
+    ] = False,
     format_: How = None,
     json_: Json = False,
     output: Output = None,
@@ -83,7 +93,12 @@ def merge(
         max_age=span(max_age, flag="--max-age") if max_age is not None else None,
         wait=wait,
     )
-    return answer.write(run_merge(request))
+    if not follow:
+        return answer.write(run_merge(request))
+    if len(sources) != 1 or wait:
+        raise BadInput("--follow takes the folder of one run", about="fleet merge --follow", hint="It waits by itself.")
+    held = standard(expect=expect, golden=golden, cohort_by=cohort_by, max_age=request.max_age)
+    return fleet_run.told(answer, submitted.follow(Path(sources[0]), held, hear=fleet_run.hear))
 
 
 @app.command("golden")

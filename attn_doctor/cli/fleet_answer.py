@@ -82,5 +82,9 @@ def _check_lists(folder: Path) -> None:
 
 def _write_lists(verdict: FleetVerdict, folder: Path) -> None:
     """Writes all lists, including empty ones: an outdated list would exclude nodes that are healthy again."""
-    for name, states in _LISTS:
-        replace_file(folder / name, "".join(f"{node}\n" for node in verdict.nodes_in(*states)), chosen=True)
+    lists = {name: verdict.nodes_in(*states) for name, states in _LISTS}
+    # What the queue did with a job says nothing about the node: it is not excluded for that.
+    lists["exclude_nodes.txt"] = tuple(one for one in lists["exclude_nodes.txt"] if one not in verdict.not_started)
+    lists["not_started_nodes.txt"] = verdict.not_started
+    for name, nodes in lists.items():
+        replace_file(folder / name, "".join(f"{node}\n" for node in nodes), chosen=True)

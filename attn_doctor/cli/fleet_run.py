@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,9 +27,10 @@ from attn_doctor.cli.with_typer import readable
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet.launch import shown
 from attn_doctor.fleet.sampling import Deep
-from attn_doctor.machine.own_command import words_on_a_node
+from attn_doctor.machine.own_command import own_name, words_on_a_node
 from attn_doctor.model.exit_status import Status
-from attn_doctor.workflows.fleet.run import RunRequest, WhichEngine, first_command
+from attn_doctor.workflows.fleet.request import RunRequest, RunResult, WhichEngine
+from attn_doctor.workflows.fleet.run import first_command, submit
 from attn_doctor.workflows.fleet.run import run as run_engine
 
 #: Options of `check` that decide the form in which reports arrive here.
@@ -41,7 +44,10 @@ def run(
     ] = None,
     engine: Annotated[
         WhichEngine,
-        typer.Option(help="auto: srun where there is one, else clush, else Ray where RAY_ADDRESS is set."),
+        typer.Option(
+            help="slurm: one small job a node; srun: one wide step in an allocation that one has. auto: srun in a job, "
+            "else slurm, else clush, else Ray where RAY_ADDRESS is set."
+        ),
     ] = WhichEngine.AUTO,
     nodes: Annotated[
         str | None, typer.Option("--nodes", "-w", metavar="NODESET", help="The nodes: gpu[001-124,130].")
@@ -57,10 +63,46 @@ def run(
     ] = Deep.AUTO,
     timeout: Annotated[int, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit for one node.")] = 300,
     queue_timeout: Annotated[
-        int, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit for Slurm or Ray to start on the nodes.")
-    ] = 30,
+        int | None,
+        typer.Option(
+            min=1,
+            max=604800,
+            metavar="SECONDS",
+            help="Limit for Slurm or Ray to start on the nodes; then the queue's state is the answer. Default: 120 for "
+            "a job, 30 for a step.",
+        ),
+    ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="slurm: the folder for the reports, shared by all nodes; the same again continues a run. Default: a "
+            "new one here.",
+        ),
+    ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            help="slurm: wait for the reports, and cancel what is left of the jobs in the end; or submit and return: "
+            "`fleet status`, `merge --follow` and `cancel` take DIR.",
+        ),
+    ] = True,
+    window: Annotated[
+        int, typer.Option(min=1, max=100000, metavar="N", help="slurm: most jobs in the queue at once.")
+    ] = 64,
+    mem: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="MB", help="slurm: memory of a job. Default: 512, in depth 4096."),
+    ] = None,
+    cpus_per_task: Annotated[int, typer.Option(min=1, metavar="N", help="slurm: CPUs of a job.")] = 1,
     gpus_per_node: Annotated[
-        str | None, typer.Option(metavar="[TYPE:]N", help="GPUs to ask Slurm for. Default: as the job has them.")
+        str | None,
+        typer.Option(
+            metavar="[TYPE:]N",
+            help="GPUs to ask Slurm for. Default: as the job has them; a job of its own: those of its node, where "
+            "GPUs are needed (--deep, --kernels).",
+        ),
     ] = None,
     gres: Annotated[str | None, typer.Option(metavar="LIST", help="The same in Slurm's other words: gpu:8.")] = None,
     account: Annotated[str | None, typer.Option(metavar="NAME", help="Slurm account.")] = None,
@@ -68,7 +110,10 @@ def run(
         str | None, typer.Option(metavar="IMAGE", help="Examine inside this image (pyxis), with its attn-doctor.")
     ] = None,
     srun_arg: Annotated[
-        list[str] | None, typer.Option(metavar="ARG", help="One more argument of srun. Repeatable.")
+        list[str] | None, typer.Option(metavar="ARG", help="One more argument of srun or sbatch. Repeatable.")
+    ] = None,
+    sbatch_arg: Annotated[
+        list[str] | None, typer.Option(metavar="ARG", help="One more argument of sbatch: --qos=X. Repeatable.")
     ] = None,
     clush_arg: Annotated[
         list[str] | None, typer.Option(metavar="ARG", help="One more argument of clush. Repeatable.")
@@ -91,7 +136,8 @@ def run(
 ) -> int:
     """Examine every node with the engine that the site already has, and roll the reports up.
 
-    Prints the command that it starts. In a Slurm job the nodes are the job's.
+    Prints the command that it starts. In a Slurm job the nodes are the job's; outside, each node gets a small job
+    of its own, so that a node that is busy, reserved or dead costs its own row alone.
 
     Exit status: 0 fit, 1 a node fails or differs in something critical, 2 wrong usage, 3 missing or unreadable.
     Interrupted, it tells what had come, and ends with 130 (^C) or 143 (SIGTERM).
@@ -107,6 +153,11 @@ def run(
         deep=deep,
         timeout=timeout,
         queue_timeout=queue_timeout,
+        reports=reports,
+        window=window,
+        memory=mem,
+        cpus=cpus_per_task,
+        sbatch_args=each(sbatch_arg),
         gpus_per_node=gpus_per_node,
         gres=gres,
         account=account,
@@ -121,7 +172,13 @@ def run(
     if dry_run:
         print(shown(first_command(request)))  # noqa: T201
         return Status.HEALTHY
-    result = run_engine(request, hear=_hear)
+    if not wait:
+        return _submitted(request)
+    return told(answer, run_engine(request, hear=hear))
+
+
+def told(answer: Answer, result: RunResult) -> int:
+    """Writes the answer, also of a run that was interrupted; gives the exit status."""
     if result.ended_by is None:
         return answer.write(result.verdict)
     sys.stderr.write("attn-doctor: interrupted; this is what had come\n")
@@ -129,7 +186,21 @@ def run(
     return Status.INTERRUPTED if result.ended_by == signal.SIGINT else Status.TERMINATED
 
 
-def _hear(line: str) -> None:
+def _submitted(request: RunRequest) -> int:
+    folder, count = submit(request, hear=hear)
+    asked = shlex.quote(str(folder))
+    print(f"{count:,} jobs of this run are in the queue; reports and job ids: {folder}")  # noqa: T201
+    for words, about in (
+        (f"fleet status {asked}", "how far it is"),
+        (f"fleet merge {asked} --follow", "the answer, when all reports are there"),
+        (f"fleet cancel {asked}", "takes back what waits"),
+    ):
+        print(f"  {own_name()} {words}    # {about}")  # noqa: T201
+    return Status.HEALTHY
+
+
+def hear(line: str) -> None:
+    """Writes a line on standard error, at once."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 

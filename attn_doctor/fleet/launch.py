@@ -25,6 +25,8 @@ class Engine(str, Enum):
     """Program that starts processes on nodes."""
 
     SLURM = "slurm"
+    """Jobs, one a node: fleet/node_job.py."""
+    SRUN = "srun"
     CLUSH = "clush"
     RAY = "ray"
 
@@ -61,7 +63,7 @@ class Launch:
         """The whole command, as a list."""
         if self.engine is Engine.RAY:
             return self._ray()
-        return self._srun() if self.engine is Engine.SLURM else self._clush()
+        return self._srun() if self.engine is Engine.SRUN else self._clush()
 
     def _node_command(self) -> tuple[str, ...]:
         # An outer limit: none of our own would end a process that blocks Python itself (a dead file server).

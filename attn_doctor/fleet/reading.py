@@ -69,21 +69,34 @@ def files_in(folder: Path) -> list[Path]:
     return [Path(name) for name in sorted(names)]
 
 
+class Watched:
+    """Folders that are read again and again; a file that did not change is read once."""
+
+    def __init__(self, folders: Sequence[Path], heard: Messages) -> None:
+        self._folders = folders
+        self._heard = heard
+        self._seen: dict[Path, tuple[int, int, int]] = {}
+
+    def news(self) -> Iterator[Arrival]:
+        """Yields the reports of files that are new or were replaced since the last call."""
+        for folder in self._folders:
+            for file in files_in(folder):
+                with contextlib.suppress(OSError):
+                    about = file.stat()
+                    mark = (about.st_mtime_ns, about.st_size, about.st_ino)
+                    if self._seen.get(file) != mark:
+                        self._seen[file] = mark
+                        yield from _file(file, self._heard)
+
+
 def watch(folders: Sequence[Path], heard: Messages, *, seconds: float) -> Iterator[Arrival | None]:
     """Yields reports as they appear in the folders, for this many seconds; None after each pass. A changed file is read
     again.
     """
     until = time.monotonic() + seconds
-    seen: dict[Path, tuple[int, int]] = {}
+    watched = Watched(folders, heard)
     while True:
-        for folder in folders:
-            for file in files_in(folder):
-                with contextlib.suppress(OSError):
-                    about = file.stat()
-                    mark = (about.st_mtime_ns, about.st_size)
-                    if seen.get(file) != mark:
-                        seen[file] = mark
-                        yield from _file(file, heard)
+        yield from watched.news()
         yield None
         left = until - time.monotonic()
         if left <= 0:

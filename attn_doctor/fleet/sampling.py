@@ -19,8 +19,13 @@ class Deep(str, Enum):
     NONE = "none"
 
 
-def representatives(gathered: Gathered, verdict: FleetVerdict) -> tuple[str, ...]:
-    """The nodes to examine, of those that sent a quick report, under the names used in the verdict."""
+def representatives(
+    gathered: Gathered, verdict: FleetVerdict, *, without: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
+    """The nodes to examine, of those that sent a quick report, under the names used in the verdict.
+
+    `without`: nodes on which nothing can be started now; another of the same fingerprint is taken.
+    """
     first: dict[tuple[object, ...], str] = {}
     seen = set(verdict.states) - set(verdict.missing)
     known_as = {node.partition(".")[0]: node for node in seen}
@@ -29,6 +34,8 @@ def representatives(gathered: Gathered, verdict: FleetVerdict) -> tuple[str, ...
             if record.fingerprint is None:
                 continue  # what --quick could not examine, a deep examination cannot examine either
             node = record.node if record.node in seen else known_as.get(record.node.partition(".")[0], record.node)
+            if node in without:
+                continue
             key = (record.cohort, record.fingerprint)
             first[key] = min(node, first.get(key, node))
-    return tuple(sorted({*first.values(), *verdict.nodes_in(State.DRIFTS)} & seen))
+    return tuple(sorted({*first.values(), *verdict.nodes_in(State.DRIFTS)} & seen - without))

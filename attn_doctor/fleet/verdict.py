@@ -33,6 +33,10 @@ class Question:
     """Nodes that were also asked for a deep examination."""
     gpus_asked: bool = False
     """The engine was to allocate GPUs: a node on which none is found counts as not examined."""
+    gpus_asked_on: frozenset[str] = frozenset()
+    """The same for these nodes alone: each job asked for the GPUs of its own node."""
+    not_started: tuple[str, ...] = ()
+    """Nodes on which the engine started nothing: busy, reserved, refused. That says nothing about the node."""
     cohort_by: tuple[str, ...] = COHORT_BY
     cohorts_as_given: bool = False
     """Cohorts were given by option: nodes without a GPU stay in their own."""
@@ -63,8 +67,8 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
     without_gpu = tuple(sorted({one.node for one in counting if dict(one.cohort).get("gpu_count") == "0"}))
-    if question.gpus_asked:
-        unexamined = {**dict.fromkeys(without_gpu, _NO_GPU), **unexamined}
+    blind = [node for node in without_gpu if question.gpus_asked or node in question.gpus_asked_on]
+    unexamined = {**dict.fromkeys(blind, _NO_GPU), **unexamined}
     without = tuple(
         sorted({one.node for one in records if one.fingerprint is None and not (one.limited or one.outcome.failure)})
     )
@@ -96,6 +100,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         reports=gathered.reports,
         missing=missing,
         missing_because=said,
+        not_started=tuple(sorted(set(question.not_started) & set(missing))),
         unreadable=unreadable,
         unexpected=tuple(sorted(seen - set(expected))) if expected is not None else (),
         failing=failing,

@@ -29,6 +29,7 @@ def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
         "reports": verdict.reports,
         "nodes": {state.value: list(verdict.nodes_in(state)) for state in State},
         "missing_because": dict(verdict.missing_because),
+        "not_started": list(verdict.not_started),
         "unreadable": [
             {"source": one.source, "reason": one.reason, "node": one.node, "task": one.task}
             for one in verdict.unreadable

@@ -180,6 +180,8 @@ class FleetVerdict:
     missing: tuple[str, ...]
     missing_because: Mapping[str, str]
     """Node -> the message of the engine or of the node itself."""
+    not_started: tuple[str, ...]
+    """Missing nodes on which the engine started nothing: busy, reserved or refused, which says nothing about them."""
     unreadable: tuple[Unreadable, ...]
     unexpected: tuple[str, ...]
     failing: tuple[FailedBy, ...]

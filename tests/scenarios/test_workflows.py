@@ -15,7 +15,8 @@ from attn_doctor.workflows.fix.fix import fix
 from attn_doctor.workflows.fix.planned import Planned
 from attn_doctor.workflows.fix.request import FixEnding, FixRequest, Question
 from attn_doctor.workflows.fleet.merge import GoldenRequest, MergeRequest, golden, merge
-from attn_doctor.workflows.fleet.run import RunRequest, WhichEngine, first_command, run
+from attn_doctor.workflows.fleet.request import RunRequest, WhichEngine
+from attn_doctor.workflows.fleet.run import first_command, run
 from attn_doctor.workflows.recipes import RecipesRequest, examine_recipes
 from attn_doctor.workflows.run_command import CommandRequest, run_command
 from attn_doctor.workflows.status import StatusRequest, status

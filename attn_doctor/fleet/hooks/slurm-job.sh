@@ -19,7 +19,7 @@ check=(--python "$environment" @@CHECK@@)
 lists=${ATTN_DOCTOR_LISTS:-${SLURM_SUBMIT_DIR:-$PWD}/attn-doctor-${SLURM_JOB_ID:?this is a Slurm job}}
 
 examine() {
-  "${doctor[@]}" fleet run --engine slurm --expect slurm --deep @@DEEP@@ --timeout @@TIMEOUT@@ \
+  "${doctor[@]}" fleet run --engine srun --expect slurm --deep @@DEEP@@ --timeout @@TIMEOUT@@ \
     --write-lists "$lists" -- "${check[@]}"
 }
 

@@ -2,84 +2,47 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import sys
-from enum import Enum
+from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
-from attn_doctor.errors import AttnDoctorError, BadInput
-from attn_doctor.fleet import on_ray, slurm
+from attn_doctor.fleet import node_job, slurm, slurm_queue
 from attn_doctor.fleet.gather import Gathered
 from attn_doctor.fleet.launch import Engine, Launch, shown
-from attn_doctor.fleet.nodeset import unfold
+from attn_doctor.fleet.node_job import NodeJob
+from attn_doctor.fleet.nodeset import fold
 from attn_doctor.fleet.reading import Messages, stream
+from attn_doctor.fleet.run_folder import RunFolder
 from attn_doctor.fleet.sampling import Deep, representatives
-from attn_doctor.machine.candidates import active_environment
+from attn_doctor.machine.files import absolute
 from attn_doctor.machine.streaming import Ending, streamed
 from attn_doctor.model.fleet import FleetVerdict
-from attn_doctor.quick_dataclasses import dataclass, replace
-from attn_doctor.workflows.fleet.standard import Standard, standard
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.workflows.fleet.arrivals import Arrivals
+from attn_doctor.workflows.fleet.node_jobs import NodeJobs
+from attn_doctor.workflows.fleet.request import Ready, RunRequest, RunResult, is_quick, prepared, quick
 from attn_doctor.workflows.subject import Say, silent
 
 #: A line of a task's standard error, as forwarded by `srun --label`.
 _TASK = re.compile(r"\s*(\d{1,7}): (.*)")
-
-
-class WhichEngine(str, Enum):
-    """The engine that starts attn-doctor on the nodes."""
-
-    AUTO = "auto"
-    SLURM = "slurm"
-    CLUSH = "clush"
-    RAY = "ray"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """The nodes, the engine, and the standard for the reports."""
-
-    doctor: tuple[str, ...] = (sys.executable, "-m", "attn_doctor")
-    """The words that start attn-doctor on a node."""
-    check_args: tuple[str, ...] = ()
-    """Options of `check` for every node, with absolute paths."""
-    as_module: bool = False
-    """Over ssh, without a named environment: use the environment of this code instead of the active one."""
-    engine: WhichEngine = WhichEngine.AUTO
-    nodes: str | None = None
-    """A node set."""
-    partition: str | None = None
-    deep: Deep = Deep.AUTO
-    timeout: int = 300
-    """Seconds for one node."""
-    queue_timeout: int = 30
-    """Seconds for Slurm or Ray to start the tasks."""
-    gpus_per_node: str | None = None
-    gres: str | None = None
-    account: str | None = None
-    container_image: str | None = None
-    srun_args: tuple[str, ...] = ()
-    clush_args: tuple[str, ...] = ()
-    address: str | None = None
-    """Address of the running Ray cluster."""
-    expect: str | None = None
-    golden: Path | None = None
-    cohort_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """The result for all nodes."""
-
-    verdict: FleetVerdict
-    ended_by: int | None = None
-    """The signal that ended it early: the verdict covers the reports received until then."""
+#: Words of srun when it starts nothing at all.
+_NO_LAUNCH = re.compile(r"Unable to (allocate resources|create step|confirm allocation)|Requested nodes are busy", re.I)
+#: MB for a job: files alone, and with an import of torch and sample forward passes.
+_MEMORY, _MEMORY_DEEP = 512, 4096
+#: How many nodes of a fingerprint are asked in turn to be examined in depth, where Slurm starts no job on the first.
+_TRIES = 3
 
 
 def first_command(request: RunRequest) -> tuple[str, ...]:
     """The first command that would be started. Raises BadInput."""
-    return _prepared(request).first().command()
+    ready = prepared(request)
+    if ready.launch.engine is Engine.SLURM:
+        nodes = ready.launch.nodes or ("NODE",)
+        job = _maker(request, ready, RunFolder(_folder(request)), "attn-doctor-RUN")(nodes[0], ready.deep is Deep.ALL)
+        return (*job.command(), f"--wrap={job.script().splitlines()[-1]}")
+    return ready.first().command()
 
 
 def run(request: RunRequest, *, hear: Say = silent) -> RunResult:
@@ -88,7 +51,25 @@ def run(request: RunRequest, *, hear: Say = silent) -> RunResult:
     ^C and SIGTERM end the started programs, and the result covers the reports received until then. Raises BadInput for
     an invalid request, AttnDoctorError when the engine does not answer.
     """
-    ready = _prepared(request)
+    ready = prepared(request)
+    return _by_jobs(request, ready, hear) if ready.launch.engine is Engine.SLURM else _at_once(ready, hear)
+
+
+def submit(request: RunRequest, *, hear: Say = silent) -> tuple[Path, int]:
+    """Submits a job for each node and waits for none: (folder of the run, jobs in the queue). Raises BadInput."""
+    ready, gathered, heard = prepared(request), Gathered(), Messages()
+    nodes = ready.launch.nodes
+    # Nobody is there to let the window slide: as many as Slurm's limits allow, and the rest when the run is continued.
+    jobs = _jobs(replace(request, window=len(nodes)), ready, gathered, heard, hear, stopped=lambda: False)
+    count = jobs.submit_all(nodes, deep=ready.deep is Deep.ALL)
+    if ready.deep is Deep.AUTO and not count and all(jobs.arrivals.came(node) for node in nodes):
+        chosen = representatives(gathered, ready.standard.judged(gathered, heard))
+        count = jobs.submit_all([node for node in chosen if node in nodes], deep=True)
+    return jobs.arrivals.folder.folder, count
+
+
+def _at_once(ready: Ready, hear: Say) -> RunResult:
+    """One command for all nodes."""
     held, launch, gpus = ready.standard, ready.launch, ready.gpus_asked
     heard, gathered = Messages(), Gathered()
     heard.engine += [f"{node}: {said}" for node, said in ready.troubles.items() if said]
@@ -96,14 +77,17 @@ def run(request: RunRequest, *, hear: Say = silent) -> RunResult:
         return RunResult(verdict=held.judged(gathered, heard, gpus_asked=gpus))
     ending = Ending()
     chosen: tuple[str, ...] = ()
+    not_started: tuple[str, ...] = ()
     with ending.heeded():
         _start(ready.first(), gathered, heard, ending, hear)
-        verdict = held.judged(gathered, heard, gpus_asked=gpus)
-        if request.deep is Deep.AUTO and not _is_quick(launch.check_args):
+        if launch.engine is Engine.SRUN and not gathered.reports and any(map(_NO_LAUNCH.search, heard.engine)):
+            not_started = launch.nodes
+        verdict = held.judged(gathered, heard, gpus_asked=gpus, not_started=not_started)
+        if ready.deep is Deep.AUTO:
             chosen = tuple(node for node in representatives(gathered, verdict) if node in launch.nodes)
             if chosen and ending.signal is None:
                 _start(replace(launch, nodes=chosen), gathered, heard, ending, hear)
-            verdict = held.judged(gathered, heard, chosen, gpus_asked=gpus)
+            verdict = held.judged(gathered, heard, chosen, gpus_asked=gpus, not_started=not_started)
     if ending.signal is None:
         return RunResult(verdict=verdict)
     for node in {*verdict.missing, *verdict.not_deep} & set(launch.nodes):
@@ -111,54 +95,133 @@ def run(request: RunRequest, *, hear: Say = silent) -> RunResult:
     return RunResult(verdict=held.judged(gathered, heard, chosen, gpus_asked=gpus), ended_by=ending.signal)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ready:
-    """All information known before anything is started."""
+def _by_jobs(request: RunRequest, ready: Ready, hear: Say) -> RunResult:
+    """One small job for each node; then, in depth, for one node of each fingerprint and every odd one."""
+    heard, gathered, ending = Messages(), Gathered(), Ending()
+    heard.engine += [f"{node}: {said}" for node, said in ready.troubles.items() if said]
+    nodes, everything = ready.launch.nodes, ready.deep is Deep.ALL
+    asked: set[str] = set()
+    with ending.heeded():
+        jobs = _jobs(request, ready, gathered, heard, hear, stopped=lambda: ending.signal is not None)
 
-    standard: Standard
-    launch: Launch
-    troubles: dict[str, str]
-    """Node -> why it cannot be used."""
-    deep: Deep
-    gpus_asked: bool
+        def judged(chosen: tuple[str, ...] = ()) -> FleetVerdict:
+            return ready.standard.judged(
+                gathered, heard, chosen, gpus_asked_on=frozenset(asked), not_started=tuple(jobs.not_started)
+            )
 
-    def first(self) -> Launch:
-        """The first launch: examines files on all nodes, unless all are examined in depth."""
-        return self.launch if self.deep is Deep.ALL else replace(self.launch, check_args=_quick(self.launch.check_args))
+        try:
+            jobs.examine(nodes, deep=everything)
+            asked |= {node for node in nodes if jobs.make(node, everything).gres}
+            verdict = judged()
+            chosen: tuple[str, ...] = ()
+            for _ in range(_TRIES if ready.deep is Deep.AUTO else 0):
+                # One that became busy since is replaced by another of its fingerprint.
+                without = frozenset(jobs.not_started)
+                more = {*representatives(gathered, verdict, without=without)} & {*nodes} - {*chosen}
+                if not more or ending.signal is not None:
+                    break
+                hear(f"in depth: {fold(more)}")
+                jobs.examine(sorted(more), deep=True)
+                chosen = tuple(sorted({*chosen, *more}))
+                replaced = {node for node in jobs.not_started if node in chosen}
+                if not replaced:
+                    break
+                others = representatives(gathered, verdict, without=frozenset(jobs.not_started))
+                chosen = tuple(node for node in chosen if node not in replaced or set(others) <= set(chosen))
+            asked |= {node for node in chosen if jobs.make(node, True).gres}
+            verdict = judged(chosen)
+        finally:
+            jobs.cancel()
+        if ending.signal is None:
+            jobs.arrivals.folder.end(jobs.arrivals.plan)
+            return RunResult(verdict=verdict)
+    for node in {*verdict.missing, *verdict.not_deep} & set(nodes):
+        heard.nodes.setdefault(node, "interrupted")
+    return RunResult(verdict=judged(), ended_by=ending.signal)
 
 
-def _prepared(request: RunRequest) -> _Ready:
-    held = standard(expect=request.expect, golden=request.golden, cohort_by=request.cohort_by)
-    engine = _picked(request.engine)
-    job = slurm.nodes_of_job(os.environ) if engine is Engine.SLURM else None
-    asking = on_ray.head(request.address, os.environ) if engine is Engine.RAY else ()
-    if asking:
-        wanted, troubles = _on_ray(asking, request.nodes, held.expected)
+def _jobs(
+    request: RunRequest, ready: Ready, gathered: Gathered, heard: Messages, hear: Say, *, stopped: Callable[[], bool]
+) -> NodeJobs:
+    folder = RunFolder(_folder(request))
+    folder.prepare()
+    plan, continued = folder.begin(ready.launch.nodes, _asked(request, ready))
+    arrivals = Arrivals(folder=folder, plan=plan, gathered=gathered, heard=heard)
+    if continued:
+        hear(f"the run of {plan.begun} is continued")
     else:
-        wanted, troubles = _wanted(engine, request.nodes, request.partition, job)
-    launch = Launch(
-        engine=engine,
-        nodes=tuple(node for node in wanted if not troubles.get(node)),
-        doctor=request.doctor,
-        check_args=_check_args(request, engine),
+        arrivals.leave_out_what_is_there()
+    make = _maker(request, ready, folder, plan.name)
+    window, why = slurm_queue.room()
+    deep = ready.deep is Deep.ALL
+    if ready.launch.nodes:
+        hear(f"+ {shown(make(ready.launch.nodes[0], deep).command())}")
+        hear(f"  and so for {len(ready.launch.nodes):,} nodes; reports: {folder.folder}")
+        _tell_charges(ready, make(ready.launch.nodes[0], deep), hear)
+    if window < min(request.window, len(ready.launch.nodes)):
+        hear(f"at most {window:,} jobs at once: {why}")
+    return NodeJobs(
+        arrivals=arrivals,
+        make=make,
+        hear=hear,
+        stopped=stopped,
         timeout=request.timeout,
-        queue_timeout=request.queue_timeout,
-        partition=request.partition,
-        gpus_per_node=request.gpus_per_node or (None if request.gres else os.environ.get("SLURM_GPUS_PER_NODE")),
-        gres=request.gres,
-        account=request.account,
-        container_image=request.container_image,
-        engine_args=request.srun_args if engine is Engine.SLURM else request.clush_args,
-        in_job=job is not None,
-        asking=asking,
+        queue_timeout=ready.launch.queue_timeout,
+        window=min(request.window, window),
     )
-    return _Ready(
-        standard=replace(held, expected=held.expected or wanted),
-        launch=launch,
-        troubles=troubles,
-        deep=request.deep,
-        gpus_asked=_gpus_asked(launch),
-    )
+
+
+def _tell_charges(ready: Ready, job: NodeJob, hear: Say) -> None:
+    """Says what an exclusive partition charges: the whole node for each job, however little that asks for."""
+    used = {ready.known[node].partition for node in ready.launch.nodes if node in ready.known}
+    for name, settings in slurm.partitions().items():
+        if name in used and settings.get("OverSubscribe") == "EXCLUSIVE":
+            count = sum(ready.known[node].partition == name for node in ready.launch.nodes if node in ready.known)
+            hear(
+                f"partition {name} is exclusive: each of {count:,} jobs is charged as a whole node, "
+                f"for the seconds that it takes and at most {job.minutes} minutes"
+            )
+
+
+def _maker(request: RunRequest, ready: Ready, folder: RunFolder, name: str) -> Callable[[str, bool], NodeJob]:
+    launch = ready.launch
+
+    def make(node: str, deep: bool) -> NodeJob:
+        known = ready.known.get(node)
+        own = known.gpus if known is not None else ""
+        wished = launch.gpus_per_node is not None or launch.gres is not None
+        memory = request.memory or (_MEMORY_DEEP if deep else _MEMORY)
+        args = launch.check_args if deep or is_quick(launch.check_args) else quick(launch.check_args)
+        return NodeJob(
+            node=node,
+            name=name,
+            log=folder.log_pattern,
+            doctor=(*launch.doctor, "check", "--output", f"{folder.folder}/", "--exit-zero", *args),
+            timeout=request.timeout,
+            memory=min(memory, known.memory) if known is not None and known.memory > 1 else memory,
+            cpus=request.cpus,
+            partition=launch.partition or (known.partition if known is not None else ""),
+            gres=node_job.gpus_for(own, gpus_per_node=launch.gpus_per_node, gres=launch.gres) if deep or wished else "",
+            account=launch.account or "",
+            container_image=launch.container_image or "",
+            more=(*request.srun_args, *request.sbatch_args),
+        )
+
+    return make
+
+
+def _folder(request: RunRequest) -> Path:
+    now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    return absolute(request.reports or Path(f"attn-doctor-fleet-{now}"))
+
+
+def _asked(request: RunRequest, ready: Ready) -> dict[str, Any]:
+    """The options that have to be the same when a run is continued."""
+    return {
+        "--deep": ready.deep.value,
+        "--partition": request.partition or "",
+        "the options of check": list(ready.launch.check_args),
+    }
 
 
 def _start(launch: Launch, gathered: Gathered, heard: Messages, ending: Ending, hear: Say) -> None:
@@ -177,82 +240,3 @@ def _start(launch: Launch, gathered: Gathered, heard: Messages, ending: Ending, 
         f"{places[int(match[1])]}: {match[2]}" if (match := _TASK.match(line)) and int(match[1]) in places else line
         for line in heard.engine
     ]
-
-
-def _picked(engine: WhichEngine) -> Engine:
-    if engine is not WhichEngine.AUTO:
-        return Engine(engine.value)
-    for program, found in (("srun", Engine.SLURM), ("clush", Engine.CLUSH)):
-        if shutil.which(program):
-            return found
-    if os.environ.get("RAY_ADDRESS"):
-        return Engine.RAY
-    raise BadInput(
-        "neither srun nor clush is on PATH",
-        about="fleet run --engine auto",
-        hint="Start `attn-doctor check --output DIR` on each node in your own way, and `fleet merge DIR`.",
-    )
-
-
-def _wanted(
-    engine: Engine, nodes: str | None, partition: str | None, job: tuple[str, ...] | None
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The nodes to use, and for others the reason why they cannot be used."""
-    named = unfold(nodes, about=f"--nodes {nodes}") if nodes is not None else None
-    if engine is Engine.CLUSH:
-        if named is None:
-            raise BadInput(
-                "clush needs the names of the nodes", about="fleet run", hint="Name them: -w 'gpu[001-016]'."
-            )
-        return named, {}
-    if named is None and job is None and partition is None:
-        raise BadInput(
-            "which nodes?", about="fleet run", hint="Name nodes with -w or a partition with -p, or run it in a job."
-        )
-    among = named if named is not None or partition is not None else job
-    try:
-        states = slurm.nodes(partition=partition, among=among)
-    except AttnDoctorError as error:
-        if among is None:
-            raise BadInput(f"Slurm does not say which nodes there are: {error.what}", about=error.about) from None
-        return among, {}
-    if not states:
-        raise BadInput("Slurm has no such nodes", about=f"--partition {partition}" if partition else f"--nodes {nodes}")
-    return among or tuple(states), states
-
-
-def _on_ray(
-    asking: tuple[str, ...], nodes: str | None, expect: tuple[str, ...] | None
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """All live nodes, or the named ones; for named or expected nodes, why one cannot be used."""
-    named = unfold(nodes, about=f"--nodes {nodes}") if nodes is not None else None
-    states = on_ray.nodes(asking, among=named, expected=expect or ())
-    if not states:
-        raise BadInput("no node of the Ray cluster is alive", about=f"--address {asking[-1]}")
-    return tuple(states), states
-
-
-def _check_args(request: RunRequest, engine: Engine) -> tuple[str, ...]:
-    args = request.check_args
-    if engine is Engine.CLUSH and not any(word.split("=")[0] == "--python" for word in args):
-        here = active_environment(as_module=request.as_module)
-        if here is not None:
-            return ("--python", str(here), *args)  # ssh forwards neither variables nor the current folder
-    return args
-
-
-def _gpus_asked(launch: Launch) -> bool:
-    """True when Slurm was to allocate GPUs on each node, by the command line or the job."""
-    by_gres = [part.removeprefix("gres/").split(":") for part in (launch.gres or "").split(",")]
-    if launch.gpus_per_node or launch.gres:
-        counted = (launch.gpus_per_node or "").split(":")
-        return counted[-1] not in {"", "0"} or any(one[0] == "gpu" and one[-1] != "0" for one in by_gres)
-    return launch.in_job and os.environ.get("SLURM_GPUS_ON_NODE", "0") not in {"", "0"}
-
-
-def _is_quick(args: tuple[str, ...]) -> bool:
-    return "--quick" in args
-
-
-def _quick(args: tuple[str, ...]) -> tuple[str, ...]:
-    return args if _is_quick(args) else (*args, "--quick")

@@ -38,7 +38,14 @@ class Standard:
     max_age: timedelta | None = None
 
     def judged(
-        self, gathered: Gathered, heard: Messages, deep: tuple[str, ...] = (), *, gpus_asked: bool = False
+        self,
+        gathered: Gathered,
+        heard: Messages,
+        deep: tuple[str, ...] = (),
+        *,
+        gpus_asked: bool = False,
+        gpus_asked_on: frozenset[str] = frozenset(),
+        not_started: tuple[str, ...] = (),
     ) -> FleetVerdict:
         """The verdict on the reports received so far."""
         return judge(
@@ -48,6 +55,8 @@ class Standard:
                 expected=self.expected,
                 deep_expected=deep,
                 gpus_asked=gpus_asked,
+                gpus_asked_on=gpus_asked_on,
+                not_started=not_started,
                 cohort_by=self.cohort_by,
                 cohorts_as_given=self.cohorts_as_given,
                 golden=None if self.golden is None else self.golden.cohorts,
