@@ -58,6 +58,8 @@ class Cluster:
     network: str
     node_options: str = ""
     """More of slurm.conf about each node, such as Gres=gpu:4."""
+    own_options: Mapping[str, str] = field(default_factory=dict)
+    """The same, of single nodes."""
     gres: str = ""
     """gres.conf"""
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -188,7 +190,8 @@ class Cluster:
 
     def _configuration(self) -> str:
         nodes = "\n".join(
-            f"NodeName={node.name} NodeAddr={node.address} CPUs=8 RealMemory=1000 {self.node_options} State=UNKNOWN"
+            f"NodeName={node.name} NodeAddr={node.address} CPUs=8 RealMemory=1000 {self.node_options} "
+            f"{self.own_options.get(node.name, '')} State=UNKNOWN"
             for node in self.nodes.values()
         )
         return (
@@ -254,6 +257,7 @@ def up(
     mounts: Mapping[str, tuple[tuple[str, Path], ...]] | None = None,
     more: str = "",
     node_options: str = "",
+    own_options: Mapping[str, str] | None = None,
     gres: str = "",
 ) -> Iterator[Cluster]:
     """A cluster of `count` nodes in `folder`; `mounts` by node; `more` lines of slurm.conf."""
@@ -265,6 +269,7 @@ def up(
         bridge=f"ad{tag}",
         network=f"10.213.{third}",
         node_options=node_options,
+        own_options=own_options or {},
         gres=gres,
         nodes={
             f"n{number}": Node(

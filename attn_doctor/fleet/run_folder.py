@@ -21,7 +21,7 @@ from attn_doctor.quick_dataclasses import dataclass, field
 
 SCHEMA = "attn-doctor/fleet-run/v1"
 _MOST_BYTES = 256 << 20
-_TAIL = 4096
+_TAIL, _WORDS = 1024, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +153,11 @@ class RunFolder:
         return str(self.own / "%j.out")
 
     def log(self, job: str) -> str | None:
-        """The last line that a job printed; None when there is no file of it."""
+        """The last words that a job printed; None when there is no file of it."""
         try:
             with (self.own / f"{job}.out").open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
                 lines = file.read().decode(errors="replace").strip().splitlines()
         except OSError:
             return None
-        return lines[-1][:300] if lines else ""
+        return " / ".join(line.strip() for line in lines if line.strip())[-_WORDS:]

@@ -55,8 +55,8 @@ def asked(cluster: Cluster, patient: Environment, *more: object, limit: float = 
     """`fleet run --json` of all three nodes, files only; with `seconds` and `stderr`."""
     begun = time.monotonic()
     done = cluster.doctor(
-        "fleet", "run", "--json", "-w", "n[1-3]", "--timeout", 15, *more, "--", "--quick", "--python", patient.folder,
-        limit=limit,
+        "fleet", "run", "--json", "--engine", "srun", "-w", "n[1-3]", "--timeout", 15, *more,
+        "--", "--quick", "--python", patient.folder, limit=limit,
     )  # fmt: skip
     assert done.stdout, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)

@@ -9,8 +9,9 @@ from attn_doctor.errors import BadInput
 from attn_doctor.fleet import golden as goldens
 from attn_doctor.fleet.gather import Gathered
 from attn_doctor.fleet.reading import Messages, check_sources, read
+from attn_doctor.fleet.run_folder import RunFolder
 from attn_doctor.model.fleet import FleetVerdict, Unreadable
-from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.workflows.fleet.standard import cohorts, standard
 
 
@@ -40,6 +41,9 @@ def merge(request: MergeRequest) -> FleetVerdict:
     check_sources(request.sources)
     held = standard(expect=request.expect, golden=request.golden, cohort_by=request.cohort_by, max_age=request.max_age)
     folders = [Path(source) for source in request.sources if Path(source).is_dir()]
+    plan = RunFolder(folders[0]).plan() if len(request.sources) == len(folders) == 1 else None
+    if plan is not None and held.expected is None:  # the folder of a run: the nodes that it asked
+        held = replace(held, expected=plan.nodes)
     if request.wait and (held.expected is None or len(folders) != len(request.sources)):
         raise BadInput(
             "only folders can be waited for, and for nodes that somebody expects",

@@ -61,9 +61,7 @@ class NodeJobs:
 
     def examine(self, nodes: Iterable[str], *, deep: bool) -> None:
         """Returns when each node sent its report, or there is a reason why it does not."""
-        self.arrivals.look()
-        wanted = [node for node in nodes if not self.arrivals.came(node, deep=deep)]
-        waiting = deque(self._continued(wanted, deep))
+        waiting = self._continued(nodes, deep)
         begun = time.monotonic()
         while (waiting or self._rows) and not self.stopped():
             self.arrivals.look()
@@ -76,8 +74,7 @@ class NodeJobs:
 
     def submit_all(self, nodes: Iterable[str], *, deep: bool) -> int:
         """Submits without waiting; gives how many jobs are in the queue."""
-        self.arrivals.look()
-        waiting = deque(self._continued([node for node in nodes if not self.arrivals.came(node, deep=deep)], deep))
+        waiting = self._continued(nodes, deep)
         while waiting and len(self._rows) < self.window and not self.stopped():
             before = len(waiting)
             self._submit(waiting, deep)
@@ -94,16 +91,17 @@ class NodeJobs:
                 self.hear(f"attn-doctor: {said}")
             self._rows.clear()
 
-    def _continued(self, nodes: list[str], deep: bool) -> list[str]:
-        """The nodes that need a job: those of a run that is continued may have one."""
-        wanted = set(nodes)
+    def _continued(self, nodes: Iterable[str], deep: bool) -> deque[str]:
+        """The nodes that need a job: of a run that is continued some have reported, and some have one."""
         mine = {one.job: one.node for one in self.arrivals.folder.entries() if one.job and one.deep == deep}
-        if mine:
-            queued = slurm_queue.queue(self.arrivals.plan.name) or {}
-            for job, node in mine.items():
-                if job in queued and node in wanted:
-                    self._rows[node] = _Row(job=job, since=time.monotonic())
-        return [node for node in nodes if node not in self._rows]
+        queued = slurm_queue.queue(self.arrivals.plan.name) or {} if mine else {}
+        self.arrivals.look()  # after the queue: a job that ended in between left its report
+        wanted = [node for node in nodes if not self.arrivals.came(node, deep=deep)]
+        with_jobs = {node: job for job, node in mine.items() if job in queued}
+        self._rows.update(
+            {node: _Row(job=with_jobs[node], since=time.monotonic()) for node in wanted if node in with_jobs}
+        )
+        return deque(node for node in wanted if node not in self._rows)
 
     def _submit(self, waiting: deque[str], deep: bool) -> None:
         now = time.monotonic()
@@ -150,6 +148,8 @@ class NodeJobs:
         stuck: dict[str, str] = {}
         for node, row in list(self._rows.items()):
             there = queued.get(row.job)
+            if node not in self._rows:
+                break  # given up together, below
             if there is not None and there.waits:
                 if node_job.never_starts(there.reason):
                     self._take_back(node, node_job.refused(there.reason, self.make(node, deep).partition))
@@ -195,7 +195,9 @@ class NodeJobs:
         del self._rows[node]
         self._without(node, words, started=True)
         if not self._shared() and (len(self._blind) >= _BLIND or not self._rows):
-            said = f"not examined: the jobs of {', '.join(self._blind[:_BLIND])} left nothing in {self.arrivals.folder.folder}"
+            where = self.arrivals.folder.folder
+            said = f"not examined: the jobs of {', '.join(self._blind[:_BLIND])} left nothing in {where}"
+            waiting.extend(self._rows)
             self.cancel()
             self._give_up(waiting, f"{said}; name a folder that all nodes share: --reports DIR")
 
@@ -218,13 +220,9 @@ class NodeJobs:
         except AttnDoctorError:
             return
         for node, said in troubles.items():
-            state = said.partition(":")[0]
-            if (
-                node in self._rows
-                and ("*" in state or " down" in state)
-                and not self.arrivals.folder.log(self._rows[node].job)
-            ):
-                self._take_back(node, f"{said}; its job {self._rows[node].job} sends no report", started=True)
+            row, state = self._rows.get(node), said.partition(":")[0]
+            if row is not None and ("*" in state or " down" in state) and not self.arrivals.folder.log(row.job):
+                self._take_back(node, f"{said}; its job {row.job} sends no report", started=True)
 
     def _take_back(self, node: str, words: str, *, started: bool = False) -> None:
         slurm_queue.cancel([self._rows.pop(node).job], self.arrivals.plan.name)

@@ -84,6 +84,8 @@ def follow(folder: Path, held: Standard, *, hear: Say = silent) -> RunResult:
     run, plan = _run_in(folder)
     arrivals, ending = _arrivals(run, plan), Ending()
     told, over, begun = -1, 0.0, time.monotonic()
+    grace = _FASTEST
+    missing: list[str] = list(plan.nodes)
     with ending.heeded():
         while ending.signal is None:
             arrivals.look()
@@ -91,10 +93,11 @@ def follow(folder: Path, held: Standard, *, hear: Say = silent) -> RunResult:
             jobs = slurm_queue.queue(plan.name) if missing else {}
             now = time.monotonic()
             over = 0.0 if jobs or jobs is None else over or now
+            grace = _GRACE if jobs else grace
             if len(missing) != told:
                 told = len(missing)
                 hear(f"{len(plan.nodes) - told:,} of {len(plan.nodes):,} nodes reported")
-            if not missing or (over and now - over > _GRACE):
+            if not missing or (over and now - over > grace):
                 break
             time.sleep(min(_SLOWEST, max(_FASTEST, (now - begun) / 20)))
     queued, words = _words(run, plan, missing)
