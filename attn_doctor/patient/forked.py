@@ -23,6 +23,8 @@ import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypedDict
 
+from . import time_limits
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -61,7 +63,7 @@ class Child:
     name: str
     work: Callable[[Tell], None]
     timeout: float
-    """Seconds after which the child's whole process group is killed."""
+    """Seconds after which the child's whole process group is killed; time without a processor does not count."""
     done: Callable[[Ended], Optional[List[Child]]]
     """Called in the parent; may return more children, which are started next."""
 
@@ -82,6 +84,8 @@ class Ended:
     """Python frames at its crash, or shortly before its timeout; innermost first: file, line, function."""
     trouble: Optional[str] = None
     """Why the child could not be started or ended."""
+    starved: float = 0.0
+    """Seconds in which it was ready to run and no processor was free."""
 
 
 @dataclass
@@ -171,7 +175,7 @@ def _be_child(child: Child, fds: Dict[str, int], scratch: str, parent: int) -> N
     _end_with(parent)
     # A second limit: the alarm's default action ends a child that hangs, without running Python.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, child.timeout + 2)
+    signal.setitimer(signal.ITIMER_REAL, child.timeout * time_limits.MOST + 2)
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (fds["stdout"], 1), (fds["stderr"], 2)):
         os.dup2(source, target)
@@ -236,9 +240,11 @@ def _look(one: _Running, selector: selectors.BaseSelector) -> Optional[Ended]:
     """How the child ended, or None while it runs."""
     now = time.monotonic()
     trouble = signal_number = exit_status = None
+    starved = 0.0
     if os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if one.killed is None:
-            if now - one.started > one.child.timeout:
+            seconds = now - one.started
+            if seconds > one.child.timeout and time_limits.counted(one.pid, seconds) > one.child.timeout:
                 one.killed = now
                 _kill(one.pid)
             return None
@@ -248,6 +254,7 @@ def _look(one: _Running, selector: selectors.BaseSelector) -> Optional[Ended]:
         trouble = "killed, but it did not end: it hangs inside the kernel"
     else:
         # Not reaped yet, so the number of its process group cannot belong to another process.
+        starved = time_limits.without_processor(one.pid)
         _kill(one.pid)
         _, status = os.waitpid(one.pid, 0)
         if os.WIFEXITED(status):
@@ -272,6 +279,7 @@ def _look(one: _Running, selector: selectors.BaseSelector) -> Optional[Ended]:
         stdout=one.data["stdout"].decode("utf-8", "replace"),
         stderr=one.data["stderr"].decode("utf-8", "replace"),
         frames=frames(one.data["fault"].decode("utf-8", "replace"), thread),
+        starved=starved,
     )
 
 

@@ -223,6 +223,9 @@ def _ending(ended: forked.Ended, ending: Outcome, timeout: float) -> Tuple[str, 
         words = "no end within {:g} s{}".format(ended.seconds if ended.hung else timeout, where)
         if any("/triton/" in frame["file"] and "compile" in frame["file"] for frame in frames):
             return outcomes.UNASKED, "its kernels were still being compiled: " + words
+        if ended.starved > timeout / 4:
+            busy = "the machine is busy, and for {:.0f} s no processor was free: ".format(ended.starved)
+            return outcomes.UNASKED, busy + words
         return outcomes.HUNG, words
     outcome = ending["outcome"] if ending["outcome"] == outcomes.CRASHED else outcomes.UNASKED
     return outcome, imports.in_words(ending)

@@ -97,11 +97,10 @@ class Examination:
         return library_samples.facts(self._libraries, self._answer, completed.ended())
 
     def _wait(self, say: Callable[[str], None]) -> Completed:
-        started = time.monotonic()
         torch_limit = self._timeout + 2.0
         kinds = 0
         while self._running.alive():
-            waited = time.monotonic() - started
+            waited = self._running.seconds()
             kinds = kinds or self._kinds_of_gpus()
             samples = len(self._libraries) * _MOST_SAMPLES * max(kinds, 1)
             rounds = 2 + -(-(len(self._modules) + samples + 2) // self._jobs)

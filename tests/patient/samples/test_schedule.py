@@ -35,9 +35,9 @@ def samples(written, *modules, asked=True, gpu=None):
     return schedule.LibrarySamples(asked, modules, gpu, 60.0, "/nowhere", written)
 
 
-def ended(told=(), signal=None, status=0, stderr="", hung=False):
+def ended(told=(), signal=None, status=0, stderr="", hung=False, starved=0.0):
     told = [{"outcome": "told", "value": value} for value in told]
-    return forked.Ended("x", told, 1.0, hung, signal, status, "", stderr, [])
+    return forked.Ended("x", told, 1.0, hung, signal, status, "", stderr, [], starved=starved)
 
 
 def answered(name, outcome="ran"):
@@ -147,6 +147,18 @@ def test_an_alarm_is_a_hang(written):
     first = written["samples-x_transformers"]["samples"][0]
 
     assert (first["outcome"], first["error"]) == ("hung", "no end within 60 s in /lib/loop.py:7")
+
+
+def test_a_busy_machine_is_no_hang(written):
+    """A sample that had to wait for a processor could not be examined; the reason tells it."""
+    one = samples(written, "x_transformers")
+    one.imported("x_transformers", IMPORTED)
+    (child,) = one.cuda(NO_GPU)
+    child.done(ended([{"started": "x-transformers-xpos"}], signal=14, status=None, starved=41.0))
+    first = written["samples-x_transformers"]["samples"][0]
+
+    assert first["outcome"] == "unasked"
+    assert first["error"] == "the machine is busy, and for 41 s no processor was free: no end within 60 s"
 
 
 def test_a_kernel_still_being_compiled_hangs_not(written):
