@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from attn_doctor.version import __version__
 
 if TYPE_CHECKING:
-    from attn_doctor.api import Examination, check, explain, trace
+    from attn_doctor.api import Examination, Planned, check, explain, plan, trace
     from attn_doctor.errors import AttnDoctorError, BadInput, TargetUnusable
     from attn_doctor.watching import Watching
 
@@ -19,15 +19,17 @@ __all__ = [
     "AttnDoctorError",
     "BadInput",
     "Examination",
+    "Planned",
     "TargetUnusable",
     "__version__",
     "check",
     "explain",
+    "plan",
     "trace",
     "watch",
 ]
 
-_API = frozenset({"Examination", "check", "explain", "trace"})
+_API = frozenset({"Examination", "Planned", "check", "explain", "plan", "trace"})
 
 
 def watch(*, enabled: bool = True, all_ranks: bool = False) -> Watching:

@@ -1,4 +1,4 @@
-"""The Python API: `attn_doctor.check()`, `attn_doctor.trace()`, `attn_doctor.explain()`.
+"""The Python API: `attn_doctor.check()`, `attn_doctor.trace()`, `attn_doctor.explain()`, `attn_doctor.plan()`.
 
 Each does what the command of its name does, and returns the report instead of printing it. Options that exist only in
 the command are about printing or fleets. docs/api.md lists what is stable.
@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.cli import door
-from attn_doctor.formats import report_v1
+from attn_doctor.formats import report_v1, stack_v1
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import absolute
 from attn_doctor.model.findings import Finding, OpenQuestion, Severity
 from attn_doctor.model.report import Report
+from attn_doctor.model.stack import StackAnswer, StackPlan
 from attn_doctor.report import picker
-from attn_doctor.report.renderer import OF_COMMAND, Manner
+from attn_doctor.report.renderer import OF_COMMAND, PLAN, Manner
 
 AnyPath = str | os.PathLike[str]
 
@@ -74,6 +75,43 @@ class Examination:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.text())}</pre>"
+
+
+class Planned:
+    """The answer to `plan()`. print() and the last line of a notebook's cell show it."""
+
+    def __init__(self, answer: StackAnswer) -> None:
+        self.answer = answer
+        """As attn-doctor holds it; its attributes may change in any release, `to_json()` does not."""
+
+    @property
+    def exit_status(self) -> int:
+        """The command's exit status: 0 a plan, 1 none."""
+        return self.answer.exit_status
+
+    @property
+    def plans(self) -> tuple[StackPlan, ...]:
+        """The plans, best first; empty when nothing fulfils every want."""
+        return self.answer.plans
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer in the format attn-doctor/stack/v1, as `plan --json` writes it."""
+        return stack_v1.to_json(self.answer)
+
+    def rendered(self, form: str = "text") -> str:
+        """The answer as the command writes it: text, requirements, uv, docker, conda or json."""
+        stream = io.StringIO()
+        picker.pick(PLAN, form).write(self.answer, stream, Manner())
+        return stream.getvalue()
+
+    def __str__(self) -> str:
+        return self.rendered()
+
+    def __repr__(self) -> str:
+        return f"<attn-doctor plan: exit status {self.exit_status}; {len(self.plans)} plans>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def check(
@@ -211,6 +249,44 @@ def explain(
     )
     with faults.collected():
         return Examination(run(request))
+
+
+def plan(
+    *wants: str,
+    gpu: str | None = None,
+    driver: str | None = None,
+    python: str | None = None,
+    glibc: str | None = None,
+    machine: str | None = None,
+    cuda: str | None = None,
+    torch_backend: str | None = None,
+    indexes: Iterable[str] = (),
+    find_links: Iterable[str] = (),
+    offline: bool = False,
+) -> Planned:
+    """Says which releases of the wanted packages go together, as `attn-doctor plan` does. Installs nothing.
+
+    uv, or else pip, asks the package index that it is configured with, unless `offline`.
+    Raises attn_doctor.AttnDoctorError where it could not be asked, its kind BadInput for a wrong argument.
+    """
+    from attn_doctor.workflows.plan import PlanRequest
+    from attn_doctor.workflows.plan import plan as run
+
+    request = PlanRequest(
+        wants=wants,
+        gpu=gpu,
+        driver=driver,
+        python=python,
+        glibc=glibc,
+        machine=machine,
+        cuda=cuda,
+        torch_backend=torch_backend,
+        indexes=_words(indexes),
+        find_links=_words(find_links),
+        offline=offline,
+    )
+    with faults.collected():
+        return Planned(run(request))
 
 
 def _python(named: AnyPath | None) -> str | None:

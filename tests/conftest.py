@@ -242,7 +242,7 @@ def make_environment(folder: Path, *, torch: bool = False, empty: bool = False) 
 
 
 #: Folders whose tests start no process and import no torch, unless a test is marked otherwise (`_NOT_UNIT`).
-_UNIT_FOLDERS = ("recipes", "diagnose", "fleet", "fix", "machine", "model", "probe", "report", "formats")
+_UNIT_FOLDERS = ("recipes", "stack", "diagnose", "fleet", "fix", "machine", "model", "probe", "report", "formats")
 _NOT_UNIT = ("process", "long", "registry", "triton", "heavy", "gpu", "slurm", "ssh", "other_torch")
 _STARTING_FIXTURES = ("doctor", "environment")
 #: What a test needs that has these fixtures, whatever it is marked with.

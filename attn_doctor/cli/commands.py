@@ -24,6 +24,7 @@ COMMANDS: dict[str, Command] = {
     "compare": Command("compare", "compare", "Say in what two reports differ, critical facts first."),
     "explain": Command("explain", "explain", "Explain the errors in logs: what, why, how sure, and the fix."),
     "trace": Command("trace", "trace", "Run a model once: which op, at which line, changed a dtype."),
+    "plan": Command("plan", "plan", "Say which releases go together, before anything is installed."),
     "fix": Command("fix", "fix", "Cure what `check` finds, and prove it; everything can be undone."),
     "undo": Command("undo", "undo", "Put back every byte that a run of `fix` changed."),
     "fleet": Command("fleet", None, "Many nodes, one answer: fit or not, and which nodes differ."),

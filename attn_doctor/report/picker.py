@@ -60,7 +60,7 @@ def names(kind: Kind[Any]) -> tuple[str, ...]:
 
 def _by_suffix(kind: Kind[Any], output: str | os.PathLike[str] | None) -> str | None:
     suffix = Path(output).suffix.lower() if output is not None else ""
-    fitting = (one.name for one in _all() if suffix in one.suffixes and one.page(kind) is not None)
+    fitting = (one.name for one in _all() if suffix in one.ends(kind))
     return next(fitting, None) if suffix else None
 
 

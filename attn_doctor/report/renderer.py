@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from attn_doctor.model.fleet import FleetVerdict
     from attn_doctor.model.report import Report
+    from attn_doctor.model.stack import StackAnswer
     from attn_doctor.recipes.recipe import Recipe
     from attn_doctor.report.comparison import Compared
     from attn_doctor.report.standing import NodeStanding
@@ -32,6 +33,7 @@ EXPLAIN: Kind[Report] = Kind("explain")
 FLEET: Kind[FleetVerdict] = Kind("fleet")
 COMPARISON: Kind[Compared] = Kind("compare")
 STATUS: Kind[NodeStanding] = Kind("status")
+PLAN: Kind[StackAnswer] = Kind("plan")
 SDPA: Kind[tuple[str, Mapping[str, Any]]] = Kind("check --explain-sdpa")
 """The call, and the facts about it."""
 RECIPES: Kind[tuple[Recipe, ...]] = Kind("recipes")
@@ -65,9 +67,11 @@ Write = Callable[[R, IO[str], Manner], None]
 class Page(Generic[R]):
     """The function that writes one kind of result in a format."""
 
-    def __init__(self, kind: Kind[R], write: Write[R]) -> None:
+    def __init__(self, kind: Kind[R], write: Write[R], *, suffixes: tuple[str, ...] | None = None) -> None:
         self.kind = kind
         self.write = write
+        self.suffixes = suffixes
+        """Suffixes of output files that select it for this kind of result; None: those of the format."""
 
 
 class Renderer:
@@ -93,6 +97,11 @@ class Renderer:
         """Reports in this format are collected: a report that only explains why nothing could be examined is better
         than none.
         """
+
+    def ends(self, kind: Kind[R]) -> tuple[str, ...]:
+        """Suffixes of output files that select the format for that kind of result."""
+        page = self.page(kind)
+        return () if page is None else self.suffixes if page.suffixes is None else page.suffixes
 
     def page(self, kind: Kind[R]) -> Page[R] | None:
         """The page for that kind of result; None when the format cannot write it."""

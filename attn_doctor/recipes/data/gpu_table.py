@@ -59,14 +59,14 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
                 memory_mib=item.get("memory_mib"),
                 multi_processor_count=item.get("multi_processor_count"),
             )
-    for item in table["amd"]:
-        if _is_called(item, re.sub(r"\b(amd|instinct|radeon)\b", " ", text.lower())) or text == item["architecture"]:
-            raise BadInput(
-                f"{item['name']} is AMD's ({item['architecture']}) and has no compute capability",
-                about=f"--gpu {text}",
-                hint="CUDA's dtype rules, GPU code and kernels cannot be judged for it. Without --gpu all else is: "
-                "packages and what they ask of each other, imports, configurations, torch's build.",
-            )
+    amd = _amd(table, text)
+    if amd is not None:
+        raise BadInput(
+            f"{amd.name} is AMD's ({amd.architecture}) and has no compute capability",
+            about=f"--gpu {text}",
+            hint="CUDA's dtype rules, GPU code and kernels cannot be judged for it. Without --gpu all else is: "
+            "packages and what they ask of each other, imports, configurations, torch's build.",
+        )
     names = [plain_name(name) for item in table["gpu"] for name in (item["name"], *item.get("aliases", ()))]
     # Stricter than the default: an MI300X is no B300, and a GTX 1080 no RTX 5080.
     import difflib  # for an unknown name
@@ -78,6 +78,32 @@ def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
         f"no GPU is known by the name {text!r}",
         about=f"--gpu {text}",
         hint=(f"Did you mean {' or '.join(dict.fromkeys(close))}? " if close else "") + hint,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmdGpu:
+    """A GPU of AMD's, which has no compute capability."""
+
+    name: str
+    architecture: str
+    """gfx942"""
+
+
+def amd_gpu(text: str) -> AmdGpu | None:
+    """AMD's GPU with this name or architecture; None for every other name."""
+    return _amd(tomllib.loads((bundled_folder() / "gpus.toml").read_text()), text)
+
+
+def _amd(table: Mapping[str, Any], text: str) -> AmdGpu | None:
+    plain = re.sub(r"\b(amd|instinct|radeon)\b", " ", text.lower())
+    return next(
+        (
+            AmdGpu(name=item["name"], architecture=item["architecture"])
+            for item in table["amd"]
+            if _is_called(item, plain) or text == item["architecture"]
+        ),
+        None,
     )
 
 

@@ -69,6 +69,13 @@ def partner_for(package: str, torch: str) -> str | None:
     return next((str(row["release"]) for row in rows if SpecifierSet(row["torch"]).contains(base)), None)
 
 
+def torch_of_partner(package: str, release: str) -> str | None:
+    """What torch that release of a partner is made for, as a specifier; None when the table has no such release."""
+    name = canonicalize_name(package)
+    rows = next((one["for"] for one in _table()["partner"] if one["package"] == name), ())
+    return next((str(row["torch"]) for row in rows if row["release"] == release.partition("+")[0]), None)
+
+
 def backend_for(package: str, *, installed: str | None, cuda: str | None) -> str | None:
     """The build of torch's own index (cu130) from which the package must come; None when any registry will do.
 
@@ -207,6 +214,68 @@ def releases() -> frozenset[str]:
 def newest_known() -> str:
     """The newest release of torch in the table."""
     return max(releases(), key=Version)
+
+
+def builds(release: str, machine: str = "x86_64") -> tuple[Build, ...]:
+    """The CUDA builds published of this release: the registry's first, then those of torch's own indexes, newest first.
+
+    Empty for a release that the table lacks.
+    """
+    if release not in releases():
+        return ()
+    registry = registry_cuda(release) if machine == "x86_64" else None
+    newest_first = sorted(_cudas(release, machine), key=Version, reverse=True)
+    return tuple(Build(torch=release, cuda=cuda) for cuda in sorted(newest_first, key=lambda one: one != registry))
+
+
+def registry_cuda(release: str) -> str | None:
+    """The CUDA of the build for x86_64 that package registries hold; None for a release that the table lacks."""
+    row: dict[str, Any] = next((one for one in _table()["release"] if release in one["versions"]), {})
+    found: str | None = row.get("registry")
+    return found
+
+
+def gpu_code(build: Build, machine: str = "x86_64") -> tuple[str, ...]:
+    """The machine code in that build, as compute capabilities."""
+    return tuple(_cudas(build.torch, machine).get(build.cuda, ()))
+
+
+def lacking_code(build: Build, gpus: Iterable[str], machine: str = "x86_64") -> tuple[str, ...]:
+    """The GPUs, by compute capability, for which that build holds no code."""
+    code = list(gpu_code(build, machine))
+    return tuple(one for one in gpus if not _runs(one, code))
+
+
+def is_driver_too_old(cuda: str, driver: str) -> bool:
+    """True when the driver is older than this CUDA release needs.
+
+    Raises InvalidVersion for a driver's version that cannot be compared.
+    """
+    oldest = OLDEST_DRIVER.get(Version(cuda).major)
+    return oldest is None or Version(driver) < Version(oldest)
+
+
+def has_new_abi(build: Build) -> bool | None:
+    """True when the build has the new C++ ABI; None for releases before 2.4, of which the table does not say."""
+    row = next((one for one in _table()["release"] if build.torch in one["versions"]), None)
+    if row is None or Version(build.torch) < Version("2.4"):
+        return None
+    return build.cuda in row["new_abi"] if "new_abi" in row else True
+
+
+def pythons(release: str) -> tuple[str, str] | None:
+    """The oldest and the newest Python of the registry's wheels; None where the table does not say."""
+    row: dict[str, Any] = next((one for one in _table()["release"] if release in one["versions"]), {})
+    told = row.get("python")
+    return (told[0], told[1]) if told else None
+
+
+def registry_cuda_majors(package: str) -> tuple[int, ...] | None:
+    """The CUDA majors of a partner's builds in package registries; None when any will do."""
+    name = canonicalize_name(package)
+    partner: dict[str, Any] = next((one for one in _table()["partner"] if one["package"] == name), {})
+    majors = partner.get("registry_cuda_majors")
+    return tuple(majors) if majors else None
 
 
 def _cudas(release: str, machine: str) -> dict[str, list[str]]:

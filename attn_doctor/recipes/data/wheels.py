@@ -7,6 +7,7 @@ address without a file costs more than the answer that there is no wheel.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,12 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
     raise NoWheel(f"{named} has no published wheel for this node: {reasons[0] if reasons else 'no such release'}")
 
 
+def torches(package: str) -> tuple[str, ...]:
+    """The minor releases of torch that any published wheel is for, oldest first."""
+    found = {one for release in _table(package)["release"] for one in release["torch"]}
+    return tuple(sorted(found, key=Version))
+
+
 def _against(release: dict[str, Any], node: Node) -> str:
     """Why the wheels of these releases do not fit; empty when one does."""
     newest = release["versions"][-1]
@@ -183,6 +190,7 @@ def _minor(text: str) -> str:
     return ".".join(text.split("+")[0].split(".")[:2])
 
 
+@cache
 def _table(package: str) -> dict[str, Any]:
     file: Path = bundled_folder() / TABLES[package]
     table: dict[str, Any] = tomllib.loads(file.read_text())

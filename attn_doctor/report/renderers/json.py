@@ -11,6 +11,7 @@ from attn_doctor.report.renderer import (
     COMPARISON,
     EXPLAIN,
     FLEET,
+    PLAN,
     RECIPES,
     SDPA,
     STATUS,
@@ -25,6 +26,7 @@ from attn_doctor.version import __version__
 if TYPE_CHECKING:
     from attn_doctor.model.fleet import FleetVerdict
     from attn_doctor.model.report import Report
+    from attn_doctor.model.stack import StackAnswer
     from attn_doctor.recipes.recipe import Recipe
     from attn_doctor.report.comparison import Compared
     from attn_doctor.report.standing import NodeStanding
@@ -46,6 +48,12 @@ def _comparison(compared: Compared, stream: IO[str], manner: Manner) -> None:
     from attn_doctor.report import comparison
 
     stream.write(json_text(comparison.to_json(compared), indent=2) + "\n")
+
+
+def _plan(answer: StackAnswer, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.formats import stack_v1
+
+    stream.write(stack_v1.dumps(answer))
 
 
 def _standing(standing: NodeStanding, stream: IO[str], manner: Manner) -> None:
@@ -73,6 +81,7 @@ RENDERER = Renderer(
         Page(EXPLAIN, _report),
         Page(FLEET, _fleet),
         Page(COMPARISON, _comparison),
+        Page(PLAN, _plan),
         Page(STATUS, _standing),
         Page(SDPA, _call),
         Page(RECIPES, _recipes),

@@ -10,6 +10,7 @@ from attn_doctor.report.renderer import (
     COMPARISON,
     EXPLAIN,
     FLEET,
+    PLAN,
     SDPA,
     STATUS,
     TRACE,
@@ -22,6 +23,7 @@ from attn_doctor.report.renderer import (
 if TYPE_CHECKING:
     from attn_doctor.model.fleet import FleetVerdict
     from attn_doctor.model.report import Report
+    from attn_doctor.model.stack import StackAnswer
     from attn_doctor.report.comparison import Compared
     from attn_doctor.report.standing import NodeStanding
 
@@ -52,6 +54,12 @@ def _comparison(compared: Compared, stream: IO[str], manner: Manner) -> None:
     stream.writelines(f"{line}\n" for line in comparison.lines(compared))
 
 
+def _plan(answer: StackAnswer, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.report.terminal import stack
+
+    stack.write(answer, stream, verbose=manner.verbose)
+
+
 def _standing(standing: NodeStanding, stream: IO[str], manner: Manner) -> None:
     stream.writelines(f"{line}\n" for line in standing.lines())
 
@@ -73,6 +81,7 @@ RENDERER = Renderer(
         Page(EXPLAIN, _explanation),
         Page(FLEET, _fleet),
         Page(COMPARISON, _comparison),
+        Page(PLAN, _plan, suffixes=()),  # a plan's .txt is one of requirements
         Page(STATUS, _standing),
         Page(SDPA, _call),
     ),

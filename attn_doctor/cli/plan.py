@@ -1,0 +1,79 @@
+"""`attn-doctor plan`: which releases go together, before anything is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from attn_doctor.cli.declare import Argument, Option
+from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.options import Json, OutputFile, written_as
+from attn_doctor.cli.shared import each, progress, put
+from attn_doctor.machine import files
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import PLAN, Manner
+from attn_doctor.workflows.plan import PlanRequest
+from attn_doctor.workflows.plan import plan as make_plan
+
+
+@guarded
+def plan(
+    wants: Annotated[
+        list[str] | None, Argument(metavar="[WANT...]", help="Packages, as for pip: torch==2.13.* flash-attn xformers.")
+    ] = None,
+    gpu: Annotated[
+        str | None, Option(metavar="NAME|sm_XY", help="The GPU that it is for: h100, a100, rtx4090, sm_90…")
+    ] = None,
+    driver: Annotated[str | None, Option(metavar="VERSION", help="The NVIDIA driver there: 580.95.")] = None,
+    python_version: Annotated[
+        str | None, Option("--python", metavar="VERSION", help="The Python there: 3.12; else this one's.")
+    ] = None,
+    glibc: Annotated[
+        str | None, Option(metavar="VERSION", help="The C library there: 2.35. Default: this one's.")
+    ] = None,
+    machine: Annotated[str | None, Option(metavar="NAME", help="x86_64 or aarch64. Default: this one's.")] = None,
+    cuda: Annotated[
+        str | None, Option(metavar="VERSION", help="Only builds of torch for this CUDA: 12, 12.8, 13.0.")
+    ] = None,
+    torch_backend: Annotated[
+        str | None, Option(metavar="NAME", help="Only this build of torch: cu126, cu130, cpu.")
+    ] = None,
+    index: Annotated[
+        list[str] | None, Option(metavar="URL", help="Another package index to ask as well. Repeatable.")
+    ] = None,
+    find_links: Annotated[
+        list[str] | None, Option(metavar="DIR|URL", help="A folder or page of wheels to ask as well. Repeatable.")
+    ] = None,
+    offline: Annotated[bool, Option("--offline", help="Ask nobody: the shelf's tables answer.")] = False,
+    format_: Annotated[str | None, written_as(PLAN)] = None,
+    json_: Json = False,
+    output: OutputFile = None,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Show every package and all sources.")] = False,
+) -> int:
+    """Say which releases of the wanted packages go together on that GPU, driver and Python. Installs nothing.
+
+    uv, or else pip, asks the package index that it is configured with: the names of the packages go there. Addresses of
+    wheels elsewhere are asked whether they are there.
+
+    Exit status: 0 a plan, 1 none, with the conflict and what comes nearest, 2 wrong usage, 3 the index was not reached.
+    """
+    picked = picker.pick(PLAN, picker.JSON if json_ else format_, output=output)
+    if output is not None:
+        files.check_output(Path(output))
+    request = PlanRequest(
+        wants=each(wants),
+        gpu=gpu,
+        driver=driver,
+        python=python_version,
+        glibc=glibc,
+        machine=machine,
+        cuda=cuda,
+        torch_backend=torch_backend,
+        indexes=each(index),
+        find_links=each(find_links),
+        offline=offline,
+    )
+    with progress() as say:
+        answer = make_plan(request, say=say)
+    put(answer, picked, output=output, manner=Manner(verbose=verbose))
+    return answer.exit_status

@@ -1,0 +1,137 @@
+"""What packages around torch need before they are installed: GPUs, how they are bound to torch, where they come from.
+
+The table is data (recipes/packages.toml) with its sources; this module looks entries up and never guesses a missing
+one.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.shelf import bundled_folder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TABLE = "packages.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRange:
+    """The compute capabilities that some releases of a package take."""
+
+    releases: SpecifierSet
+    at_least: str
+    at_most: str
+    """Empty: every later one."""
+
+    def takes(self, gpu: str) -> bool:
+        """True for a compute capability within the range."""
+        return as_capability(self.at_least) <= as_capability(gpu) and (
+            not self.at_most or as_capability(gpu) <= as_capability(self.at_most)
+        )
+
+    @property
+    def words(self) -> str:
+        """The range for people: `compute capability 8.0 or later`."""
+        if not self.at_most:
+            return f"compute capability {self.at_least} or later"
+        if self.at_most == self.at_least:
+            return f"compute capability {self.at_least}"
+        return f"compute capability {self.at_least} to {self.at_most}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubKernel:
+    """A kernel of the Hugging Face hub that takes a package's place."""
+
+    name: str
+    torch: SpecifierSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackPackage:
+    """One package of the table; recipes/packages.toml describes the fields."""
+
+    name: str
+    bound: str
+    registry: str
+    sources: tuple[str, ...]
+    gpus: tuple[GpuRange, ...] = ()
+    tested: str = ""
+    stable_from: str = ""
+    torch: SpecifierSet = SpecifierSet()
+    prerelease: bool = False
+    needs: tuple[str, ...] = ()
+    hub: HubKernel | None = None
+    build_needs: str = ""
+    build_minutes: str = ""
+    instead: str = ""
+    extras: tuple[str, ...] = ()
+    """Extras without which its wheel has no part for torch."""
+    core: str = ""
+    """Extra that names the CUDA major."""
+
+    def ranges(self, wanted: SpecifierSet) -> tuple[GpuRange, ...]:
+        """The ranges of the releases that a specifier may mean; both sides of a limit when it may mean either."""
+        pins = [one.version for one in wanted if one.operator == "==" and "*" not in one.version]
+        if pins:
+            return tuple(one for one in self.gpus if one.releases.contains(pins[0], prereleases=True))
+        return self.gpus
+
+    def bound_at(self, version: str) -> str:
+        """How that release is bound to torch: `bound`, or stable-abi from `stable_from` on."""
+        if self.stable_from and Version(version) >= Version(self.stable_from):
+            return "stable-abi"
+        return self.bound
+
+
+def stack_package(name: str) -> StackPackage | None:
+    """The row of a package; None when the table has none."""
+    return _packages().get(canonicalize_name(name))
+
+
+def as_capability(text: str) -> tuple[int, int]:
+    """(9, 0) for "9.0"."""
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+@cache
+def _packages() -> dict[str, StackPackage]:
+    table: dict[str, Any] = tomllib.loads((bundled_folder() / TABLE).read_text())
+    return {row["name"]: _package(row) for row in table["package"]}
+
+
+def _package(row: dict[str, Any]) -> StackPackage:
+    hub, build = row.get("hub"), row.get("build", {})
+    return StackPackage(
+        name=row["name"],
+        bound=row["bound"],
+        registry=row["registry"],
+        sources=tuple(row["sources"]),
+        gpus=tuple(
+            GpuRange(releases=SpecifierSet(one["releases"]), at_least=one["at_least"], at_most=one.get("at_most", ""))
+            for one in row.get("gpus", ())
+        ),
+        tested=row.get("tested", ""),
+        stable_from=row.get("stable_from", ""),
+        torch=SpecifierSet(row.get("torch", "")),
+        prerelease=row.get("prerelease", False),
+        needs=tuple(row.get("needs", ())),
+        hub=HubKernel(name=hub["name"], torch=SpecifierSet(hub["torch"])) if hub else None,
+        build_needs=build.get("needs", ""),
+        build_minutes=build.get("minutes", ""),
+        instead=row.get("instead", ""),
+        extras=tuple(row.get("extras", ())),
+        core=row.get("core", ""),
+    )

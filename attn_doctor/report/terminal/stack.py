@@ -1,0 +1,84 @@
+"""The answer to `plan` for people."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text
+
+from attn_doctor.model.stack import Alternative, Evidence, StackAnswer, StackPlan
+from attn_doctor.report.terminal.console import ReportConsole
+from attn_doctor.report.words import stack as words
+
+
+def write(answer: StackAnswer, stream: IO[str], *, verbose: bool) -> None:
+    """Prints the whole answer."""
+    console = ReportConsole(stream)
+    _row(console, "node", answer.node.words)
+    for assumed in answer.node.assumed:
+        _row(console, "assumed", assumed)
+    for note in answer.notes:
+        _row(console, "note", note)
+    for number, plan in enumerate(answer.plans, start=1):
+        console.print()
+        _plan(console, plan, f"[plan {number}]" if len(answer.plans) > 1 else "[plan]", verbose=verbose)
+    for clash in answer.clashes:
+        console.print()
+        console.print(Text(f"[conflict] {' and '.join(clash.wants)}", style="bold red"), soft_wrap=True)
+        _row(console, "why", clash.words)
+        for source in clash.sources if verbose else clash.sources[:1]:
+            _row(console, "source", source)
+    for one in answer.alternatives:
+        console.print()
+        _alternative(console, one, verbose=verbose)
+    console.print()
+    for state in answer.channels:
+        _row(console, "channel", f"{state.channel.words}: {state.words}")
+    if answer.downloaded:
+        _row(console, "read", f"{answer.downloaded:,} bytes of wheels, for proofs")
+    _verdict(console, answer)
+
+
+def _plan(console: Console, plan: StackPlan, head: str, *, verbose: bool) -> None:
+    console.print(Text(f"{head} {words.title(plan)}", style="bold"), soft_wrap=True)
+    _row(console, "because", plan.reason)
+    for line in words.proofs(plan):
+        _row(console, "wheel", line)
+    for note in plan.notes:
+        _row(console, "note", note)
+    if verbose:
+        for one in plan.releases:
+            if not one.wanted:
+                _row(console, "brings", f"{one.name} {one.version}")
+    elif plan.resolved:
+        brought = sum(not one.wanted for one in plan.releases)
+        _row(console, "brings", f"{brought} other packages, resolved by {plan.resolved}")
+    for line in words.commands(plan, uv=not plan.resolved.startswith("pip")):
+        _row(console, "run", line)
+
+
+def _alternative(console: Console, one: Alternative, *, verbose: bool) -> None:
+    console.print(Text(f"[instead] {one.title}", style="bold"), soft_wrap=True)
+    _row(console, "gives up", one.gives_up)
+    if one.plan is not None:
+        for line in words.commands(one.plan, uv=not one.plan.resolved.startswith("pip")):
+            _row(console, "run", line)
+        if verbose:
+            _row(console, "because", one.plan.reason)
+    elif one.command:
+        _row(console, "run", one.command)
+
+
+def _verdict(console: Console, answer: StackAnswer) -> None:
+    if not answer.plans:
+        console.print(Text("No plan: nothing fulfils every want on this node.", style="bold red"))
+        return
+    named = sum(one.evidence is Evidence.BY_NAME for one in answer.plans[0].releases)
+    proven = "every compiled wheel of it proven" if not named else f"{named} of its wheels known by name alone"
+    count = len(answer.plans)
+    console.print(Text(f"{count} plan{'s' * (count != 1)}; the first: {proven}.", style="bold green"))
+
+
+def _row(console: Console, label: str, text: str) -> None:
+    console.print(Text.assemble((f"  {label:<9}", "dim"), text), soft_wrap=True)

@@ -1,0 +1,80 @@
+"""A plan's commands, and what is said of it, in every format alike."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from attn_doctor.model.stack import Channel, Evidence, PlannedRelease, StackAnswer, StackPlan
+
+
+def commands(plan: StackPlan, *, uv: bool = True) -> list[str]:
+    """What a person types, in order: torch from its own index first, since the other packages follow it."""
+    install = ["uv", "pip", "install"] if uv else ["pip", "install"]
+    lines, rest = [], list(plan.requirements)
+    if plan.channel is Channel.TORCH_INDEX:
+        pinned = f"torch=={plan.torch}+{plan.build}"
+        rest = [one for one in rest if not one.startswith("torch==")]
+        lines.append(shlex.join([*install, pinned, "--index-url", plan.index]))
+        held = pinned
+    else:
+        held = ""
+    apart = {one.name: one for one in plan.releases if one.channel is Channel.TORCH_INDEX and one.name != "torch"}
+    own = [one for one in rest if _name(one) in apart]
+    rest = [one for one in rest if _name(one) not in apart]
+    if rest:
+        lines.append(shlex.join([*install, *([held] if held else []), *rest]))
+    for one in own:
+        lines.append(shlex.join([*install, one, "--no-deps", "--index-url", apart[_name(one)].url]))
+    return lines
+
+
+def pinned(plan: StackPlan) -> list[str]:
+    """The requirements, torch with the name of its build when it comes from torch's own index."""
+    if plan.channel is not Channel.TORCH_INDEX:
+        return list(plan.requirements)
+    own = f"torch=={plan.torch}+{plan.build}"
+    return [own if one.startswith("torch==") else one for one in plan.requirements]
+
+
+def indexes(plan: StackPlan) -> list[str]:
+    """torch's own indexes that the plan needs, each once."""
+    every = [
+        plan.index if one.name == "torch" else one.url for one in plan.releases if one.channel is Channel.TORCH_INDEX
+    ]
+    return list(dict.fromkeys(every))
+
+
+def title(plan: StackPlan) -> str:
+    """`torch 2.13.0 (cu130)`, with the wants."""
+    wanted = [f"{one.name} {one.version}".strip() for one in plan.releases if one.wanted and one.name != "torch"]
+    return ", ".join([f"torch {plan.torch} ({plan.build})", *wanted])
+
+
+def evidence(one: PlannedRelease) -> str:
+    """`proven: …`, or what else the statement rests on."""
+    return f"{one.evidence.value}{f': {one.proof}' if one.proof else ''}"
+
+
+def proofs(plan: StackPlan) -> Iterator[str]:
+    """A line for each want and each compiled release that was looked into."""
+    for one in plan.releases:
+        if one.wanted or one.evidence is Evidence.PROVEN:
+            yield f"{one.name} {one.version}".strip() + f", {one.channel.words}: {evidence(one)}"
+
+
+def header(answer: StackAnswer, plan: StackPlan) -> list[str]:
+    """Lines for the head of a file that was made from a plan."""
+    lines = [f"attn-doctor plan {' '.join(answer.wants)}", f"for {answer.node.words}", f"{title(plan)}: {plan.reason}"]
+    return [*lines, *(f"note: {note}" for note in plan.notes)]
+
+
+def no_plan(answer: StackAnswer) -> list[str]:
+    """Lines for a file of an answer without a plan."""
+    lines = [f"attn-doctor plan {' '.join(answer.wants)}", f"for {answer.node.words}", "no plan:"]
+    lines += [f"  {' and '.join(one.wants)}: {one.words}" for one in answer.clashes]
+    return [*lines, *(f"  instead: {one.title} (gives up {one.gives_up})" for one in answer.alternatives)]
+
+
+def _name(requirement: str) -> str:
+    return requirement.split("==")[0].split(" @")[0].split("[")[0].strip()

@@ -1,0 +1,130 @@
+"""What can be done where the wants cannot be had as they are: each is looked up in the tables before it is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from attn_doctor.model.stack import Alternative, Clash, PlannedNode, StackPlan
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.recipes.data.stack_packages import StackPackage, stack_package
+from attn_doctor.recipes.data.torch_releases import OLDEST_DRIVER
+from attn_doctor.stack.candidates import Limits, Piece, Spot, piece, spots
+from attn_doctor.stack.wants import Want
+
+#: (wants, node, limits) -> the best plan, or None
+Solve = Callable[[Sequence[Want], PlannedNode, Limits], "StackPlan | None"]
+
+
+def alternatives(
+    wants: Sequence[Want], node: PlannedNode, limits: Limits, clashes: Sequence[Clash], solve: Solve
+) -> tuple[Alternative, ...]:
+    """The nearest first: another release of torch, a build, another node, another kernel, the source, torch's own."""
+    stuck = {name for clash in clashes for name in clash.wants}
+    found: list[Alternative] = []
+    torch, *others = wants
+    if torch.specifier:
+        found += _other_torch(wants, node, limits, solve)
+    if limits.build or limits.cuda:
+        plan = solve(wants, node, Limits())
+        if plan is not None:
+            what = f"--torch-backend {limits.build}" if limits.build else f"--cuda {limits.cuda}"
+            found.append(
+                Alternative(title=f"another build of torch: {plan.torch} ({plan.build})", gives_up=what, plan=plan)
+            )
+    found += _other_node(wants, node, limits, solve)
+    for want in others:
+        if want.words in stuck:
+            found += _instead_of(want, wants, node, limits, solve)
+    return tuple(found)
+
+
+def _other_torch(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve) -> Iterator[Alternative]:
+    torch, *others = wants
+    plan = solve((Want(name="torch"), *others), node, limits)
+    if plan is not None:
+        yield Alternative(title=f"torch {plan.torch} ({plan.build})", gives_up=torch.words, plan=plan)
+
+
+def _other_node(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve) -> Iterator[Alternative]:
+    """A newer driver, or another Python, when that is what stands in the way."""
+    if node.driver:
+        plan = solve(wants, replace(node, driver=""), limits)
+        if plan is not None and plan.build.startswith("cu"):
+            oldest = OLDEST_DRIVER.get(int(plan.build[2:4]), "a newer one")
+            yield Alternative(
+                title=f"with driver {oldest} or later: torch {plan.torch} ({plan.build})",
+                gives_up=f"driver {node.driver}",
+                plan=plan,
+            )
+            return
+    major, minor = map(int, node.python.split("."))
+    for other in (minor - 1, minor + 1, minor - 2, minor + 2):
+        plan = solve(wants, replace(node, python=f"{major}.{other}"), limits)
+        if plan is not None:
+            title = f"with Python {major}.{other}: torch {plan.torch} ({plan.build})"
+            yield Alternative(title=title, gives_up=f"Python {node.python}", plan=plan)
+            return
+
+
+def _instead_of(
+    want: Want, wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve
+) -> Iterator[Alternative]:
+    row = stack_package(want.name)
+    if row is None:
+        return
+    torch = wants[0]
+    rest = tuple(one for one in wants if one.name != want.name)
+    can = [one for one in spots(node, limits)[0] if torch.specifier.contains(one.torch)]
+    if not can:
+        return
+    if _takes(row, node):
+        yield from _from_hub(want, row, rest, can, node, limits, solve)
+        yield from _from_source(want, row, can, rest, node)
+    if row.instead:
+        yield Alternative(title=row.instead, gives_up=want.words, plan=solve(rest, node, limits))
+
+
+def _takes(row: StackPackage, node: PlannedNode) -> bool:
+    if node.amd:
+        return False
+    return not row.gpus or not node.capability or any(one.takes(node.capability) for one in row.gpus)
+
+
+def _from_hub(
+    want: Want,
+    row: StackPackage,
+    rest: tuple[Want, ...],
+    can: Sequence[Spot],
+    node: PlannedNode,
+    limits: Limits,
+    solve: Solve,
+) -> Iterator[Alternative]:
+    hub = row.hub
+    if hub is None or not any(hub.torch.contains(one.torch) for one in can):
+        return
+    torch = replace(rest[0], specifier=rest[0].specifier & hub.torch)
+    kernels = next((one for one in rest if one.name == "kernels"), Want(name="kernels", typed="kernels"))
+    plan = solve((torch, *(one for one in rest[1:] if one.name != "kernels"), kernels), node, limits)
+    yield Alternative(
+        title=f'the Hub kernel {hub.name}: attn_implementation="{hub.name}" in transformers; the kernels package '
+        "fetches it at the first run, which a node without a network cannot",
+        gives_up=f"the package {want.name}: code that imports it does not find it",
+        plan=plan,
+    )
+
+
+def _from_source(
+    want: Want, row: StackPackage, can: Sequence[Spot], rest: Sequence[Want], node: PlannedNode
+) -> Iterator[Alternative]:
+    if not row.build_needs:
+        return
+    spot = next((one for one in can if all(isinstance(piece(each, one, node), Piece) for each in rest[1:])), None)
+    if spot is None or not spot.cuda:
+        return
+    extras = ",".join([*row.extras, *([row.core.format(major=spot.cuda.partition(".")[0])] if row.core else [])])
+    name = f"{want.name}[{extras}]" if extras else want.name
+    yield Alternative(
+        title=f"compile {want.name} for {spot.words}: needs {row.build_needs}; minutes: {row.build_minutes}",
+        gives_up="a published wheel",
+        command=f"pip install --no-build-isolation '{name}{want.specifier}'",
+    )

@@ -1,0 +1,253 @@
+"""Which builds of torch serve a node, and from which channel each want can come beside each of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.model.stack import Channel, PlannedNode
+from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.data import torch_releases, wheels
+from attn_doctor.recipes.data.stack_packages import StackPackage, as_capability, stack_package
+from attn_doctor.recipes.data.torch_releases import OLDEST_DRIVER, Build
+from attn_doctor.stack.wants import Want
+
+#: Builds for CPUs are on an index of their own, for every release.
+CPU = "cpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a person fixed of torch's build."""
+
+    cuda: str = ""
+    """major, or major.minor"""
+    build: str = ""
+    """cu130, or cpu"""
+    registry_is_cpu: bool = False
+    """Nothing but CPU builds comes from the registry that is asked; set for trials."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """One build of torch that can be had."""
+
+    torch: str
+    cuda: str
+    """major.minor; empty for a build for CPUs."""
+    channel: Channel
+
+    @property
+    def build(self) -> str:
+        """cu130, or cpu."""
+        return "cu" + self.cuda.replace(".", "") if self.cuda else CPU
+
+    @property
+    def words(self) -> str:
+        """The build for people."""
+        return f"torch {self.torch} for {f'CUDA {self.cuda}' if self.cuda else 'CPUs'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One want beside one build of torch: the channel, and what it is called there."""
+
+    want: Want
+    channel: Channel
+    requirement: str = ""
+    """For the resolver; empty where no resolver can see it."""
+    version: str = ""
+    url: str = ""
+    """A file's address, or that of an index."""
+    file: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why a want cannot be had, at one build of torch or at all."""
+
+    about: str
+    """Name of the want."""
+    words: str
+    sources: tuple[str, ...] = ()
+    by_gpu: bool = False
+    """No torch, Python or channel changes it."""
+    by_driver: bool = False
+    by_python: bool = False
+
+
+def spots(node: PlannedNode, limits: Limits) -> tuple[tuple[Spot, ...], tuple[tuple[Spot, Obstacle], ...]]:
+    """The builds of torch that the node can run, newest release first, the registry's before others of a release; and
+    why the rest cannot."""
+    can: list[Spot] = []
+    cannot: list[tuple[Spot, Obstacle]] = []
+    for release in sorted(torch_releases.releases(), key=Version, reverse=True):
+        for spot in _of_release(release, node, limits):
+            obstacle = _against(spot, node)
+            if obstacle is None:
+                can.append(spot)
+            else:
+                cannot.append((spot, obstacle))
+    return tuple(can), tuple(cannot)
+
+
+def piece(want: Want, spot: Spot, node: PlannedNode) -> Piece | Obstacle:
+    """How the want can be had beside that build of torch, or why it cannot."""
+    row = stack_package(want.name)
+    if row is None:
+        return Piece(want=want, channel=Channel.REGISTRY, requirement=want.words)
+    wanted = _for_gpu(want, row, node)
+    if isinstance(wanted, Obstacle):
+        return wanted
+    notes = _notes(row, node)
+    if not row.torch.contains(spot.torch):
+        return Obstacle(about=want.name, words=f"{want.name} is for torch {row.torch}", sources=row.sources)
+    if row.registry == "source":
+        return _from_authors(want, row, spot, node, notes)
+    if row.registry == "nothing":
+        return _from_torch_index(want, row, spot, torch_releases.flash_attn_3_build(spot.cuda), "", notes)
+    majors = torch_releases.registry_cuda_majors(want.name)
+    if majors and spot.cuda and int(spot.cuda.partition(".")[0]) not in majors:
+        release = torch_releases.partner_for(want.name, spot.torch)
+        if release is None or not want.specifier.contains(release, prereleases=True):
+            words = f"no release of {want.words} is known to be made for torch {spot.torch}"
+            return Obstacle(about=want.name, words=words, sources=row.sources)
+        return _from_torch_index(want, row, spot, spot.build, release, notes)
+    registry = torch_releases.registry_cuda(spot.torch)
+    if row.bound == "torch-minor" and not majors and spot.cuda and _major(registry) != _major(spot.cuda):
+        words = f"the registry's {want.name} for torch {spot.torch} is compiled for CUDA {registry}, not {spot.cuda}"
+        return Obstacle(about=want.name, words=words, sources=row.sources)
+    extras = f"[{','.join(want.extras)}]" if want.extras else ""
+    return Piece(want=want, channel=Channel.REGISTRY, requirement=f"{want.name}{extras}{wanted}", notes=notes)
+
+
+def _of_release(release: str, node: PlannedNode, limits: Limits) -> Iterator[Spot]:
+    if limits.build == CPU:
+        if torch_releases.pythons(release):
+            channel = Channel.REGISTRY if limits.registry_is_cpu else Channel.TORCH_INDEX
+            yield Spot(torch=release, cuda="", channel=channel)
+        return
+    registry = torch_releases.registry_cuda(release) if node.machine == "x86_64" else None
+    for build in torch_releases.builds(release, node.machine):
+        if limits.build and build.name != limits.build:
+            continue
+        if limits.cuda and limits.cuda not in (build.cuda, build.cuda.partition(".")[0]):
+            continue
+        channel = Channel.REGISTRY if build.cuda == registry else Channel.TORCH_INDEX
+        yield Spot(torch=release, cuda=build.cuda, channel=channel)
+
+
+def _against(spot: Spot, node: PlannedNode) -> Obstacle | None:
+    """Why the node cannot run that build."""
+    told = torch_releases.pythons(spot.torch)
+    if told is None:
+        words = f"which Pythons torch {spot.torch} has wheels for is not in the shelf's tables: they begin with 2.4"
+        return Obstacle(about="torch", words=words, by_python=True)
+    if not Version(told[0]) <= Version(node.python) <= Version(told[1]):
+        words = f"torch {spot.torch} has wheels for Python {told[0]} to {told[1]}, not {node.python}"
+        return Obstacle(about="torch", words=words, by_python=True)
+    if not spot.cuda:
+        return None
+    if node.amd:
+        words = f"{spot.words} is NVIDIA's, and {node.gpu} is AMD's ({node.amd})"
+        return Obstacle(about="torch", words=words, by_gpu=True)
+    build = Build(torch=spot.torch, cuda=spot.cuda)
+    if node.capability and torch_releases.lacking_code(build, [node.capability], node.machine):
+        has = ", ".join(torch_releases.gpu_code(build, node.machine))
+        words = f"{spot.words} holds code for {has}, none for {node.gpu} ({node.capability})"
+        return Obstacle(about="torch", words=words, by_gpu=True)
+    try:
+        too_old = bool(node.driver) and torch_releases.is_driver_too_old(spot.cuda, node.driver)
+    except InvalidVersion:
+        return None
+    if too_old:
+        oldest = OLDEST_DRIVER[int(spot.cuda.partition(".")[0])]
+        words = f"CUDA {spot.cuda} needs driver {oldest} or later; the driver is {node.driver}"
+        return Obstacle(about="torch", words=words, by_driver=True)
+    return None
+
+
+def _for_gpu(want: Want, row: StackPackage, node: PlannedNode) -> SpecifierSet | Obstacle:
+    """The want's specifier, narrowed to the releases that take the GPU."""
+    ranges = row.ranges(want.specifier)
+    if not node.capability or not ranges:
+        return want.specifier
+    taking = [one for one in ranges if one.takes(node.capability)]
+    if not taking:
+        oldest = min(ranges, key=lambda one: as_capability(one.at_least))
+        is_older = as_capability(node.capability) < as_capability(oldest.at_least)
+        needs = f"compute capability {oldest.at_least} or later" if is_older and not oldest.at_most else ""
+        needs = needs or " or ".join(dict.fromkeys(one.words for one in ranges))
+        words = f"{want.name} needs {needs}; {node.gpu} has {node.capability}"
+        return Obstacle(about=want.name, words=words, sources=row.sources, by_gpu=True)
+    return want.specifier & taking[0].releases if len(taking) < len(ranges) else want.specifier
+
+
+def _notes(row: StackPackage, node: PlannedNode) -> tuple[str, ...]:
+    if (
+        not row.tested
+        or not node.capability
+        or tuple(map(int, node.capability.split("."))) >= tuple(map(int, row.tested.split(".")))
+    ):
+        return ()
+    words = f"{row.name}: its authors name GPUs of compute capability {row.tested} and later; {node.gpu} has {{}}"
+    return (words.format(node.capability),)
+
+
+def _from_authors(
+    want: Want, row: StackPackage, spot: Spot, node: PlannedNode, notes: tuple[str, ...]
+) -> Piece | Obstacle:
+    if want.name not in wheels.TABLES:
+        words = f"{want.name} is published as source alone: it would have to be compiled"
+        return Obstacle(about=want.name, words=words, sources=row.sources)
+    if not spot.cuda:
+        words = f"{want.name} is compiled for CUDA, and {spot.words} has none"
+        return Obstacle(about=want.name, words=words, sources=row.sources)
+    minor = ".".join(spot.torch.split(".")[:2])
+    minors = wheels.torches(want.name)
+    if minor not in minors:
+        words = f"the published wheels of {want.name} are for torch {minors[0]} to {minors[-1]}, none is for {minor}"
+        return Obstacle(about=want.name, words=words, sources=row.sources)
+    build = Build(torch=spot.torch, cuda=spot.cuda)
+    wanted = _for_gpu(want, row, node)
+    try:
+        wheel = wheels.fitting(
+            want.name,
+            wheels.Node(
+                torch=minor,
+                cuda=spot.cuda,
+                new_abi=torch_releases.has_new_abi(build) is not False,
+                python=node.python,
+                platform=f"linux_{node.machine}",
+                glibc=node.glibc,
+                gpus=(node.capability,) if node.capability else (),
+            ),
+            str(wanted) if isinstance(wanted, SpecifierSet) else "",
+        )
+    except wheels.NoWheel as error:
+        return Obstacle(about=want.name, words=str(error), sources=row.sources)
+    return Piece(want=want, channel=Channel.AUTHORS, version=wheel.version, url=wheel.url, file=wheel.file, notes=notes)
+
+
+def _from_torch_index(
+    want: Want, row: StackPackage, spot: Spot, build: str | None, version: str, notes: tuple[str, ...]
+) -> Piece | Obstacle:
+    if build is None or not spot.cuda:
+        words = f"torch's own indexes have no {want.name} for {spot.words}"
+        return Obstacle(about=want.name, words=words, sources=row.sources)
+    return Piece(
+        want=want, channel=Channel.TORCH_INDEX, version=version, url=torch_releases.index_of(build), notes=notes
+    )
+
+
+def _major(cuda: str | None) -> str:
+    return (cuda or "").partition(".")[0]
+
+
+def torches(all_spots: Iterable[Spot]) -> str:
+    """The releases of some builds for people, newest first: `2.9.1, 2.9.0 and 2.8.0`."""
+    names = list(dict.fromkeys(one.torch for one in all_spots))
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

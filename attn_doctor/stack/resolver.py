@@ -1,0 +1,224 @@
+"""Asks uv or pip which releases go together. Nothing is installed, built or, with uv, downloaded."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+from attn_doctor.errors import AttnDoctorError
+from attn_doctor.fix.packages.releases import json_of, release
+from attn_doctor.fix.refusal import Refused
+from attn_doctor.machine.process import Running
+from attn_doctor.machine.web import without_secrets
+from attn_doctor.model.stack import PlannedNode
+from attn_doctor.quick_dataclasses import dataclass, field
+from attn_doctor.stack.settings import IndexSettings
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: The glibc releases of which uv knows a platform, x86_64-manylinux_2_35.
+_UV_GLIBC = (17, 28, *range(31, 41))
+_LAST_LINES = 8
+
+
+class CannotResolve(AttnDoctorError):
+    """No releases go together, by the resolver; `words` is the short form of its reason."""
+
+    def __init__(self, what: str, *, about: str = "", hint: str = "", is_conflict: bool = False) -> None:
+        super().__init__(what, about=about, hint=hint)
+        self.is_conflict = is_conflict
+        """True when it found that nothing fits; False when it could not ask."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """One release in the resolver's answer."""
+
+    name: str
+    version: str
+    url: str = ""
+    file: str = ""
+    size: int | None = None
+    sha256: str = ""
+
+
+class Resolver(Protocol):
+    """Resolves requirements for a node."""
+
+    @property
+    def words(self) -> str:
+        """Who it is, and what it cannot do."""
+        ...
+
+    def resolve(
+        self, requirements: tuple[str, ...], constraints: tuple[str, ...], node: PlannedNode
+    ) -> tuple[Resolved, ...]:
+        """The releases. Raises CannotResolve."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uv:
+    """uv, for any Python and any platform."""
+
+    command: str
+    folder: Path
+    settings: IndexSettings
+    extra: tuple[str, ...] = ()
+    """Options of uv that name where packages come from."""
+    timeout: float = 120.0
+    words: str = "uv"
+
+    def resolve(
+        self, requirements: tuple[str, ...], constraints: tuple[str, ...], node: PlannedNode
+    ) -> tuple[Resolved, ...]:
+        """The releases. Raises CannotResolve."""
+        number = len(list(self.folder.glob("wants*.in")))
+        wanted, limits = self.folder / f"wants{number}.in", self.folder / f"limits{number}.txt"
+        lock = self.folder / f"pylock.n{number}.toml"
+        wanted.write_text("".join(f"{one}\n" for one in requirements))
+        limits.write_text("".join(f"{one}\n" for one in constraints))
+        self._run(
+            [
+                "pip", "compile", "--quiet", "--no-header", "--no-python-downloads", "--no-config",
+                "--only-binary", ":all:", "--python", sys.executable, "--python-version", node.python,
+                "--python-platform", _platform(node), "--constraints", str(limits),
+                "--format", "pylock.toml", "--output-file", str(lock),
+                *self.settings.for_uv(), *self.extra, str(wanted),
+            ],
+            f"uv{number}",
+        )  # fmt: skip
+        return _of_pylock(lock)
+
+    def _run(self, arguments: list[str], name: str) -> None:
+        environment = {**os.environ, "NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_SKIP_WHEEL_FILENAME_CHECK": "1"}
+        if self.settings.certificate:
+            environment.setdefault("SSL_CERT_FILE", self.settings.certificate)
+        running = Running([self.command, *arguments], folder=self.folder, name=name, environment=environment)
+        try:
+            completed = running.wait(self.timeout)
+        finally:
+            running.end()
+        if not completed.ok:
+            raise _refusal("uv", completed.stderr.strip() or completed.ended())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pip:
+    """pip of the running Python, for that Python and this machine alone."""
+
+    folder: Path
+    extra: tuple[str, ...] = ()
+    timeout: float = 600.0
+    words: str = field(default="")
+
+    def resolve(
+        self, requirements: tuple[str, ...], constraints: tuple[str, ...], node: PlannedNode
+    ) -> tuple[Resolved, ...]:
+        """The releases. Raises CannotResolve."""
+        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        if (node.python, node.machine) != (here, platform.machine()):
+            raise CannotResolve(
+                f"pip plans for the Python that runs it, {here} on {platform.machine()}",
+                about=f"Python {node.python} on {node.machine}",
+                hint="Install uv beside attn-doctor (pip install 'attn-doctor[plan]'), which plans for any.",
+            )
+        number = len(list(self.folder.glob("pip*.json")))
+        report, limits = self.folder / f"pip{number}.json", self.folder / f"limits{number}.txt"
+        limits.write_text("".join(f"{one}\n" for one in constraints))
+        running = Running(
+            [
+                sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--no-input",
+                "--disable-pip-version-check", "--only-binary", ":all:", "--constraint", str(limits),
+                "--report", str(report), *self.extra, "--", *requirements,
+            ],
+            folder=self.folder,
+            name=f"pip{number}",
+        )  # fmt: skip
+        try:
+            completed = running.wait(self.timeout)
+        finally:
+            running.end()
+        if not completed.ok:
+            raise _refusal("pip", completed.stderr.strip() or completed.ended())
+        return _of_pip(report)
+
+
+def resolver_here(folder: Path, settings: IndexSettings, *, extra: tuple[str, ...] = ()) -> Uv | Pip | None:
+    """uv beside this Python or on PATH, else pip; None where there is neither."""
+    beside = Path(sys.executable).with_name("uv")
+    uv = str(beside) if beside.is_file() else shutil.which("uv")
+    if uv:
+        return Uv(command=uv, folder=folder, settings=settings, extra=extra)
+    try:
+        version = importlib.metadata.version("pip")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    words = f"pip {version}, which plans for the Python that runs it alone (uv, the extra `plan`, plans for any)"
+    return Pip(folder=folder, extra=extra, words=words)
+
+
+def _platform(node: PlannedNode) -> str:
+    minor = int(node.glibc.partition(".")[2] or 0)
+    known = [one for one in _UV_GLIBC if one <= minor]
+    if not known:
+        return f"{node.machine}-manylinux2014"
+    return f"{node.machine}-manylinux_2_{known[-1]}"
+
+
+def _of_pylock(file: Path) -> tuple[Resolved, ...]:
+    try:
+        packages: list[dict[str, Any]] = tomllib.loads(file.read_text()).get("packages", [])
+    except (OSError, ValueError) as error:
+        raise CannotResolve("uv's answer cannot be read", about=str(error)) from None
+    found = []
+    for one in packages:
+        wheel = (one.get("wheels") or [one.get("archive", {})])[0]
+        url = str(wheel.get("url") or wheel.get("path") or "")
+        found.append(_checked(one.get("name"), one.get("version"), url, wheel.get("hashes", {}), wheel.get("size")))
+    return tuple(found)
+
+
+def _of_pip(file: Path) -> tuple[Resolved, ...]:
+    found = []
+    try:
+        for one in json_of(file)["install"]:
+            told, info = one["metadata"], one["download_info"]
+            hashes = (info.get("archive_info") or {}).get("hashes") or {}
+            found.append(_checked(told["name"], told["version"], info["url"], hashes, None))
+    except (KeyError, TypeError, Refused) as error:
+        raise CannotResolve("pip's report is not of the form that is known", about=repr(error)) from None
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def _checked(name: object, version: object, url: str, hashes: dict[str, str], size: object) -> Resolved:
+    try:
+        one = release(str(name), str(version), url, hashes)
+    except Refused as error:
+        raise CannotResolve("the resolver's answer holds what is no release", about=str(error)) from None
+    size = size if isinstance(size, int) else None
+    return Resolved(name=one.name, version=one.version, url=url, file=one.source, size=size, sha256=one.sha256)
+
+
+def _refusal(who: str, words: str) -> CannotResolve:
+    """What it said, without passwords and the walk through all releases."""
+    lines = [without_secrets(line.strip()) for line in words.splitlines() if line.strip()]
+    text = " ".join(lines)
+    is_conflict = bool(
+        re.search(r"No solution found|ResolutionImpossible|No matching distribution|unsatisfiable", text)
+    )
+    return CannotResolve(
+        f"{who} found no releases that go together" if is_conflict else f"{who} could not ask the package index",
+        about="\n".join(lines[-_LAST_LINES:])[-1200:],
+        hint="" if is_conflict else "Is the index reached from here? --offline answers from the shelf's tables.",
+        is_conflict=is_conflict,
+    )

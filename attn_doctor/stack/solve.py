@@ -1,0 +1,260 @@
+"""Makes plans: builds of torch from the tables, versions and dependencies from the resolver, verdicts from recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from attn_doctor.model.stack import Channel, Evidence, PlannedNode, PlannedRelease, StackPlan
+from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.data import torch_releases
+from attn_doctor.recipes.data.stack_packages import stack_package
+from attn_doctor.stack.candidates import Limits, Piece, Spot, piece, spots
+from attn_doctor.stack.resolver import CannotResolve, Resolved, Resolver
+from attn_doctor.stack.wants import Want
+
+#: Releases that the shelf finds fault with are excluded and the resolver asked again, at most so often.
+_MOST_TRIES = 4
+
+#: (releases, node, build) -> {canonical name of the release at fault: the words of the finding}
+Verdict = Callable[[Sequence[PlannedRelease], PlannedNode, Spot], "dict[str, str]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solved:
+    """Plans, best first; and what the resolver said where it found none."""
+
+    plans: tuple[StackPlan, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Builds of torch with one origin."""
+
+    channel: Channel
+    build: str
+    """Empty for the registry: each release has its own there."""
+    spots: tuple[Spot, ...]
+
+
+def solve(
+    wants: Sequence[Want],
+    node: PlannedNode,
+    limits: Limits,
+    resolver: Resolver | None,
+    verdict: Verdict,
+    *,
+    most: int = 2,
+) -> Solved:
+    """At most `most` plans that honour every want. Without a resolver the wants alone are planned, from the tables."""
+    torch, *others = wants
+    can = [one for one in spots(node, limits)[0] if torch.specifier.contains(one.torch)]
+    plans: list[StackPlan] = []
+    refused: list[str] = []
+    for group in _groups(can):
+        fitting = tuple(
+            spot for spot in group.spots if all(isinstance(piece(one, spot, node), Piece) for one in others)
+        )
+        if not fitting:
+            continue
+        try:
+            plans.append(_plan(wants, node, group, fitting, resolver, verdict))
+        except CannotResolve as error:
+            if not error.is_conflict:
+                raise
+            refused.append(f"{group.build or 'the registry'}: {error.about or error.what}")
+        if len(plans) == most:
+            break
+    return Solved(plans=tuple(_ranked(plans)), refused=tuple(refused))
+
+
+def _groups(can: Iterable[Spot]) -> list[_Group]:
+    """The registry's builds together; each of torch's own indexes apart, newest CUDA first."""
+    by_origin: dict[tuple[Channel, str], list[Spot]] = {}
+    for spot in can:
+        build = "" if spot.channel is Channel.REGISTRY else spot.build
+        by_origin.setdefault((spot.channel, build), []).append(spot)
+
+    def order(one: tuple[Channel, str]) -> tuple[int, float]:
+        return one[0] is not Channel.REGISTRY, -max(float(spot.cuda or 0) for spot in by_origin[one])
+
+    return [_Group(channel=key[0], build=key[1], spots=tuple(by_origin[key])) for key in sorted(by_origin, key=order)]
+
+
+def _plan(
+    wants: Sequence[Want],
+    node: PlannedNode,
+    group: _Group,
+    fitting: Sequence[Spot],
+    resolver: Resolver | None,
+    verdict: Verdict,
+) -> StackPlan:
+    """Raises CannotResolve."""
+    excluded: dict[str, set[str]] = {}
+    said: list[str] = []
+    for _ in range(_MOST_TRIES):
+        left = [spot for spot in fitting if spot.torch not in excluded.get("torch", set())]
+        if not left:
+            break
+        try:
+            spot, answer = _asked(wants, node, left, resolver, excluded)
+        except CannotResolve:
+            if not said:
+                raise
+            break
+        pieces = [one for want in wants[1:] if isinstance(one := piece(want, spot, node), Piece)]
+        releases = _releases(wants, spot, pieces, answer)
+        faults = verdict(releases, node, spot)
+        if not faults:
+            return _written(wants, spot, pieces, releases, resolver)
+        said += faults.values()
+        versions = {one.name: one.version for one in releases}
+        for name in faults:
+            excluded.setdefault(name, set()).add(versions[name])
+    raise CannotResolve("the recipes find fault with every set", about="; ".join(dict.fromkeys(said)), is_conflict=True)
+
+
+def _asked(
+    wants: Sequence[Want],
+    node: PlannedNode,
+    fitting: Sequence[Spot],
+    resolver: Resolver | None,
+    excluded: dict[str, set[str]],
+) -> tuple[Spot, tuple[Resolved, ...]]:
+    """The build whose release the resolver chose, and its answer; without a resolver the newest."""
+    if resolver is None:
+        return fitting[0], ()
+    # Pieces that the resolver cannot see differ from release to release; which releases have them was asked before.
+    pieces = [one for want in wants[1:] if isinstance(one := piece(want, fitting[0], node), Piece)]
+    seen = [one.requirement for one in pieces if one.requirement]
+    unseen = [need for one in pieces if not one.requirement for need in _needs(one)]
+    constraints = [f"torch{_only([one.torch for one in fitting])}"]
+    constraints += [f"{name}!={version}" for name, versions in excluded.items() for version in sorted(versions)]
+    answer = resolver.resolve(("torch", *seen, *unseen), tuple(constraints), node)
+    chosen = next((one.version.partition("+")[0] for one in answer if one.name == "torch"), "")
+    spot = next((one for one in fitting if one.torch == chosen), None)
+    if spot is None:
+        raise CannotResolve(
+            f"the resolver chose torch {chosen or 'of no version'}, which was not offered", is_conflict=True
+        )
+    return spot, answer
+
+
+def _needs(one: Piece) -> tuple[str, ...]:
+    row = stack_package(one.want.name)
+    return row.needs if row is not None else ()
+
+
+def _only(offered: Iterable[str]) -> str:
+    """A specifier for these releases of torch among all that the tables know."""
+    these = sorted(set(offered), key=Version)
+    between = sorted(torch_releases.releases(), key=Version)
+    others = [one for one in between if Version(these[0]) < Version(one) < Version(these[-1]) and one not in these]
+    if len(these) == 1:
+        return f"=={these[0]}"
+    return ",".join([f">={these[0]}", f"<={these[-1]}", *(f"!={one}" for one in others)])
+
+
+def _releases(
+    wants: Sequence[Want], spot: Spot, pieces: Sequence[Piece], answer: Sequence[Resolved]
+) -> tuple[PlannedRelease, ...]:
+    """The wants in their order, then what they bring."""
+    found = {one.name: one for one in answer}
+    by_name = {one.want.name: one for one in pieces}
+    listed: list[PlannedRelease] = []
+    for want in wants:
+        own, its = by_name.get(want.name), found.pop(want.name, None)
+        channel = spot.channel if want.name == "torch" else own.channel if own is not None else Channel.REGISTRY
+        # The registry's file of that release is another build than the one from torch's index.
+        file = its if its is not None and channel is Channel.REGISTRY else None
+        version = its.version if its is not None else own.version if own is not None else ""
+        listed.append(
+            PlannedRelease(
+                name=want.name,
+                version=spot.torch if want.name == "torch" else version,
+                channel=channel,
+                wanted=True,
+                evidence=_evidence(want.name, file.file if file is not None else ""),
+                url=file.url if file is not None else own.url if own is not None else "",
+                file=file.file if file is not None else own.file if own is not None else "",
+                size=file.size if file is not None else None,
+                sha256=file.sha256 if file is not None else "",
+            )
+        )
+    if spot.channel is not Channel.REGISTRY:
+        # Those are the libraries of the registry's build; torch's index brings its own.
+        found = {name: one for name, one in found.items() if not name.startswith(("nvidia-", "cuda-"))}
+    for name in sorted(found):
+        one = found[name]
+        listed.append(
+            PlannedRelease(
+                name=name, version=one.version, channel=Channel.REGISTRY, url=one.url, file=one.file, size=one.size,
+                sha256=one.sha256, evidence=_evidence(name, one.file),
+            )
+        )  # fmt: skip
+    return tuple(listed)
+
+
+def _evidence(name: str, file: str) -> Evidence:
+    """Before anything was opened."""
+    row = stack_package(name)
+    pure = file.endswith("-none-any.whl") if file else row is not None and row.bound == "python"
+    return Evidence.NOTHING_COMPILED if pure else Evidence.BY_NAME
+
+
+def _written(
+    wants: Sequence[Want],
+    spot: Spot,
+    pieces: Sequence[Piece],
+    releases: Sequence[PlannedRelease],
+    resolver: Resolver | None,
+) -> StackPlan:
+    from_index = spot.channel is Channel.TORCH_INDEX
+    extras = {want.name: f"[{','.join(want.extras)}]" if want.extras else "" for want in wants}
+    requirements = []
+    for one in releases:
+        if not one.wanted:
+            continue
+        if one.channel is Channel.AUTHORS:
+            requirements.append(f"{one.name} @ {one.url}")
+        else:
+            requirements.append(f"{one.name}{extras[one.name]}" + (f"=={one.version}" if one.version else ""))
+    needs = [need for one in pieces if not one.requirement for need in _needs(one)]
+    named = {Requirement(one).name for one in requirements}
+    return StackPlan(
+        torch=spot.torch,
+        build=spot.build,
+        channel=spot.channel,
+        requirements=(*requirements, *(one for one in dict.fromkeys(needs) if one not in named)),
+        releases=tuple(releases),
+        index=(torch_releases.index_of(spot.build) if from_index else next(iter(_indexes(releases)), "")),
+        reason=_reason(spot, releases),
+        resolved=resolver.words if resolver is not None else "",
+        notes=tuple(dict.fromkeys(note for one in pieces for note in one.notes)),
+    )
+
+
+def _indexes(releases: Iterable[PlannedRelease]) -> list[str]:
+    return [one.url for one in releases if one.channel is Channel.TORCH_INDEX]
+
+
+def _reason(spot: Spot, releases: Sequence[PlannedRelease]) -> str:
+    away = [one for one in releases if one.channel is not Channel.REGISTRY]
+    if not away:
+        return "everything comes from the package registry"
+    words = [f"{one.name} comes from {one.channel.words}" for one in away]
+    return "; ".join(words)
+
+
+def _ranked(plans: Iterable[StackPlan]) -> list[StackPlan]:
+    """Fewest releases from other places than the registry first, then the newest torch."""
+    return sorted(
+        plans,
+        key=lambda one: (
+            sum(release.channel is not Channel.REGISTRY for release in one.releases),
+            [-part for part in Version(one.torch).release],
+        ),
+    )

@@ -1,0 +1,39 @@
+"""Judges a planned set of releases by the recipes, as `check` would judge it once it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.model.findings import Finding, Severity
+from attn_doctor.model.stack import PlannedNode, PlannedRelease
+from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.stack.candidates import Spot
+from attn_doctor.stack.foreseen import ForeseenRelease, foreseen_facts
+
+
+def faults(
+    releases: Sequence[PlannedRelease], node: PlannedNode, spot: Spot, recipes: Sequence[Recipe]
+) -> dict[str, str]:
+    """Canonical name of the release at fault -> the words of the finding; empty for a sound set."""
+    facts = foreseen_facts(
+        [ForeseenRelease(name=one.name, version=one.version) for one in releases if one.version],
+        node,
+        cuda=spot.cuda,
+    )
+    found: dict[str, str] = {}
+    for finding in judge(facts, recipes).findings:
+        if finding.severity is not Severity.INFO:
+            name = _at_fault(finding, releases)
+            if name:
+                found.setdefault(name, f"{finding.id}: {finding.title}")
+    return found
+
+
+def _at_fault(finding: Finding, releases: Sequence[PlannedRelease]) -> str:
+    """The release that another one could take the place of: what the wants bring first (another triton comes with
+    another torch), torch itself last."""
+    named = {fact.name.subject for fact in finding.evidence if fact.name.kind == "package"}
+    named |= {fact.name.kind for fact in finding.evidence if fact.name.kind in ("torch", "triton")}
+    ordered = sorted((one for one in releases if one.name in named), key=lambda one: (one.name == "torch", one.wanted))
+    return ordered[0].name if ordered else ""

@@ -1,0 +1,177 @@
+"""Plans a set of releases that go together, before anything is installed."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.errors import BadInput
+from attn_doctor.machine.scratch import scratch
+from attn_doctor.model.stack import Alternative, Clash, PlannedNode, StackAnswer, StackPlan
+from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.gpu_table import amd_gpu, named_gpu
+from attn_doctor.stack import channels
+from attn_doctor.stack.alternatives import alternatives
+from attn_doctor.stack.candidates import Limits, piece, spots
+from attn_doctor.stack.clash import clashes
+from attn_doctor.stack.resolver import Resolver, resolver_here
+from attn_doctor.stack.settings import settings_of_pip
+from attn_doctor.stack.solve import Solved, solve
+from attn_doctor.stack.verdict import faults
+from attn_doctor.stack.wants import Want, read_wants
+from attn_doctor.version import __version__
+from attn_doctor.workflows.subject import Say, silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What is wanted, and the node that it is for."""
+
+    wants: tuple[str, ...] = ()
+    """Requirements, as for pip."""
+    gpu: str | None = None
+    """A name in recipes/gpus.toml, or sm_XY."""
+    driver: str | None = None
+    python: str | None = None
+    """3.12; None: the Python that this runs in."""
+    glibc: str | None = None
+    """2.35; None: this machine's."""
+    machine: str | None = None
+    """x86_64, aarch64; None: this machine's."""
+    cuda: str | None = None
+    torch_backend: str | None = None
+    """cu130, or cpu."""
+    indexes: tuple[str, ...] = ()
+    find_links: tuple[str, ...] = ()
+    offline: bool = False
+    """Asks nobody: the shelf's tables answer."""
+
+
+def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
+    """Plans. Asks the package index that uv or pip is configured with, unless `offline`; installs and builds nothing.
+
+    Raises BadInput for an invalid request, AttnDoctorError when the index cannot be asked.
+    """
+    wants = read_wants(request.wants)
+    if len(wants) == 1 and not wants[0].typed:
+        raise BadInput("nothing is wanted", hint="Name packages: attn-doctor plan torch flash-attn --gpu h100")
+    node = planned_node(request)
+    limits = _limits(request)
+    recipes = shelf.bundled()
+    verdict = partial(faults, recipes=recipes)
+    with scratch() as folder:
+        resolver = None if request.offline else resolver_here(folder, settings_of_pip(), extra=_sources(request))
+        say("asking which releases go together")
+        can, cannot = spots(node, limits)
+        clashing = clashes(wants, node, can, cannot, lambda want, spot: piece(want, spot, node))
+        solved = Solved()
+        if not clashing:
+            solved = solve(wants, node, limits, resolver, verdict)
+
+        def best(those: Sequence[Want], where: PlannedNode, within: Limits) -> StackPlan | None:
+            able, unable = spots(where, within)
+            if clashes(those, where, able, unable, lambda want, spot: piece(want, spot, where)):
+                return None
+            found = solve(those, where, within, resolver, verdict, most=1)
+            return found.plans[0] if found.plans else None
+
+        others: tuple[Alternative, ...] = ()
+        if not solved.plans:
+            say("looking for the nearest that does")
+            if not clashing:
+                clashing = _by_the_resolver(wants, solved)
+            others = alternatives(wants, node, limits, clashing, best)
+        every = [*solved.plans, *(one.plan for one in others if one.plan is not None)]
+        states = channels.states(every[:3], offline=request.offline, resolver=resolver.words if resolver else "")
+    return StackAnswer(
+        wants=tuple(one.typed for one in wants if one.typed),
+        node=node,
+        plans=tuple(channels.marked(one, states) for one in solved.plans),
+        clashes=clashing,
+        alternatives=others,
+        channels=states,
+        notes=_notes(request, resolver),
+        doctor_version=__version__,
+    )
+
+
+def planned_node(request: PlanRequest) -> PlannedNode:
+    """The node as named, the rest as on this machine. Raises BadInput."""
+    assumed = []
+    python = request.python
+    if python is None:
+        python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        assumed.append(f"Python {python}, which runs attn-doctor (--python names another)")
+    parts = python.split(".")
+    if len(parts) < 2 or not all(part.isdecimal() for part in parts):
+        raise BadInput("that is no version of Python", about=f"--python {python}", hint="For example 3.12.")
+    if request.driver is not None:
+        try:
+            Version(request.driver)
+        except InvalidVersion:
+            hint = "As nvidia-smi prints it: 580.95.05."
+            raise BadInput("that is no version of a driver", about=f"--driver {request.driver}", hint=hint) from None
+    glibc = request.glibc
+    if glibc is None:
+        name, here = platform.libc_ver()
+        glibc = here if name == "glibc" and here else "2.35"
+        assumed.append(f"glibc {glibc}, this machine's (--glibc names another)")
+    elif not all(part.isdecimal() for part in glibc.split(".")) or glibc.count(".") != 1:
+        raise BadInput("that is no version of glibc", about=f"--glibc {glibc}", hint="For example 2.35.")
+    node = PlannedNode(
+        driver=request.driver or "",
+        python=".".join(parts[:2]),
+        glibc=glibc,
+        machine=request.machine or platform.machine(),
+        assumed=tuple(assumed),
+    )
+    if request.gpu is None:
+        return node
+    amd = amd_gpu(request.gpu)
+    if amd is not None:
+        return replace(node, gpu=amd.name, amd=amd.architecture)
+    named = named_gpu(request.gpu)
+    return replace(node, gpu=named.name, capability=named.compute_capability)
+
+
+def _limits(request: PlanRequest) -> Limits:
+    build, cuda = request.torch_backend or "", request.cuda or ""
+    if build and build != "cpu" and not (build.startswith("cu") and build[2:].isdigit() and len(build) > 3):
+        hint = "cpu, or the name of a CUDA build as on torch's index: cu126, cu130."
+        raise BadInput("that is no build of torch", about=f"--torch-backend {build}", hint=hint)
+    if cuda and not all(part.isdecimal() for part in cuda.split(".")):
+        raise BadInput("that is no CUDA release", about=f"--cuda {cuda}", hint="For example 12, 12.8 or 13.0.")
+    return Limits(cuda=cuda, build=build)
+
+
+def _sources(request: PlanRequest) -> tuple[str, ...]:
+    """Options that uv and pip share."""
+    words = []
+    for one in request.indexes:
+        words += ["--extra-index-url", one]
+    for one in request.find_links:
+        words += ["--find-links", str(Path(one).absolute()) if "://" not in one else one]
+    return tuple(words)
+
+
+def _by_the_resolver(wants: Sequence[Want], solved: Solved) -> tuple[Clash, ...]:
+    """The tables know no obstacle, and the resolver found no releases."""
+    words = solved.refused[0] if solved.refused else "no reason was given"
+    names = tuple(one.words for one in wants if one.typed)
+    return (Clash(wants=names, words=f"the resolver found no releases that go together: {words}"),)
+
+
+def _notes(request: PlanRequest, resolver: Resolver | None) -> tuple[str, ...]:
+    if request.offline:
+        return (
+            "nobody was asked (--offline): versions are those of the shelf's tables, dependencies are not resolved",
+        )
+    if resolver is None:
+        return ("neither uv nor pip is here: the shelf's tables answer, dependencies are not resolved",)
+    return ()
