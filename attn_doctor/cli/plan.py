@@ -19,7 +19,7 @@ from attn_doctor.workflows.plan import plan as make_plan
 @guarded
 def plan(
     wants: Annotated[
-        list[str] | None, Argument(metavar="[WANT...]", help="Packages, as for pip: torch==2.13.* flash-attn xformers.")
+        list[str] | None, Argument(metavar="[WANT...]", help="Packages, as for pip: torch==2.13.* vllm transformers.")
     ] = None,
     gpu: Annotated[
         str | None, Option(metavar="NAME|sm_XY", help="The GPU that it is for: h100, a100, rtx4090, sm_90…")

@@ -12,7 +12,7 @@ from attn_doctor.errors import BadInput
 from attn_doctor.model.libraries import published
 from attn_doctor.quick_dataclasses import dataclass
 
-_HINT = "Write a requirement as for pip: torch==2.13.*, flash-attn, 'transformers>=5'."
+_HINT = "Write a requirement as for pip: torch==2.13.*, vllm, 'transformers>=5'."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
     """
     wants = read_wants(request.wants)
     if len(wants) == 1 and not wants[0].typed:
-        raise BadInput("nothing is wanted", hint="Name packages: attn-doctor plan torch flash-attn --gpu h100")
+        raise BadInput("nothing is wanted", hint="Name packages: attn-doctor plan torch vllm --gpu h100")
     node = planned_node(request)
     limits = _limits(request)
     recipes = shelf.bundled()
