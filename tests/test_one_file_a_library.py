@@ -39,7 +39,6 @@ EXCEPTIONS = {
     "probe/configs/configs.py": _KEY,
     "probe/packages/patches.py": "one fault of one release, looked for in that library's source",
     "report/renderers/prometheus.py": "labels of a metric, which queries elsewhere name",
-    "diagnose/log/subjects.py": "patterns by which messages name a package: their order among other packages decides",
 }
 
 

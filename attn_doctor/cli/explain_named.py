@@ -13,6 +13,8 @@ from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import Recipe
 
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+\Z")
+#: What somebody may have meant for one.
+_ALMOST = re.compile(r"[\w-]{4,80}\Z")
 #: What begins as an exception does, when nobody quoted it: the shell made several words of it.
 _BEGINS = re.compile(r"(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception|Warning|Mismatch):?\Z")
 #: The name of a file, with blanks or not.
@@ -47,6 +49,9 @@ def read_names(named: Sequence[str], folders: Sequence[Path]) -> Named:
         )
     if recipe is not None:
         return Named(recipe=recipe)
+    for one in logs:
+        if one != "-" and not _is_there(one) and _ALMOST.match(one):
+            _suggest(one, folders)
     return Named(logs=logs, texts=tuple(one for one in named if one not in logs))
 
 
@@ -68,6 +73,17 @@ def _recipe(name: str, folders: Sequence[Path]) -> Recipe | None:
     every = shelf.shelf(tuple(folders))
     by_id = {recipe.id: recipe for recipe in every}
     return by_id.get(name) or next((recipe for recipe in every if name in recipe.aliases), None)
+
+
+def _suggest(name: str, folders: Sequence[Path]) -> None:
+    """Raises BadInput for what is no file and resembles the id of a recipe or a family."""
+    hint = shelf.meant(name, shelf.shelf(tuple(folders)))
+    if hint:
+        raise BadInput(
+            "there is no such log, and no recipe of that id",
+            about=name,
+            hint=f"{hint}`attn-doctor recipes list` has all ids; words of an error go in quotes.",
+        )
 
 
 def _pasted() -> str:

@@ -41,7 +41,11 @@ class Library:
     apart: tuple[str, ...] = ()
     attn_implementation: str = ""
     in_logs: tuple[str, ...] = ()
+    in_messages: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     checkouts: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     symbols: tuple[tuple[str, str], ...] = ()
     newest: str = ""
     backends: tuple[Kernel, ...] = ()

@@ -223,7 +223,7 @@ class Selection:
                     raise BadInput(
                         f"there is no recipe and no library {name!r}",
                         about=f"{flag} {name}",
-                        hint="`attn-doctor recipes list` prints them all.",
+                        hint=f"{meant(name, recipes)}`attn-doctor recipes list` prints them all.",
                     )
         picked = tuple(
             recipe
@@ -243,6 +243,20 @@ class Selection:
 def _named(recipe: Recipe, name: str, ids: frozenset[str]) -> bool:
     # An alias may be the id of a more general recipe: then only that one is selected.
     return name in (recipe.id, recipe.library) or (name in recipe.aliases and name not in ids)
+
+
+def meant(name: str, recipes: Iterable[Recipe]) -> str:
+    """`Did you mean A or B? `: the ids like a name, else those that begin with the same word; empty without."""
+    import difflib
+
+    spelled = name.lower().replace("_", "-")
+    ids = dict.fromkeys(id_ for recipe in recipes for id_ in (recipe.id, *recipe.aliases))
+    close = difflib.get_close_matches(spelled, ids, n=3, cutoff=0.7)
+    if not close and "-" in spelled:
+        first = spelled.partition("-")[0]
+        alike = [id_ for id_ in ids if id_.partition("-")[0] == first]
+        close = difflib.get_close_matches(spelled, alike, n=3, cutoff=0)
+    return f"Did you mean {' or '.join(close)}? " if close else ""
 
 
 def source(recipe: Recipe) -> str:

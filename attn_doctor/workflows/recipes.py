@@ -70,4 +70,5 @@ def _named(id_: str, every: tuple[Recipe, ...]) -> Recipe:
         for recipe in every:
             if known(recipe):
                 return recipe
-    raise BadInput(f"there is no recipe {id_!r}", about="", hint="`attn-doctor recipes list` prints them all.")
+    hint = f"{shelf.meant(id_, every)}`attn-doctor recipes list` prints them all."
+    raise BadInput(f"there is no recipe {id_!r}", about="", hint=hint)

@@ -38,7 +38,24 @@ def test_a_path_stays_a_path(doctor: Doctor, tmp_path: Path) -> None:
         assert "there is no such log" in run.stderr
 
 
-@pytest.mark.parametrize("id_", ["nvcc-missing", "gpu-out-of-memory"])
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("nvcc-mising", "nvcc-missing"),
+        ("vllm-backend-refusd", "vllm-backend-refused"),
+        ("flash_attn_not_instaled", "flash-attn-not-installed"),
+        ("fla-gsa-of-mine", "fla-transformers-mismatch"),
+    ],
+)
+def test_a_mistyped_id_is_told_the_one_it_resembles(doctor: Doctor, typed: str, meant: str) -> None:
+    """Of a recipe as of a family, in both commands that take one."""
+    for run in (doctor("explain", typed), doctor("recipes", "show", typed)):
+        assert run.status == 2
+        assert "Did you mean" in run.stderr
+        assert meant in run.stderr
+
+
+@pytest.mark.parametrize("id_", ["nvcc-missing", "gpu-out-of-memory", "vllm-backend-refused"])
 def test_a_recipe_is_explained_by_its_id(doctor: Doctor, id_: str) -> None:
     """All that it says, whether or not somebody ran into it; as JSON what `recipes show` tells."""
     (recipe,) = [one for one in shelf.shelf() if one.id == id_]

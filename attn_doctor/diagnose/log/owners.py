@@ -18,6 +18,8 @@ _PACKAGES = frozenset(
 ) | {library.top_level for library in published()}  # fmt: skip
 #: Folder into which its source is cloned -> import name.
 _CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
+#: A compiled module inside a package's folder -> import name: messages of Windows leave the folder out.
+_PARTS = {part: library.top_level for library in published() for part in library.parts}
 _INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
 _STANDARD_LIBRARY = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
 #: An environment often has the name of a package.
@@ -50,4 +52,5 @@ def owner(path: str) -> str:
         if part in _CHECKOUTS:
             return _CHECKOUTS[part]
     extension = _EXTENSION.match(parts[-1])
-    return extension["name"] if extension and not extension["name"].startswith("lib") else ""
+    name = extension["name"] if extension else ""
+    return "" if name.startswith("lib") else _PARTS.get(name, name)

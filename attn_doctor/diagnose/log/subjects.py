@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.unit import Unit
-from attn_doctor.model.libraries import published
-from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
+from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES, distribution_of
 
 _HUB = "hub-kernel"
 #: Packages that load, build and compile others; a failure below them belongs to another package.
@@ -48,52 +47,23 @@ _INSTALLED = re.compile(r"\bpip3? install (?:-\S+ )*[\"']?(?P<module>[A-Za-z][\w
 #: Installed and imported everywhere: no evidence about a message.
 _COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
 TELLING = ("ailed to build", "ailed building wheel", "rror building extension", "Guessing wheel URL")
-#: Operators that DeepSpeed compiles at first use (op_builder/).
-_DEEPSPEED = frozenset(
-    {
-        "cpu_adam", "cpu_adagrad", "cpu_lion", "fused_adam", "fused_lamb", "fused_lion", "async_io", "utils",
-        "transformer_inference", "ragged_device_ops", "inference_core_ops", "inference_cutlass_builder",
-        "evoformer_attn", "sparse_attn", "random_ltd", "spatial_inference", "quantizer", "transformer",
-        "stochastic_transformer", "fp_quantizer", "gds",
-    }
-)  # fmt: skip
-#: Source folders with a name other than that of the package built from them.
-_SOURCES = {
-    "mamba": "mamba-ssm", "selective_scan": "mamba-ssm", "SageAttention": "sageattention", "apex": "apex",
-    "flash-attention": "flash-attn", "hopper": "flash-attn-3", "TransformerEngine": "transformer-engine",
-    "DeepSpeed": "deepspeed", "flashinfer": "flashinfer-python", "sageattn": "sageattention",
-}  # fmt: skip
+#: Source folder -> the distribution built from it, where the names differ.
+_SOURCES = {folder: package.name for package in reversed(PACKAGES) for folder in package.sources}
+_BUILT_AT_USE = {name: package.name for package in PACKAGES for name in package.built_at_use}
 #: SDPA's own messages contain names of other libraries' methods.
 _TORCH = re.compile(
     r"scaled_dot_product|sdp_utils|sdpa_kernel|Torch was not compiled with|torch\.(?:nn\.attention|_inductor)"
 )
+#: How messages name packages, in steps: the next step counts only where the one before it finds none.
 _NAMED = tuple(
-    (re.compile(pattern), name)
-    for pattern, name in (
-        (r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)[-_ ]?3\b|\bFA3\b|flash_attn_interface", "flash-attn-3"),
-        (r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)[-_ ]?4\b|\bFA4\b|flash_attn\.cute", "flash-attn-4"),
-        (r"[Ss]age[-_ ]?[Aa]tt(?:ention|n)", "sageattention"),
-        (r"flash[-_ ]linear[-_ ]attention|\bfla(?:-core|\.ops)\b", "flash-linear-attention"),
-        (r"\bmamba[-_]ssm\b|selective_scan", "mamba-ssm"),
-        (r"causal[-_]conv1d", "causal-conv1d"),
-        (r"\b[Ff]lash[Ii]nfer\b", "flashinfer-python"),
-        (r"\b[Tt]ransformer[ _-]?[Ee]ngine\b", "transformer-engine"),
-        *(
-            (rf"(?:{spelled})", library.distributions[0])
-            for library in published()
-            for spelled in library.in_logs
-        ),
-        (r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)", "flash-attn"),
-        (r"\bdeep_?speed\b|\bDeepSpeed\b", "deepspeed"),
-        (r"\bbitsandbytes\b", "bitsandbytes"),
-        (r"\bvLLM\b|\bvllm\b", "vllm"),
-        (r"\bSGLang\b|\bsglang\b", "sglang"),
-        (r"\btorchvision\b", "torchvision"),
-        (r"\btorchaudio\b", "torchaudio"),
-        (r"\bfmha_cutlass|memory_efficient_attention", "xformers"),
-        (r"\b[Tt]riton\b", "triton"),
+    tuple((re.compile(spelled, re.ASCII), package.name) for package, every in step for spelled in every)
+    for step in (
+        [(one, one.in_messages) for one in PACKAGES if not one.around],
+        [(one, one.in_messages) for one in PACKAGES if one.around],
+        [(one, one.operators) for one in PACKAGES if one.name not in _OF_THEIR_OWN],
+        [(one, one.operators) for one in PACKAGES if one.name in _OF_THEIR_OWN],
     )
-)  # fmt: skip
+)
 
 
 def subject_of(unit: Unit) -> str | None:
@@ -118,7 +88,7 @@ def subject_of(unit: Unit) -> str | None:
         if name and name not in _CARRIERS:
             return distribution_of(name)
     first = _CLASS_BEFORE.sub("", message.lstrip())
-    speaker = next((name for pattern, name in _NAMED if pattern.match(first)), None)
+    speaker = _first_named(first, at_the_start=True)
     if speaker is not None and not _TORCH.search(message):
         return speaker  # a library's C++ code has no frame of its own
     names = [name for path in frames if (name := owner(path))]
@@ -135,7 +105,20 @@ def named_in(message: str) -> str | None:
     """The distribution named in a message, as people and programs spell it."""
     if _TORCH.search(message):
         return "torch"
-    return next((name for pattern, name in _NAMED if pattern.search(message)), None)
+    return _first_named(message)
+
+
+def _first_named(text: str, *, at_the_start: bool = False) -> str | None:
+    """The package that is named first; of those that begin at one place, the longest."""
+    for step in _NAMED:
+        found = [
+            (met.start(), -len(met[0]), name)
+            for pattern, name in step
+            if (met := pattern.match(text) if at_the_start else pattern.search(text)) is not None
+        ]
+        if found:
+            return min(found)[2]
+    return None
 
 
 def handled_in(text: str) -> str | None:
@@ -149,7 +132,7 @@ def builds_in(text: str) -> Iterator[str]:
     """Distributions whose build failed according to a line."""
     for found in _BUILD.finditer(text):
         if found["jit"]:
-            yield "deepspeed" if found["jit"] in _DEEPSPEED else distribution_of(found["jit"])
+            yield _BUILT_AT_USE.get(found["jit"]) or distribution_of(found["jit"])
         else:
             yield _unpacked(next(filter(None, found.groups())))
 

@@ -92,6 +92,7 @@ LIBRARY = Library(
     distributions=("flash-linear-attention", "fla-core"),
     also_called=("fla",),
     imports="fla.ops",  # without its layers the bare package can be imported on a machine without triton
+    in_messages=(r"flash[-_ ]linear[-_ ]attention", r"\bfla(?:-core|\.ops)\b"),
     functions=((r"fla\.ops\.", r"(chunk|fused|parallel|recurrent|naive)_\w+$|attn_\w+$"),),
     answer=lambda met: answer(met.name, met.given, met.out, met.operands["q"], met.operands["v"]),
     backends=tuple(

@@ -179,6 +179,7 @@ LIBRARY = Library(
     attn_implementation="flash_attention_2",
     errors=r"flash.?attn|FlashAttention",
     in_logs=("flash[-_ ]attn", "FlashAttention"),
+    in_messages=(r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)",),
     checkouts=("flash-attention",),
     functions=((r"flash_attn\.flash_attn_interface$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),),
     clauses=clauses,

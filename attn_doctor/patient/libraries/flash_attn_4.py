@@ -195,6 +195,7 @@ LIBRARY = Library(
     distributions=("flash-attn-4",),
     attn_implementation="flash_attention_4",
     errors=r"flash_attn\.cute|FlashAttention4",
+    in_messages=(r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)[-_ ]?4\b", r"\bFA4\b", r"flash_attn\.cute"),
     functions=((r"flash_attn\.cute(\.interface)?$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),),
     clauses=clauses,
     modules=modules,

@@ -161,8 +161,17 @@ class Library:
     """Pattern of error messages about it; when several libraries match, the longest match decides."""
     in_logs: Tuple[str, ...] = ()
     """Patterns of its name as logs spell it before a version."""
+    in_messages: Tuple[str, ...] = ()
+    """Patterns of its name as sentences of messages spell it; where several packages match at one place, the longest
+    match decides."""
+    operators: Tuple[str, ...] = ()
+    """Patterns of its operators' names, which name it where a message names no package."""
+    parts: Tuple[str, ...] = ()
+    """Compiled modules inside its folder whose names are its alone."""
     checkouts: Tuple[str, ...] = ()
     """Folders into which its source is cloned, as frames in logs show them."""
+    sources: Tuple[str, ...] = ()
+    """Other folders with the setup.py from which it is built."""
     symbols: Tuple[Tuple[str, str], ...] = ()
     """Pattern of plain C symbols, and the shared library that exports them."""
     functions: Tuple[Tuple[str, str], ...] = ()

@@ -7,6 +7,7 @@ names of a distribution, its import and its compiled modules differ: nvidia-cutl
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from attn_doctor.model.libraries import published
 from attn_doctor.quick_dataclasses import dataclass
@@ -28,15 +29,40 @@ class Package:
     """Compiled modules that contain its kernels."""
     nested: bool = False
     """It is in the namespace of another package: the top-level name alone does not prove that it is installed."""
+    in_messages: tuple[str, ...] = ()
+    """Patterns of its name as sentences of messages spell it."""
+    around: bool = False
+    """It calls the kernels of others: a message that names one of those as well is about that one."""
+    operators: tuple[str, ...] = ()
+    """Patterns of its operators' names, which name it where a message names no package."""
+    parts: tuple[str, ...] = ()
+    """Compiled modules inside its folder whose names are its alone."""
+    sources: tuple[str, ...] = ()
+    """Folders with the setup.py from which it is built, where they have other names."""
+    built_at_use: tuple[str, ...] = ()
+    """Extensions that it compiles at first use."""
 
 
-def _package(name: str, module: str, *imports: str, extensions: tuple[str, ...] = ()) -> Package:
-    return Package(name=name, module=module, imports=imports, extensions=extensions)
+def _package(name: str, module: str, *imports: str, **more: Any) -> Package:
+    return Package(name=name, module=module, imports=imports, **more)
+
+
+def _named(name: str, module: str, *imports: str, called: str, **more: Any) -> Package:
+    return Package(name=name, module=module, imports=imports, in_messages=(called,), **more)
+
+
+#: Operators that DeepSpeed compiles at first use (op_builder/).
+_DEEPSPEED = (
+    "cpu_adam", "cpu_adagrad", "cpu_lion", "fused_adam", "fused_lamb", "fused_lion", "async_io", "utils",
+    "transformer_inference", "ragged_device_ops", "inference_core_ops", "inference_cutlass_builder",
+    "evoformer_attn", "sparse_attn", "random_ltd", "spatial_inference", "quantizer", "transformer",
+    "stochastic_transformer", "fp_quantizer", "gds",
+)  # fmt: skip
 
 
 PACKAGES: tuple[Package, ...] = (
     _package("torch", "torch", "torch"),
-    _package("triton", "triton", "triton"),
+    _package("triton", "triton", "triton", operators=(r"\b[Tt]riton\b",)),
     _package("pytorch-triton", "triton", "triton"),
     _package("pytorch-triton-rocm", "triton", "triton"),
     *(
@@ -47,21 +73,46 @@ PACKAGES: tuple[Package, ...] = (
             extensions=library.extensions,
             kernels_in=library.kernels_in,
             nested="." in library.module,
+            in_messages=library.in_messages if name == library.distributions[0] else (),
+            operators=library.operators if name == library.distributions[0] else (),
+            parts=library.parts,
+            sources=(*library.checkouts, *library.sources),
         )
         for library in published()
         for name in library.distributions
     ),
     _package("transformers", "transformers", "transformers"),
     _package("x-transformers", "x_transformers", "x_transformers"),
-    _package("torchvision", "torchvision", "torchvision"),
-    _package("torchaudio", "torchaudio", "torchaudio"),
-    _package("causal-conv1d", "causal_conv1d", "causal_conv1d", extensions=("causal_conv1d_cuda",)),
-    _package("mamba-ssm", "mamba_ssm", "mamba_ssm", extensions=("selective_scan_cuda",)),
-    _package("bitsandbytes", "bitsandbytes", "bitsandbytes"),
+    _named("torchvision", "torchvision", "torchvision", called=r"\btorchvision\b", around=True),
+    _named("torchaudio", "torchaudio", "torchaudio", called=r"\btorchaudio\b", around=True),
+    _named(
+        "causal-conv1d",
+        "causal_conv1d",
+        "causal_conv1d",
+        called=r"causal[-_]conv1d",
+        extensions=("causal_conv1d_cuda",),
+    ),
+    _named(
+        "mamba-ssm",
+        "mamba_ssm",
+        "mamba_ssm",
+        called=r"\bmamba[-_]ssm\b|selective_scan",
+        extensions=("selective_scan_cuda",),
+        sources=("mamba", "selective_scan"),
+    ),
+    _named("bitsandbytes", "bitsandbytes", "bitsandbytes", called=r"\bbitsandbytes\b", around=True),
     _package("nvidia-cutlass-dsl", "cutlass", "cutlass"),
-    _package("deepspeed", "deepspeed", "deepspeed"),
-    _package("vllm", "vllm"),
-    _package("sglang", "sglang"),
+    _named(
+        "deepspeed",
+        "deepspeed",
+        "deepspeed",
+        called=r"\bdeep_?speed\b|\bDeepSpeed\b",
+        around=True,
+        sources=("DeepSpeed",),
+        built_at_use=_DEEPSPEED,
+    ),
+    _named("vllm", "vllm", called=r"\bvLLM\b|\bvllm\b", around=True),
+    _named("sglang", "sglang", called=r"\bSGLang\b|\bsglang\b", around=True),
     # Its metadata does not require torch, but its files are compiled against it.
     _package("sgl-kernel", "sgl_kernel"),
     _package("sglang-kernel", "sgl_kernel"),
@@ -71,7 +122,7 @@ PACKAGES: tuple[Package, ...] = (
     _package("trl", "trl"),
     _package("kernels", "kernels"),
     _package("tilelang", "tilelang"),
-    _package("flashinfer-python", "flashinfer"),
+    _named("flashinfer-python", "flashinfer", called=r"\b[Ff]lash[Ii]nfer\b", sources=("flashinfer",)),
     _package("einops", "einops"),
     _package("nvidia-nccl-cu12", "nvidia"),
     _package("nvidia-nccl-cu13", "nvidia"),

@@ -9,6 +9,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.causes import explain, explain_text
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.diagnose.log.subjects import named_in
 from attn_doctor.model.facts import FactSet
 from tests.diagnose.log.making import made
 from tests.diagnose.test_derived import facts
@@ -155,3 +156,20 @@ def test_what_a_person_assumes_stands_above_what_the_log_tells() -> None:
     told = explain([Scanner(Patterns([])).scan("x", ["(found version 11040)"])], base).facts
 
     assert told.value("driver.cuda") == "12.8"
+
+
+@pytest.mark.parametrize(
+    ("message", "subject"),
+    [
+        ("FlashAttention-3 is not available; install flash-attn", "flash-attn-3"),
+        ("flash_attn_interface could not be loaded", "flash-attn-3"),
+        ("DeepSpeed needs flash-attn for this", "flash-attn"),
+        ("vllm does not take this dtype", "vllm"),
+        ("安装flash-attn失败", "flash-attn"),
+        ("no kernel of memory_efficient_attention takes it", "xformers"),
+        ("xformers is missing, SageAttention is used", "xformers"),
+    ],
+)
+def test_the_package_that_a_message_names_first(message: str, subject: str) -> None:
+    """Kernels before the frameworks around them, a longer name before the one that it begins with, in any language."""
+    assert named_in(message) == subject
