@@ -3,7 +3,8 @@
     AttnDoctorError
     ├── BadInput          an invalid file, option or value from the user    exit status 2
     │   └── BrokenRecipe  a recipe file with all its faults                 exit status 2
-    └── TargetUnusable    the interpreter cannot be examined                exit status 3
+    ├── TargetUnusable    the interpreter cannot be examined                exit status 3
+    └── NotKept           a report could not be written, and was printed    exit status 6
 
 Any other exception is a bug of attn-doctor: the command line writes a log and exits with 70.
 """
@@ -34,6 +35,12 @@ class BadInput(AttnDoctorError):
 
 class BrokenRecipe(BadInput):
     """A recipe file does not follow the format; `about` lists every fault with its path in the file."""
+
+
+class NotKept(AttnDoctorError):
+    """The examination took place, and its report could not be written where it was wanted: a read-only folder."""
+
+    exit_status = 6
 
 
 class TargetUnusable(AttnDoctorError):

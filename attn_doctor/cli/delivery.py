@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from attn_doctor.cli.shared import put
-from attn_doctor.errors import AttnDoctorError
+from attn_doctor.errors import AttnDoctorError, NotKept
 from attn_doctor.formats import report_v1
 from attn_doctor.machine import faults, files
 from attn_doctor.model import fingerprint
@@ -75,7 +75,8 @@ class Delivery:
         """Raises BadInput when something could not be written, before anything is examined for it."""
         _ = self.picked
         if self.folder is not None:
-            files.check_folder(self.folder, make=(self.output or "").endswith("/"), flag="--output")
+            with contextlib.suppress(NotKept):  # the report is printed then; `deliver` says why
+                self._check_folder(self.folder)
         elif self.output is not None:
             files.check_output(Path(self.output))
         if self.prometheus is not None:
@@ -93,6 +94,7 @@ class Delivery:
                 self._print(report, None if self.folder is not None or self.output is None else Path(self.output))
         if self.folder is not None and mine and report.identity is not None:
             with _kept(failed):
+                self._check_folder(self.folder)
                 files.replace_file(self.folder / report.identity.file_name, report_v1.line(report), chosen=True)
                 self._forget(report, outdates)
             if failed and self.form is None:
@@ -107,7 +109,11 @@ class Delivery:
         if failed:
             first = failed[0]
             about = "\n".join(one.about for one in failed)
-            raise AttnDoctorError(first.what, about=about, hint=first.hint)
+            refused = NotKept if isinstance(first, NotKept) else AttnDoctorError
+            raise refused(first.what, about=about, hint=first.hint)
+
+    def _check_folder(self, folder: Path) -> None:
+        files.check_folder(folder, make=(self.output or "").endswith("/"), flag="--output")
 
     def ends_with(self, report: Report) -> int:
         """The exit status for a report that was delivered."""

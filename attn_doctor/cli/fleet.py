@@ -63,11 +63,11 @@ def merge(
         typer.Option(min=0.0, max=86400.0, metavar="SECONDS", help="Wait so long for reports of expected nodes."),
     ] = 0.0,
     max_age: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="SPAN", help="A node whose last report is older is not known to be fit: 90s, 30m, 6h, 7d."
         ),
-    ] = None,
+    ] = "7d",
     follow: Annotated[
         bool,
         typer.Option("--follow", help="DIR of a submitted run: wait until every node reported or has no job left."),
@@ -90,7 +90,7 @@ def merge(
         expect=expect,
         golden=golden,
         cohort_by=cohort_by,
-        max_age=span(max_age, flag="--max-age") if max_age is not None else None,
+        max_age=span(max_age, flag="--max-age"),
         wait=wait,
     )
     if not follow:

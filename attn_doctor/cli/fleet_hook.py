@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,6 +100,7 @@ def hook(
         deep=deep.value,
         timeout=timeout,
         image=image,
+        slurm_conf=os.environ.get("SLURM_CONF", ""),
         folder=str(install.absolute()) if install is not None else "/etc/attn-doctor",
     )
     for name, text in written(which, places).items():

@@ -31,7 +31,7 @@ def old_reports(records: Iterable[Record], now: datetime, max_age: timedelta | N
 
 
 def skewed_clocks(records: Iterable[Record], now: datetime) -> tuple[tuple[str, str], ...]:
-    """(node, fault) for nodes whose report is dated in the future, or has no date."""
+    """(node, fault) for nodes whose report is dated in the future, or has no date: nobody knows how old it is."""
     found = {}
     for record in records:
         try:

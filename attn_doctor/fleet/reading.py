@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import sys
 import time
@@ -18,6 +19,8 @@ from attn_doctor.model.fleet import NodeReport, Unreadable
 from attn_doctor.quick_dataclasses import dataclass, field
 
 _ENDINGS = (".json", ".ndjson", ".jsonl")
+#: The id of an environment at the end of a report's name.
+_ENVIRONMENT = re.compile(r"(?<=.)\.(?:failed-)?[0-9a-f]{4,64}$")
 
 
 @dataclass(slots=True)
@@ -126,7 +129,10 @@ def _contents(file: Path, heard: Messages) -> Iterator[Arrival]:
             if isinstance(found, NodeReport) or not _several(whole):
                 yield found
                 return
-            yield from stream(whole.splitlines(keepends=True), str(file), heard)
+            inside = stream(whole.splitlines(keepends=True), str(file), heard)
+            first = next(inside, None)
+            # Junk in a file that has a report's name is that report, damaged: its node is not missing.
+            yield from (first, *inside) if first is not None else (found,) if file.suffix in _ENDINGS else ()
             return
         elif file.suffix == ".json":
             said = f"larger than any report: {about.st_size:,} bytes"
@@ -178,4 +184,4 @@ def _named_by(file: Path) -> str | None:
     stem = file.name
     for ending in _ENDINGS:
         stem = stem.removesuffix(ending)
-    return stem or None
+    return _ENVIRONMENT.sub("", stem) or None

@@ -73,6 +73,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         sorted({one.node for one in records if one.fingerprint is None and not (one.limited or one.outcome.failure)})
     )
     old = old_reports(records, question.now, question.max_age)
+    skewed = skewed_clocks(records, question.now)
     wanted = {*missing, *not_deep, *sent}
     said = because(question.engine_said, question.node_said, wanted, nothing_came=not gathered.reports)
     states = _states(
@@ -87,6 +88,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
                 *without,
                 *not_deep,
                 *(node for node, _ in (old if question.max_age is not None else ())),
+                *(node for node, _ in skewed),
                 *_unsure(compared),
             ],
             State.FIT: seen,
@@ -113,8 +115,9 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         cohorts=compared,
         repeated=tuple(sorted({names.get(one, one) for one in gathered.repeated})),
         same_name=same_name,
-        skewed=skewed_clocks(records, question.now),
+        skewed=skewed,
         old=old,
+        aging=tuple(one for one in old_reports(records, question.now, None) if one not in old),
         age_decides=question.max_age is not None,
         without_fingerprint=without,
         versions=_versions(counting),

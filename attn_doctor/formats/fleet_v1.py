@@ -45,7 +45,8 @@ def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
         "same_name": list(verdict.same_name),
         "clock_skew": [{"node": node, "what": what} for node, what in verdict.skewed],
         "old_reports": [
-            {"node": node, "created": created, "decides": verdict.age_decides} for node, created in verdict.old
+            {"node": node, "created": created, "decides": verdict.age_decides and (node, created) in verdict.old}
+            for node, created in sorted({*verdict.old, *verdict.aging})
         ],
         "without_gpu": list(verdict.without_gpu),
         "without_torch": list(verdict.without_torch),

@@ -8,7 +8,7 @@ import os
 import select
 from pathlib import Path
 
-from attn_doctor.errors import BadInput
+from attn_doctor.errors import BadInput, NotKept
 from attn_doctor.machine import outputs
 
 #: Seconds that a pipe may be silent: `<(ssh node cat file)` is slow, a pipe without a writer never ends.
@@ -75,7 +75,10 @@ def check_output(file: Path, *, flag: str = "--output") -> None:
 
 
 def check_folder(folder: Path, *, make: bool, flag: str) -> None:
-    """The same check for a folder that will receive files; `make` creates it when missing."""
+    """The same check for a folder that will receive files; `make` creates it when missing.
+
+    Raises NotKept for a folder that is there and cannot be written: what is found can still be printed.
+    """
     hint = "Name a folder that can be written."
     try:
         with contextlib.suppress(FileNotFoundError), outputs.opened(folder / "name", chosen=True):
@@ -85,9 +88,10 @@ def check_folder(folder: Path, *, make: bool, flag: str) -> None:
     except outputs.Mistrusted as error:
         raise _mistrusted(error, f"{flag} {folder}") from None
     except OSError as error:
-        raise BadInput(f"the folder cannot be made: {error.strerror}", about=f"{flag} {folder}", hint=hint) from None
+        refused = NotKept if error.errno == errno.EROFS else BadInput
+        raise refused(f"the folder cannot be made: {error.strerror}", about=f"{flag} {folder}", hint=hint) from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise BadInput("the folder cannot be written", about=f"{flag} {folder}", hint=hint)
+        raise NotKept("the folder cannot be written", about=f"{flag} {folder}", hint=hint)
 
 
 def replace_file(file: Path, text: str, *, mode: int | None = None, chosen: bool = False) -> None:

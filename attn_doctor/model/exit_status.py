@@ -16,6 +16,7 @@ class Status(IntEnum):
     COULD_NOT_EXAMINE = 3
     FIX_UNDONE = 4
     UNDO_FAILED = 5
+    NOT_KEPT = 6
     OUR_BUG = 70
     INTERRUPTED = 130
     TERMINATED = 143

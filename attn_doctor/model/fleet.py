@@ -205,6 +205,8 @@ class FleetVerdict:
     """(node, how far its clock is off)"""
     old: tuple[tuple[str, str], ...]
     """(node, time of its last examination) for nodes examined long ago."""
+    aging: tuple[tuple[str, str], ...]
+    """The same for nodes that are not too old yet, and were examined more than a day ago."""
     age_decides: bool
     """A maximum age was given, so these nodes are not known to be fit."""
     without_fingerprint: tuple[str, ...]

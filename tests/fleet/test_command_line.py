@@ -62,6 +62,43 @@ def test_formats(doctor: Doctor, folder: Path, tmp_path: Path) -> None:
     assert 'attn_doctor_fleet_nodes{state="fails"} 1' in (tmp_path / "fleet.prom").read_text()
 
 
+@pytest.mark.parametrize("junk", [b"{}", b"\x00\xff{ garbage", b"<html>{</html>", b"not {\n even { close\n", b"{" * 9])
+@pytest.mark.parametrize("name", ["n2.9f2c4411aa.json", "n2.json", "n2.failed-0a1b2c3d.json"])
+def test_junk_is_unreadable(doctor: Doctor, tmp_path: Path, junk: bytes, name: str) -> None:
+    """Whatever lies in a file with a report's name: its node sent something, and is not missing."""
+    (tmp_path / name).write_bytes(junk)
+    (tmp_path / "n1.9f2c.json").write_bytes(line(report("n1")))
+    answer = json.loads(doctor("fleet", "merge", tmp_path, "--expect", "n[1-2]", "--json").stdout)
+
+    assert (answer["exit_status"], answer["nodes"]["unreadable"], answer["nodes"]["missing"]) == (3, ["n2"], [])
+
+
+def test_the_age_of_reports_counts_by_default(doctor: Doctor, tmp_path: Path) -> None:
+    """A node that died last month does not stay fit for as long as its file lies there."""
+    (tmp_path / "n1.json").write_bytes(line(report("n1", created="2025-01-01T00:00:00+00:00")))
+
+    run = doctor("fleet", "merge", tmp_path)
+    assert run.status == 3
+    assert "too old" in run.stdout
+    assert doctor("fleet", "merge", tmp_path, "--max-age", "9999d").status == 0
+
+
+def test_a_page_of_many_nodes(doctor: Doctor, tmp_path: Path) -> None:
+    """What nearly all nodes have names the others; odd nodes have places on the page; lists can be copied."""
+    nodes = [
+        report(f"n{number * 7:04d}", **{"packages.torch": "2.12.1"} if number < 3 else {}) for number in range(400)
+    ]
+    warned = [found(one, severity="warning") if number > 10 else one for number, one in enumerate(nodes)]
+    (tmp_path / "all.ndjson").write_bytes(b"".join(map(line, warned)))
+    page = doctor("fleet", "merge", tmp_path, "--format", "html").stdout
+
+    assert "all but 11 of 400: n[0000" in page
+    assert page.count("n2786") == 1  # in the list of fit nodes alone
+    assert '<a href="#node-0">n0000</a>' in page
+    assert '<dt id="node-0"><b>n0000</b> drifts</dt>' in page
+    assert "<textarea readonly>n0000 n0007 n0014</textarea>" in page
+
+
 def test_lists_of_nodes(doctor: Doctor, folder: Path, tmp_path: Path) -> None:
     """One file a state, and one of all that are not fit; empty ones are written too."""
     doctor("fleet", "merge", folder, "--expect", "n[1-6]", "--write-lists", tmp_path / "lists")

@@ -81,6 +81,64 @@ def test_npd_reads_the_last_report(doctor: Doctor, environment: Any, tmp_path: P
     assert (done.returncode, len(done.stdout.strip()) <= 80) == (0, True)
 
 
+def played(folder: Path, name: str, text: str) -> Path:
+    """A program that does what a test needs."""
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
+
+
+def healthcheck(tmp_path: Path, doctor_does: str, scontrol_does: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The health check with DRAIN=yes, a doctor and a scontrol of this test."""
+    programs = tmp_path / "bin"
+    programs.mkdir(exist_ok=True)
+    played(programs, "scontrol", scontrol_does)
+    places = Places(version="1", doctor=(str(played(programs, "doctor", doctor_does)),), python="/x")
+    text = written(Hook.SLURM_HEALTHCHECK, places)["slurm-healthcheck.sh"]
+    text = text.replace("DRAIN=no", "DRAIN=yes").replace("/var/lib/attn-doctor", str(tmp_path / "reports"))
+    text = (
+        text.replace("export PATH=", f"export PATH={programs}:")
+        .replace("-k 1 5", "-k 1 1")
+        .replace("-k 2 35", "-k 1 1")
+    )
+    script = played(tmp_path, "hc.sh", "")
+    script.write_text(text)
+    (tmp_path / "reports").mkdir(exist_ok=True)
+    base = {"PATH": "/usr/bin:/bin", "SLURMD_NODENAME": "n7"}
+    return subprocess.run([str(script)], capture_output=True, text=True, timeout=30, env={**base, **env})
+
+
+def test_a_doctor_that_hangs_does_not_hold_slurmd(tmp_path: Path) -> None:
+    """Each question has a limit of its own, and no answer drains nobody."""
+    done = healthcheck(tmp_path, "exec sleep 60", f"touch {tmp_path}/drained")
+
+    assert "gave no answer" in done.stdout
+    assert not (tmp_path / "drained").exists()
+
+
+def test_slurm_conf_is_handed_on(tmp_path: Path) -> None:
+    """scontrol finds it as the slurmd does that runs the script."""
+    said = tmp_path / "said"
+    healthcheck(
+        tmp_path,
+        "echo attn-doctor n7: ill; exit 1",
+        f'echo "$SLURM_CONF $*" > {said}',
+        SLURM_CONF="/opt/site/slurm.conf",
+    )
+
+    assert said.read_text().startswith("/opt/site/slurm.conf update nodename=n7 state=drain")
+
+
+def test_a_drain_that_failed_is_told(tmp_path: Path) -> None:
+    """On standard output, which slurmd may log, and in a file."""
+    done = healthcheck(tmp_path, "echo attn-doctor n7: ill; exit 1", "echo slurm_load_node: no controller >&2; exit 1")
+
+    assert done.returncode == 1
+    assert "NOT DRAINED" in done.stdout
+    assert "no controller" in (tmp_path / "reports" / "slurm-healthcheck.log").read_text()
+
+
 def test_an_image_has_its_own_paths(doctor: Doctor) -> None:
     """No path of the machine that writes the manifest is in it, unless somebody names one."""
 

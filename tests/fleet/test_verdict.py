@@ -305,11 +305,14 @@ class TestOther:
     """Clocks, versions, reports that say little."""
 
     def test_a_clock_that_is_ahead(self) -> None:
-        """Named; it does not gate."""
-        answer = verdict([report("n01", created="2026-11-21T07:00:00Z"), report("n02", created="yesterday")])
+        """Nobody knows how old such a report is: not known to be fit, with a maximum age or without."""
+        reports = [report("n01", created="2028-11-21T07:00:00Z"), report("n02", created="yesterday"), report("n03")]
 
-        assert [node for node, _ in answer.skewed] == ["n01", "n02"]
-        assert answer.exit_status == 0
+        for age in (None, timedelta(hours=6)):
+            answer = verdict(reports, max_age=age)
+            assert [node for node, _ in answer.skewed] == ["n01", "n02"]
+            assert answer.states == {"n01": State.UNSURE, "n02": State.UNSURE, "n03": State.FIT}
+            assert answer.exit_status == 3
 
     def test_a_report_without_a_fingerprint(self) -> None:
         """It cannot be compared: not plainly fit."""

@@ -113,6 +113,26 @@ class TestAFolderOfReports:
         assert "--output /proc/self/reports" in run.stderr
         assert run.stdout == ""
 
+    def test_a_folder_that_is_read_only(self, doctor: Doctor, environment: Make, tmp_path: Path) -> None:
+        """The node is examined, its report is printed, and the status says where it is not."""
+        env = environment()
+        env.metadata("torch", "2.13.0")
+        folder = tmp_path / "reports"
+        folder.mkdir()
+        script = f"mount -t tmpfs -o ro tmpfs '{folder}' && exec \"$@\""
+        words = command(*QUICK, env.python, "--output", f"{folder}/")
+        run = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", script, "sh", *words],
+            capture_output=True, text=True, timeout=120, cwd=CHECKOUT, env=clean_environment(),
+        )  # fmt: skip
+        if "unshare" in run.stderr or "mount:" in run.stderr:
+            pytest.skip("no mount can be made here")
+
+        assert run.returncode == 6
+        assert json.loads(run.stdout)["fingerprint"]["facts"]["packages.torch"] == "2.13.0"
+        assert "the folder cannot be written" in run.stderr
+        assert str(folder) in run.stderr
+
     def test_a_full_disk_loses_nothing(self, doctor: Doctor, environment: Make, tmp_path: Path) -> None:
         """The report of the examination goes to standard output, the old file stays whole, the trouble is named."""
         env = environment()

@@ -57,6 +57,8 @@ class Places:
     deep: str = "auto"
     timeout: int = 300
     image: str = "REGISTRY/IMAGE:TAG"
+    slurm_conf: str = ""
+    """The path of slurm.conf where it is not the usual one; empty: as slurmd has it."""
     folder: str = "/etc/attn-doctor"
     """Folder in which the hook's files will be installed."""
 
@@ -88,6 +90,7 @@ def _values(places: Places, quote: Callable[..., str]) -> dict[str, str]:
         "TIMEOUT": str(places.timeout),
         "IMAGE": quote(places.image),
         "FOLDER": quote(places.folder),
+        "SLURMCONF": quote(places.slurm_conf),
     }
 
 

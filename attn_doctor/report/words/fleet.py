@@ -83,7 +83,9 @@ def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
         ),
     ]
     if verdict.age_decides:
-        told.append(Section(title="too old", tone="unsure", lines=tuple(_old(verdict, fold))))
+        told.append(Section(title="too old", tone="unsure", lines=tuple(_old(verdict.old, fold))))
+    clocks = tuple((node, f"its clock is off: the report is {what}") for node, what in _most(verdict.skewed))
+    told.append(Section(title="not known how old", tone="unsure", lines=clocks))
     for cohort in verdict.cohorts:
         told.append(Section(title=_titled("benign", cohort, verdict), tone="note", lines=_groups(cohort.benign, fold)))
     told.append(Section(title="also", tone="note", lines=tuple(_notes(verdict, fold))))
@@ -197,13 +199,12 @@ def _unexamined(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
         yield fold(nodes), why
 
 
-def _old(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
+def _old(nodes_of: Iterable[tuple[str, str]], fold: Fold) -> Iterator[tuple[str, str]]:
     by_day: dict[str, list[str]] = {}
-    for node, created in verdict.old:
+    for node, created in nodes_of:
         by_day.setdefault(created[:10], []).append(node)
-    hint = "" if verdict.age_decides else "; --max-age says how old is too old"
     for day, nodes in _most(sorted(by_day.items())):
-        yield fold(nodes), f"last examined on {day}{hint}"
+        yield fold(nodes), f"last examined on {day}"
 
 
 def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
@@ -226,10 +227,7 @@ def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
             and not any(alone in other.nodes for other in verdict.cohorts if other is not cohort)
         ):
             yield fold(cohort.nodes), f"compared with no other node: alone in its cohort ({cohort_words(cohort)})"
-    for node, what in _most(verdict.skewed):
-        yield node, f"its clock is off: the report is {what}"
-    if not verdict.age_decides:
-        yield from _old(verdict, fold)
+    yield from _old(verdict.aging if verdict.age_decides else {*verdict.old, *verdict.aging}, fold)
     for version, nodes in verdict.versions:
         yield fold(nodes), f"attn-doctor {version}"
     yield from _one(verdict.repeated, "several reports: the latest counts", fold)
