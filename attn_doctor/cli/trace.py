@@ -61,6 +61,14 @@ def trace(
     kernels: Annotated[
         bool, typer.Option("--kernels", help="Compile the Triton kernels it launches, for the GPU.")
     ] = False,
+    semantics: Annotated[
+        bool,
+        typer.Option(
+            "--semantics",
+            help="Instead of dtypes: which token reaches which (causality, packing, padding, window, cache) in a "
+            "small copy with random weights.",
+        ),
+    ] = False,
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="With --hf: run the code that lies beside the config.")
     ] = False,
@@ -103,6 +111,7 @@ def trace(
         recipes=each(recipes),
         fail_on=fail_on,
         timeout=timeout,
+        semantics=semantics,
     )
     with progress() as say:
         report = run_trace(request, say=say)

@@ -69,7 +69,8 @@ def _gpu(written: Json) -> str:
     return f"{name} ({capability})" if name and capability else str(name or capability or "")
 
 
-def _place(written: Json | None) -> Place | None:
+def place(written: Json | None) -> Place | None:
+    """The line of source; None where there is none."""
     if not written or written.get("file") is None:
         return None
     return Place(
@@ -92,7 +93,7 @@ def _call(written: Json) -> AttentionCall:
         stand_in=written["stand_in"] or "",
         needs_gpu=bool(written.get("needs_gpu")),
         error=(written["error"] or {}).get("message") or "",
-        place=_place(written["at"]),
+        place=place(written["at"]),
         modules=tuple(written["modules"]),
         calls=written["calls"],
         head_dim=written["head_dim"],
@@ -151,7 +152,7 @@ def _arrived(role: str, written: Json) -> Arrived:
         born=tuple(dict.fromkeys(_birth(one) for one in written["born"])),
         path=tuple(
             Step(
-                place=_place(step),
+                place=place(step),
                 call=step["call"],
                 module=step["module"] or "",
                 dtype_in=step["dtype_in"],
@@ -167,7 +168,7 @@ def _arrived(role: str, written: Json) -> Arrived:
 def _promotion(written: Json) -> Promotion:
     return Promotion(
         id=written["id"],
-        place=_place(written),
+        place=place(written),
         call=written["call"],
         ops=tuple(written["ops"]),
         module=written["module"] or "",
@@ -180,7 +181,7 @@ def _promotion(written: Json) -> Promotion:
         modules=tuple(written["modules"]),
         calls=written["calls"],
         latent=written["latent"],
-        cast_back=_place(written.get("cast_back")),
+        cast_back=place(written.get("cast_back")),
     )
 
 
@@ -188,8 +189,8 @@ def _birth(written: Json) -> str:
     if written["kind"] == "autocast policy":
         return f"autocast's own rule for {written['op']}: {written['dtype']}"
     name = f" {written['name']}" if written["name"] else ""
-    place = _place(written["at"])
-    return f"{written['kind']}{name} ({written['dtype']})" + (f" at {place}" if place else "")
+    began = place(written["at"])
+    return f"{written['kind']}{name} ({written['dtype']})" + (f" at {began}" if began else "")
 
 
 def _failure(written: Json | None, error: Json) -> Failure | None:
@@ -197,7 +198,7 @@ def _failure(written: Json | None, error: Json) -> Failure | None:
         return None
     return Failure(
         call=written["call"],
-        place=_place(written["at"]),
+        place=place(written["at"]),
         module=written["module"] or "",
         operands=tuple(_fed(one) for one in written["operands"]),
         over_dtypes=bool(written["mixed"]) and error.get("kind") == "dtype mismatch",

@@ -184,6 +184,18 @@ KINDS: tuple[Kind, ...] = (
         from_installed_code=True,
     ),
     Kind(
+        "semantics",
+        plural=True,
+        heading="checks of which token reaches which",
+        listing="sorts of trouble of tokens that reach, or miss, others (trace --semantics)",
+        probe="probe/trace/semantics.py",
+        leading="name",
+        on_request="--semantics",
+        shows_trouble=True,
+        traced=True,
+        from_installed_code=True,
+    ),
+    Kind(
         "kernel",
         plural=True,
         heading="Triton kernels compiled",

@@ -12,6 +12,7 @@ from attn_doctor.quick_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials  # twenty classes, which only --kernels needs
+    from attn_doctor.model.semantics import Semantics
     from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
 
 
@@ -101,6 +102,10 @@ class Report:
     """Only from `trace`; a report that was read back from JSON has `trace_answer` alone."""
     trace_answer: Mapping[str, Any] | None = field(default=None, repr=False)
     """The tracer's answer in format trace/1, unchanged."""
+    semantics: Semantics | None = field(default=None, repr=False, compare=False)
+    """Only from `trace --semantics`; a report that was read back from JSON has `semantics_answer` alone."""
+    semantics_answer: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The answer of the checks in format semantics/1, unchanged."""
     kernels: KernelTrials | None = field(default=None, repr=False)
     """Only from `check --kernels`: every trial."""
     logs: tuple[LogRead, ...] = ()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def main(request: Request, answers: str) -> None:
     _answers.write(answers, "started", {"pid": os.getpid(), "executable": sys.executable, "time": time.time()})
-    _prepare(request)
+    prepare(request)
     try:
         from .trace.run import run
     except ImportError as error:
@@ -50,7 +50,8 @@ def main(request: Request, answers: str) -> None:
     os._exit(0)
 
 
-def _prepare(request: Request) -> None:
+def prepare(request: Request) -> None:
+    """Enters the folder, the import path and the variables of a request."""
     folder = request.get("cwd")
     if folder:
         os.chdir(folder)

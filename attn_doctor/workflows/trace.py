@@ -71,6 +71,8 @@ class TraceRequest:
     fail_on: Severity = Severity.ERROR
     timeout: float = 300.0
     """Seconds for the whole traced run."""
+    semantics: bool = False
+    """Instead of a trace: which token reaches which in a small copy of the model."""
 
 
 def trace(request: TraceRequest, *, say: Say = silent) -> Report:
@@ -78,8 +80,12 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
 
     Raises BadInput for an invalid request, TargetUnusable when the interpreter does not answer.
     """
-    what, python = _program(list(request.what), request.python)
-    asked = _request(what, request.hf, request.arguments)
+    if request.semantics:
+        from attn_doctor.workflows.semantics import semantics
+
+        return semantics(request, say=say)
+    what, python = program(list(request.what), request.python)
+    asked = entry_request(what, request.hf, request.arguments)
     recipes = pick_recipes(request.only, request.skip, request.recipes)
     gpu = named_gpu(request.gpu) if request.gpu is not None else None
     if request.rules not in _RULES:
@@ -140,7 +146,7 @@ def _rules(asked: str, facts: FactSet, *, assumed: bool) -> str:
     return "gpu" if asked == "auto" and real and not assumed else asked
 
 
-def _program(what: list[str], python: str | None) -> tuple[list[str], str | None]:
+def program(what: list[str], python: str | None) -> tuple[list[str], str | None]:
     """Splits a typed command, `python -u train.py ARGS`, into the program with its arguments, and the interpreter."""
     started_by = Path(what[0]).name if len(what) > 1 else ""
     if started_by in _LAUNCHERS:
@@ -160,7 +166,8 @@ def _program(what: list[str], python: str | None) -> tuple[list[str], str | None
     return rest, python or (what[0] if "/" in what[0] else None)
 
 
-def _request(what: list[str], hf: Path | None, arguments: tuple[str, ...]) -> dict[str, Any]:
+def entry_request(what: list[str], hf: Path | None, arguments: tuple[str, ...]) -> dict[str, Any]:
+    """The part of a request that names what is run. Raises BadInput."""
     if hf is not None:
         if what:
             raise BadInput("a config and something else to run", about=f"--hf {hf} {' '.join(what)}", hint=_HINT)

@@ -106,10 +106,17 @@ def check_input(trace: Trace, about: str) -> None:
     """Raises BadInput when the trace ended because of the user's input, TargetUnusable when the patient lacks
     something.
     """
+    check_entry(trace.error_kind if trace.outcome == "could not run" else "", trace.error, about)
     if trace.error_kind in WRONG_INPUT:
         raise BadInput(trace.error, about=about, hint="`attn-doctor trace --help` shows what can be named.")
-    if trace.outcome == "could not run" and trace.error_kind in ("library missing", "no GPU"):
-        raise TargetUnusable(trace.error, about=about, hint="Name another environment with --python.")
+
+
+def check_entry(kind: str, words: str, about: str) -> None:
+    """Raises BadInput for what cannot be run because of how it was named, TargetUnusable for what the patient lacks."""
+    if kind in WRONG_INPUT:
+        raise BadInput(words, about=about, hint="`attn-doctor trace --help` shows what can be named.")
+    if kind in ("library missing", "no GPU"):
+        raise TargetUnusable(words, about=about, hint="Name another environment with --python.")
 
 
 def _many(number: int, what: str) -> str:

@@ -20,6 +20,7 @@ from attn_doctor.report.words import phrases, verdict
 
 if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials
+    from attn_doctor.model.semantics import Semantics
     from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
 
 SEVERITY_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
@@ -40,6 +41,8 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     sections: list[tuple[str, Callable[[], None]]] = [("head", partial(out.head, report))]
     if report.trace is not None:
         sections.append(("trace", partial(_trace, report.trace, console, verbose=verbose)))
+    if report.semantics is not None:
+        sections.append(("semantics", partial(_semantics, report.semantics, console, verbose=verbose)))
     if report.kernels is not None:
         sections.append(("kernels", partial(_kernels, report.kernels, console, verbose=verbose)))
     sections += [(f"finding {one.id}", partial(out.finding, one)) for one in report.diagnosis.findings]
@@ -62,6 +65,12 @@ def _trace(trace: Trace, console: Console, *, verbose: bool) -> None:
     from attn_doctor.report.terminal import trace as page  # loads rich's tables, which only this needs
 
     page.write(trace, console, verbose=verbose)
+
+
+def _semantics(found: Semantics, console: Console, *, verbose: bool) -> None:
+    from attn_doctor.report.terminal import semantics as page  # with the page of a trace, which only this needs
+
+    page.write(found, console, verbose=verbose)
 
 
 def _kernels(trials: KernelTrials, console: Console, *, verbose: bool) -> None:

@@ -24,7 +24,7 @@ _MOST_STEPS = 9
 
 def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     """Writes the program, the rules, and every relevant attention call."""
-    _whole(console, Text(f"traced {trace.words}: {trace.rules}" if trace.words else trace.rules))
+    whole(console, Text(f"traced {trace.words}: {trace.rules}" if trace.words else trace.rules))
     if trace.gpu_assumed:
         console.print(Text(f"as on {trace.gpu}, for want of another: --gpu names one", style="dim"))
     for words in trace.stood_in if verbose or any(call.stand_in and not call.needs_gpu for call in trace.calls) else ():
@@ -34,7 +34,7 @@ def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     _kernels(trace, console, verbose=verbose)
     _failure(trace.failure, console)
     if trace.error:
-        _whole(console, Text(trace.error, style="bold"))
+        whole(console, Text(trace.error, style="bold"))
     for words in trace.not_simulated if verbose else ():
         console.print(Text(f"not simulated: {words}", style="dim"))
     console.print()
@@ -51,19 +51,19 @@ def _kernels(trace: Trace, console: Console, *, verbose: bool) -> None:
     console.print()
     console.print(f"{len(good)} of {len(trace.kernels)} Triton kernels compile for {trace.kernels[0].gpu}")
     for one in trace.kernels if verbose else [one for one in trace.kernels if one not in good]:
-        _whole(console, Text(f"  {one.outcome}  {one.kernel}  {one.call_site}"))
+        whole(console, Text(f"  {one.outcome}  {one.kernel}  {one.call_site}"))
 
 
 def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool) -> None:
     repeated = f" ×{call.calls}" if call.calls > 1 else ""
-    where = f"  {_at(call.place)}" if call.place else ""
+    where = f"  {at(call.place)}" if call.place else ""
     console.print()
     head = Text.assemble(
         (verdict.of_trace(call.verdict), _COLOUR.get(call.verdict, "")),
         f"  {call.name}{repeated}",
         (where, "dim"),
     )
-    _whole(console, head)
+    whole(console, head)
     if call.stand_in:
         console.print(Text(f"  {call.stand_in}", style="dim"))
     if call.written_out:
@@ -94,7 +94,7 @@ def _beginnings(call: AttentionCall, console: Console) -> None:
     for (place, born), operands in shown.items():
         first = operands[0]
         if place is not None:
-            _whole(console, Text.assemble("  ", (_at(place), "bold"), f"   {place.source}"))
+            whole(console, Text.assemble("  ", (at(place), "bold"), f"   {place.source}"))
         roles = ", ".join(one.role for one in operands)
         made = f"{first.began.call} made {roles}" if first.began else f"{roles} came"
         dtype = (short(first.dtype), "bold red")
@@ -109,8 +109,8 @@ def _failure(failure: Failure | None, console: Console) -> None:
     if failure is None or not failure.over_dtypes:
         return
     console.print()
-    where = f"  {_at(failure.place)}" if failure.place else ""
-    _whole(console, Text.assemble(("raises", _COLOUR["raises"]), f"  {failure.call}", (where, "dim")))
+    where = f"  {at(failure.place)}" if failure.place else ""
+    whole(console, Text.assemble(("raises", _COLOUR["raises"]), f"  {failure.call}", (where, "dim")))
     console.print(Text(f"  {failure.message.splitlines()[0]}" if failure.message else ""))
     shown: set[str] = set()
     for one in failure.operands:
@@ -214,7 +214,7 @@ def _promotion(promotion: Promotion, console: Console) -> None:
     later = " (once the first is fixed)" if promotion.latent else ""
     repeated = f", {promotion.calls} times" if promotion.calls > 1 else ""
     if promotion.place:
-        _whole(console, Text.assemble("  ", (_at(promotion.place), "bold"), f"   {promotion.place.source}"))
+        whole(console, Text.assemble("  ", (at(promotion.place), "bold"), f"   {promotion.place.source}"))
     console.print(
         Text.assemble(
             f"      {promotion.call} made {', '.join(promotion.roles) or 'an operand'} {short(promotion.dtype_in)}→",
@@ -227,10 +227,11 @@ def _promotion(promotion: Promotion, console: Console) -> None:
     if promotion.cast_back:
         back = promotion.cast_back
         console.print(Text("      and is not cast back: .to or .type_as is missing after", style="dim"))
-        _whole(console, Text.assemble("  ", (_at(back), "bold"), f"   {back.source}"))
+        whole(console, Text.assemble("  ", (at(back), "bold"), f"   {back.source}"))
 
 
-def _at(place: Place | None) -> str:
+def at(place: Place | None) -> str:
+    """`file:line`, relative to the working folder where it lies below."""
     if place is None:
         return ""
     try:
@@ -245,6 +246,6 @@ def short(dtype: str) -> str:
     return _SHORT.get(dtype, dtype)
 
 
-def _whole(console: Console, text: Text) -> None:
+def whole(console: Console, text: Text) -> None:
     """Without wrapping: paths and source lines are there to be copied."""
     console.print(text, no_wrap=True, overflow="ignore", crop=False)

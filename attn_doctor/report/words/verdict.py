@@ -9,6 +9,7 @@ from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 
 if TYPE_CHECKING:
+    from attn_doctor.model.semantics import Semantics
     from attn_doctor.model.trace import Trace
 
 
@@ -43,7 +44,11 @@ def without_torch(report: Report) -> bool:
 
 def lines(report: Report) -> tuple[str, ...]:
     """The last lines: the result, and what it does not cover."""
-    told = [_traced(report.trace) if report.trace and not report.diagnosis.findings else counted(report) + "."]
+    told = [counted(report) + "."]
+    if not report.diagnosis.findings and report.trace:
+        told = [_traced(report.trace)]
+    elif not report.diagnosis.findings and report.semantics:
+        told = [_of_semantics(report.semantics)]
     questions = len(report.diagnosis.open_questions)
     if questions:
         told.append(
@@ -141,4 +146,16 @@ def _traced(trace: Trace) -> str:
         return "nothing wrong found with a stand-in for what is not installed here: without that it does not run."
     if any(call.stand_in for call in trace.calls):
         return "nothing wrong found, with zeros in place of a kernel that runs on a GPU only."
+    return "nothing wrong found."
+
+
+def _of_semantics(found: Semantics) -> str:
+    """The result of checks of which token reaches which, without findings."""
+    if found.error_kind == "attention refused":
+        return "No verdict: the config's class does not take that attention."
+    if not found.seen:
+        return "No verdict: no check could be made."
+    open_checks = sum(one.outcome == "could not look" for one in found.checks)
+    if found.error or open_checks:
+        return f"nothing wrong found; {open_checks or 'some'} checks could not be made."
     return "nothing wrong found."

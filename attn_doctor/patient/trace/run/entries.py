@@ -109,14 +109,14 @@ def load_factory(target: str) -> Function:
     return cast("Function", found)
 
 
-def _moved(value: object, device: Optional[str], dtype: Optional[torch.dtype]) -> Any:
+def moved(value: object, device: Optional[str], dtype: Optional[torch.dtype]) -> Any:
     if isinstance(value, torch.Tensor):
         floats = value.dtype in ops.FLOATS and dtype is not None
         return value.to(device=device or value.device, dtype=dtype if floats else value.dtype)
     if isinstance(value, (list, tuple)):
-        return type(value)(_moved(item, device, dtype) for item in value)
+        return type(value)(moved(item, device, dtype) for item in value)
     if isinstance(value, dict):
-        return {k: _moved(v, device, dtype) for k, v in value.items()}
+        return {k: moved(v, device, dtype) for k, v in value.items()}
     return value
 
 
@@ -125,15 +125,15 @@ def factory(request: Request, device: Optional[str]) -> Entry:
     build = load_factory(request["target"])
     args, kwargs = arguments(request)
     made = build(*args, **kwargs)
-    module, call = _callable_of(made, request["target"])
+    module, call = callable_of(made, request["target"])
     dtype = dtype_of(request.get("dtype"))
     inputs: Tuple[Any, Dict[str, Any]] = call[1:]
     if module is not None and dtype is not None:
         module.to(dtype)
-        inputs = _moved(inputs, None, dtype)
+        inputs = moved(inputs, None, dtype)
     if device is not None and module is not None:
         module.to(device)
-        inputs = _moved(inputs, device, None)
+        inputs = moved(inputs, device, None)
     function = call[0]
 
     def run() -> object:
@@ -146,7 +146,7 @@ def factory(request: Request, device: Optional[str]) -> Entry:
     return Entry(run, module, "factory {}".format(request["target"]))
 
 
-def _callable_of(made: object, target: str) -> Tuple[Optional[torch.nn.Module], Tuple[Any, Any, Any]]:
+def callable_of(made: object, target: str) -> Tuple[Optional[torch.nn.Module], Tuple[Any, Any, Any]]:
     expected = (
         "it must return a callable, or a module with its example inputs: (module, args) or "
         "(module, kwargs) or (module, args, kwargs)"
