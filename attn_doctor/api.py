@@ -170,6 +170,7 @@ def trace(
     calls: int | None = None,
     gpu: str | None = None,
     rules: str = "auto",
+    semantics: bool = False,
     only: Iterable[str] = (),
     skip: Iterable[str] = (),
     recipes: Iterable[AnyPath] = (),
@@ -179,12 +180,13 @@ def trace(
     """Runs a model once, in a process of its own, as `attn-doctor trace` does, and finds what changed a dtype.
 
     `what` is "file.py:factory", "pkg.module:factory", or a program and its arguments; `hf` names a config instead.
+    `semantics`: finds instead which token reaches which, in a small copy with random weights.
     `timeout` is in seconds, for the whole run. Without `python` it runs in the interpreter that calls this; for a model
     that this process holds, there is attn_doctor.watch().
     Raises attn_doctor.AttnDoctorError where nothing could be run, its kind BadInput for a wrong argument.
     """
-    from attn_doctor.workflows.trace import TraceRequest
     from attn_doctor.workflows.trace import trace as run
+    from attn_doctor.workflows.traced_program import TraceRequest
 
     request = TraceRequest(
         what=what,
@@ -199,6 +201,7 @@ def trace(
         calls=calls,
         gpu=gpu,
         rules=rules,
+        semantics=semantics,
         only=_words(only),
         skip=_words(skip),
         recipes=_paths(recipes),

@@ -15,8 +15,8 @@ from attn_doctor.machine.files import check_output
 from attn_doctor.model.findings import Severity
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import TRACE, Manner
-from attn_doctor.workflows.trace import TraceRequest
 from attn_doctor.workflows.trace import trace as run_trace
+from attn_doctor.workflows.traced_program import TraceRequest
 
 _FACTORY = (
     "pkg.module:factory, file.py:factory, or a program. A factory is called with the values of --arg and returns a "

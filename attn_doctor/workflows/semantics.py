@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
@@ -21,10 +20,7 @@ from attn_doctor.probe.trace.semantics import facts_of, run_semantics
 from attn_doctor.probe.trace.tracing import check_entry
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import Say, examined, pick_recipes, silent
-from attn_doctor.workflows.trace import entry_request, program
-
-if TYPE_CHECKING:
-    from attn_doctor.workflows.trace import TraceRequest
+from attn_doctor.workflows.traced_program import TraceRequest, entry_request, program
 
 #: Options of a trace that mean nothing here.
 _NOT_HERE = ("dtype", "autocast", "calls", "gpu", "kernels", "backward")
