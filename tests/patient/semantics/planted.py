@@ -29,7 +29,7 @@ class Attention(nn.Module):
         seen = j <= i
         if self.fault == "off by one":
             seen = j <= i + 1
-        if self.sliding_window:
+        if self.sliding_window and self.fault != "no window":
             reach = self.sliding_window + (1 if self.fault == "window" else 0)
             seen = seen & (i - j < reach)
         if documents is not None and self.fault != "documents":

@@ -75,3 +75,10 @@ def test_the_cached_step_that_rotates_wrongly_is_named_with_its_line(semantics):
 
     line = found["culprits"][0]["at"]["line"]
     assert line == line_of(planted.Attention.forward, "rotate(q, positions)")
+
+
+def test_a_window_that_is_not_applied_is_named(semantics):
+    found = broken(semantics(fault="no window", layer=2, window=5))["window"]
+
+    assert found["culprits"][0]["layer"] == 2
+    assert "sees 19 tokens" in found["words"]
