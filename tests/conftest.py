@@ -49,7 +49,7 @@ CHECKOUT = Path(attn_doctor.__file__).resolve().parent.parent
 _LEFT_OUT = (
     "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD",
     "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURMD_NODENAME", "NO_COLOR", "FORCE_COLOR",
-    "COLUMNS", "TMPDIR", "TRITON_CACHE_DIR", "HF_HOME",
+    "COLUMNS", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "TMPDIR", "TRITON_CACHE_DIR", "HF_HOME",
 )  # fmt: skip
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -160,6 +160,7 @@ def check(
         exit_zero=exit_zero,
         verbose=verbose,
         masked=not show_names,
+        fail_on=fail_on,
     )
 
     tried = None

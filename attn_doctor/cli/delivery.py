@@ -43,6 +43,7 @@ class Delivery:
     exit_zero: bool = False
     verbose: bool = False
     masked: bool = True
+    fail_on: Severity = Severity.ERROR
 
     @property
     def folder(self) -> Path | None:
@@ -125,7 +126,8 @@ class Delivery:
 
     def _print(self, report: Report, output: Path | None) -> None:
         if report.failure is None or self._for_a_program:
-            put(report, self.picked, output=output, manner=Manner(verbose=self.verbose, masked=self.masked))
+            manner = Manner(verbose=self.verbose, masked=self.masked, fail_on=self.fail_on)
+            put(report, self.picked, output=output, manner=manner)
 
     def _forget(self, report: Report, outdates: str) -> None:
         """Takes an earlier failure of this environment out of the folder, now that it was examined."""

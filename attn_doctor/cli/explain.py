@@ -96,5 +96,5 @@ def explain(
     )
     with progress() as say:
         report = explain_logs(request, say=say)
-    put(report, picked, output=output, manner=Manner(verbose=verbose))
+    put(report, picked, output=output, manner=Manner(verbose=verbose, fail_on=fail_on))
     return report.exit_status

@@ -115,5 +115,5 @@ def trace(
     )
     with progress() as say:
         report = run_trace(request, say=say)
-    put(report, picked, output=output, manner=Manner(verbose=verbose))
+    put(report, picked, output=output, manner=Manner(verbose=verbose, fail_on=fail_on))
     return report.exit_status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic
@@ -16,6 +17,8 @@ from attn_doctor.report.renderer import Kind, Media, R, Renderer, Write
 DEFAULT = "text"
 #: The format that --json selects.
 JSON = "json"
+#: The format of a workflow's log: https://docs.github.com/actions/reference/variables-reference
+_GITHUB = "github"
 
 
 class Picked(Generic[R]):
@@ -35,11 +38,12 @@ def pick(
     as_json: bool = False,
     output: str | os.PathLike[str] | None = None,
 ) -> Picked[R]:
-    """The requested format: by its name, else by the suffix of the output file, else text.
+    """The requested format: by its name, else by the suffix of the output file, else text; in a log of GitHub Actions
+    its own instead of text.
 
     Raises BadInput when it does not exist or cannot write such a result.
     """
-    name = JSON if as_json else form or _by_suffix(kind, output) or DEFAULT
+    name = JSON if as_json else form or _by_suffix(kind, output) or _default(kind, output)
     renderer = _load(name) if name in _files() else None
     page = renderer.page(kind) if renderer is not None else None
     if renderer is None or page is None:
@@ -56,6 +60,12 @@ def names(kind: Kind[Any]) -> tuple[str, ...]:
     offered = [one for one in _all() if one.page(kind) is not None]
     order = {one.name: (one.name != DEFAULT, one.media is not Media.PERSON, one.name) for one in offered}
     return tuple(sorted(order, key=order.__getitem__))
+
+
+def _default(kind: Kind[Any], output: str | os.PathLike[str] | None) -> str:
+    """`github` where standard output is the log of a step: that is text with annotations."""
+    in_log = output is None and os.environ.get("GITHUB_ACTIONS") == "true" and not sys.stdout.isatty()
+    return _GITHUB if in_log and _load(_GITHUB).page(kind) is not None else DEFAULT
 
 
 def _by_suffix(kind: Kind[Any], output: str | os.PathLike[str] | None) -> str | None:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from attn_doctor.model.findings import Severity
     from attn_doctor.model.fleet import FleetVerdict
     from attn_doctor.model.report import Report
     from attn_doctor.model.stack import StackAnswer
@@ -52,13 +53,15 @@ class Media(Enum):
 class Manner:
     """The amount of detail that a person wants."""
 
-    __slots__ = ("masked", "verbose")
+    __slots__ = ("fail_on", "masked", "verbose")
 
-    def __init__(self, *, verbose: bool = False, masked: bool = True) -> None:
+    def __init__(self, *, verbose: bool = False, masked: bool = True, fail_on: Severity | None = None) -> None:
         self.verbose = verbose
         """Every fact, and all evidence."""
         self.masked = masked
         """Names of users and hosts are hidden, in formats that are made to be shown around."""
+        self.fail_on = fail_on
+        """The mildest severity that fails the command, for formats that count failures; None: error."""
 
 
 Write = Callable[[R, IO[str], Manner], None]

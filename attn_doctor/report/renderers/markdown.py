@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -17,13 +17,18 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report.renderer import CHECK, EXPLAIN, TRACE, Manner, Media, Page, Renderer
-from attn_doctor.report.words import phrases, verdict
+from attn_doctor.report.words import advice, phrases, places, verdict
 
 if TYPE_CHECKING:
     from attn_doctor.model.kernels import KernelTrials
+    from attn_doctor.model.trace import Trace
 
 #: Lines that are meant as HTML.
 _OURS = ("<details><summary>Facts</summary>", "</details>")
+#: GitHub takes 65,536 characters in an issue or a comment, GitLab and others more.
+_MOST = 65_000
+#: Columns of a code block on a page of an issue.
+_CODE_WIDTH = 100
 _ACTS = re.compile(r"<(?=[a-zA-Z/!?])|\*|_(?=_)|(?<=_)_|(?<=\])\(")
 
 
@@ -35,25 +40,86 @@ def write(report: Report, stream: IO[str], manner: Manner) -> None:
         lines += faults.lines("head", partial(_head, report.facts))
     lines.append("")
     before, kernels = lines, []  # kernels take care of their own words
+    if report.trace is not None:
+        before += faults.lines("trace", partial(_trace, report.trace))
     if report.kernels is not None:
         kernels = faults.lines("kernels", partial(_kernels, report.kernels, verbose=verbose))
-    lines = []
+    lines, told = [], set[tuple[object, ...]]()
     for finding in report.diagnosis.findings:
-        lines += faults.lines(f"finding {finding.id}", partial(_finding, finding))
+        again = (finding.id, finding.why, tuple(one.title for one in finding.remedies)) in told
+        told.add((finding.id, finding.why, tuple(one.title for one in finding.remedies)))
+        lines += faults.lines(f"finding {finding.id}", partial(_finding, finding, again=again))
     if report.diagnosis.open_questions:
         lines += ["### Open questions", ""]
         for reason, recipes in phrases.by_reason(report.diagnosis.open_questions).items():
             lines.append(f"- {one_line(reason)}: {', '.join(recipes)}")
         lines.append("")
     lines += [f"{line}  " for line in verdict.lines(report)]
+    facts: list[str] = []
     if verbose:
-        lines += ["", "<details><summary>Facts</summary>", "", "```"]
-        lines += [f"{phrases.said(fact)}  [{fact.how}]".replace("```", "'''") for fact in report.facts.values()]
-        lines += ["```", "", "</details>"]
+        said = (f"{phrases.said(fact)}  [{fact.how}]" for fact in report.facts.values())
+        facts = [line.replace("```", "'''") for line in said]
+    used = 0
     for part, words in ((before, escaped), (kernels, str), (lines, escaped)):
-        text = "".join(f"{line}\n" for line in part)
-        text = harmless(text)
-        stream.write(words(mask(text, hosts=hosts) if masked else text))
+        text = _masked(part, hosts if masked else None, words)
+        text = text if used + len(text) <= _MOST else _cut(text, _MOST - used)
+        used += len(text)
+        stream.write(text)
+    if facts:
+        stream.write(_folded(_masked(facts, hosts if masked else None, str), _MOST - used))
+
+
+def _masked(part: list[str], hosts: tuple[str, ...] | None, words: Callable[[str], str]) -> str:
+    text = harmless("".join(f"{line}\n" for line in part))
+    return words(text if hosts is None else mask(text, hosts=hosts))
+
+
+def _cut(text: str, room: int) -> str:
+    """As many whole lines as fit, with a note; a code block that is cut is closed."""
+    note = "\n… cut here: GitHub takes no longer text; `--format json` has all of it.\n"
+    kept = text[: max(room - len(note) - 8, 0)].rpartition("\n")[0]
+    fence = "\n```" if sum(line.lstrip().startswith("```") for line in kept.split("\n")) % 2 else ""
+    return f"{kept}{fence}\n{note}" if room > len(note) + 8 else ""
+
+
+def _folded(facts: str, room: int) -> str:
+    """The facts, as many as there is room for."""
+    head, foot = f"\n{_OURS[0]}\n\n```\n", f"```\n\n{_OURS[1]}\n"
+    room -= len(head) + len(foot)
+    if len(facts) > room:
+        kept = facts[: max(room - 80, 0)].rpartition("\n")[0]
+        facts = f"{kept}\n… and {facts.count(chr(10)) - kept.count(chr(10)) - bool(kept)} more\n" if kept else ""
+    return f"{head}{facts}{foot}" if facts else ""
+
+
+def _trace(trace: Trace) -> Iterator[str]:
+    """Each call's source lines with the dtypes after them, as the terminal shows them."""
+    from attn_doctor.report.words import dtype_path, excerpt
+
+    yield one_line(f"Traced {trace.words}: {trace.rules}" if trace.words else trace.rules)
+    yield ""
+    yield from (f"- {one_line(words)}" for words in trace.stood_in)
+    for call in trace.calls:
+        times = f" ×{call.calls}" if call.calls > 1 else ""
+        at = f" at `{one_line(str(call.place))}`" if call.place else ""
+        yield ""
+        yield f"### {verdict.of_trace(call.verdict)}: {one_line(call.name)}{times}{at}"
+        yield ""
+        yield from (f"- {one_line(words)}" for words in (call.stand_in, call.error) if words)
+        yield f"- gets {dtype_path.gets(call)}"
+        if call.verdict != "clean":
+            yield ""
+            yield "```text"
+            for line, _ in excerpt.lines(dtype_path.listing(call, trace, whole=True), width=_CODE_WIDTH):
+                yield line.replace("```", "'''")
+            yield "```"
+    if trace.counterfactual:
+        yield ""
+        yield one_line(trace.counterfactual)
+    if trace.error:
+        yield ""
+        yield one_line(trace.error)
+    yield ""
 
 
 def _head(facts: FactSet) -> Iterator[str]:
@@ -107,19 +173,22 @@ def _hosts(report: Report) -> tuple[str, ...]:
     return (name, name.partition(".")[0], own, own.partition(".")[0])
 
 
-def _finding(finding: Finding) -> list[str]:
-    place = finding.locations[0] if finding.locations else None
-    where = f" `{place.file}{f':{place.line}' if place.line else ''}`" if place else ""
-    lines = [f"### [{finding.severity.value}] {finding.id}{one_line(where)}", "", one_line(finding.title), ""]
+def _finding(finding: Finding, *, again: bool = False) -> list[str]:
+    place = places.place_of(finding)
+    where = f" `{one_line(place.file)}{f':{place.line}' if place.line else ''}`" if place else ""
+    lines = [f"### [{finding.severity.value}] {finding.id}{where}", "", one_line(finding.title), ""]
     lines += [f"> {one_line(one.note)}" for one in finding.locations[:1] if one.note] + [""]
     lines += [f"- because {one_line(phrases.evidence(fact))} (`{one_line(fact.how)}`)" for fact in finding.evidence]
     lines += [f"- causes: {one_line(symptom.title)}" for symptom in finding.symptoms]
+    if again:
+        return [*lines, "", "Why and fix as above.", ""]
     lines += ["", finding.why, ""]
     lines += [f"Note: {finding.known_problems.strip()}", ""] if finding.known_problems else []
     for number, remedy in enumerate(finding.remedies, start=1):
         why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
         lines.append(f"{number}. {remedy.title} ({remedy.safety.value}{why})")
-        lines += [f"   ```\n   {command}\n   ```" for action in remedy.actions for command in action.commands]
+        lines += [f"   {words}" for words in advice.by_hand(remedy)]
+        lines += [f"   ```\n   {command}\n   ```" for command, _ in advice.commands(remedy)]
     lines += ["", f"Confidence: {phrases.confidence(finding)}. {' '.join(finding.references)}", ""]
     return lines
 

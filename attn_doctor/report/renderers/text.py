@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 # rich costs as much as reading all metadata: each page is loaded when it is written.
 
 
-def _report(report: Report, stream: IO[str], manner: Manner) -> None:
+def write_report(report: Report, stream: IO[str], manner: Manner) -> None:
+    """The page of `check` and `trace`."""
     from attn_doctor.report.terminal import report as page
 
     page.write(report, stream, verbose=manner.verbose)
 
 
-def _explanation(report: Report, stream: IO[str], manner: Manner) -> None:
+def write_explanation(report: Report, stream: IO[str], manner: Manner) -> None:
+    """The page of `explain`."""
     from attn_doctor.report.terminal import explain
 
     explain.write(report, stream, verbose=manner.verbose)
@@ -76,9 +78,9 @@ RENDERER = Renderer(
     suffixes=(".txt",),
     media=Media.PERSON,
     pages=(
-        Page(CHECK, _report),
-        Page(TRACE, _report),
-        Page(EXPLAIN, _explanation),
+        Page(CHECK, write_report),
+        Page(TRACE, write_report),
+        Page(EXPLAIN, write_explanation),
         Page(FLEET, _fleet),
         Page(COMPARISON, _comparison),
         Page(PLAN, _plan, suffixes=()),  # a plan's .txt is one of requirements

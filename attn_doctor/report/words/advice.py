@@ -1,0 +1,34 @@
+"""A finding's fixes in words that every format uses: the commands to type, or what a person has to do by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attn_doctor.machine.own_command import as_typed
+from attn_doctor.machine.printable import one_line
+from attn_doctor.model.findings import Finding, Remedy
+
+
+def commands(remedy: Remedy) -> tuple[tuple[str, bool], ...]:
+    """The commands of a remedy as they are typed; False for a line that belongs into a file and not into a shell."""
+    return tuple((as_typed(text), one.action.for_a_shell) for one in remedy.actions for text in one.commands)
+
+
+def by_hand(remedy: Remedy) -> tuple[str, ...]:
+    """What its actions tell a person to do or to know."""
+    return tuple(
+        one_line(words) for one in remedy.actions for words in (one.action.advice, one.action.hint) if words
+    )  # fmt: skip
+
+
+def plain(finding: Finding) -> Iterator[str]:
+    """The whole explanation as plain lines, for formats that have one text for a finding."""
+    if finding.why:
+        yield one_line(finding.why)
+    for number, remedy in enumerate(finding.remedies, start=1):
+        label = "Check" if finding.family else "Fix"
+        yield f"{label} {number}: {one_line(remedy.title)} ({remedy.safety.value})"
+        yield from (f"  {words}" for words in by_hand(remedy))
+        yield from (f"  {'$ ' if typed else ''}{text}" for text, typed in commands(remedy))
+    if finding.known_problems:
+        yield f"Note: {one_line(finding.known_problems)}"
