@@ -819,6 +819,7 @@ class TestInterrupted:
             stderr=subprocess.PIPE,
             cwd=CHECKOUT,
             env=clean_environment(TMPDIR=str(folder / "tmp"), STUB_PID_FILE=str(folder / "pid")),
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may run under nohup
         )
 
 
