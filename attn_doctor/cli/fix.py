@@ -15,7 +15,6 @@ from attn_doctor.cli.shared import Progress, each, names, progress
 from attn_doctor.errors import BadInput
 from attn_doctor.fix.journal import run_commands
 from attn_doctor.fix.packages.installers import Sources
-from attn_doctor.model.plans import Reversal
 from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.probe.kernels.known_kernels import Mode
 from attn_doctor.report.words.verdict import as_root
@@ -100,9 +99,6 @@ def fix(
         list[Path] | None,
         typer.Option(metavar="FILE", help="A wheel that was fetched by hand, for a fix that asks for one. Repeatable."),
     ] = None,
-    no_stash: Annotated[
-        bool, typer.Option("--no-stash", help="Copy no packages aside: undo then has to install the old ones again.")
-    ] = False,
     even_if_used: Annotated[
         bool, typer.Option("--even-if-used", help="Change packages under programs that run from the environment.")
     ] = False,
@@ -144,7 +140,6 @@ def fix(
             torch_backend=torch_backend or "",
         ),
         wheels=each(wheel),
-        stash=not no_stash,
         even_if_used=even_if_used,
         wait=wait,
     )
@@ -242,8 +237,6 @@ def _ending(result: FixResult, request: FixRequest) -> list[str]:
             lines = [f"Fixed, confirmed by a new check: {finding}" for finding in result.cured]
             if result.run is not None:
                 lines.append(f"Run {result.run.id}; `{run_commands.undo(result.run)}` puts everything back.")
-            if result.plan and any(step.reversal is not Reversal.EXACT for step in result.plan.steps):
-                lines.append("There are no copies (--no-stash): undo has to install the old releases again.")
             return lines
         case FixEnding.NO_RUN:
             return ["No run was cut off. Nothing was changed."]

@@ -11,9 +11,9 @@ from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import LockWait
 from attn_doctor.cli.shared import each
-from attn_doctor.fix.packages.installers import Sources
 from attn_doctor.model.exit_status import Status
-from attn_doctor.workflows.undo import UndoRequest, runs
+from attn_doctor.report.words.sizes import size_words
+from attn_doctor.workflows.undo import UndoRequest, pruned, runs
 from attn_doctor.workflows.undo import undo as run_undo
 
 
@@ -28,17 +28,14 @@ def undo(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the runs; change nothing.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Put files back that somebody else has changed since.")
+        bool, typer.Option("--force", help="Put back also what somebody else changed since; theirs is set aside.")
     ] = False,
-    index_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="After --no-stash: package index, instead of the configured one.")
-    ] = None,
-    find_links: Annotated[
-        list[str] | None, typer.Option(metavar="DIR|URL", help="After --no-stash: where more wheels lie. Repeatable.")
-    ] = None,
-    no_index: Annotated[
-        bool, typer.Option("--no-index", help="After --no-stash: only what --find-links names.")
+    prune_: Annotated[
+        bool, typer.Option("--prune", help="Remove the old files that runs keep, but those of the last ones.")
     ] = False,
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, metavar="N", help="With --prune: how many runs can still be undone.")
+    ] = 1,
     wait: LockWait = 0.0,
 ) -> int:
     """Put back every byte that a run of `fix` changed. Looks in the environment and in the current project.
@@ -51,20 +48,39 @@ def undo(
         as_module=started.as_module,
         configs=each(config),
         force=force,
-        sources=Sources(index_url=index_url, no_index=no_index, find_links=each(find_links)),
         wait=wait,
     )
     if list_:
-        found = runs(request)
-        for run in found:
-            begun = next(iter(run.entries()), {})
-            print(f"{run.id}  {run.state:11}  {run.home}  {begun.get('summary', '')}")  # noqa: T201
-        if not found:
-            print("No run of `fix` is known here.")  # noqa: T201
-        return Status.HEALTHY
-    result = run_undo(request, warn=print)
+        return _list(request)
+    if prune_:
+        return _prune(request, keep)
+    result = run_undo(request)
     if result.run is None:
         print("Nothing is left to undo.")  # noqa: T201
-    else:
-        print(f"Run {result.run.id} is undone: {result.files} file{'s' if result.files != 1 else ''} put back.")  # noqa: T201
+        return Status.HEALTHY
+    count = result.undone.files
+    print(f"Run {result.run.id} is undone: {count} file{'s' if count != 1 else ''} put back.")  # noqa: T201
+    for file in result.undone.left:
+        print(f"Left, for it is not the run's: {file}")  # noqa: T201
+    if result.undone.found:
+        print(f"What stood in their place is in {result.undone.found}")  # noqa: T201
+    return Status.HEALTHY
+
+
+def _list(request: UndoRequest) -> int:
+    found = runs(request)
+    for run in found:
+        begun = next(iter(run.entries()), {})
+        print(f"{run.id}  {run.state:11}  {size_words(run.size()):>9}  {run.home}  {begun.get('summary', '')}")  # noqa: T201
+    if not found:
+        print("No run of `fix` is known here.")  # noqa: T201
+    return Status.HEALTHY
+
+
+def _prune(request: UndoRequest, keep: int) -> int:
+    found = pruned(request, keep=keep)
+    for run, count in found:
+        print(f"Pruned run {run.id}: {size_words(count)}")  # noqa: T201
+    if not found:
+        print("Nothing is left to prune.")  # noqa: T201
     return Status.HEALTHY

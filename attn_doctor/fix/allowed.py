@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.model.plans import Install, Plan
+from attn_doctor.model.plans import Plan
 from attn_doctor.probe.packages.patches import NOTE
 
 #: Files that mark the root of a project.
@@ -31,7 +31,7 @@ def project_of(file: Path) -> Path:
     return file.parent
 
 
-def check_plan(plan: Plan, *, prefix: Path, here: Path, stash: bool = True) -> None:
+def check_plan(plan: Plan, *, prefix: Path, here: Path) -> None:
     """Checks that a plan read from a file changes only this target, and the projects of its own configurations or of
     the current folder. Raises Refused.
     """
@@ -39,8 +39,6 @@ def check_plan(plan: Plan, *, prefix: Path, here: Path, stash: bool = True) -> N
         raise Refused(f"the plan is for the environment {plan.prefix}, and its interpreter is of {prefix}")
     known = {str(project_of(Path(one))) for one in (*plan.configs, str(here.resolve() / "file"))}
     foreign = [one for one in plan.projects if one not in known]
-    if stash and any(isinstance(step.change, Install) and not step.change.stash for step in plan.steps):
-        raise Refused("the plan replaces packages without copying them aside; --no-stash allows that")
     if foreign:
         raise Refused(f"the plan speaks of a project that is not the current one: {foreign[0]}")
 

@@ -85,12 +85,7 @@ class PlanBuilder:
             fact = self.facts.fact(FactName("package", change.name, "version"))
             if fact.name in self.facts:
                 self.grounds[fact.name] = fact
-        undo = (
-            ""
-            if install.stash
-            else ("--no-stash: undo asks the installer for the old releases again, which needs them to be had then")
-        )
-        self.add(install, chosen, tuple(cured(one) for one in chosen), undo=undo)
+        self.add(install, chosen, tuple(cured(one) for one in chosen))
 
 
 def cured(chosen: Chosen, only: tuple[str, ...] | None = None) -> Cured:

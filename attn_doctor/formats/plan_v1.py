@@ -182,8 +182,7 @@ def _read_change(written: dict[str, Any]) -> Change:
         index_url=None if written["index_url"] is None else _text(written["index_url"]),
         no_index=bool(written["no_index"]),
         find_links=_texts(written["find_links"]),
-        stash=bool(written["stash"]),
-        stash_bytes=_number(written["stash_bytes"]),
+        kept_bytes=_number(written.get("kept_bytes", 0)),
         warnings=_texts(written["warnings"]),
     )
 

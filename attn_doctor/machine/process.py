@@ -9,14 +9,16 @@ import contextlib
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attn_doctor.errors import TargetUnusable
-from attn_doctor.machine import orphans
+from attn_doctor.machine import orphans, survivors
 from attn_doctor.quick_dataclasses import dataclass
 
 _TAIL = 16_384
@@ -71,6 +73,38 @@ def signal_name(number: int) -> str:
 #: Processes that are running the patient's code.
 _patients: set[Running] = set()
 
+_ENDS_WITH_US = Path(__file__).with_name("ends_with_us.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watched:
+    """What processes need that must not outlive this one."""
+
+    mark: str
+    descriptor: int
+    """End of a pipe that hangs up when this process ends, however it does."""
+
+
+_watched: _Watched | None = None
+
+
+@contextlib.contextmanager
+def ending_with_us(mark: str) -> Iterator[None]:
+    """Within this context, every process that is started ends with this one, even where this one is killed.
+
+    `mark` is in their environment variables, so that `survivors.alive` finds them.
+    """
+    global _watched
+    before = _watched
+    reading, writing = os.pipe()
+    _watched = _Watched(mark=mark, descriptor=reading)
+    try:
+        yield
+    finally:
+        _watched = before
+        os.close(writing)
+        os.close(reading)
+
 
 class Running:
     """A started process; call `wait` exactly once."""
@@ -95,15 +129,25 @@ class Running:
         self._err = folder / f"{name}.stderr"
         self._started = time.monotonic()
         self._ended = False
+        watched = _watched
+        given = dict(environment) if environment is not None else None
+        words = self.arguments
+        if watched is not None:
+            there = shutil.which(words[0])
+            if there is None:
+                raise TargetUnusable("cannot be started", about=words[0], hint="Is it there, and executable?")
+            words = (sys.executable, "-I", "-S", str(_ENDS_WITH_US), str(watched.descriptor), there, *words[1:])
+            given = {**(os.environ if given is None else given), survivors.MARK: watched.mark}
         try:
             with self._out.open("wb") as out, self._err.open("wb") as err:
                 self._process = subprocess.Popen(
-                    self.arguments,
+                    words,
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
                     cwd=start_in or folder,
-                    env=dict(environment) if environment is not None else None,
+                    env=given,
+                    pass_fds=() if watched is None else (watched.descriptor,),
                     start_new_session=True,  # so that its background processes can be ended with it
                 )
         except OSError as error:

@@ -34,6 +34,10 @@ class Target:
     """The active environment, when it contains no Python; else empty."""
     others: tuple[str, ...] = ()
     """Other candidates that contain torch."""
+    in_place_of: tuple[tuple[str, str], ...] = ()
+    """(folder, folder that stands for it) on the path of what is started here: an environment that is to be tried out
+    and has no interpreter of its own.
+    """
 
     @property
     def version(self) -> str:
@@ -60,7 +64,8 @@ class Target:
         self, task: str, request: Mapping[str, Any], *, folder: Path, environment: Mapping[str, str] | None = None
     ) -> tuple[Running, Path]:
         """Starts a script of patient/ in this interpreter; returns the process and the folder for its answers."""
-        return _start_in_patient(self.python, task, request, folder=folder, environment=environment)
+        standing_in = {"in_place_of": [list(pair) for pair in self.in_place_of]} if self.in_place_of else {}
+        return _start_in_patient(self.python, task, {**request, **standing_in}, folder=folder, environment=environment)
 
 
 class TargetQuestion:

@@ -1,7 +1,7 @@
 """Requests to a package installer, and the packages that the installer must not change.
 
 Used for the commands printed for a person (fix/packages/install_commands.py) and for plans that are carried out
-(fix/packages/run_installer.py)."""
+(fix/packages/resolve.py)."""
 
 from __future__ import annotations
 

@@ -77,9 +77,8 @@ class Install:
     index_url: str | None = None
     no_index: bool = False
     find_links: tuple[str, ...] = ()
-    stash: bool = True
-    stash_bytes: int = 0
-    """Size of the backup made before anything is replaced; with --no-stash, the size it would have had."""
+    kept_bytes: int = 0
+    """Size of the files that give way; they are kept, so that undo can put them back."""
     warnings: tuple[str, ...] = ()
 
 

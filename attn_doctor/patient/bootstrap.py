@@ -92,6 +92,16 @@ def _load(folder, task):
         raise
 
 
+def _stand_in(pairs):
+    # type: (List[List[str]]) -> None
+    """Puts folders on sys.path in the place of others: an environment as it would be, to be tried out."""
+    for folder, other in pairs:
+        sys.path[:] = [
+            other + entry[len(folder) :] if entry == folder or entry.startswith(folder + os.sep) else entry
+            for entry in ((os.path.realpath(one) if one else one) for one in sys.path)
+        ]
+
+
 def main():
     # type: () -> int
     folder = _leave_own_folder()
@@ -106,6 +116,8 @@ def main():
         request, answers = _request(sys.argv[1:])
         if request["task"] != "interpreter":  # it imports no package of the patient, and must answer at once
             _end_with_parent()
+        if request.get("in_place_of"):
+            _stand_in(request["in_place_of"])
         task = _load(folder, request["task"])
         if not hasattr(task, "main"):
             raise _Unusable("no such task: {}".format(request["task"]))

@@ -49,6 +49,8 @@ def main(request: dict[str, object], answers: str) -> None:
             "has_pip": importlib.machinery.PathFinder.find_spec("pip", sys_path) is not None,
             "purelib": paths["purelib"],
             "platlib": paths["platlib"],
+            "scripts": paths["scripts"],
+            "data": paths["data"],
             "user_site": site.getusersitepackages(),
             "user_site_enabled": users,
             "conda": os.path.isdir(os.path.join(sys.prefix, "conda-meta")),

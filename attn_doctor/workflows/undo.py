@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
-from attn_doctor.errors import BadInput
+from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.fix.journal import journal
 from attn_doctor.fix.journal import undo as undoing
 from attn_doctor.fix.journal.homes import known_homes
 from attn_doctor.fix.journal.journal import Run
-from attn_doctor.fix.packages import find_installer
-from attn_doctor.fix.packages.installers import Sources
+from attn_doctor.fix.journal.prune import prune
+from attn_doctor.machine.candidates import candidates
 from attn_doctor.machine.own_command import typed
 from attn_doctor.machine.scratch import scratch
-from attn_doctor.machine.target import Target, examine_target
-from attn_doctor.quick_dataclasses import dataclass, field
-from attn_doctor.workflows.subject import Say, silent
+from attn_doctor.machine.target import examine_target
+from attn_doctor.quick_dataclasses import dataclass
+
+#: What lies in an environment that was fixed, or is a virtual one.
+_MARKS = (journal.FOLDER, "pyvenv.cfg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +35,6 @@ class UndoRequest:
     """Configurations that were changed: the journal may be in their projects."""
     force: bool = False
     """Restore files although another program has changed them since."""
-    sources: Sources = field(default_factory=Sources)
-    """Sources of packages, for a run without copies."""
     wait: float = 0.0
     """Seconds to wait for another run that holds the lock."""
 
@@ -45,59 +45,69 @@ class UndoResult:
 
     run: Run | None
     """None: there was nothing to undo."""
-    files: int = 0
+    undone: undoing.Undone = undoing.Undone()
 
 
 def runs(request: UndoRequest) -> tuple[Run, ...]:
     """All runs in the environment and in the current project, including undone ones, the last one at the end.
 
-    Raises TargetUnusable when the interpreter does not answer.
+    Raises TargetUnusable when neither files nor the interpreter say where the environment is.
     """
-    return _runs(request, _target(request))
+    return tuple(sorted((run for home in _homes(request) for run in journal.runs(home)), key=lambda one: one.id))
 
 
-def undo(request: UndoRequest, *, warn: Say = silent) -> UndoResult:
-    """Restores every byte that the run changed. `warn` receives the packages that are installed again.
+def undo(request: UndoRequest) -> UndoResult:
+    """Restores every byte that the run changed.
 
-    Raises BadInput when there is no such run, Held when another run does not end in time, UndoFailed.
+    Raises BadInput when there is no such run, Held when another run does not end in time, ChangedSince, StillAlive,
+    UndoFailed.
     """
-    target = _target(request)
-    every = [run for run in _runs(request, target) if request.which in (None, run.id)]
+    every = [run for run in runs(request) if request.which in (None, run.id)]
     if not every and request.which is not None:
-        raise BadInput(
-            "there is no such run", about=f"undo {request.which}", hint=f"`{_lists(request, target)}` prints them."
-        )
-    waiting = [run for run in every if run.state != "undone"]
+        raise BadInput("there is no such run", about=f"undo {request.which}", hint=f"`{_lists(request)}` prints them.")
+    waiting = [run for run in every if run.state not in ("undone", "pruned")]
     if not waiting:
+        if request.which is not None and every[-1].state == "pruned":
+            raise BadInput("the run was pruned: its old files are gone", about=f"undo {request.which}")
         return UndoResult(run=None)
     run = waiting[-1]
-    with scratch() as private, journal.held((run.home,), wait=request.wait):
-        reinstall = _reinstalling(target, request.sources, private, warn)
-        return UndoResult(run=run, files=undoing.undo(run, lenient=request.force, reinstall=reinstall))
+    with journal.held((run.home,), wait=request.wait):
+        return UndoResult(run=run, undone=undoing.undo(run, force=request.force))
 
 
-def _target(request: UndoRequest) -> Target:
-    with scratch() as folder:
-        return examine_target(request.python, as_module=request.as_module, folder=folder, timeout=60.0, isolated=True)
+def pruned(request: UndoRequest, *, keep: int) -> tuple[tuple[Run, int], ...]:
+    """Removes the old files of all but the last `keep` runs; returns the runs, and the bytes that were freed.
+
+    Raises Held, JournalUnusable.
+    """
+    homes = tuple(home for home in _homes(request) if journal.runs(home))
+    with journal.held(homes, wait=request.wait):
+        return tuple(one for home in homes for one in prune(home, keep=keep))
 
 
-def _runs(request: UndoRequest, target: Target) -> tuple[Run, ...]:
-    homes = known_homes(target.prefix, request.configs)
-    return tuple(sorted((run for home in homes for run in journal.runs(home)), key=lambda one: one.id))
+def _homes(request: UndoRequest) -> Sequence[Path]:
+    prefix = _prefix_by_files(request)
+    if prefix is None:
+        with scratch() as folder:
+            target = examine_target(
+                request.python, as_module=request.as_module, folder=folder, timeout=60.0, isolated=True
+            )
+        prefix = target.prefix
+    return known_homes(prefix, request.configs)
 
 
-def _lists(request: UndoRequest, target: Target) -> str:
-    named = ("--python", str(target.python)) if target.named else ()
+def _prefix_by_files(request: UndoRequest) -> Path | None:
+    """The environment, where its files say so: its interpreter may be what is broken. None when they do not."""
+    try:
+        python = candidates(request.python, as_module=request.as_module).first.python
+    except AttnDoctorError:
+        if request.python is None:
+            return None
+        python = Path(request.python)
+    folders = (python.absolute(), python.absolute().parent.parent)
+    return next((one for one in folders if any((one / name).exists() for name in _MARKS)), None)
+
+
+def _lists(request: UndoRequest) -> str:
+    named = ("--python", request.python) if request.python is not None else ()
     return typed("undo", "--list", *named, *(word for one in request.configs for word in ("--config", str(one))))
-
-
-def _reinstalling(target: Target, sources: Sources, private: Path, warn: Say) -> undoing.Reinstall:
-    """For a run without copies: downloads the old releases before anything is removed."""
-
-    def ready(old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
-        warn(f"The run had no copies (--no-stash): installing {' '.join(old)} again.")
-        installer = find_installer.installer_for(kind, target, sources, private)
-        installer.fetch(old, into, no_cache=False)
-        return lambda: installer.install(old, into, reinstall=True)
-
-    return ready

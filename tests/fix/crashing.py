@@ -1,6 +1,6 @@
 """A project and an environment to mend, a run that can be ended at any boundary, and what is there afterwards.
 
-The installer here is a stand-in that changes files as pip does: old ones away, new ones in, the record last.
+The installer here is a stand-in that writes below a prefix as pip does: files first, the record last.
 Used by the tests and by bench/fix_crash.py.
 """
 
@@ -11,15 +11,15 @@ import hashlib
 import os
 import signal
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.fix.edits import config, environment, keyword
-from attn_doctor.fix.journal import backups, journal, run_plan, run_steps, undo
-from attn_doctor.fix.journal.resume import interrupted, resumed_steps
-from attn_doctor.fix.packages import run_installer
+from attn_doctor.fix.journal import journal, prepare, run_plan, swap, undo
+from attn_doctor.fix.journal.resume import resumed_plan, unfinished
+from attn_doctor.fix.packages import stage
 from attn_doctor.formats import plan_v1
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
@@ -72,31 +72,24 @@ class FakeInstaller:
     fails: bool = False
     kind: str = "uv"
 
-    def fetch(self, pins: tuple[str, ...], into: Path, *, no_cache: bool) -> tuple[str, ...]:
-        into.mkdir(exist_ok=True)
-        return (*_NEW, "kernels-2.0.dist-info/METADATA", "kernels-2.0.dist-info/RECORD", "bin/kernels-tool")
+    compiles: bool = False
 
-    def install(self, pins: tuple[str, ...], fetched: Path, **_: Any) -> None:
-        site, scripts = Path(self.target.told["purelib"]), self.target.python.parent
-        aside = site / "~ernels"
-        aside.mkdir(exist_ok=True)
-        for name in (*_OLD, "kernels-1.0.dist-info/METADATA", "kernels-1.0.dist-info/RECORD"):
-            (site / name).replace(aside / name.replace("/", "_"))
-            journal.boundary("old one away")
-        (site / "kernels-1.0.dist-info").rmdir()
+    def install_beside(
+        self, change: Install, wheels: Mapping[str, str], into: Path, fetched: Path, *, linked: bool
+    ) -> Mapping[str, str]:
+        site = into / "lib/python3/site-packages"
         if self.fails:
             from attn_doctor.fix.refusal import Refused
 
             raise Refused("ERROR: no space left on device")
         for name, content in {**_NEW, "kernels-2.0.dist-info/METADATA": _metadata("2.0")}.items():
-            (site / name).parent.mkdir(exist_ok=True)
+            (site / name).parent.mkdir(parents=True, exist_ok=True)
             (site / name).write_bytes(content)
             journal.boundary("new one in")
-        (scripts / "kernels-tool").write_bytes(b"#!new\n")
+        (into / "bin").mkdir()
+        (into / "bin/kernels-tool").write_bytes(b"#!new\n")
         _record(site, "2.0", (*_NEW, "kernels-2.0.dist-info/METADATA"), tool=True)
-        for file in aside.iterdir():
-            file.unlink()
-        aside.rmdir()
+        return {}
 
 
 def _metadata(version: str) -> bytes:
@@ -173,7 +166,7 @@ class Scene:
         prefix, project = str(self.prefix), str(self.project)
         return keyword.planned(_PATCH, FactSet(facts), finding="trouble", prefix=prefix, project=project)
 
-    def plan(self, *, install: bool = True, stash: bool = True) -> Plan:
+    def plan(self, *, install: bool = True) -> Plan:
         """Four edits of configurations, a patched package, and an installation between them, and a variable."""
         steps = []
         for name in _CONFIGS:
@@ -194,7 +187,7 @@ class Scene:
                 _step(
                     Install(
                         installer="pip", requirements=("kernels==2.0",), no_deps=True, no_cache=False, reinstall=False,
-                        changes=changes, stash=stash,
+                        changes=changes,
                     )
                 ),
             )  # fmt: skip
@@ -217,50 +210,32 @@ class Scene:
                 plan_v1.dumps(plan),
                 home=self.prefix,
                 before=_ILL,
-                install=self.install(fails=fails),
-                examine=lambda: Diagnosis() if cures else _ILL,
-                reinstall=self.reinstall,
+                hands=self.hands(cures=cures, fails=fails),
             )
 
-    def install(self, *, fails: bool = False) -> run_steps.Installing:
-        """What carries out an Install step."""
+    def hands(self, *, cures: bool = True, fails: bool = False, proves: bool = False) -> run_plan.Hands:
+        """What a run needs; `proves` says that it is known before the exchange what examining finds."""
         installer: Any = FakeInstaller(target=self.target, fails=fails)
-        return lambda change, run, number: run_installer.apply(change, run, number, installer=installer)
+        after = Diagnosis() if cures else _ILL
+        return run_plan.Hands(
+            stage=lambda change, run: stage.stage(change, run, installer=installer),
+            examine=lambda: after,
+            prove=lambda plan, run, swap: run_plan.Proof(plan=plan, after=after) if proves else None,
+        )
 
     def resume(self) -> None:
         """As `fix --resume` does it."""
         with journal.held((self.prefix, self.project)):
-            run = interrupted(self.prefix)
-            if run is None:
-                return
-            plan, done = resumed_steps(run, reinstall=self.reinstall)
-            if plan is not None:
-                run_plan.go_on(
-                    plan, run, before=_ILL, install=self.install(), examine=lambda: Diagnosis(), done=done,
-                    reinstall=self.reinstall,
-                )  # fmt: skip
+            run = unfinished(self.prefix)
+            plan = None if run is None else resumed_plan(run)
+            if run is not None and plan is not None:
+                run_plan.go_on(plan, run, hands=self.hands())
 
-    def undo(self) -> None:
+    def undo(self, *, force: bool = False) -> None:
         """As `undo` does it, for whatever is not undone."""
         with journal.held((self.prefix, self.project)):
             for run in journal.runs(self.prefix):
-                undo.undo(run, reinstall=self.reinstall)
-
-    def reinstall(self, old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
-        """What an installer does for a run without copies: the old release over whatever is there."""
-        assert old == ("kernels==1.0",)
-        into.mkdir(exist_ok=True)
-        journal.boundary("fetched again")
-
-        def again() -> None:
-            for name, content in {**_OLD, "kernels-1.0.dist-info/METADATA": _metadata("1.0")}.items():
-                (self.site / name).parent.mkdir(exist_ok=True)
-                (self.site / name).write_bytes(content)
-                journal.boundary("old one in")
-            (self.site / "kernels/data.bin").chmod(0o640)
-            _record(self.site, "1.0", (*_OLD, "kernels-1.0.dist-info/METADATA"))
-
-        return again
+                undo.undo(run, force=force)
 
     def state(self) -> dict[str, tuple[int, str]]:
         """Every file and folder with mode and digest, our own folders apart."""
@@ -303,7 +278,7 @@ def in_child(work: Callable[[], object], *, kill_at: int | None) -> tuple[bool, 
 
         os.fsync = synced
         journal.boundary = counted
-        for module in (backups, undo, run_steps, run_installer):
+        for module in (swap, prepare, stage):
             module.boundary = counted  # type: ignore[attr-defined]
         status = 1
         try:

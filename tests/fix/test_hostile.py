@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,10 +14,10 @@ from attn_doctor.fix.allowed import check_file, check_plan, project_of
 from attn_doctor.fix.edits import config
 from attn_doctor.fix.edits.splices import digest
 from attn_doctor.fix.journal.journal import JournalUnusable, begin, held
-from attn_doctor.fix.journal.run_steps import Stale
-from attn_doctor.fix.packages import installed, installers, releases, run_installer
+from attn_doctor.fix.journal.prepare import Stale
+from attn_doctor.fix.packages import installed, installers, releases, resolve
+from attn_doctor.fix.packages.stage import stage
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.machine.target import Target
 from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import FileEdit, Install, PackageChange, Plan, Splice, Step
 from tests.fix.crashing import Scene
@@ -168,7 +166,7 @@ def test_requirements_are_names_and_versions(text: str) -> None:
         raise AssertionError("the installer was asked")
 
     with pytest.raises(Refused):
-        run_installer.resolve(wish, never, stash=True)
+        resolve.resolve(wish, never)
 
 
 @pytest.mark.parametrize(
@@ -217,19 +215,9 @@ def test_metadata_that_is_no_version_is_no_constraint(tmp_path: Path, header: st
 
 def test_no_credentials_in_a_plan() -> None:
     """The user's index may carry a password; a plan is a file that gets around."""
-    assert run_installer._without_secrets("https://me:secret@index.example/simple") == "https://index.example/simple"
+    assert resolve._without_secrets("https://me:secret@index.example/simple") == "https://index.example/simple"
     release = releases.release("x", "1.0", "https://me:secret@index.example/x-1.0-py3-none-any.whl?token=1", {})
     assert release.source == "x-1.0-py3-none-any.whl"
-
-
-@pytest.mark.parametrize("name", ["../evil.py", "/evil.py", "x/../../evil.py"])
-def test_wheels_that_lead_out(tmp_path: Path, name: str) -> None:
-    """A wheel with such a path is not installed."""
-    with zipfile.ZipFile(tmp_path / "x-1.0-py3-none-any.whl", "w") as archive:
-        archive.writestr(name, "evil = 1\n")
-
-    with pytest.raises(Refused, match="leads out"):
-        releases.files_in_wheels(tmp_path)
 
 
 def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,62 +257,38 @@ def test_plans_touch_sources_of_packages_alone(scene: Scene) -> None:
         check_file(str(scene.site / aim), configs=(), roots=(), prefix=str(scene.prefix))
 
 
-@dataclass
-class Wheels:
-    """An installer that fetches one wheel into the run's folder, and must never come to install it."""
-
-    target: Target
-    kind: str = "pip"
-    installed: bool = False
-
-    def fetch(self, pins: tuple[str, ...], into: Path, *, no_cache: bool) -> tuple[str, ...]:
-        into.mkdir(exist_ok=True)
-        (into / WHEEL).write_bytes(b"another one")
-        return ("kernels/__init__.py",)
-
-    def bring(self, wheels: tuple[str, ...], into: Path) -> tuple[str, ...]:
-        return self.fetch((), into, no_cache=False)
-
-    def install(self, *_: Any, **__: Any) -> None:
-        self.installed = True
-
-
 WHEEL = "kernels-2.0-py3-none-any.whl"
 SHOWN = hashlib.sha256(b"the one that was shown").hexdigest()
 
 
-def _refuse(change: Install, fetched: Path) -> None:
-    assert (fetched / WHEEL).is_file()
-    raise Refused("its symbols are another torch's")
-
-
-@pytest.mark.parametrize(
-    ("more", "judge", "named", "words"),
-    [
-        ({"sha256": SHOWN}, None, False, "not the file that the plan was shown for"),
-        ({}, _refuse, False, "symbols are another torch's"),
-        ({"sha256": SHOWN}, None, True, "not the file that the plan was shown for"),
-    ],
-    ids=["another file on the index", "does not fit", "another file under the name"],
-)
-def test_what_was_fetched_is_looked_at_before_anything_changes(
-    scene: Scene, tmp_path: Path, more: dict[str, str], judge: run_installer.Judge | None, named: bool, words: str
+@pytest.mark.parametrize("named", [False, True], ids=["on the index", "under the name"])
+def test_another_wheel_than_the_plan_was_shown_for(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
-    """Other bytes than the plan was shown for, or files that do not fit: the installer is not even started."""
+    """Other bytes than the plan was shown for: the installer is not even started."""
     mine = tmp_path / WHEEL
     mine.write_bytes(b"another one")
     change = Install(
         installer="pip", requirements=("kernels==2.0",), no_deps=True, no_cache=False, reinstall=False,
-        changes=(PackageChange(name="kernels", before="1.0", after="2.0", source=WHEEL, **more),),
+        changes=(PackageChange(name="kernels", before="1.0", after="2.0", source=WHEEL, sha256=SHOWN),),
         wheels=(str(mine),) if named else (),
     )  # fmt: skip
-    installer: Any = Wheels(target=scene.target, kind="uv" if named else "pip")  # uv keeps no wheel
+    started = []
+
+    def fetched(self: installers.Installer, name: str, arguments: list[str], *_: object) -> None:
+        started.append(name)
+        if name == "fetch":
+            (Path(arguments[arguments.index("--dest") + 1]) / WHEEL).write_bytes(b"another one")
+
+    monkeypatch.setattr(installers.Installer, "_run", fetched)
+    installer = installers.Installer(
+        kind="pip", command=("pip",), target=scene.target, sources=installers.Sources(), folder=tmp_path
+    )
     before = scene.state()
     with held((scene.prefix,)):
         run = begin(scene.prefix, "{}", "")
-        with pytest.raises(AttnDoctorError) as told:
-            run_installer.apply(change, run, 0, installer=installer, judge=judge)
+        with pytest.raises(AttnDoctorError, match="not the file that the plan was shown for"):
+            stage(change, run, installer=installer)
 
-    assert words in f"{told.value.what} {told.value.about}"
-    assert not installer.installed
+    assert "install" not in started
     assert scene.state() == before

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.fix.packages import build_jobs, find_installer, installed, installers, run_installer
+from attn_doctor.fix.packages import build_jobs, find_installer, installed, installers, resolve
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
@@ -101,10 +101,10 @@ class TestFound:
         installer = replace(found(target), sources=installers.Sources(torch_backend="cu126"))
         releases = (installers.release("torch", version, "torch.whl", {"sha256": "0"}),)
         if right:
-            run_installer._check_build(installer, releases)
+            resolve._check_build(installer, releases)
             return
         with pytest.raises(Refused, match=r"not its build cu126.*--index-url"):
-            run_installer._check_build(installer, releases)
+            resolve._check_build(installer, releases)
 
     @pytest.mark.parametrize(("kind", "variable"), [("uv", "UV_DEFAULT_INDEX"), ("pip", "PIP_INDEX_URL")])
     def test_where_a_person_says_where_from(self, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str) -> None:
@@ -196,7 +196,7 @@ class TestConda:
         release = installers.Release(name="torch", version="2.13.0", source="torch-2.13.0-x.whl", sha256="")
         monkeypatch.setattr(installers.Installer, "preview", lambda *_, **__: (release,))
         wish = InstallRequest(requirements=("torch",), no_deps=False, no_cache=False, reinstall=False)
-        plan = run_installer.resolve(wish, lambda: found(target), stash=True)
+        plan = resolve.resolve(wish, lambda: found(target))
 
         assert "conda installed torch 2.12.0; conda will not know that it was replaced" in plan.warnings
 
@@ -214,7 +214,7 @@ class TestWishes:
             return (installers.Release(name="torch", version="2.13.0", source="", sha256=""),)
 
         monkeypatch.setattr(installers.Installer, "preview", preview)
-        return asked, run_installer.resolve(wish, lambda: found(target), stash=True)
+        return asked, resolve.resolve(wish, lambda: found(target))
 
     def test_its_companions_follow_torch(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
         """torchvision is released for one torch: what is installed of it moves along."""
@@ -232,7 +232,7 @@ class TestWishes:
         """Nothing resolves it beforehand."""
         wish = InstallRequest(requirements=(), no_deps=True, no_cache=True, reinstall=True, builds=(text,))
         with pytest.raises(Refused):
-            run_installer.resolve(wish, lambda: found(target), stash=True)
+            resolve.resolve(wish, lambda: found(target))
 
 
 @pytest.mark.parametrize(

@@ -313,8 +313,7 @@ installs = st.builds(
     index_url=st.none() | words,
     no_index=st.booleans(),
     find_links=texts,
-    stash=st.booleans(),
-    stash_bytes=st.integers(0, 2**40),
+    kept_bytes=st.integers(0, 2**40),
     warnings=texts,
 )
 cures = st.builds(Cured, finding=words, subjects=texts, severity=words, remedy=words, title=words, origin=words)

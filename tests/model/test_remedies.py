@@ -46,7 +46,7 @@ SPELL_KINDS = ("model/remedies.py", "recipes/schema/actions.py")
 #: The border of recipe files and that of reports.
 CONVERT = ("model/remedies.py", "recipes/build.py", "formats/report_v1.py")
 #: `install-packages` is also what a plan and a journal call a change, which is another thing.
-OF_CHANGES = ("formats/plan_v1.py", "fix/journal/undo.py", "fix/packages/run_installer.py")
+OF_CHANGES = ("formats/plan_v1.py",)
 
 MAPPINGS = ("dict", "asdict", "vars", "fields")
 

@@ -192,34 +192,6 @@ class TestVariables:
         assert (undone.status, seen(patient.folder)) == (0, before)
 
 
-def test_without_copies(doctor: Doctor, environment: object, tmp_path: Path) -> None:
-    """--no-stash: said before and after; undo asks the installer, and where that has nothing, says what to do."""
-    patient = environment()  # type: ignore[operator]
-    house = tmp_path / "house"
-    house.mkdir()
-    for version in ("1.30.1", "1.30.2"):
-        _wheel(house, "x_transformers", version, {"x_transformers/__init__.py": f"v = {version!r}\n"})
-    subprocess.run([str(patient.python), "-m", "ensurepip"], check=True, capture_output=True, timeout=120)
-    line = [patient.python, "-m", "pip", "install", "--quiet", "--no-index", "--find-links", house]
-    subprocess.run([*map(str, line), "x-transformers==1.30.1"], check=True, timeout=120, env=clean_environment())
-    before = seen(patient.folder)
-    mended = doctor(
-        "fix", "--quick", "--python", patient.python, "--yes", "--unsafe-fixes", "--only", ROTARY, "--no-stash",
-        "--installer", "pip", "--no-index", "--find-links", house,
-    )  # fmt: skip
-    assert (mended.status, mended.stderr) == (0, "")
-    assert "best-effort: --no-stash" in mended.stdout
-    assert "There are no copies" in mended.stdout
-
-    nothing = {"PIP_NO_INDEX": "1", "UV_OFFLINE": "1", "PIP_FIND_LINKS": None}
-    failed = doctor("undo", "--python", patient.python, "--no-index", env=nothing)
-    assert failed.status == 5
-    assert "--find-links" in failed.stderr
-    assert (patient.site / "x_transformers/__init__.py").read_text() == "v = '1.30.2'\n"
-    undone = doctor("undo", "--python", patient.python, "--no-index", "--find-links", house, env=nothing)
-    assert (undone.status, seen(patient.folder)) == (0, before)
-
-
 ANEW = """
 format = 1
 id = "damaged"

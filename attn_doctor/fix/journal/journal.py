@@ -1,7 +1,11 @@
 """The journal of a run: the old state is on disk before each change is made.
 
     <home>/.attn-doctor/lock
-    <home>/.attn-doctor/runs/<run>/plan.json, journal.jsonl, step-N.json, kept/...
+    <home>/.attn-doctor/runs/<run>/plan.json, before.json, journal.jsonl, swap.json
+                                   fetched/, stage/, edits/    what is prepared
+                                   shadow/                     the environment as it would be, to prove the change on
+                                   kept/                       what was there before
+                                   found/                      what undo found in its place
 
 A home is the target's prefix; when no package changes, the project of the files. An incomplete line is ignored: the
 change it would have announced was not made.
@@ -13,22 +17,33 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.machine import lock
+from attn_doctor.machine import lock, survivors
 from attn_doctor.machine.atomic import put, sync_folder
 from attn_doctor.quick_dataclasses import dataclass
 
 FOLDER = ".attn-doctor"
+#: Format of the journal; a run without it is older, and its steps are written in another form.
+FORMAT = 2
+#: Parts of a run's folder that only its preparation needs.
+_PREPARED = ("fetched", "stage", "edits", "shadow")
 
 
 class JournalUnusable(AttnDoctorError):
     """A journal cannot be written or read; without one nothing is changed."""
+
+
+class StillAlive(AttnDoctorError):
+    """A process of an interrupted run lives, and may still write."""
+
+    exit_status = 3
 
 
 def boundary(name: str) -> None:
@@ -101,16 +116,63 @@ class Run:
         except (OSError, ValueError) as error:
             raise JournalUnusable(f"the journal cannot be read: {error}", about=str(self.folder / name)) from None
 
+    def reached(self, at: str) -> bool:
+        """True when the run has such an entry."""
+        return any(entry["at"] == at for entry in self.entries())
+
     @property
     def state(self) -> str:
-        """applied, undone, or interrupted; empty when no step was begun."""
+        """applied, undone, pruned, interrupted, or prepared: ended before anything was changed."""
         reached = [entry["at"] for entry in self.entries()]
         if not reached:
             return "undone"  # the folder was made, and nothing was changed
-        for at, state in (("undone", "undone"), ("undoing", "interrupted"), ("verified", "applied")):
+        for at, state in (
+            ("undone", "undone"),
+            ("pruned", "pruned"),
+            ("undoing", "interrupted"),
+            ("verified", "applied"),
+            ("swapping", "interrupted"),
+            ("changing", "interrupted"),  # of the older format
+        ):
             if at in reached:
                 return state
-        return "interrupted"
+        return "prepared"
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The marks of its processes (machine/survivors.py): of the start, and of each time that it was taken up."""
+        return tuple(str(entry["mark"]) for entry in self.entries() if entry.get("mark"))
+
+    def check_format(self) -> None:
+        """Raises JournalUnusable for a run of an attn-doctor that wrote its journal in another form."""
+        if self.reached("changing") and not self.reached("undone"):
+            raise JournalUnusable(
+                "the run was made by an earlier attn-doctor, whose journal this one cannot read",
+                about=str(self.folder),
+                hint=f"Undo it with that attn-doctor; {self.folder / 'kept'} has a copy of every file as it was.",
+            )
+
+    def check_ended(self) -> None:
+        """Raises StillAlive when a process of the run lives, after waiting for those that are ending."""
+        found = survivors.alive(self.marks)
+        if found:
+            raise StillAlive(
+                f"something of run {self.id} still lives", about="\n".join(found), hint="Wait until it has ended."
+            )
+
+    def discard_prepared(self) -> None:
+        """Removes what was prepared and is not needed any more."""
+        for name in _PREPARED:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def size(self) -> int:
+        """Bytes that its folder takes, hard links to files elsewhere included."""
+        total = 0
+        for place, _, files in os.walk(self.folder):
+            for name in files:
+                with contextlib.suppress(OSError):
+                    total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 -- thousands of files
+        return total
 
 
 def home_of(prefix: Path, projects: tuple[str, ...], *, installs: bool) -> Path:
@@ -118,8 +180,8 @@ def home_of(prefix: Path, projects: tuple[str, ...], *, installs: bool) -> Path:
     return prefix if installs or not projects else Path(projects[0])
 
 
-def begin(home: Path, plan_text: str, summary: str) -> Run:
-    """Starts a run with its plan on disk. The caller holds the lock.
+def begin(home: Path, plan_text: str, summary: str, *, mark: str = "", notes: Mapping[str, Any] | None = None) -> Run:
+    """Starts a run with its plan and notes (file name -> JSON value) on disk. The caller holds the lock.
 
     Raises JournalUnusable when it cannot be written.
     """
@@ -128,8 +190,10 @@ def begin(home: Path, plan_text: str, summary: str) -> Run:
         run.folder.mkdir(parents=True)
         (run.folder / "kept").mkdir()
         put(run.folder / "plan.json", plan_text.encode(), part=run.folder / "plan.part", mode=0o644)
+        for name, value in (notes or {}).items():
+            run.write(name, value)
         sync_folder(run.folder.parent)
-        run.note("begun", summary=summary, pid=os.getpid())
+        run.note("begun", summary=summary, pid=os.getpid(), format=FORMAT, mark=mark)
     except OSError as error:
         raise _unusable(home, error) from None
     return run

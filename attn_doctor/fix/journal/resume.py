@@ -1,38 +1,62 @@
-"""Resumes an interrupted run: an unfinished step is undone and made again."""
+"""Finds interrupted runs, and their plans."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from attn_doctor.fix.journal import run_commands
+from attn_doctor.fix.journal.changed_since import changed_since
+from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.journal import JournalUnusable, Run, runs
-from attn_doctor.fix.journal.undo import Reinstall, check_untouched, undo, undo_step
+from attn_doctor.fix.journal.swap import ChangedSince
+from attn_doctor.fix.journal.undo import undo
 from attn_doctor.formats import plan_v1
 from attn_doctor.model.plans import Plan
 
 
 def interrupted(home: Path) -> Run | None:
-    """The last run of a home, when it neither finished nor was undone. The caller holds the lock."""
+    """The last run of a home, when it was cut off between two of its changes. The caller holds the lock."""
     return next((run for run in reversed(runs(home)) if run.state == "interrupted"), None)
 
 
-def resumed_steps(run: Run, *, reinstall: Reinstall | None = None) -> tuple[Plan | None, frozenset[int]]:
-    """The plan and the finished steps. The plan is None when the interrupted run was itself an undo, which is then
+def unfinished(home: Path) -> Run | None:
+    """The same, or the last run when it was cut off before its first change."""
+    last = next(reversed(runs(home)), None)
+    return interrupted(home) or (last if last is not None and last.state == "prepared" else None)
+
+
+def drop_prepared(home: Path) -> None:
+    """Ends runs that were cut off before their first change: nothing of them is in the environment.
+
+    Raises StillAlive.
+    """
+    for run in runs(home):
+        if run.state == "prepared":
+            undo(run)
+
+
+def resumed_plan(run: Run) -> Plan | None:
+    """The plan of a run that can be taken up. None when the interrupted run was itself an undo, which is then
     completed.
 
-    Raises JournalUnusable, ChangedSince, UndoFailed.
+    Raises JournalUnusable, ChangedSince, UndoFailed, StillAlive.
     """
-    entries = run.entries()
-    if any(entry["at"] == "undoing" for entry in entries):
-        undo(run, reinstall=reinstall)
-        return None, frozenset()
+    run.check_format()
+    run.check_ended()
+    if run.reached("undoing"):
+        undo(run)
+        return None
+    if run.reached("swapping"):
+        changed = changed_since(run, Swap.read(run))
+        if changed:
+            raise ChangedSince(
+                "somebody else changed what the run was changing",
+                about="\n".join(one.words for one in changed[:10]),
+                hint=f"`{run_commands.undo(run, '--force')}` puts the old files back, and moves what is there now to "
+                f"{run.folder / 'found'}.",
+            )
     try:
         text = (run.folder / "plan.json").read_text()
     except OSError as error:
         raise JournalUnusable(f"the run's plan cannot be read: {error.strerror}", about=str(run.folder)) from None
-    done = {entry["step"] for entry in entries if entry["at"] == "changed"}
-    begun = {entry["step"] for entry in entries if entry["at"] == "changing"} - done
-    # Finished steps are checked too: they would be undone if the rest of the run fails.
-    check_untouched(run, begun=begun | done, whole=done)
-    for number in begun:
-        undo_step(run, number, reinstall=reinstall)
-    return plan_v1.loads(text, about=str(run.folder / "plan.json")), frozenset(done)
+    return plan_v1.loads(text, about=str(run.folder / "plan.json"))

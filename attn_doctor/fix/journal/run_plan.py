@@ -1,4 +1,5 @@
-"""Carries out a whole plan: journal, changes, second examination; undoes everything when that fails."""
+"""Carries out a whole plan: prepares it beside the environment, proves it, exchanges the files; or leaves all as it
+was."""
 
 from __future__ import annotations
 
@@ -9,9 +10,12 @@ from pathlib import Path
 from types import FrameType
 
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.fix.journal import run_steps
+from attn_doctor.fix.journal import prepare
+from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.journal import Run, begin
-from attn_doctor.fix.journal.undo import Reinstall, undo
+from attn_doctor.fix.journal.noted_findings import noted, read_noted
+from attn_doctor.fix.journal.swap import check_before, swap_in
+from attn_doctor.fix.journal.undo import undo
 from attn_doctor.fix.journal.verify import troubles
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.plans import Plan
@@ -25,56 +29,96 @@ class Outcome:
     run: Run
     cured: bool
     troubles: tuple[str, ...] = ()
-    after: Diagnosis | None = None
 
 
 class NotCured(AttnDoctorError):
-    """A step failed, or a finding remained, and everything was undone."""
+    """A step failed, or a finding remained, and everything is as it was."""
 
     exit_status = 4
 
 
-def carry_out(
-    plan: Plan,
-    plan_text: str,
-    *,
-    home: Path,
-    before: Diagnosis,
-    install: run_steps.Installing,
-    examine: Callable[[], Diagnosis],
-    reinstall: Reinstall | None = None,
-) -> Outcome:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What was found in the environment as it would be."""
+
+    plan: Plan
+    """The steps that it is about; the others change files outside of the environment."""
+    after: Diagnosis
+    broken: tuple[str, ...] = ()
+    """What held before and would not hold any more."""
+    whole: bool = True
+    """The proof is about every step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """What a run needs of the world: an installer, and the two ways to examine."""
+
+    stage: prepare.Staging
+    examine: Callable[[], Diagnosis]
+    """Examines the environment itself."""
+    prove: Callable[[Plan, Run, Swap], Proof | None]
+    """Examines the environment as it would be, without changing it. None where that cannot be told beforehand."""
+    mark: str = ""
+    """The mark of the run's processes."""
+
+
+def carry_out(plan: Plan, plan_text: str, *, home: Path, before: Diagnosis, hands: Hands) -> Outcome:
     """Carries the plan out. The caller holds the locks and has checked the facts on which the plan rests.
 
     Raises JournalUnusable before anything is changed, NotCured after everything was undone, UndoFailed.
     """
-    run_steps.check_files(plan)
-    run = begin(home, plan_text, ", ".join(cured.finding for step in plan.steps for cured in step.cures))
-    return go_on(plan, run, before=before, install=install, examine=examine, done=frozenset(), reinstall=reinstall)
+    prepare.check_files(plan)
+    summary = ", ".join(cured.finding for step in plan.steps for cured in step.cures)
+    run = begin(home, plan_text, summary, mark=hands.mark, notes=noted(before))
+    return _undone_unless_cured(run, lambda: _whole(plan, run, before, hands))
 
 
-def go_on(
-    plan: Plan,
-    run: Run,
-    *,
-    before: Diagnosis,
-    install: run_steps.Installing,
-    examine: Callable[[], Diagnosis],
-    done: frozenset[int],
-    reinstall: Reinstall | None = None,
-) -> Outcome:
-    """Carries out the rest of a run, from the first unfinished step."""
+def go_on(plan: Plan, run: Run, *, hands: Hands) -> Outcome:
+    """Carries out the rest of a run that was cut off."""
+    run.note("resumed", mark=hands.mark)
+    if not run.reached("swapping"):
+        run.discard_prepared()
+        return _undone_unless_cured(run, lambda: _whole(plan, run, read_noted(run), hands))
+    return _undone_unless_cured(run, lambda: _exchanged(plan, run, Swap.read(run), read_noted(run), hands))
+
+
+def _whole(plan: Plan, run: Run, before: Diagnosis, hands: Hands) -> tuple[str, ...]:
+    """Prepares, proves and exchanges; returns why the plan failed, if it did."""
+    swap = prepare.prepare(plan, run, stage=hands.stage)
+    run.note("staged")
+    proof = hands.prove(plan, run, swap)
+    if proof is not None:
+        found = (*troubles(proof.plan, before, proof.after), *proof.broken)
+        if found:
+            return found
+        if proof.whole:
+            run.note("proven")
+    check_before(swap)
+    run.note("swapping")
+    return _exchanged(plan, run, swap, before, hands)
+
+
+def _exchanged(plan: Plan, run: Run, swap: Swap, before: Diagnosis, hands: Hands) -> tuple[str, ...]:
+    (run.folder / "kept").mkdir(exist_ok=True)
+    swap_in(run, swap)
+    run.note("swapped")
+    if not run.reached("proven"):
+        found = troubles(plan, before, hands.examine())
+        if found:
+            return found
+    run.note("verified")
+    run.discard_prepared()
+    return ()
+
+
+def _undone_unless_cured(run: Run, work: Callable[[], tuple[str, ...]]) -> Outcome:
     try:
-        run_steps.apply(plan, run, install=install, done=done)
-        after = examine()
-        found = troubles(plan, before, after)
-        if not found:
-            run.note("verified")
-            return Outcome(run=run, cured=True, after=after)
+        found = work()
     except BaseException as error:
         # Also on ^C and SIGTERM: whatever ends the run early, the files are restored first.
         with _undisturbed():
-            undo(run, lenient=True, reinstall=reinstall)
+            undo(run, force=True)
         if isinstance(error, OSError):
             raise NotCured(
                 f"the run could not be finished: {error.strerror or error}",
@@ -84,9 +128,11 @@ def go_on(
         if isinstance(error, AttnDoctorError):
             raise NotCured(error.what, about=error.about, hint="Everything is as it was before.") from None
         raise
+    if not found:
+        return Outcome(run=run, cured=True)
     with _undisturbed():
-        undo(run, lenient=True, reinstall=reinstall)
-    return Outcome(run=run, cured=False, troubles=found, after=after)
+        undo(run, force=True)
+    return Outcome(run=run, cured=False, troubles=found)
 
 
 @contextlib.contextmanager

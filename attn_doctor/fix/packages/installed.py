@@ -25,6 +25,8 @@ class Installed:
     name: str
     version: str
     info: Path
+    needs: tuple[str, ...] = ()
+    """Its Requires-Dist entries, as written."""
 
     @property
     def pin(self) -> str | None:
@@ -44,6 +46,16 @@ class Installed:
             return (self.info / "INSTALLER").read_text(errors="replace").strip()
         except OSError:
             return ""
+
+    def modules(self) -> tuple[str, ...]:
+        """The top-level modules and packages that it brings, by its RECORD."""
+        found = []
+        for recorded in _recorded(self.info / "RECORD"):
+            head, _, rest = recorded.partition("/")
+            name = head if rest == "__init__.py" else head.removesuffix(".py") if not rest else ""
+            if name.isidentifier() and (rest or head.endswith(".py")):
+                found.append(name)
+        return tuple(dict.fromkeys(found))
 
     def files(self) -> tuple[Path, ...]:
         """Every file that it installed, compiled ones and its metadata included.
@@ -69,9 +81,9 @@ def _recorded(record: Path) -> Iterable[str]:
         return []
 
 
-def installed(sites: Iterable[str]) -> dict[str, Installed]:
-    """Canonical name -> distribution, from the target's own folders."""
-    found: dict[str, Installed] = {}
+def every_installed(sites: Iterable[str]) -> tuple[Installed, ...]:
+    """All distributions in the target's own folders, in the order in which it finds them; a name may come twice."""
+    found = []
     for site in dict.fromkeys(sites):
         for info in sorted(Path(site).glob("*.dist-info")):
             try:
@@ -80,10 +92,20 @@ def installed(sites: Iterable[str]) -> dict[str, Installed]:
                 continue
             name, version = headers.get("Name"), headers.get("Version")
             if name and version and _NAME.match(name):
-                found.setdefault(
-                    canonicalize_name(name), Installed(name=canonicalize_name(name), version=version, info=info)
+                found.append(
+                    Installed(
+                        name=canonicalize_name(name),
+                        version=version,
+                        info=info,
+                        needs=tuple(headers.get_all("Requires-Dist", [])),
+                    )
                 )
-    return found
+    return tuple(found)
+
+
+def installed(sites: Iterable[str]) -> dict[str, Installed]:
+    """Canonical name -> distribution; of two with one name the one that is found first."""
+    return {one.name: one for one in reversed(every_installed(sites))}
 
 
 def conda_names(prefix: Path) -> frozenset[str]:

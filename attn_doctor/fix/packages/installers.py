@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from packaging.version import Version
 from attn_doctor.fix.packages.installed import installed
 from attn_doctor.fix.packages.releases import (
     Release,
-    files_in_wheels,
     from_pip_report,
     from_pylock,
     json_of,
@@ -31,6 +29,7 @@ from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.target import Target
+from attn_doctor.model.plans import Install
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data.torch_releases import index_of
 
@@ -55,7 +54,6 @@ _CONFIGURED = {
     "pip": ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"),
 }
 _LAST_LINES = 12
-_LAUNCH = Path(__file__).with_name("launch.py")
 #: The first pip with `install --dry-run --report`.
 REPORTS = Version("22.2")
 
@@ -188,97 +186,86 @@ class Installer:
                 f"{', '.join(missing)}; use uv (--installer uv) or a newer pip"
             )
 
-    def fetch(self, pins: tuple[str, ...], into: Path, *, no_cache: bool) -> tuple[str, ...]:
-        """Downloads the releases, so that installing them needs no network; returns the files they contain.
+    @property
+    def compiles(self) -> bool:
+        """True when this installer, as it is configured, compiles the modules that it installs."""
+        if self.kind == "uv":
+            return _is_set("UV_COMPILE_BYTECODE")
+        return not _is_set("PIP_NO_COMPILE") and os.environ.get("PIP_COMPILE", "1") not in ("0", "false", "no", "off")
 
-        Paths are relative to site-packages, `bin/…` for scripts. Raises Refused.
+    def install_beside(
+        self, change: Install, wheels: Mapping[str, str], into: Path, fetched: Path, *, linked: bool
+    ) -> Mapping[str, str]:
+        """Installs the releases of a plan below the folder `into`, as below a prefix; the target is not touched.
+
+        `wheels`: package -> file named by the user. `fetched`: a folder for downloads. `linked`: files may be links
+        into the installer's cache. Returns staged copy -> wheel that the user named. Raises Refused with the
+        installer's last message, OSError.
         """
-        into.mkdir(exist_ok=True)
-        if pins and self.kind == "pip":
+        pins = tuple(one for one in change.changes if one.name not in wheels)
+        named = {
+            f"{one.name}=={one.after}": one.sha256 for one in pins if f"{one.name}=={one.after}" not in change.builds
+        }
+        into.mkdir()
+        fetched.mkdir(exist_ok=True)
+        if self.kind == "pip":
+            return self._pip_beside(change, named, wheels, into, fetched)
+        there = ["pip", "install", "--quiet", "--python", str(self.target.python), "--prefix", str(into), "--no-deps",
+                 *([] if linked else ["--link-mode", "copy"])]  # fmt: skip
+        told = dict(change.build_environment)
+        if named:
+            asked = fetched / "requirements.txt"
+            hashes = {pin: f" --hash=sha256:{sha256}" if sha256 else "" for pin, sha256 in named.items()}
+            asked.write_text("".join(f"{pin}{digest}\n" for pin, digest in hashes.items()))
             self._run(
                 "fetch",
-                ["download", "--quiet", "--dest", str(into), "--no-deps", "--only-binary", ":all:",
-                 *(["--no-cache-dir"] if no_cache else []), *self._sources(), "--", *pins],
+                [*there, "--only-binary", ":all:", *(["--refresh"] if change.no_cache else []), *self._sources(),
+                 "--requirements", str(asked)],
             )  # fmt: skip
-        elif pins:
+        if change.builds:
+            names = [pin.partition("==")[0] for pin in change.builds]
+            words = [*there, "--no-build-isolation", *(word for name in names for word in ("--no-binary", name))]
+            words += [word for name in names for word in ("--refresh-package", name)] if change.no_cache else []
+            self._run("build", [*words, *self._sources(), *change.builds], told)
+        if wheels:
+            self._run("install", [*there, "--offline", *wheels.values()])
+        return {}
+
+    def _pip_beside(
+        self, change: Install, named: Mapping[str, str], wheels: Mapping[str, str], into: Path, fetched: Path
+    ) -> Mapping[str, str]:
+        no_cache = ["--no-cache-dir"] if change.no_cache else []
+        if named:
             self._run(
                 "fetch",
-                [*self._into(into), "--only-binary", ":all:", *(["--refresh"] if no_cache else []), *self._sources(),
-                 *pins],
+                ["download", "--quiet", "--dest", str(fetched), "--no-deps", "--only-binary", ":all:", *no_cache,
+                 *self._sources(), "--", *named],
             )  # fmt: skip
-        return self._brought(into)
-
-    def build(self, pins: tuple[str, ...], into: Path, *, no_cache: bool, told: Mapping[str, str]) -> tuple[str, ...]:
-        """Builds these releases from source against the target's installed packages; the target is not changed.
-
-        Raises Refused with the build's last message.
-        """
-        into.mkdir(exist_ok=True)
-        names = [pin.partition("==")[0] for pin in pins]
-        from_source = [word for name in names for word in ("--no-binary", name)]
-        if self.kind == "pip":
-            words = ["wheel", "--quiet", "--wheel-dir", str(into), "--no-deps", "--no-build-isolation", *from_source,
-                     *(["--no-cache-dir"] if no_cache else []), *self._sources(), "--", *pins]  # fmt: skip
-        else:
-            words = [*self._into(into), "--no-build-isolation", *from_source, *self._sources(), *pins]
-            words += [word for name in names for word in ("--refresh-package", name)] if no_cache else []
-        self._run("build", words, told)
-        return self._brought(into)
-
-    def bring(self, wheels: tuple[str, ...], into: Path) -> tuple[str, ...]:
-        """Copies wheel files that the user named to the downloaded ones. Raises Refused, OSError."""
-        into.mkdir(exist_ok=True)
-        if wheels and self.kind == "pip":
-            for wheel in wheels:
-                shutil.copyfile(wheel, into / Path(wheel).name)
-        elif wheels:
-            self._run("fetch", [*self._into(into), "--offline", *wheels])
-        return self._brought(into)
-
-    def install(
-        self,
-        pins: tuple[str, ...],
-        fetched: Path,
-        *,
-        reinstall: bool,
-        builds: tuple[str, ...] = (),
-        wheels: Mapping[str, str] | None = None,
-        told: Mapping[str, str] | None = None,
-    ) -> None:
-        """Installs the downloaded, built and copied releases; `wheels`: package -> file named by the user.
-
-        Raises Refused with the installer's last message.
-        """
-        files = dict(wheels or {})
-        anew = [pin.partition("==")[0] for pin in (*pins, *builds)] if reinstall else []
-        anew += [*files, *(pin.partition("==")[0] for pin in builds)]
-        if self.kind == "pip":
-            # By path, since the file name of a published wheel may contain more than its metadata (+cu12torch2.8…). The
-            # checked copy is installed, not the original, which may have changed during a build of hours.
+        if change.builds:
+            from_source = [word for pin in change.builds for word in ("--no-binary", pin.partition("==")[0])]
             self._run(
-                "install",
-                ["install", "--quiet", "--no-index", "--find-links", str(fetched), "--no-deps",
-                 "--only-binary", ":all:", *(["--force-reinstall"] if anew else []), "--", *pins, *builds,
-                 *(str(fetched / Path(file).name) for file in files.values())],
+                "build",
+                ["wheel", "--quiet", "--wheel-dir", str(fetched), "--no-deps", "--no-build-isolation", *from_source,
+                 *no_cache, *self._sources(), "--", *change.builds],
+                dict(change.build_environment),
             )  # fmt: skip
-            return
-        binary = ["--only-binary", ":all:"] if not builds else ["--no-build-isolation"]
+        copies = {}
+        for wheel in wheels.values():
+            copies[str(fetched / Path(wheel).name)] = wheel
+            shutil.copyfile(wheel, fetched / Path(wheel).name)
+        for one in change.changes:
+            if one.source.endswith(".whl") and one.sha256 and sha256_of(fetched / one.source) != one.sha256:
+                raise Refused(f"{one.source} is not the file that the plan was shown for")
+        # By path, since the file name of a published wheel may contain more than its metadata (+cu12torch2.8…). The
+        # checked copy is installed, not the original, which may have changed during a build of hours. Without
+        # --ignore-installed, pip would take the installed release out of the environment, whatever the prefix.
         self._run(
             "install",
-            ["pip", "install", "--quiet", "--python", str(self.target.python), "--no-deps", "--offline", *binary,
-             *(word for pin in builds for word in ("--no-binary", pin.partition("==")[0])),
-             *(word for name in dict.fromkeys(anew) for word in ("--reinstall-package", name)),
-             *self._sources(), *pins, *builds, *files.values()],
-            told,
+            ["install", "--quiet", "--no-user", "--prefix", str(into), "--ignore-installed", "--no-compile",
+             "--no-warn-script-location", "--no-index", "--find-links", str(fetched), "--no-deps",
+             "--only-binary", ":all:", "--", *named, *change.builds, *copies],
         )  # fmt: skip
-
-    def _into(self, folder: Path) -> list[str]:
-        return ["pip", "install", "--quiet", "--python", str(self.target.python), "--target", str(folder), "--no-deps"]
-
-    def _brought(self, into: Path) -> tuple[str, ...]:
-        if self.kind == "pip":
-            return files_in_wheels(into)
-        return tuple(str(file.relative_to(into)) for file in sorted(into.rglob("*")) if not file.is_dir())
+        return copies
 
     def _sources(self) -> list[str]:
         words = ["--index-url", self.sources.index_url] if self.sources.index_url else []
@@ -300,13 +287,14 @@ class Installer:
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "NO_COLOR": "1",
             "UV_NO_PROGRESS": "1",
+            "UV_COMPILE_BYTECODE": "0",  # what is compiled beside would name the wrong place
             # Published wheels are renamed after they were built; this package compares names and metadata itself.
             "UV_SKIP_WHEEL_FILENAME_CHECK": "1",
             **(told or {}),
         }
         number = len(list(self.folder.glob(f"{self.kind}-{name}*.stdout")))
         running = Running(
-            [sys.executable, "-I", str(_LAUNCH), str(os.getpid()), *self.command, *arguments],
+            [*self.command, *arguments],
             folder=self.folder,
             name=f"{self.kind}-{name}{number}",
             environment=environment,
@@ -319,3 +307,7 @@ class Installer:
             words = (completed.stderr.strip() or completed.stdout.strip()).splitlines()[-_LAST_LINES:]
             raise Refused("\n".join([f"{self.kind} {completed.ended()} at {name}:", *(f"  {line}" for line in words)]))
         return completed
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "").lower() not in ("", "0", "false", "no", "off")

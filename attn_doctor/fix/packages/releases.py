@@ -92,26 +92,6 @@ def release(name: str, version: str, url: str, hashes: Mapping[str, str]) -> Rel
     return Release(name=canonical, version=str(version), source=file, sha256=str(hashes.get("sha256", "")))
 
 
-def files_in_wheels(folder: Path) -> tuple[str, ...]:
-    """The files in the wheels of a folder, relative to site-packages, `bin/…` for scripts. Raises Refused."""
-    found: list[str] = []
-    for wheel in sorted(folder.glob("*.whl")):
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                for name in archive.namelist():
-                    if name.startswith("/") or ".." in name.split("/"):
-                        raise Refused(f"{wheel.name} holds a path that leads out of it: {name[:80]!r}")
-                    head, _, rest = name.partition("/")
-                    if head.endswith(".data"):
-                        scheme, _, rest = rest.partition("/")
-                        name = f"bin/{rest}" if scheme == "scripts" else rest
-                    if not name.endswith("/"):
-                        found.append(name)
-        except (OSError, zipfile.BadZipFile) as error:
-            raise Refused(f"{wheel.name} cannot be read: {error}") from None
-    return tuple(found)
-
-
 def metadata_of(wheel: Path) -> tuple[str, str, tuple[str, ...]]:
     """(name, version, Requires-Dist) from a wheel's METADATA. Raises Refused."""
     try:

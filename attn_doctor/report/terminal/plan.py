@@ -9,6 +9,7 @@ from attn_doctor.machine.own_command import as_typed
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.plans import FileEdit, Install, Plan, Remaining, Step
 from attn_doctor.report.words import phrases
+from attn_doctor.report.words.sizes import size_words
 
 _STYLE = {Safety.SAFE: "green", Safety.UNSAFE: "yellow", Safety.DISPLAY_ONLY: "dim"}
 
@@ -62,16 +63,7 @@ def _packages(change: Install, console: Console) -> None:
         _row(console, "builds", f"{', '.join(change.builds)} (runs its setup program; {told}), before anything changes")
     if change.no_deps:
         _row(console, "", "dependencies stay as they are")
-    if change.stash:
-        _row(console, "backup", f"{_size(change.stash_bytes)} are copied aside first")
-    else:
-        _row(console, "backup", f"none: {_size(change.stash_bytes)} are replaced without a copy (--no-stash)")
-
-
-def _size(count: int) -> str:
-    if count < 2**20:
-        return f"{count / 2**10:.0f} KiB"
-    return f"{count / 2**20:.1f} MiB" if count < 2**30 else f"{count / 2**30:.1f} GiB"
+    _row(console, "backup", f"{size_words(change.kept_bytes)} are kept for undo, until `undo --prune`")
 
 
 def _left(one: Remaining, console: Console) -> None:

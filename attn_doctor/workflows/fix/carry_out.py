@@ -6,18 +6,20 @@ from pathlib import Path
 
 from attn_doctor.fix.journal import journal, run_commands
 from attn_doctor.fix.journal import run_plan as carrying
+from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.homes import homes_of, known_homes
 from attn_doctor.fix.journal.journal import Run
-from attn_doctor.fix.journal.resume import interrupted, resumed_steps
-from attn_doctor.fix.journal.run_steps import Installing, Stale, check_files
+from attn_doctor.fix.journal.prepare import Stale, check_files
+from attn_doctor.fix.journal.resume import drop_prepared, interrupted, resumed_plan, unfinished
 from attn_doctor.fix.journal.verify import changed_grounds
-from attn_doctor.fix.packages import run_installer
+from attn_doctor.fix.packages.stage import stage
 from attn_doctor.formats import plan_v1
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.facts import FactSet
-from attn_doctor.model.findings import Diagnosis, Finding, Severity
+from attn_doctor.model.findings import Diagnosis, Severity
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.workflows.fix.prove import prove
 from attn_doctor.workflows.fix.request import FixEnding, FixResult
 from attn_doctor.workflows.fix.session import Session, again, installer_of
 from attn_doctor.workflows.subject import Say
@@ -51,9 +53,7 @@ def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Say, *, wait
             plan_v1.dumps(plan),
             home=home,
             before=before,
-            install=_installing(session, facts),
-            examine=lambda: again(session, say),
-            reinstall=session.reinstall,
+            hands=_hands(session, say),
         )
     return _result(outcome, plan)
 
@@ -62,38 +62,28 @@ def resume(session: Session, say: Say, *, wait: float) -> FixResult:
     """Finishes an interrupted run."""
     homes = known_homes(session.target.prefix, session.configs)
     with journal.held(tuple(home for home in homes if (home / journal.FOLDER).is_dir()), wait=wait):
-        run = next((found for home in homes if (found := interrupted(home)) is not None), None)
+        run = next((found for home in homes if (found := unfinished(home)) is not None), None)
         if run is None:
             return FixResult(ending=FixEnding.NO_RUN, exit_status=int(Status.HEALTHY))
-        plan, done = resumed_steps(run, reinstall=session.reinstall)
+        plan = resumed_plan(run)
         if plan is None:
             return FixResult(ending=FixEnding.TAKEN_BACK, exit_status=int(Status.FIX_UNDONE), run=run)
         going = replace(session, configs=tuple(Path(one) for one in plan.configs))
-        before = _as_planned(plan)
-        facts = going.look("resumed", say)
-        outcome = carrying.go_on(
-            plan,
-            run,
-            before=before,
-            install=_installing(going, facts),
-            examine=lambda: again(going, say),
-            done=done,
-            reinstall=going.reinstall,
-        )
+        outcome = carrying.go_on(plan, run, hands=_hands(going, say))
     return _result(outcome, plan)
 
 
-def _installing(session: Session, facts: FactSet) -> Installing:
-    def install(change: Install, run: Run, number: int) -> None:
-        run_installer.apply(
-            change,
-            run,
-            number,
-            installer=installer_of(session, change),
-            judge=session.judge_fetched(facts, session.judged(facts)),
-        )
+def _hands(session: Session, say: Say) -> carrying.Hands:
+    def stage_(change: Install, run: Run) -> Swap:
+        say("installing beside")
+        return stage(change, run, installer=installer_of(session, change))
 
-    return install
+    return carrying.Hands(
+        stage=stage_,
+        examine=lambda: again(session, say),
+        prove=lambda plan, run, swap: prove(session, plan, run, swap, say),
+        mark=session.given.mark,
+    )
 
 
 def check_ground(plan: Plan, facts: FactSet) -> None:
@@ -111,6 +101,7 @@ def left_status(plan: Plan) -> Status:
 
 def _no_other_run(homes: tuple[Path, ...]) -> None:
     for home in homes:
+        drop_prepared(home)
         run = interrupted(home)
         if run is not None:
             raise Stale(
@@ -118,19 +109,6 @@ def _no_other_run(homes: tuple[Path, ...]) -> None:
                 about=str(run.folder),
                 hint=f"`{run_commands.resume(run)}` finishes it, `{run_commands.undo(run)}` puts everything back.",
             )
-
-
-def _as_planned(plan: Plan) -> Diagnosis:
-    """The part of the diagnosis that a plan contains: enough to see whether its own findings are gone."""
-    every = {
-        (one.finding, one.subjects): Finding(
-            id=one.finding, severity=Severity(one.severity), title=one.title, subjects=one.subjects
-        )
-        for step in plan.steps
-        for one in step.cures
-    }
-    rest = [Finding(id=one.finding, severity=Severity(one.severity), title=one.title) for one in plan.left]
-    return Diagnosis(findings=(*every.values(), *rest))
 
 
 def _result(outcome: carrying.Outcome, plan: Plan) -> FixResult:

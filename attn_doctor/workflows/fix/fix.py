@@ -8,6 +8,7 @@ from attn_doctor.errors import BadInput
 from attn_doctor.fix.packages.in_use import InUse, using
 from attn_doctor.formats import plan_v1
 from attn_doctor.machine.files import replace_file
+from attn_doctor.machine.process import ending_with_us
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model import exit_status
@@ -53,7 +54,11 @@ def fix(
             about="attn-doctor fix",
             hint="--yes takes the plan's safe steps without asking; --dry-run shows it.",
         )
-    asked = ask or (lambda _: True)
+    with ending_with_us(read.mark):
+        return _fixed(read, ask or (lambda _: True), show, say, warn)
+
+
+def _fixed(read: ReadRequest, asked: Ask, show: Show, say: Say, warn: Say) -> FixResult:
     # The user agreed to the saved plan: when it is outdated, no other plan replaces it.
     for _ in range(_OVERTAKEN if read.saved is None else 0):
         try:

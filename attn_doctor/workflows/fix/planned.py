@@ -8,7 +8,7 @@ from attn_doctor.diagnose.traced import met
 from attn_doctor.fix.allowed import check_plan, project_of
 from attn_doctor.fix.journal import journal
 from attn_doctor.fix.journal.homes import known_homes
-from attn_doctor.fix.journal.run_steps import Stale
+from attn_doctor.fix.journal.prepare import Stale
 from attn_doctor.fix.packages.wheel_file import WheelFile
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
@@ -95,7 +95,7 @@ def with_named(session: Session, planned: Planned, named: tuple[str, ...]) -> Pl
 def _check_saved(plan: Plan, session: Session, facts: FactSet) -> None:
     request = session.given.request
     try:
-        check_plan(plan, prefix=session.target.prefix, here=Path.cwd(), stash=request.stash)
+        check_plan(plan, prefix=session.target.prefix, here=Path.cwd())
     except Refused as error:
         raise Stale(str(error), about=f"--plan {request.plan_file}", hint="Make a new plan, here.") from None
     check_ground(plan, facts)

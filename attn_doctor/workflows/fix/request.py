@@ -66,8 +66,6 @@ class FixRequest:
     sources: Sources = field(default_factory=Sources)
     wheels: tuple[Path, ...] = ()
     """Wheel files downloaded by the user, for a remedy that needs one."""
-    stash: bool = True
-    """Copy replaced files first."""
     even_if_used: bool = False
     """Change packages although programs run from the environment."""
     wait: float = 0.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
 from attn_doctor.fix.edits.environment import activated
-from attn_doctor.fix.journal.run_steps import Stale
-from attn_doctor.fix.packages import build_jobs, find_installer, installers, run_installer, wheel_file
+from attn_doctor.fix.journal.prepare import Stale
+from attn_doctor.fix.packages import build_jobs, find_installer, installers, wheel_file
 from attn_doctor.fix.packages.install_commands import other_names
+from attn_doctor.fix.packages.resolve import Judge, resolve
 from attn_doctor.fix.packages.wheel_file import WheelFile, unofficial
 from attn_doctor.fix.plan_builder import Resolve
 from attn_doctor.fix.refusal import Refused
@@ -57,6 +59,8 @@ class ReadRequest:
     gpu: NamedGpu | None
     saved: Plan | None
     """The plan to carry out instead of a new one."""
+    mark: str = ""
+    """The mark of the processes that are started for it (machine/survivors.py)."""
 
 
 def read_request(request: FixRequest) -> ReadRequest:
@@ -85,6 +89,7 @@ def read_request(request: FixRequest) -> ReadRequest:
         ),
         gpu=gpu,
         saved=None if request.plan_file is None else _saved_plan(request.plan_file),
+        mark=secrets.token_hex(8),
     )
 
 
@@ -164,10 +169,9 @@ class Session:
                     f"the library is installed here as the distribution {', '.join(renamed)}, and two distributions "
                     "must not own the same files: take that one out first"
                 )
-            found = run_installer.resolve(
+            found = resolve(
                 request,
                 lambda: self._for(request),
-                stash=self.given.request.stash,
                 wheels={one.package: one for one in self.wheels},
                 build_environment=build_jobs.environment(facts),
                 judge=self.judge_fetched(facts, before),
@@ -193,7 +197,7 @@ class Session:
             )
         return replace(found, sources=replace(found.sources, torch_backend=request.torch_backend))
 
-    def judge_fetched(self, facts: FactSet, before: Diagnosis) -> run_installer.Judge:
+    def judge_fetched(self, facts: FactSet, before: Diagnosis) -> Judge:
         """Evaluates the recipes on downloaded files, as if they were installed."""
 
         def judge_(change: Install, fetched: Path) -> None:
@@ -202,14 +206,6 @@ class Session:
             planned_set.check_facts(facts, these, before, self.judged)
 
         return judge_
-
-    def reinstall(self, old: tuple[str, ...], into: Path, kind: str) -> Callable[[], None]:
-        """Downloads old releases, so that they can be installed again. Raises Refused."""
-        installer = find_installer.installer_for(
-            kind, self.target, self.given.request.sources, _made(self.folder / "installer")
-        )
-        installer.fetch(old, into, no_cache=False)
-        return lambda: installer.install(old, into, reinstall=True)
 
 
 def open_session(read: ReadRequest, target: Target, folder: Path) -> Session:

@@ -1,9 +1,7 @@
-"""`install-packages` and `install-wheel`: one call of the installer for the whole plan, with a preview, and restored
-from copies on undo."""
+"""`install-packages` and `install-wheel`: what one call of the installer for the whole plan would install."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,17 +9,11 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from attn_doctor.fix.journal.backups import keep, to_json
-from attn_doctor.fix.journal.journal import Run, boundary
-from attn_doctor.fix.journal.listing import Roots, listing
-from attn_doctor.fix.journal.run_steps import Stale, StepFailed
 from attn_doctor.fix.packages.installed import Installed, conda_names, installed
 from attn_doctor.fix.packages.installers import Installer
 from attn_doctor.fix.packages.releases import Release
 from attn_doctor.fix.packages.wheel_file import WheelFile
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.machine.atomic import sha256_of
-from attn_doctor.machine.target import Target
 from attn_doctor.model.install_request import InstallRequest, is_bound_to_torch
 from attn_doctor.model.plans import Install, PackageChange
 from attn_doctor.recipes.data.torch_releases import index_of
@@ -30,17 +22,10 @@ from attn_doctor.recipes.data.torch_releases import index_of
 Judge = Callable[[Install, Path], None]
 
 
-def roots_of(target: Target) -> Roots:
-    """The folders that an installation writes to."""
-    told = target.told
-    return Roots.of(str(told["purelib"]), str(told["platlib"]), str(target.python.parent))
-
-
 def resolve(
     request: InstallRequest,
     find: Callable[[], Installer],
     *,
-    stash: bool,
     wheels: Mapping[str, WheelFile] | None = None,
     build_environment: Mapping[str, str] | None = None,
     judge: Judge | None = None,
@@ -92,14 +77,15 @@ def resolve(
         index_url=_without_secrets(installer.sources.index_url),
         no_index=installer.sources.no_index,
         find_links=installer.sources.find_links,
-        stash=stash,
-        stash_bytes=sum(_size(here[one.name]) for one in changes if one.name in here),
+        kept_bytes=sum(_size(here[one.name]) for one in changes if one.name in here),
         warnings=_warnings(changes, here, installer),
     )
     if named and judge is not None:
         into = installer.folder / "brought"
+        into.mkdir(exist_ok=True)
         try:
-            installer.bring(found.wheels, into)
+            for wheel in found.wheels:
+                shutil.copyfile(wheel, into / Path(wheel).name)
         except OSError as error:
             raise Refused(f"the wheel cannot be read: {error.strerror}") from None
         judge(found, into)
@@ -193,129 +179,3 @@ def _without_secrets(url: str | None) -> str | None:
         return url
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def apply(change: Install, run: Run, number: int, *, installer: Installer, judge: Judge | None = None) -> None:
-    """Downloads and builds, checks the files, makes backups, installs, and journals the result.
-
-    Raises StepFailed with the installer's last message, Stale, OSError.
-    """
-    target = installer.target
-    roots = roots_of(target)
-    here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
-    for one in change.changes:
-        now = here[one.name].version if one.name in here else None
-        if now != one.before:
-            raise Stale(
-                f"{one.name} is {now or 'not installed'}, and the plan was made for {one.before or 'none'}",
-                about=str(target.python),
-                hint="Make a new plan.",
-            )
-    wheels = _named(change)
-    pins = tuple(f"{one.name}=={one.after}" for one in change.changes if one.name not in wheels)
-    pins = tuple(pin for pin in pins if pin not in change.builds)
-    told = dict(change.build_environment)
-    fetched = run.folder / "fetched"
-    shutil.rmtree(fetched, ignore_errors=True)  # left by a run that was interrupted here
-    try:
-        brings = installer.fetch(pins, fetched, no_cache=change.no_cache)
-        if change.builds:
-            brings = installer.build(change.builds, fetched, no_cache=change.no_cache, told=told)
-        if wheels:
-            brings = installer.bring(tuple(wheels.values()), fetched)
-        _check_hashes(change, fetched, installer.kind)
-        if judge is not None:
-            judge(change, fetched)
-    except Refused as error:
-        raise StepFailed("the releases could not be had", about=str(error), hint="Nothing was changed.") from None
-    boundary("fetched")
-    new = _places(brings, target, roots, uv=installer.kind == "uv")
-    old = [file for one in change.changes if one.name in here for file in here[one.name].files()]
-    # Without backups, new files are still recorded, so that they can be removed; old files are not copied.
-    inside = [real for real in map(_real, (*old, *new)) if _inside(real, target)] if change.stash else []
-    before = listing(roots)
-    kept = keep([*inside], run, number)
-    if listing(roots) != before:
-        raise Stale("the environment is being changed by somebody else", about=str(target.prefix), hint="Try again.")
-    run.write(f"listing-{number}.json", before.to_json())
-    step = {
-        "kind": "install-packages",
-        # Missing files follow from the listing, except outside the folders that it covers.
-        "kept": [one for one in to_json(kept) if one["sha256"] or one["link"] or not roots.cover(one["file"])],
-        "listing": f"listing-{number}.json",
-        "roots": roots.to_json(),
-        "pins": list(pins),
-        "stash": change.stash,
-        "installer": change.installer,
-        "before": {one.name: one.before for one in change.changes},
-    }
-    run.write(f"step-{number}.json", {**step, "after": {}})
-    run.note("changing", step=number, kind="install-packages", pins=list(pins), stash=change.stash)
-    try:
-        installer.install(pins, fetched, reinstall=change.reinstall, builds=change.builds, wheels=wheels, told=told)
-    except Refused as error:
-        raise StepFailed("the installer failed", about=str(error), hint="What it had changed is put back.") from None
-    boundary("installed")
-    there = listing(roots)
-    mine = {one.file for one in kept}
-    foreign = [file for file in before.changed(there) if file not in mine] if change.stash else []
-    gone = [file for file in before.files.keys() - there.files.keys() if file not in mine and "__pycache__" not in file]
-    if change.stash and (foreign or gone):
-        raise StepFailed(
-            "the installer changed files that are not its releases'",
-            about="\n".join([*foreign, *gone][:5]),
-            hint="What can be put back is put back; look at these yourself.",
-        )
-    fresh = there.files.keys() - before.files.keys()
-    elsewhere = {file for file in mine if not roots.cover(file) and Path(file).is_file()}
-    changed = sorted({*fresh, *(mine & there.files.keys()), *elsewhere})
-    after = {file: sha256_of(Path(file)) for file in changed if not Path(file).is_symlink()}
-    run.write(f"step-{number}.json", {**step, "after": after})
-    run.note("changed", step=number)
-    shutil.rmtree(fetched, ignore_errors=True)
-
-
-def _named(change: Install) -> dict[str, str]:
-    """Package -> wheel file of a plan; the file must be the one shown with the plan. Raises Stale."""
-    found = {}
-    for path in change.wheels:
-        match = [one for one in change.changes if one.source == Path(path).name]
-        if len(match) != 1 or sha256_of(Path(path)) != match[0].sha256:
-            raise Stale("the wheel is not the file that the plan was shown for", about=path, hint="Make a new plan.")
-        found[match[0].name] = path
-    return found
-
-
-def _places(brings: tuple[str, ...], target: Target, roots: Roots, *, uv: bool) -> list[Path]:
-    """Where the releases' files will be installed; data files may go below the prefix as well as into site-packages."""
-    found = []
-    for one in brings:
-        head, _, rest = one.partition("/")
-        found.append(target.python.parent / rest if head == "bin" and rest else Path(roots.site) / one)
-        if head in ("share", "etc", "include", "man", "lib"):
-            found.append(target.prefix / one)
-    return [*found, target.prefix / ".lock"] if uv else found  # uv leaves its lock file
-
-
-def _real(file: Path) -> Path:
-    """The path as in the listing: site-packages may be reached through a link."""
-    return Path(os.path.realpath(file.parent)) / file.name
-
-
-def _inside(real: Path, target: Target) -> bool:
-    """True for a path in the target's own folders. RECORD is not trusted: other paths are neither copied nor
-    restored.
-    """
-    return real.is_relative_to(os.path.realpath(target.prefix)) or any(
-        real.is_relative_to(folder) for folder in roots_of(target).folders
-    )
-
-
-def _check_hashes(change: Install, fetched: Path, kind: str) -> None:
-    if kind != "pip":
-        return  # uv keeps no wheel: the unpacked files are checked instead
-    for one in change.changes:
-        if one.source.endswith(".whl") and one.sha256:
-            file = fetched / one.source
-            if not file.is_file() or sha256_of(file) != one.sha256:
-                raise Refused(f"{one.source} is not the file that the plan was shown for")

@@ -1,0 +1,101 @@
+"""What an exchange would break beyond the findings: requirements of everything installed, and imports of what depends
+on what changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from attn_doctor.fix.packages.installed import Installed, every_installed
+from attn_doctor.machine.target import Target, read_answer
+from attn_doctor.model.outcomes import Outcome
+
+#: Most modules that are imported to see whether they still can be.
+_MOST = 30
+
+
+def unmet_requirements(there: Iterable[Installed], markers: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """(package, its requirement) -> text, for each requirement that no installed version meets; as `pip check` does.
+
+    Requirements of extras do not count, nor those that cannot be read.
+    """
+    every = tuple(there)
+    versions = {one.name: one.version for one in reversed(every)}
+    found = {}
+    for one in every:
+        for text in one.needs:
+            try:
+                need = Requirement(text)
+                if need.marker is not None and not need.marker.evaluate({**markers, "extra": ""}):
+                    continue
+            except (InvalidRequirement, KeyError, ValueError):
+                continue
+            name = canonicalize_name(need.name)
+            version = versions.get(name)
+            if version is None:
+                found[one.name, str(need)] = f"{one.name} {one.version} needs {need.name}, which is not installed"
+            elif need.specifier and not need.specifier.contains(version, prereleases=True):
+                found[one.name, str(need)] = (
+                    f"{one.name} {one.version} needs {need.name}{need.specifier}, and there would be {version}"
+                )
+    return found
+
+
+def newly_unmet(target: Target, tried: Target) -> tuple[str, ...]:
+    """Requirements of the whole environment that are met today and would not be met."""
+    markers = {key: str(value) for key, value in (target.told.get("markers") or {}).items()}
+    before = unmet_requirements(every_installed(map(str, target.search_path)), markers)
+    after = unmet_requirements(every_installed(map(str, tried.search_path)), markers)
+    known = {(name, text.partition(";")[0]) for name, text in before}
+    return tuple(words for (name, text), words in after.items() if (name, text.partition(";")[0]) not in known)
+
+
+def broken_imports(
+    target: Target, tried: Target, changed: frozenset[str], *, timeout: float, folder: Path
+) -> tuple[str, ...]:
+    """Modules of packages that need a changed one, and that can be imported today and could not be."""
+    modules = {
+        module: one
+        for one in every_installed(map(str, target.search_path))
+        if one.name not in changed and changed & {_name(text) for text in one.needs}
+        for module in one.modules()
+    }
+    asked = tuple(modules)[:_MOST]
+    if not asked:
+        return ()
+    fails = _failing(tried, asked, timeout, folder / "imports-tried")
+    if not fails:
+        return ()
+    today = _failing(target, tuple(fails), timeout, folder / "imports-today")
+    return tuple(
+        f"{modules[module].name} could not be imported any more: {error}"
+        for module, error in fails.items()
+        if module not in today
+    )
+
+
+def _failing(target: Target, modules: tuple[str, ...], timeout: float, folder: Path) -> dict[str, str]:
+    folder.mkdir()
+    request = {
+        "modules": list(modules), "timeout": timeout, "scratch": str(folder), "torch": False, "sample": False,
+        "library_samples": False, "simulated_gpu": None,
+    }  # fmt: skip
+    running, answers = target.start_in_patient("examine", request, folder=folder)
+    running.wait(timeout * len(modules) + 30.0)
+    found = {}
+    for module in modules:
+        answer = read_answer(answers / f"import-{module}.json") or {}
+        if answer.get("outcome") in (Outcome.FAILED, Outcome.CRASHED):
+            found[module] = str(answer.get("error") or answer.get("signal_name") or answer["outcome"])
+    return found
+
+
+def _name(text: str) -> str:
+    try:
+        return canonicalize_name(Requirement(text).name)
+    except InvalidRequirement:
+        return ""

@@ -1,0 +1,126 @@
+"""Proves a prepared change on the shadow of the environment, before anything is exchanged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from attn_doctor.fix.journal.exchange import Swap
+from attn_doctor.fix.journal.journal import Run
+from attn_doctor.fix.journal.prepare import StepFailed
+from attn_doctor.fix.journal.run_plan import Proof
+from attn_doctor.fix.proof import broken_imports, newly_unmet
+from attn_doctor.fix.shadow import Shadow
+from attn_doctor.machine.target import Target, examine_target
+from attn_doctor.model.findings import Diagnosis, Finding
+from attn_doctor.model.plans import Install, Plan, Step
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.workflows.fix.session import Session, again
+from attn_doctor.workflows.subject import Say
+
+
+def prove(session: Session, plan: Plan, run: Run, swap: Swap, say: Say) -> Proof | None:
+    """Examines the environment as it would be; None where no step changes a file of it.
+
+    Raises StepFailed when that cannot be examined; nothing was changed.
+    """
+    target = session.target
+    folder = run.folder / "shadow"
+    shutil.rmtree(folder, ignore_errors=True)
+    shadow = Shadow()
+    whole = _has_its_own_folder(target)
+    for number, one in enumerate(_folders(target, whole=whole)):
+        shadow.folders[one] = str(folder / str(number))
+    inside = {one.file for one in swap.exchanges if shadow.of(one.file) is not None}
+    steps = tuple(step for step in plan.steps if _is_about(step, inside))
+    outside = any(one.file not in inside and one.owner for one in swap.exchanges)
+    if not steps or (outside and not inside):
+        return None
+    say("making a shadow")
+    try:
+        folder.mkdir()
+        for one in tuple(shadow.folders):
+            shadow.add(one, shadow.folders[one])
+        shadow.exchange(run, swap)
+    except OSError as error:
+        raise StepFailed(
+            f"the environment's shadow cannot be made: {error.strerror or error}",
+            about=str(error.filename or folder),
+            hint="Nothing was changed.",
+        ) from None
+    private = session.folder / "proof"
+    private.mkdir()
+    tried = _tried(target, shadow, private, whole=whole, timeout=session.given.request.timeout)
+    trying = replace(session, target=tried, folder=private)
+    after = again(trying, say)
+    changed = frozenset(one.name for one in swap.distributions)
+    broken = newly_unmet(target, tried)
+    if not session.given.request.quick and not broken:
+        broken = broken_imports(target, tried, changed, timeout=session.given.request.timeout, folder=private)
+    written = shadow.written_through()
+    if written:
+        raise StepFailed(
+            "what was tried out writes into its own files",
+            about="\n".join(written[:5]),
+            hint="The environment has nothing of the change; look at these files yourself.",
+        )
+    shutil.rmtree(folder, ignore_errors=True)
+    return Proof(
+        plan=replace(plan, steps=steps),
+        after=_led_back(after, shadow),
+        broken=broken,
+        whole=len(steps) == len(plan.steps) and not outside,
+    )
+
+
+def _has_its_own_folder(target: Target) -> bool:
+    """True for a virtual environment, which has an interpreter of its own."""
+    return bool(target.told["prefix"] != target.told["base_prefix"])
+
+
+def _folders(target: Target, *, whole: bool) -> tuple[str, ...]:
+    """The folders to make shadows of: the environment, or its site folders."""
+    if whole:
+        return (os.path.realpath(target.prefix),)
+    found: dict[str, None] = {}
+    for one in (target.told["purelib"], target.told["platlib"], *map(str, target.search_path)):
+        real = os.path.realpath(one)
+        if real.endswith(("site-packages", "dist-packages")) and Path(real).is_dir():
+            found[real] = None
+    return tuple(found)
+
+
+def _is_about(step: Step, inside: set[str]) -> bool:
+    return isinstance(step.change, Install) or step.change.file in inside
+
+
+def _tried(target: Target, shadow: Shadow, folder: Path, *, whole: bool, timeout: float) -> Target:
+    if whole:
+        prefix = os.path.realpath(target.prefix)
+        python = Path(shadow.folders[prefix]) / target.python.relative_to(target.prefix)
+        return examine_target(str(python), as_module=False, folder=folder, timeout=timeout)
+    told = dict(target.told)
+    for name in ("purelib", "platlib"):
+        told[name] = shadow.of(os.path.realpath(told[name])) or told[name]
+    told["sys_path"] = [shadow.of(os.path.realpath(one)) or one if one else one for one in told["sys_path"]]
+    return replace(target, told=told, in_place_of=tuple(shadow.folders.items()))
+
+
+def _led_back(after: Diagnosis, shadow: Shadow) -> Diagnosis:
+    """The diagnosis with the environment's own paths, to be compared with the one before."""
+
+    def led(text: str) -> str:
+        for folder, place in shadow.folders.items():
+            text = text.replace(place, folder)
+        return text
+
+    def finding(one: Finding) -> Finding:
+        return replace(
+            one,
+            title=led(one.title),
+            subjects=tuple(map(led, one.subjects)),
+            symptoms=tuple(map(finding, one.symptoms)),
+        )
+
+    return replace(after, findings=tuple(map(finding, after.findings)))
