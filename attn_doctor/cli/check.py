@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from attn_doctor.model.exit_status import ExitStyle
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 from attn_doctor.probe.kernels.known_kernels import FLOAT8, Mode
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import CHECK
 from attn_doctor.workflows.check import CheckRequest
@@ -135,6 +137,15 @@ def check(
     prometheus: Annotated[
         Path | None, Option(metavar="FILE", help="Metrics as well, for node_exporter's textfile collector.")
     ] = None,
+    verdicts: Annotated[
+        Path | None,
+        Option(
+            "--verdicts",
+            metavar="DIR",
+            help="Folder for verdicts of full examinations, shared by nodes: a full check writes there, --quick and "
+            "`status` read it. Default: $ATTN_DOCTOR_VERDICTS, else verdicts/ in the folder of --output.",
+        ),
+    ] = None,
     exit_zero: Annotated[
         bool, Option("--exit-zero", help="Exit with 0 whatever is found: the report is the verdict.")
     ] = False,
@@ -197,6 +208,14 @@ def check(
             verbose=verbose,
         )
 
+    kept = None
+    if verdicts is not None or delivery.folder is not None or "ATTN_DOCTOR_VERDICTS" in os.environ:
+        from attn_doctor.workflows import full_verdicts
+
+        kept = full_verdicts.folder_of(verdicts, delivery.folder, os.environ)
+    if not quick and samples:
+        delivery = replace(delivery, verdicts=kept)
+
     def look() -> Report:
         request = CheckRequest(
             python=python,
@@ -214,6 +233,7 @@ def check(
             fail_on=fail_on,
             strict=strict,
             kernels=tried,
+            verdicts=kept,
         )
         with progress() as say:
             return examine_and_judge(request, say=say, warn=tell_aside)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attn_doctor.cli.shared import put
 from attn_doctor.errors import AttnDoctorError, NotKept
-from attn_doctor.formats import report_v1
+from attn_doctor.formats import full_verdict_v1, report_v1
 from attn_doctor.machine import faults, files
 from attn_doctor.model import fingerprint
 from attn_doctor.model.exit_status import ExitStyle, Status, styled
@@ -44,6 +44,8 @@ class Delivery:
     verbose: bool = False
     masked: bool = True
     fail_on: Severity = Severity.ERROR
+    verdicts: Path | None = None
+    """The folder for the verdict of a full examination."""
 
     @property
     def folder(self) -> Path | None:
@@ -100,6 +102,9 @@ class Delivery:
                 self._forget(report, outdates)
             if failed and self.form is None:
                 sys.stdout.write(report_v1.line(report))  # the examination is not lost with the disk
+        if self.verdicts is not None and mine:
+            with _kept(failed):
+                self._keep_verdict(report, self.verdicts)
         if self.prometheus is not None:
             metrics = io.StringIO()
             write = partial(picker.pick(CHECK, "prometheus").write, report, metrics, Manner())
@@ -112,6 +117,16 @@ class Delivery:
             about = "\n".join(one.about for one in failed)
             refused = NotKept if isinstance(first, NotKept) else AttnDoctorError
             raise refused(first.what, about=about, hint=first.hint)
+
+    def _keep_verdict(self, report: Report, folder: Path) -> None:
+        """Writes what this full examination came to, for those who look at files alone."""
+        from attn_doctor.workflows import full_verdicts
+
+        verdict = full_verdicts.of_report(report)
+        if verdict is not None:
+            files.check_folder(folder, make=True, flag="--verdicts")
+            text = full_verdict_v1.dumps(verdict)
+            files.replace_file(folder / full_verdicts.file_name(verdict), text, chosen=True, mode=0o644)
 
     def _check_folder(self, folder: Path) -> None:
         files.check_folder(folder, make=(self.output or "").endswith("/"), flag="--output")

@@ -62,6 +62,12 @@ def hook(
         str | None,
         typer.Option(metavar="PATH", help="attn-doctor on the nodes. Default: where this one lies; k8s: the image's."),
     ] = None,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="slurm-healthcheck, slurm-taskprolog: folder of full verdicts (`check --verdicts`)."
+        ),
+    ] = None,
     install: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the files there instead of printing them.")
     ] = None,
@@ -80,6 +86,7 @@ def hook(
         which,
         {
             "--check-arg": bool(check_arg),
+            "--verdicts": verdicts is not None,
             "--fix": bool(fix),
             "--plan": plan is not None,
             "--unsafe-fixes": unsafe,
@@ -100,6 +107,7 @@ def hook(
         deep=deep.value,
         timeout=timeout,
         image=image,
+        verdicts=str(verdicts.absolute()) if verdicts is not None else "",
         slurm_conf=os.environ.get("SLURM_CONF", ""),
         folder=str(install.absolute()) if install is not None else "/etc/attn-doctor",
     )

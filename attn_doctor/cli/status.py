@@ -4,6 +4,7 @@ nothing.
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
@@ -13,9 +14,10 @@ from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import span
 from attn_doctor.cli.shared import put
 from attn_doctor.model.exit_status import ExitStyle, styled
+from attn_doctor.probe.host.node_names import node_name
 from attn_doctor.report import picker, standing
 from attn_doctor.report.renderer import STATUS
-from attn_doctor.workflows.status import USUAL, StatusRequest
+from attn_doctor.workflows.status import USUAL, StatusRequest, in_full
 from attn_doctor.workflows.status import status as read_reports
 
 
@@ -28,6 +30,23 @@ def status(
             readable=False,  # an unreadable report means unknown: status 3, not wrong usage
             metavar="FILE|DIR",
             help=f"A report, or the folder of `check --output`; else $ATTN_DOCTOR_REPORTS, else {USUAL}.",
+        ),
+    ] = None,
+    python: Annotated[
+        Path | None,
+        Option(
+            readable=False,
+            metavar="PATH",
+            help="Of this environment alone, what its last full examination came to (--verdicts); reads no report.",
+        ),
+    ] = None,
+    verdicts: Annotated[
+        Path | None,
+        Option(
+            readable=False,
+            metavar="DIR",
+            help="Folder of full verdicts, for reports of files alone. Default: $ATTN_DOCTOR_VERDICTS, else verdicts/ "
+            "in the folder of reports.",
         ),
     ] = None,
     max_age: Annotated[
@@ -45,12 +64,26 @@ def status(
     Exit status: 0 healthy, 1 findings, 3 not known: no report, too old, damaged, or the node was restarted since.
     """
     longest = span(max_age, flag="--max-age")
-    result = read_reports(StatusRequest(place=from_))
+    if python is not None:
+        known = in_full(python, verdicts)
+        alone = standing.in_full(known.verdict, known.why, environment=str(python))
+        told = standing.NodeStanding(node_name(os.environ).name, (alone,))
+        put(told, picker.pick(STATUS, as_json=json_))
+        return styled(told.worst, exit_style)
+    result = read_reports(StatusRequest(place=from_, verdicts=verdicts))
     now = datetime.now(timezone.utc)
     found = tuple(
         standing.unreadable(str(one.file), one.trouble)
         if one.report is None
-        else standing.weigh(one.report, file=str(one.file), now=now, max_age=longest, boot_id=one.boot_id)
+        else standing.weigh(
+            one.report,
+            file=str(one.file),
+            now=now,
+            max_age=longest,
+            boot_id=one.boot_id,
+            full=one.full.verdict if one.full is not None else None,
+            no_full=one.full.why if one.full is not None else "",
+        )
         for one in result.stored
     )
     # A report that was named may be of another node: then it is that node's line.

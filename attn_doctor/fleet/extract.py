@@ -183,6 +183,7 @@ def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any], supposed: s
                     title=_text(finding, "title", "")[:_MOST_WORDS],
                 )
             )
+    kept += _found_in_full(written)
     if supposed:
         kept, questions, status = [], [], 3
     limits = "" if supposed else _limits(written)
@@ -198,6 +199,19 @@ def _outcome(written: Mapping[str, Any], summary: Mapping[str, Any], supposed: s
         or (limits if status != 1 else "")
         or (_nothing(summary) if status == 3 else ""),
     )
+
+
+def _found_in_full(written: Mapping[str, Any]) -> list[NodeFinding]:
+    """Errors that a full examination of the same environment found, as a report of files alone passes them on."""
+    full = written.get("full_examination")
+    findings = full.get("findings") if isinstance(full, dict) else None
+    found = []
+    for one in findings if isinstance(findings, list) else ():
+        if isinstance(one, dict) and one.get("severity") == "error":
+            found.append(
+                NodeFinding(id=_text(one, "id"), severity="error", title=_text(one, "title", "")[:_MOST_WORDS])
+            )
+    return found
 
 
 def _nothing(summary: Mapping[str, Any]) -> str:

@@ -15,10 +15,9 @@ from attn_doctor.fleet.cohorts import COHORT_BY, Member, cohorts, environment_of
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
 from attn_doctor.fleet.launcher_messages import because
 from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
+from attn_doctor.model.full_verdict import OF_ONE_NODE
 from attn_doctor.quick_dataclasses import dataclass, field, replace
 
-#: Findings about one machine's hardware are not transferred to another node with the same software.
-_ITS_OWN = frozenset({"gpu-xid", "gpu-slower-than-siblings", "kernel-slower-than-elsewhere"})
 _NO_GPU = "GPUs were asked for, and none is seen"
 
 
@@ -192,7 +191,7 @@ def _findings(
         nodes = {record.node, *(() if record.quick else stands_for.get(record.node, ()))}
         gating = _gating(record.outcome)
         for finding in record.outcome.findings:
-            where = {record.node} if finding.id in _ITS_OWN else nodes
+            where = {record.node} if finding.id in OF_ONE_NODE else nodes
             (failing if finding in gating else warned)[finding] |= where
         if record.outcome.fails and not gating:
             failing[NodeFinding(id="unnamed", severity="error", title="it exits with 1 and names no finding")] |= nodes

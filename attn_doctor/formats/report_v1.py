@@ -30,6 +30,7 @@ from attn_doctor.model.report import Examined, Failure, LogRead, OwnFault, Repor
 from attn_doctor.quick_dataclasses import asdict
 
 if TYPE_CHECKING:
+    from attn_doctor.model.full_verdict import FullVerdict
     from attn_doctor.model.kernels import KernelTrials
 
 SCHEMA = "attn-doctor/report/v1"
@@ -101,6 +102,7 @@ def to_json(report: Report) -> dict[str, Any]:
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
         **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
         **({"own_faults": [asdict(fault) for fault in report.own_faults]} if report.own_faults else {}),
+        **({"full_examination": _full(report)} if report.full is not None or report.no_full else {}),
         **({"failure": asdict(report.failure)} if report.failure is not None else {}),
     }
 
@@ -254,10 +256,28 @@ def from_json(written: dict[str, Any]) -> Report:
             OwnFault(part=str(one["part"]), error=str(one["error"]), log=str(one["log"]))
             for one in written.get("own_faults", ())
         ),
+        full=_read_full(written.get("full_examination")),
+        no_full=str((written.get("full_examination") or {}).get("none_because", "")),
         failure=Failure(**{key: written["failure"][key] for key in ("what", "about", "hint")})
         if "failure" in written
         else None,
     )
+
+
+def _full(report: Report) -> dict[str, Any]:
+    if report.full is None:
+        return {"none_because": report.no_full}
+    from attn_doctor.formats import full_verdict_v1  # which few reports have
+
+    return full_verdict_v1.to_json(report.full)
+
+
+def _read_full(written: Any) -> FullVerdict | None:
+    if written is None or "none_because" in written:
+        return None
+    from attn_doctor.formats import full_verdict_v1  # which few reports have
+
+    return full_verdict_v1.from_json(written)
 
 
 def _kernels(trials: KernelTrials) -> dict[str, Any]:

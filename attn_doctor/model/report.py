@@ -11,6 +11,7 @@ from attn_doctor.model.identity import Identity
 from attn_doctor.quick_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
+    from attn_doctor.model.full_verdict import FullVerdict  # which few reports have
     from attn_doctor.model.kernels import KernelTrials  # twenty classes, which only --kernels needs
     from attn_doctor.model.semantics import Semantics
     from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
@@ -120,6 +121,10 @@ class Report:
     """Only from `check`: values of --skip."""
     own_faults: tuple[OwnFault, ...] = ()
     """Parts of attn-doctor that failed; the facts of those parts are unknown."""
+    full: FullVerdict | None = None
+    """Only from `check --quick`: what a full examination of this environment came to."""
+    no_full: str = ""
+    """Only from `check --quick` that was told where full verdicts are kept: why there is none."""
     failure: Failure | None = None
     """Why nothing could be examined; such a report contains nothing else."""
 

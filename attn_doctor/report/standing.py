@@ -11,6 +11,7 @@ from typing import Any
 
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.exit_status import Status
+from attn_doctor.model.full_verdict import FullVerdict
 from attn_doctor.model.report import Report
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.report.words import verdict
@@ -37,12 +38,25 @@ class Standing:
     """The result of --kernels, in a few words; empty when not requested."""
 
 
-def weigh(report: Report, *, file: str, now: datetime, max_age: timedelta, boot_id: str | None) -> Standing:
+def weigh(
+    report: Report,
+    *,
+    file: str,
+    now: datetime,
+    max_age: timedelta,
+    boot_id: str | None,
+    full: FullVerdict | None = None,
+    no_full: str = "",
+) -> Standing:
     """The state according to one report. `boot_id` is the node's present one; None when the report is of another
-    node.
+    node. `full`: of a report of files alone, what a full examination of its environment came to, or why none is known.
     """
     ids = tuple(one.id for one in report.diagnosis.findings if one.accepted is None)
     status, why = _verdict(report, now, max_age, boot_id)
+    if status is Status.HEALTHY and full is not None and full.ill:
+        status, why, ids = Status.FOUND, full.words(), tuple(one.id for one in full.errors)
+    elif status is Status.HEALTHY and (full is not None or no_full):
+        why = f"{why}; {full.words() if full is not None else f'files only: {no_full}'}"
     return Standing(
         file=file,
         status=status,
@@ -61,6 +75,15 @@ def _kernels(report: Report) -> str:
     from attn_doctor.report.words import kernels
 
     return kernels.brief(report.kernels)
+
+
+def in_full(full: FullVerdict | None, why: str, *, environment: str) -> Standing:
+    """The state of an environment by its full verdict alone; `why` there is none."""
+    if full is None:
+        return Standing(file=environment, status=Status.COULD_NOT_EXAMINE, why=why)
+    status = Status.FOUND if full.ill else Status(full.exit_status)
+    ids = tuple(one.id for one in full.findings)
+    return Standing(file=environment, status=status, why=full.words(), created=full.created, findings=ids)
 
 
 def unreadable(file: str, why: str) -> Standing:

@@ -35,7 +35,9 @@ from attn_doctor.workflows.subject import (
 )
 
 if TYPE_CHECKING:
+    from attn_doctor.model.identity import Identity
     from attn_doctor.probe.kernels.trials import TrialRequest  # needed by few checks
+    from attn_doctor.workflows.full_verdicts import Known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class CheckRequest:
     strict: bool = False
     kernels: TrialRequest | None = None
     """The attention kernels to run; None: none."""
+    verdicts: Path | None = None
+    """With `quick`: the folder in which the verdicts of full examinations are kept."""
 
 
 def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Report:
@@ -115,6 +119,12 @@ def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Re
         own_faults=bool(faults.met()),
         nothing=nothing_to_examine(facts, target.dead),
     )
+    elsewhere = _in_full(request, identity)
+    full = elsewhere.verdict if elsewhere is not None else None
+    if full is not None and status is exit_status.Status.HEALTHY:
+        lived_with = {one.id for one in acceptances}
+        if any(one.id not in lived_with for one in full.errors) or (full.ill and not full.errors):
+            status = exit_status.Status.FOUND
     return Report(
         command="check",
         doctor_version=__version__,
@@ -130,7 +140,20 @@ def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Re
         identity=identity,
         kernels=kernels_answer,
         own_faults=faults.met(),
+        full=full,
+        no_full=elsewhere.why if elsewhere is not None else "",
     )
+
+
+def _in_full(request: CheckRequest, identity: Identity) -> Known | None:
+    """What a full examination said of the environment; None for questions that are not about what is there."""
+    asked_otherwise = request.gpu or request.assumptions or request.only or request.skip
+    if not request.quick or asked_otherwise or request.verdicts is None:
+        return None
+    from attn_doctor.workflows import full_verdicts
+
+    place, gpus = Path(identity.environment.prefix), identity.cohort
+    return full_verdicts.find(request.verdicts, place, gpus.compute_capability if gpus.gpu_count is not None else None)
 
 
 @contextlib.contextmanager

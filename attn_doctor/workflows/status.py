@@ -13,6 +13,7 @@ from attn_doctor.model.identity import safe_name
 from attn_doctor.model.report import Report
 from attn_doctor.probe.host.node_names import boot_id, node_name
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.workflows.full_verdicts import Known, find, folder_of
 
 #: Default folder of reports: `check --output /var/lib/attn-doctor/` writes them there.
 USUAL = "/var/lib/attn-doctor"
@@ -26,6 +27,8 @@ class StatusRequest:
 
     place: Path | None = None
     """A report, or a folder of them; None: $ATTN_DOCTOR_REPORTS, else the usual folder."""
+    verdicts: Path | None = None
+    """The folder of full verdicts; None: $ATTN_DOCTOR_VERDICTS, else the one in the folder of reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class StoredReport:
     report: Report | None
     trouble: str = ""
     """Why it contains no report of this node."""
+    full: Known | None = None
+    """Of a report of files alone: what is known of its environment in full."""
     boot_id: str | None = None
     """The present boot id of this node, if the report is about this node."""
 
@@ -55,10 +60,26 @@ def status(request: StatusRequest) -> StatusResult:
     place = request.place or Path(os.environ.get("ATTN_DOCTOR_REPORTS") or USUAL)
     node = node_name(os.environ).name
     files, nothing = _files(place, node)
-    return StatusResult(node=node, stored=tuple(_stored(files, node, named=place)), nothing=nothing)
+    verdicts = folder_of(request.verdicts, place if place.is_dir() else None, os.environ)
+    return StatusResult(node=node, stored=tuple(_stored(files, node, verdicts, named=place)), nothing=nothing)
 
 
-def _stored(files: list[Path], node: str, *, named: Path) -> Iterator[StoredReport]:
+def in_full(python: Path, verdicts: Path | None) -> Known:
+    """What is known in full of an environment: its folder, or its interpreter. Looks at no report.
+
+    Raises BadInput when nobody said where verdicts are kept.
+    """
+    folder = folder_of(verdicts, None, os.environ)
+    if folder is None:
+        raise BadInput(
+            "where are full verdicts kept?", about=f"--python {python}", hint="--verdicts DIR or $ATTN_DOCTOR_VERDICTS."
+        )
+    # Not resolved: the python of a venv is a link out of it.
+    prefix = python.parent.parent if python.parent.name == "bin" else python
+    return find(folder, prefix)
+
+
+def _stored(files: list[Path], node: str, verdicts: Path | None, *, named: Path) -> Iterator[StoredReport]:
     boot = boot_id()
     for file in files:
         try:
@@ -71,7 +92,15 @@ def _stored(files: list[Path], node: str, *, named: Path) -> Iterator[StoredRepo
             other = report.identity.node.name if report.identity else "nobody knows which node"
             yield StoredReport(file=file, report=None, trouble=f"the report is of {other}, not of this node")
             continue
-        yield StoredReport(file=file, report=report, boot_id=boot if here else None)
+        full = None
+        if report.quick and verdicts is not None and report.identity is not None and verdicts.is_dir():
+            gpus = report.identity.cohort
+            full = find(
+                verdicts,
+                Path(report.identity.environment.prefix),
+                gpus.compute_capability if gpus.gpu_count is not None else None,
+            )
+        yield StoredReport(file=file, report=report, full=full, boot_id=boot if here else None)
 
 
 def _files(place: Path, node: str) -> tuple[list[Path], str]:

@@ -37,8 +37,8 @@ FILES: Mapping[Hook, tuple[str, ...]] = {
 #: Options that apply only to some hooks; the others refuse them.
 TAKES: Mapping[Hook, tuple[str, ...]] = {
     Hook.SLURM_JOB: ("--check-arg", "--fix", "--plan", "--unsafe-fixes", "--fix-arg"),
-    Hook.SLURM_HEALTHCHECK: ("--check-arg",),
-    Hook.SLURM_TASKPROLOG: ("--check-arg",),
+    Hook.SLURM_HEALTHCHECK: ("--check-arg", "--verdicts"),
+    Hook.SLURM_TASKPROLOG: ("--check-arg", "--verdicts"),
     Hook.K8S: ("--check-arg",),
 }
 
@@ -59,6 +59,8 @@ class Places:
     image: str = "REGISTRY/IMAGE:TAG"
     slurm_conf: str = ""
     """The path of slurm.conf where it is not the usual one; empty: as slurmd has it."""
+    verdicts: str = ""
+    """The folder of full verdicts; empty: none."""
     folder: str = "/etc/attn-doctor"
     """Folder in which the hook's files will be installed."""
 
@@ -90,6 +92,7 @@ def _values(places: Places, quote: Callable[..., str]) -> dict[str, str]:
         "TIMEOUT": str(places.timeout),
         "IMAGE": quote(places.image),
         "FOLDER": quote(places.folder),
+        "VERDICTS": quote(places.verdicts) if places.verdicts else "",
         "SLURMCONF": quote(places.slurm_conf),
     }
 

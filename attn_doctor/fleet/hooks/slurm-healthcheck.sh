@@ -15,6 +15,10 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 DRAIN=no
 doctor=(@@DOCTOR@@)
 reports=/var/lib/attn-doctor
+# Verdicts of full examinations of this node's environments, made here or on another node of one file system. A verdict
+# counts only from files and folders that root owns, since root runs this.
+verdicts=@@VERDICTS@@
+if [ -n "$verdicts" ]; then export ATTN_DOCTOR_VERDICTS="$verdicts"; fi
 # Where slurm.conf is: scontrol below needs it. As this file was written, else as the slurmd that runs it has it.
 conf=@@SLURMCONF@@
 if [ -z "$conf" ] && [ -r "/proc/$PPID/environ" ]; then

@@ -30,6 +30,8 @@ def counted(report: Report) -> str:
 
 def in_short(report: Report) -> str:
     """Counts and findings as part of a line; a missing torch comes first, since few recipes apply without it."""
+    if report.full is not None and report.full.ill:
+        return report.full.words()
     ids = [finding.id for finding in report.diagnosis.findings if finding.accepted is None]
     said = counted(report) + (f": {', '.join(ids)}" if ids else "")
     if report.nothing_to_examine:
@@ -79,6 +81,11 @@ def lines(report: Report) -> tuple[str, ...]:
         from attn_doctor.model.trace import JUDGED
 
         told.append(f"Clean means: {JUDGED}.")
+    if report.full is not None:
+        told.append(f"This environment was {report.full.words()}.")
+        told += [f"  {one.title}" for one in report.full.errors]
+    elif report.no_full:
+        told.append(f"Files only: {report.no_full}.")
     if report.quick:
         told.append(
             "--quick: nothing was imported or run"
