@@ -16,6 +16,7 @@ from attn_doctor.model.findings import (
     Safety,
     Severity,
 )
+from attn_doctor.model.full_verdict import FullFinding, FullVerdict
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
 from attn_doctor.model.remedies import KINDS, ProposedAction
 from attn_doctor.model.report import Examined, Failure, LogRead, Report
@@ -215,4 +216,18 @@ reports = st.builds(
     looked_for=st.lists(_words, max_size=2).map(tuple),
     identity=st.one_of(st.none(), identities),
     failure=st.one_of(st.none(), st.builds(Failure, what=_words, about=_words, hint=_words)),
+    full=st.one_of(
+        st.none(),
+        st.builds(
+            FullVerdict,
+            content=_words,
+            node=_words,
+            created=_words,
+            prefix=_words,
+            compute_capability=st.lists(_words, max_size=2).map(tuple),
+            exit_status=st.integers(0, 3),
+            findings=st.lists(st.builds(FullFinding, id=_words, severity=_words, title=_words), max_size=2).map(tuple),
+            doctor_version=_words,
+        ),
+    ),
 )
