@@ -15,11 +15,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, List, Optional, Tuple
 
-from ...dtypes import C10, HALVES
+from ...dtypes import C10
 from ..cuda.simulated_gpu import Gpu
 from ..triton.driver import version_of
 from . import backends as sdpa_backends
 from .rules import CUDNN, EFFICIENT, FLASH, MATH, Call, Situation, Tensor, Version, dotted
+from .silent import known_faults
 
 __all__ = ["CUDNN", "EFFICIENT", "FLASH", "MATH", "Call", "Choice", "Tensor", "choose", "unfit"]
 
@@ -77,22 +78,12 @@ def choose(call: Call, gpu: Gpu, torch_version: str, cudnn_version: Optional[int
         matter = asked.doubts + matter
     unique = tuple(dict.fromkeys(matter))
     return Choice(
-        backend=backend, refused=refused, certain=not unique, doubts=unique, warnings=_warnings(backend, call)
+        backend=backend,
+        refused=refused,
+        certain=not unique,
+        doubts=unique,
+        warnings=known_faults(backend, call, version),
     )
-
-
-def _warnings(backend: str, call: Call) -> Tuple[str, ...]:
-    """float32 masks: seen on an H200 with torch 2.11, whose dtype check accepts them with half-precision q, k and v."""
-    if backend == MATH:
-        error = sdpa_backends.math(call)
-        return (f"raises afterwards: {error}",) if error is not None else ()
-    if call.mask is None or call.mask.dtype != "float32" or call.query.dtype not in HALVES:
-        return ()
-    if backend == CUDNN:
-        return ("cuDNN returns wrong values without a word for a float32 additive mask beside half q, k and v",)
-    if backend == EFFICIENT:
-        return ("raises afterwards: invalid dtype for bias - should match query's dtype",)
-    return ()
 
 
 def unfit(call: Call, version: Version) -> Optional[str]:

@@ -13,7 +13,8 @@ import torch
 
 from ...simulate.cuda import simulated_gpu
 from ...simulate.sdpa import choice as sdpa_choice
-from ...simulate.sdpa import fused_ways
+from ...simulate.sdpa import fused_ways, silent
+from ...simulate.triton.driver import version_of
 from ..record import ops
 
 if TYPE_CHECKING:
@@ -168,4 +169,5 @@ def _without(choice: sdpa_choice.Choice, call: sdpa_choice.Call, off: Tuple[str,
     taken = next((name for name in order if name not in refused), None)
     if taken is None:
         return dataclasses.replace(choice, backend=None, refused=refused, warnings=(), error=NONE_IS_LEFT)
-    return dataclasses.replace(choice, backend=taken, refused=refused, warnings=sdpa_choice._warnings(taken, call))
+    faults = silent.known_faults(taken, call, version_of(str(torch.__version__)))
+    return dataclasses.replace(choice, backend=taken, refused=refused, warnings=faults)

@@ -1,0 +1,77 @@
+"""What a backend is known to do wrong with a call that it takes: errors that come afterwards, and wrong numbers without
+one. Each rule names its source; recipes match on these words.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Tuple
+
+from ...dtypes import HALVES
+from . import backends
+from .rules import CUDNN, EFFICIENT, MATH, Call, Version
+
+_WRAPS = 1 << 32
+
+
+def known_faults(backend: Optional[str], call: Call, version: Version) -> Tuple[str, ...]:
+    """Known faults of this backend with such a call, in words."""
+    if backend == MATH:
+        error = backends.math(call)
+        return ("raises afterwards: {}".format(error),) if error is not None else ()
+    found = (rule(backend, call, version) for rule in _RULES)
+    return tuple(words for words in found if words is not None)
+
+
+def _float_mask(backend: Optional[str], call: Call, version: Version) -> Optional[str]:
+    """Seen on an H200 with torch 2.11, whose dtype check accepts such masks beside half-precision q, k and v."""
+    if call.mask is None or call.mask.dtype != "float32" or call.query.dtype not in HALVES:
+        return None
+    if backend == CUDNN:
+        return "cuDNN returns wrong values without a word for a float32 additive mask beside half q, k and v"
+    if backend == EFFICIENT:
+        return "raises afterwards: invalid dtype for bias - should match query's dtype"
+    return None
+
+
+def _long_mask(backend: Optional[str], call: Call, version: Version) -> Optional[str]:
+    """The offset of a mask's row is computed in 32 bits: https://github.com/pytorch/pytorch/issues/187227, seen on an
+    H100 with torch 2.11 (66,000 by 66,000: right up to row 65,075), reported from 2.9 to a nightly build of 2.14."""
+    if backend != EFFICIENT or call.mask is None:
+        return None
+    stride = call.mask.strides[-2] if call.mask.strides else (call.mask.shape[-1] if call.mask.shape[-2] > 1 else 0)
+    if stride == 0 or (call.query.shape[-2] - 1) * stride < _WRAPS:
+        return None
+    words = (
+        "the memory-efficient kernel reads the mask of rows from {:,} on at wrong places, without a word: "
+        "row times {:,} passes 2^32"
+    ).format(-(-_WRAPS // stride), stride)
+    return words + (" (reported up to 2.14's nightly builds)" if version >= (2, 14) else "")
+
+
+def _expanded_keys(backend: Optional[str], call: Call, version: Version) -> Optional[str]:
+    """Reported for torch 2.12, https://github.com/pytorch/pytorch/issues/191937; not seen on an H100 with 2.11."""
+    if backend != EFFICIENT or call.mask is None or version != (2, 12) or call.query.dtype != "bfloat16":
+        return None
+    expanded = any(one.strides is not None and 0 in one.strides[:-1] for one in (call.key, call.value))
+    if not expanded or call.key.shape[-2] % 32 != 1:
+        return None
+    return (
+        "wrong values were reported for expanded keys or values (stride 0) whose length is 1 more than a multiple of 32"
+    )
+
+
+_RULES: Tuple[Callable[[Optional[str], Call, Version], Optional[str]], ...] = (
+    _float_mask,
+    _long_mask,
+    _expanded_keys,
+)
+
+
+def depends_on_values(backend: Optional[str], call: Call) -> Tuple[str, ...]:
+    """What goes wrong for some masks only: a note for who asks about a call, no finding where a mask's values are not
+    known. Seen on an H100 with torch 2.11 and cuDNN 9.19."""
+    if backend != CUDNN or call.mask is None:
+        return ()
+    return (
+        "if a row of the mask lets nothing through: cuDNN gives such rows numbers and gradients, the other backends 0",
+    )
