@@ -9,7 +9,7 @@ from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.placeholders import asked_in_texts
 from attn_doctor.fix.plan_builder import Chosen, remaining, subjects
-from attn_doctor.fix.treatments import NotForThisNode, treatment_of
+from attn_doctor.fix.treatments import NotForThisNode, PlannedTreatment, treatment_of
 from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Severity, Verdict
 from attn_doctor.model.plans import Remaining
@@ -129,7 +129,7 @@ def _obstacle(remedy: Remedy, facts: FactSet, policy: Policy) -> str:
 
 
 def _by_a_program(remedy: Remedy) -> bool:
-    return any(treatment_of(one.action).order is not None for one in remedy.actions)
+    return any(isinstance(treatment_of(one.action), PlannedTreatment) for one in remedy.actions)
 
 
 def _holds(remedy: Remedy, recipe: Recipe, finding: Finding, facts: FactSet) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attn_doctor.fix.allowed import project_of
 from attn_doctor.fix.plan_builder import Chosen, PlanBuilder, Resolve
-from attn_doctor.fix.treatments import Treatment, treatment_of
+from attn_doctor.fix.treatments import PlannedTreatment, treatment_of
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.model.plans import Ground, Plan
@@ -63,15 +63,15 @@ def plan(
     )
 
 
-def _by_treatment(chosen: Iterable[Chosen]) -> Iterator[tuple[Treatment[Action], list[Chosen]]]:
+def _by_treatment(chosen: Iterable[Chosen]) -> Iterator[tuple[PlannedTreatment[Action], list[Chosen]]]:
     """Groups by treatment, in the order of a plan's steps; kinds of action with the same position are planned
     together.
     """
-    planned: dict[int, tuple[Treatment[Action], dict[int, Chosen]]] = {}
+    planned: dict[int, tuple[PlannedTreatment[Action], dict[int, Chosen]]] = {}
     for number, one in enumerate(chosen):
         for proposed in one.remedy.actions:
             treatment = treatment_of(proposed.action)
-            if treatment.order is not None:
+            if isinstance(treatment, PlannedTreatment):
                 planned.setdefault(treatment.order, (treatment, {}))[1][number] = one
     for order in sorted(planned):
         treatment, these = planned[order]

@@ -30,9 +30,6 @@ class Treatment(ABC, Generic[A]):
     alone.
     """
 
-    order: ClassVar[int | None] = None
-    """Position among the steps of a plan; None when a person has to carry it out."""
-
     @abstractmethod
     def described(self, action: A) -> Sequence[str]:
         """Description of the action for the pages of recipes, line by line."""
@@ -51,6 +48,13 @@ class Treatment(ABC, Generic[A]):
         `wheels`: package -> version of the wheel files named by the user. Raises NotForThisNode.
         """
         return ""
+
+
+class PlannedTreatment(Treatment[A]):
+    """One that a program carries out. Any other is carried out by a person."""
+
+    order: ClassVar[int]
+    """Position among the steps of a plan."""
 
     @abstractmethod
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:

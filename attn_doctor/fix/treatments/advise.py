@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from attn_doctor.fix.packages.install_commands import install_command
 from attn_doctor.fix.packages.typable_commands import typable
 from attn_doctor.fix.treatments import Treatment
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import Advise, install_request
-
-if TYPE_CHECKING:
-    from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
 
 
 class _Advise(Treatment[Advise]):
@@ -22,9 +18,6 @@ class _Advise(Treatment[Advise]):
     def commands(self, action: Advise, facts: FactSet, bound: Mapping[str, str]) -> tuple[str, ...]:
         installs = (install_command(install_request([action]), facts),) if action.requirements else ()
         return typable((*action.commands, *filter(None, installs)), facts)
-
-    def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
-        """Adds no step: a person carries it out."""
 
 
 TREATMENT = _Advise()

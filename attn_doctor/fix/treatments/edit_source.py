@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.fix.treatments import Treatment
+from attn_doctor.fix.treatments import PlannedTreatment
 from attn_doctor.model.remedies import EditSource
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     _Splicing = Callable[[bytes], tuple[Splice, ...]]
 
 
-class _EditSource(Treatment[EditSource]):
+class _EditSource(PlannedTreatment[EditSource]):
     order = 20
 
     def described(self, action: EditSource) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attn_doctor.fix.packages.install_commands import install_command, other_names
 from attn_doctor.fix.packages.typable_commands import typable
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.fix.treatments import Treatment
+from attn_doctor.fix.treatments import PlannedTreatment
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import InstallPackages, InstallWheel, install_request
 from attn_doctor.quick_dataclasses import replace
@@ -28,7 +28,7 @@ _FLAGS = {
 }
 
 
-class _InstallPackages(Treatment[InstallPackages]):
+class _InstallPackages(PlannedTreatment[InstallPackages]):
     order = INSTALLS_AT
 
     def described(self, action: InstallPackages) -> Sequence[str]:

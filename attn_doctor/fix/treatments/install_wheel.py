@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 
 from attn_doctor.fix.packages.typable_commands import typable
-from attn_doctor.fix.treatments import NotForThisNode, Treatment
+from attn_doctor.fix.treatments import NotForThisNode, PlannedTreatment
 from attn_doctor.fix.treatments.install_packages import INSTALLS_AT, plan_installation
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import InstallWheel
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
 
 
-class _InstallWheel(Treatment[InstallWheel]):
+class _InstallWheel(PlannedTreatment[InstallWheel]):
     order = INSTALLS_AT
 
     def described(self, action: InstallWheel) -> Sequence[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.fix.treatments import Treatment
+from attn_doctor.fix.treatments import PlannedTreatment
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import SetConfig
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ATTENTION_KEYS = ("flash_attn", "attn_implementation")
 
 
-class _SetConfig(Treatment[SetConfig]):
+class _SetConfig(PlannedTreatment[SetConfig]):
     order = 10
 
     def described(self, action: SetConfig) -> Sequence[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.fix.treatments import Treatment
+from attn_doctor.fix.treatments import PlannedTreatment
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import SetEnvironment
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
 
 
-class _SetEnvironment(Treatment[SetEnvironment]):
+class _SetEnvironment(PlannedTreatment[SetEnvironment]):
     order = 30
 
     def described(self, action: SetEnvironment) -> Sequence[str]:
