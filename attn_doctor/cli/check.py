@@ -94,6 +94,14 @@ def check(
             metavar="FILE", help="A configuration to examine as well: LLaMA-Factory, axolotl, DeepSpeed… Repeatable."
         ),
     ] = None,
+    lock: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Judge what this lock file or manifest would install, without an environment: uv.lock, "
+            "requirements.txt, pyproject.toml, poetry.lock, environment.yml, Dockerfile.",
+        ),
+    ] = None,
     gpu: Annotated[
         str | None,
         Option(metavar="NAME|sm_XY", help="Judge as if this GPU were in the node: h100, a100, rtx4090, sm_90…"),
@@ -187,6 +195,24 @@ def check(
             SdpaRequest(call=explain_sdpa, python=python, as_module=started.as_module, gpu=gpu, timeout=timeout),
             form=delivery.form,
             output=None if output is None else Path(output),
+        )
+
+    if lock is not None:
+        from attn_doctor.cli import lock_command
+        from attn_doctor.workflows.check_lock import CheckLockRequest
+
+        return lock_command.run(
+            CheckLockRequest(
+                file=lock,
+                gpu=gpu,
+                assumptions=each(assumption),
+                only=names(only, "--only"),
+                skip=names(skip, "--skip"),
+                recipes=each(recipes),
+                accept=accept_file,
+                fail_on=fail_on,
+            ),
+            delivery,
         )
 
     if command:

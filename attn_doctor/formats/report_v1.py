@@ -82,7 +82,10 @@ def to_json(report: Report) -> dict[str, Any]:
             "exit_status": report.exit_status,
             **({"nothing_to_examine": report.nothing_to_examine} if report.nothing_to_examine else {}),
         },
-        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "findings": [
+            {**_finding(finding), **({"foreseen": True} if report.foreseen is not None else {})}
+            for finding in diagnosis.findings
+        ],
         "open_questions": [
             {
                 "recipe": question.recipe,
@@ -101,6 +104,7 @@ def to_json(report: Report) -> dict[str, Any]:
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
         **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
+        **({"foreseen": asdict(report.foreseen)} if report.foreseen is not None else {}),
         **({"own_faults": [asdict(fault) for fault in report.own_faults]} if report.own_faults else {}),
         **({"full_examination": _full(report)} if report.full is not None or report.no_full else {}),
         **({"failure": asdict(report.failure)} if report.failure is not None else {}),

@@ -74,6 +74,22 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """The lock file or manifest that a report is about, in the place of an environment."""
+
+    file: str
+    packages: int
+    """Packages that it names."""
+    open: int
+    """Those of them whose version it leaves to an installer, and which were not judged."""
+    complete: bool
+    """It names every package, as a lock does."""
+    notes: tuple[str, ...] = ()
+    nothing: str = ""
+    """Why there was nothing to judge; empty when there was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFault:
     """A part of attn-doctor that failed because of a bug; only the facts of that part are lost."""
 
@@ -125,12 +141,16 @@ class Report:
     """Only from `check --quick`: what a full examination of this environment came to."""
     no_full: str = ""
     """Only from `check --quick` that was told where full verdicts are kept: why there is none."""
+    foreseen: Foreseen | None = None
+    """Only from `check --lock`: every finding is foreseen, none was observed."""
     failure: Failure | None = None
     """Why nothing could be examined; such a report contains nothing else."""
 
     @property
     def nothing_to_examine(self) -> str:
         """Why a report without findings does not mean healthy; empty when it does."""
+        if self.foreseen is not None:
+            return self.foreseen.nothing
         return nothing_to_examine(self.facts, self.examined.dead) if self.command == "check" else ""
 
     @property

@@ -96,7 +96,8 @@ def _of_node(node: PlannedNode) -> Iterator[Fact]:
         ("libc.version", node.glibc),
         ("node.machine", node.machine),
     ):
-        yield _fact(name, Known(value) if value else Unknown("not named", asked=False), how)
+        state: State = Known(value) if value else Unknown("not named", asked=False)
+        yield Fact(name=FactName.parse(name), state=state, how=how, origin=Origin.ASSUMED)
 
 
 def _cuda_of(version: str) -> str | None:
@@ -110,4 +111,4 @@ def _cuda_of(version: str) -> str | None:
 
 
 def _fact(name: str, state: State, how: str) -> Fact:
-    return Fact(name=FactName.parse(name), state=state, how=how, origin=Origin.ASSUMED)
+    return Fact(name=FactName.parse(name), state=state, how=how)

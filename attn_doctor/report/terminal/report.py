@@ -91,7 +91,8 @@ class Writer:
         self._whole(Text(one_line(phrases.examined(report)), style="bold"))
         if report.examined.others:
             self._console.print(one_line(f"also holding torch, not examined: {', '.join(report.examined.others)}"))
-        self._console.print(one_line(phrases.node(report.facts)))
+        if report.foreseen is None:
+            self._console.print(one_line(phrases.node(report.facts)))
         for line in (
             *phrases.gpus(report.facts),
             phrases.stack(report.facts),

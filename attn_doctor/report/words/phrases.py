@@ -27,6 +27,11 @@ _STACK = (
 def examined(report: Report) -> str:
     """The first line of every report."""
     one = report.examined
+    if report.foreseen is not None:
+        lock = report.foreseen
+        left = f", {lock.open} of them left to an installer" if lock.open else ""
+        words = f"attn-doctor {report.doctor_version} read {lock.file}: {lock.packages} packages{left}"
+        return "; ".join([f"{words}; nothing is installed, findings are foreseen", *lock.notes])
     if report.logs and not one.python:
         read = ", ".join(log.name for log in report.logs[:3])
         return f"attn-doctor {report.doctor_version} read {read}; no machine was looked at"
