@@ -104,7 +104,11 @@ def to_json(report: Report) -> dict[str, Any]:
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
         **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
-        **({"foreseen": asdict(report.foreseen)} if report.foreseen is not None else {}),
+        **(
+            {"foreseen": {**asdict(report.foreseen), "notes": list(report.foreseen.notes)}}
+            if report.foreseen is not None
+            else {}
+        ),
         **({"own_faults": [asdict(fault) for fault in report.own_faults]} if report.own_faults else {}),
         **({"full_examination": _full(report)} if report.full is not None or report.no_full else {}),
         **({"failure": asdict(report.failure)} if report.failure is not None else {}),
