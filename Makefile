@@ -1,5 +1,7 @@
 # The inner loop. `PYTHON` is the interpreter of a development environment; see CONTRIBUTING.md.
 PYTHON ?= .venv/bin/python
+# Tests are compiled once, wherever compiled files are not wanted elsewhere.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: check unit test format docs constraints release
 
@@ -8,13 +10,13 @@ check: ## style, types, layers and the unit tests: under 20 s on 2 cores
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(dir $(PYTHON))lint-imports
-	$(PYTHON) -m pytest -q -n 2 -m unit
+	$(PYTHON) -m pytest -q -n 2 --dist worksteal -m unit
 
 unit: ## tests that start no process and import no torch
 	$(PYTHON) -m pytest -q -m unit
 
 test: ## everything that needs no GPU
-	$(PYTHON) -m pytest -n 2
+	$(PYTHON) -m pytest -n 2 --dist worksteal
 
 format: ## what ruff mends by itself
 	$(PYTHON) -m ruff check --fix .

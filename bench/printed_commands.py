@@ -80,8 +80,9 @@ def printed(recipes: tuple[Recipe, ...] = ()) -> Iterator[Printed]:
     """What the recipes' own cases print, once for a target with pip and once for one without."""
     for recipe in recipes or bundled():
         for case in recipe.cases:
+            told = case_facts(case) if case.log is None else FactSet()
             for has_pip in (True, False):
-                facts = _facts(case, has_pip=has_pip)
+                facts = _facts(case, told, has_pip=has_pip)
                 if case.log is None:
                     findings = judge(facts, [recipe]).findings
                 else:
@@ -96,16 +97,16 @@ def printed(recipes: tuple[Recipe, ...] = ()) -> Iterator[Printed]:
                                 )  # fmt: skip
 
 
-def _facts(case: Case, *, has_pip: bool) -> FactSet:
+def _facts(case: Case, told: FactSet, *, has_pip: bool) -> FactSet:
     more: dict[str, Value] = {"python.executable": PYTHON, "python.has_pip": has_pip}
-    told = {str(name): value for name, value in case.facts}
-    if "torch.version" in told and "package.torch.version" not in told:
+    named = {str(name): value for name, value in case.facts}
+    if "torch.version" in named and "package.torch.version" not in named:
         # As registries spell it; torch's own indices add the build.
-        more["package.torch.version"] = str(told["torch.version"]).partition("+")[0]
+        more["package.torch.version"] = str(named["torch.version"]).partition("+")[0]
     facts = [Fact(name=FactName.parse(name), state=Known(value), how="assumed here", origin=Origin.ASSUMED)
              for name, value in more.items()]  # fmt: skip
     if case.log is None:
-        return derive(case_facts(case).with_facts(facts))
+        return derive(told.with_facts(facts))
     own = (
         Fact(name=name.of("0") if name.each else name, state=Known(value), how="the case", origin=Origin.ASSUMED)
         for name, value in case.facts

@@ -8,6 +8,7 @@ site-packages of the Python that runs the tests, torch among them.
 
 from __future__ import annotations
 
+import compileall
 import functools
 import importlib.util
 import json
@@ -252,7 +253,10 @@ _NEEDED_BY_FIXTURE = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """`-m unit` takes the small hypothesis profile, but in CI."""
+    """Compiles the package as an installer does: each process that the tests start would compile it anew, where
+    compiled files are not written. `-m unit` takes the small hypothesis profile, but in CI."""
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(CHECKOUT / "attn_doctor", quiet=2)
     if config.getoption("markexpr") == "unit" and not os.environ.get("CI"):
         settings.load_profile("unit")
 

@@ -51,23 +51,25 @@ def made_for_gpu(facts: Iterable[Fact]) -> Iterator[Fact]:
 
 def supposed(derived: Iterable[Fact], facts: FactSet) -> Iterator[Fact]:
     """Derived facts; those computed from an assumption, directly or through another derived fact, are marked."""
-    every = facts
+    marked: set[FactName] = set()
     for fact in derived:
-        if any(_is_supposed(every, source) for source in fact.computed_from):
+        if any(_is_supposed(facts, marked, source) for source in fact.computed_from):
             fact = replace(fact, supposed=True)
-            every = every.with_facts([fact])
+            marked.add(fact.name)
         yield fact
 
 
-def _is_supposed(facts: FactSet, source: str) -> bool:
+def _is_supposed(facts: FactSet, marked: set[FactName], source: str) -> bool:
     """For a plural name without a subject, or with `*`, considers every subject."""
     try:
         name = FactName.parse(source)
     except ValueError:
         return False  # plain text, not the name of a fact
     if name.kind in PLURAL and name.subject in ("", "*"):
+        if any((one.kind, one.attribute) == (name.kind, name.attribute) for one in marked):
+            return True
         return any(facts.fact(name.of(one)).rests_on_assumption for one in facts.subjects(name.kind))
-    return facts.fact(name).rests_on_assumption
+    return name in marked or facts.fact(name).rests_on_assumption
 
 
 def assume(facts: FactSet, written: Iterable[str]) -> FactSet:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
@@ -16,6 +17,7 @@ from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.recipe import Case, Recipe
 
 _SYSTEM = FactName.parse("node.system")
+_UNNAMED = Absent("the case does not name it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +38,7 @@ def run_cases(recipe: Recipe) -> Iterator[CaseResult]:
 
 def case_facts(case: Case) -> FactSet:
     """The case's facts; a fact that it does not name is absent, unless it is listed as unknown."""
-    facts: dict[FactName, State] = {}
-    for term in TERMS:
-        name = FactName.parse(term.name)
-        if name.kind not in PLURAL and name.kind != "env":
-            facts[name] = Known(0) if name.kind == "listed" else Absent("the case does not name it")
-    facts[_SYSTEM] = Known("Linux")  # a case is about a Linux node, unless it names another system
+    facts = dict(_nothing_named())
     for name, value in case.facts:
         facts[name.of("0") if name.each else name] = Known(value)
     for name in case.unknown:
@@ -49,13 +46,33 @@ def case_facts(case: Case) -> FactSet:
     for name in tuple(facts):
         # Members named by a case are complete: their other attributes are absent, unless listed as unknown.
         if name.kind in PLURAL and name.subject:
-            for term in TERMS:
-                kind, _, attribute = term.name.partition(".*.")
-                if kind == name.kind and attribute:
-                    facts.setdefault(FactName(kind, name.subject, attribute), Absent("the case does not name it"))
+            for attribute in _attributes().get(name.kind, ()):
+                facts.setdefault(FactName(name.kind, name.subject, attribute), _UNNAMED)
     return derive(
         FactSet(Fact(name=name, state=state, how="the case", origin=Origin.ASSUMED) for name, state in facts.items())
     )
+
+
+@functools.cache
+def _nothing_named() -> Mapping[FactName, State]:
+    facts: dict[FactName, State] = {}
+    for term in TERMS:
+        name = FactName.parse(term.name)
+        if name.kind not in PLURAL and name.kind != "env":
+            facts[name] = Known(0) if name.kind == "listed" else _UNNAMED
+    facts[_SYSTEM] = Known("Linux")  # a case is about a Linux node, unless it names another system
+    return facts
+
+
+@functools.cache
+def _attributes() -> Mapping[str, list[str]]:
+    """What there is to know of a member of each plural kind, in order."""
+    found: dict[str, list[str]] = {}
+    for term in TERMS:
+        kind, _, attribute = term.name.partition(".*.")
+        if attribute:
+            found.setdefault(kind, []).append(attribute)
+    return found
 
 
 def _facts_fault(recipe: Recipe, case: Case) -> str:

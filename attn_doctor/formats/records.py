@@ -69,6 +69,8 @@ def _fields(record: Any) -> dict[str, tuple[Any, bool]]:
 
 
 def _read(type_: Any, value: Any, name: str) -> Any:
+    if type(value) is type_:  # most of a report, so first
+        return value
     origin, arguments = get_origin(type_), get_args(type_)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:

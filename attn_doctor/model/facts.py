@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TypeAlias
@@ -60,6 +61,7 @@ class FactName:
     attribute: str
 
     @classmethod
+    @functools.lru_cache(maxsize=4096)  # the same few hundred names, asked for again and again
     def parse(cls, text: str) -> FactName:
         """Parses the spelled form.
 
@@ -113,10 +115,11 @@ class Fact:
 class FactSet(Mapping[FactName, Fact]):
     """All facts of one examination; immutable. A name that no probe examined is not in it."""
 
-    __slots__ = ("_facts",)
+    __slots__ = ("_facts", "_subjects")
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         self._facts: dict[FactName, Fact] = {fact.name: fact for fact in facts}
+        self._subjects: dict[str, dict[str, None]] | None = None  # by kind; made when first asked for
 
     def __getitem__(self, name: FactName) -> Fact:
         return self._facts[name]
@@ -153,7 +156,7 @@ class FactSet(Mapping[FactName, Fact]):
             return Unknown("not examined")
         if isinstance(listing.state, Unknown):
             return listing.state
-        if name.subject and name.subject in self.subjects(name.kind):
+        if name.subject and name.subject in self._subjects_of(name.kind):
             leading = kinds.kind_of(name.kind).leading
             if not leading:
                 return Unknown("not examined")
@@ -174,11 +177,21 @@ class FactSet(Mapping[FactName, Fact]):
 
     def subjects(self, kind: str) -> tuple[str, ...]:
         """The subjects of a plural kind that have at least one fact, in order of appearance."""
-        return tuple(dict.fromkeys(name.subject for name in self._facts if name.kind == kind and name.subject))
+        return tuple(self._subjects_of(kind))
+
+    def _subjects_of(self, kind: str) -> dict[str, None]:
+        if self._subjects is None:
+            self._subjects = {}
+            for name in self._facts:
+                if name.subject:
+                    self._subjects.setdefault(name.kind, {})[name.subject] = None
+        return self._subjects.get(kind, {})
 
     def with_facts(self, facts: Iterable[Fact]) -> FactSet:
         """A copy in which the given facts replace those of the same name."""
-        return FactSet([*self._facts.values(), *facts])
+        made = FactSet()
+        made._facts = self._facts | {fact.name: fact for fact in facts}
+        return made
 
     def without(self, kind: str) -> FactSet:
         """A copy without the facts of this kind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -9,8 +10,18 @@ import pytest
 from attn_doctor.model.install_request import COMPANIONS, name_of
 from bench.printed_commands import PLACEHOLDERS, Printed, printed
 
-ALL = tuple(printed())
-INSTALLS = tuple(one for one in ALL if one.installs)
+pytestmark = pytest.mark.long
+
+
+@functools.cache
+def everything() -> tuple[Printed, ...]:
+    """Not when this file is imported: each worker imports it, and one needs it."""
+    return tuple(printed())
+
+
+@functools.cache
+def installs() -> tuple[Printed, ...]:
+    return tuple(one for one in everything() if one.installs)
 
 
 def called(one: Printed) -> str:
@@ -19,9 +30,9 @@ def called(one: Printed) -> str:
 
 def test_there_are_installs_to_look_at() -> None:
     """For pip and for uv, from facts and from logs."""
-    assert {word in one.command for one in INSTALLS for word in ("uv pip install",)} == {True, False}
-    assert {one.from_log for one in INSTALLS} == {True, False}
-    assert len({one.recipe.id for one in INSTALLS}) > 40
+    assert {word in one.command for one in installs() for word in ("uv pip install",)} == {True, False}
+    assert {one.from_log for one in installs()} == {True, False}
+    assert len({one.recipe.id for one in installs()}) > 40
 
 
 def unheld(one: Printed) -> bool:
@@ -33,12 +44,14 @@ def unheld(one: Printed) -> bool:
 
 def test_torch_stays_unless_it_is_named() -> None:
     """With --no-deps, or with torch pinned to the installed version."""
-    assert [called(one) for one in INSTALLS if unheld(one)] == []
+    assert [called(one) for one in installs() if unheld(one)] == []
 
 
 def test_a_command_that_moves_torch_says_so() -> None:
     """In the title of its remedy, or in why it is not safe."""
-    moving = [one for one in INSTALLS if any(name_of(word) == "torch" and not held(one, word) for word in one.installs)]
+    moving = [
+        one for one in installs() if any(name_of(word) == "torch" and not held(one, word) for word in one.installs)
+    ]
 
     assert moving
     assert [called(one) for one in moving if "torch" not in one.remedy.title + one.remedy.why_this_safety] == []
@@ -53,7 +66,7 @@ def held(one: Printed, word: str) -> bool:
 def test_a_remedy_installs_what_it_speaks_of() -> None:
     """One for A never installs B without a word."""
     wrong = []
-    for one in INSTALLS:
+    for one in installs():
         texts = [each.action.advice for each in one.remedy.actions]
         said = " ".join([one.finding.title, one.finding.what, one.remedy.title, one.remedy.why_this_safety, *texts])
         said += " ".join(one.finding.subjects)
@@ -69,10 +82,10 @@ def test_a_remedy_installs_what_it_speaks_of() -> None:
 
 def test_no_word_is_left_to_fill_in() -> None:
     """A command with a hole in it is none: it is not printed as one."""
-    assert [called(one) for one in ALL if PLACEHOLDERS.search(one.command)] == []
+    assert [called(one) for one in everything() if PLACEHOLDERS.search(one.command)] == []
 
 
-@pytest.mark.parametrize("text", ["cuXYZ", "WHEEL_URL", "--torch-backend auto"])
-def test_what_no_command_holds(text: str) -> None:
+def test_what_no_command_holds() -> None:
     """`auto` asks the machine at hand, which need not be the one that the answer is for."""
-    assert [called(one) for one in ALL if text in one.command] == []
+    for text in ("cuXYZ", "WHEEL_URL", "--torch-backend auto"):
+        assert [called(one) for one in everything() if text in one.command] == []

@@ -85,6 +85,7 @@ def test_other_trouble_is_not_touched(more: dict[str, str]) -> None:
         mask.call(met(**more), "0")
 
 
+@pytest.mark.process
 def test_each_mask_keeps_its_meaning() -> None:
     """A float mask takes the query's dtype; a boolean one and none stay what they are."""
     torch = pytest.importorskip("torch")

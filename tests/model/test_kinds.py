@@ -17,45 +17,44 @@ from attn_doctor.report.words import phrases
 
 _ROOT = Path(attn_doctor.__file__).parent
 _LISTED = [kind for kind in KINDS if kind.heading]
-_EVERY = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
 def _attributes(kind: Kind) -> set[str]:
     return {term.name.rpartition(".")[2] for term in TERMS if term.name.partition(".")[0] == kind.name}
 
 
-@_EVERY
-def test_it_has_terms_that_fit_its_record(kind: Kind) -> None:
+def test_each_has_terms_that_fit_its_record() -> None:
     """What a record names are attributes that there are; a plural kind has a subject in each of its terms."""
-    names = [term.name for term in TERMS if term.name.partition(".")[0] == kind.name]
+    for kind in KINDS:
+        names = [term.name for term in TERMS if term.name.partition(".")[0] == kind.name]
 
-    assert names
-    assert all((".*" in name) is (kind.plural or kind.name == "env") for name in names)
-    assert {kind.leading, kind.words, *kind.belongs_to} - {""} <= _attributes(kind)
+        assert names, kind.name
+        assert all((".*" in name) is (kind.plural or kind.name == "env") for name in names), kind.name
+        assert {kind.leading, kind.words, *kind.belongs_to} - {""} <= _attributes(kind), kind.name
 
 
-@_EVERY
-def test_it_is_listed_if_it_comes_several_to_a_node(kind: Kind) -> None:
+def test_what_comes_several_to_a_node_is_listed() -> None:
     """Its list is in the vocabulary once, by the probe that some term says, and has words in a report."""
-    rows = [term for term in TERMS if term.name == f"listed.{kind.name}"]
+    for kind in KINDS:
+        rows = [term for term in TERMS if term.name == f"listed.{kind.name}"]
 
-    assert bool(kind.heading) is bool(rows) is bool(kind.probe) is (kind.plural or kind.name == "env")
-    for row in rows:
-        assert row.kind is ValueType.INTEGER
-        assert row.probe == kind.probe
-        fact = Fact(name=FactName.parse(row.name), state=Known(3), how="")
-        assert phrases.evidence(fact) == f"{kind.heading}: 3"
-    assert len(rows) <= 1
+        assert bool(kind.heading) is bool(rows) is bool(kind.probe) is (kind.plural or kind.name == "env"), kind.name
+        for row in rows:
+            assert row.kind is ValueType.INTEGER, kind.name
+            assert row.probe == kind.probe
+            fact = Fact(name=FactName.parse(row.name), state=Known(3), how="")
+            assert phrases.evidence(fact) == f"{kind.heading}: 3"
+        assert len(rows) <= 1, kind.name
 
 
-@pytest.mark.parametrize("kind", sorted(PLURAL))
-def test_recipes_can_judge_it_one_at_a_time(kind: str) -> None:
+def test_recipes_can_judge_them_one_at_a_time() -> None:
     """The schema of recipes takes each plural kind in for_each."""
-    attribute = sorted(_attributes(next(one for one in KINDS if one.name == kind)))[0]
+    for kind in sorted(PLURAL):
+        attribute = sorted(_attributes(next(one for one in KINDS if one.name == kind)))[0]
 
-    asked = _Question.model_validate({"fact": f"{kind}.{attribute}", "for_each": kind, "present": True})
+        asked = _Question.model_validate({"fact": f"{kind}.{attribute}", "for_each": kind, "present": True})
 
-    assert asked.for_each == kind
+        assert asked.for_each == kind
 
 
 def test_recipes_cannot_judge_others_one_at_a_time() -> None:
@@ -75,14 +74,14 @@ def test_every_term_is_of_a_kind() -> None:
     assert all(term_of(FactName.parse(term.name)) is term for term in TERMS)
 
 
-@_EVERY
-def test_what_nobody_looked_at_is_open_unless_it_was_not_asked_for(kind: Kind) -> None:
+def test_what_nobody_looked_at_is_open_unless_it_was_not_asked_for() -> None:
     """A kind that is looked at on request leaves no question open, neither by its list nor by its members."""
-    for spelled in [f"{kind.name}.0.x", *([f"listed.{kind.name}"] if kind.heading else [])]:
-        state = FactSet().fact(FactName.parse(spelled)).state
-        assert isinstance(state, Unknown)
-        assert state.asked is not bool(kind.on_request)
-        assert kind.on_request in state.reason
+    for kind in KINDS:
+        for spelled in [f"{kind.name}.0.x", *([f"listed.{kind.name}"] if kind.heading else [])]:
+            state = FactSet().fact(FactName.parse(spelled)).state
+            assert isinstance(state, Unknown), spelled
+            assert state.asked is not bool(kind.on_request), spelled
+            assert kind.on_request in state.reason, spelled
 
 
 def _lists(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-
-import pytest
+from collections.abc import Callable, Iterator
 
 from attn_doctor.model.install_request import name_of
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
@@ -13,9 +11,13 @@ from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import AnyOf, Condition, Question, Recipe, RecipeRemedy
 
 REMEDIES = [(recipe, remedy) for recipe in shelf.bundled() for remedy in recipe.remedies]
-EACH = pytest.mark.parametrize(
-    ("recipe", "remedy"), REMEDIES, ids=[f"{recipe.id}:{remedy.id}" for recipe, remedy in REMEDIES]
-)
+
+
+def faults(law: Callable[[Recipe, RecipeRemedy], object]) -> list[str]:
+    """What a law has against each remedy of the shelf: one test over all of them, for they are a thousand."""
+    told = [(f"{recipe.id}:{remedy.id}", law(recipe, remedy)) for recipe, remedy in REMEDIES]
+    return [f"{called}: {fault}" for called, fault in told if fault]
+
 
 #: Compiled against one torch, or asking for one: an installer that follows their metadata brings another torch.
 BOUND = re.compile(
@@ -108,46 +110,46 @@ def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
                     yield name_of(name), "--no-deps" in words
 
 
-@EACH
-def test_nothing_that_is_bound_to_torch_brings_another_torch(recipe: Recipe, remedy: RecipeRemedy) -> None:
+def test_nothing_that_is_bound_to_torch_brings_another_torch() -> None:
     """A package compiled against torch is installed without what its metadata asks for, or together with that torch."""
-    every = dict(installed(remedy))
 
-    loose = [name for name, alone in every.items() if BOUND.match(name) and not alone and "torch" not in every]
+    def loose(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
+        every = dict(installed(remedy))
+        return [name for name, alone in every.items() if BOUND.match(name) and not alone and "torch" not in every]
 
-    assert not loose, f"installs {', '.join(loose)} with its dependencies: add no_deps, or name torch"
+    assert faults(loose) == [], "installs these with their dependencies: add no_deps, or name torch"
 
 
-@EACH
-def test_a_remedy_installs_nobody_elses_package(recipe: Recipe, remedy: RecipeRemedy) -> None:
+def test_a_remedy_installs_nobody_elses_package() -> None:
     """What is installed is the finding's own package, or a condition says that it is about that one."""
-    own = re.compile(rf"(?:{OWN.get(recipe.library, '(?!)')})\Z")
-    about = " ".join(str(question) for question in asked(recipe.when + remedy.when))
 
-    others = [
-        name
-        for name, _ in installed(remedy)
-        if name
-        and name not in ANYBODYS
-        and not own.match(name)
-        and not re.search(rf"\b{re.escape(name)}\b", about)
-        and not name.startswith("nvidia-")
-    ]
+    def others(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
+        own = re.compile(rf"(?:{OWN.get(recipe.library, '(?!)')})\Z")
+        about = " ".join(str(question) for question in asked(recipe.when + remedy.when))
+        return [
+            name
+            for name, _ in installed(remedy)
+            if name
+            and name not in ANYBODYS
+            and not own.match(name)
+            and not re.search(rf"\b{re.escape(name)}\b", about)
+            and not name.startswith("nvidia-")
+        ]
 
-    assert not others, f"installs {', '.join(others)}, and no condition says that the finding is about that"
+    assert faults(others) == [], "installs these, and no condition says that the finding is about that"
 
 
-@EACH
-def test_commands_are_whole(recipe: Recipe, remedy: RecipeRemedy) -> None:
+def test_commands_are_whole() -> None:
     """No command leaves a word to be filled in: a fact stands there, or the text says what to find out."""
-    holes = [command for command in commands(remedy) if TO_FILL_IN.search(command)]
-
-    assert not holes
+    assert faults(lambda _, remedy: [command for command in commands(remedy) if TO_FILL_IN.search(command)]) == []
 
 
-@EACH
-def test_a_remedy_says_where_it_is_possible(recipe: Recipe, remedy: RecipeRemedy) -> None:
+def test_a_remedy_says_where_it_is_possible() -> None:
     """Its conditions name the system, the GPUs, the driver and the torch that what it asks for needs."""
+    assert faults(_not_asked) == []
+
+
+def _not_asked(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
     names = facts_asked(recipe, remedy)
     packages = {name for name, _ in installed(remedy)}
     lines = list(commands(remedy))
@@ -161,8 +163,7 @@ def test_a_remedy_says_where_it_is_possible(recipe: Recipe, remedy: RecipeRemedy
         "the driver (or a release computed for it)": (moves_torch and recipe.id not in SAME_TORCH, DRIVERS),
         "the torch (torch.version)": (any(map(builds_flash_attn, remedy.actions)), {"torch.version"}),
     }
-
-    assert [what for what, (asks, facts) in needed.items() if asks and not names & facts] == []
+    return [what for what, (asks, facts) in needed.items() if asks and not names & facts]
 
 
 def builds_flash_attn(action: Action) -> bool:
