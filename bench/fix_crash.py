@@ -42,7 +42,7 @@ CASES = {
     ),
     "einops": (("einops==0.8.0",), ("einops==0.8.1",)),
     "pth": (("nvidia-cutlass-dsl==4.2.0",), ("nvidia-cutlass-dsl==4.2.1",)),
-    "scripts": (("pygments==2.18.0",), ("pygments==2.19.2",)),
+    "scripts": (("accelerate==1.0.0",), ("accelerate==1.0.1",)),
 }
 RECIPE = """format = 1
 id = "to-be-moved"

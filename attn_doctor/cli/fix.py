@@ -99,6 +99,9 @@ def fix(
         list[Path] | None,
         typer.Option(metavar="FILE", help="A wheel that was fetched by hand, for a fix that asks for one. Repeatable."),
     ] = None,
+    allow_unmet: Annotated[
+        bool, typer.Option("--allow-unmet", help="Replace packages although others need the release that is there.")
+    ] = False,
     even_if_used: Annotated[
         bool, typer.Option("--even-if-used", help="Change packages under programs that run from the environment.")
     ] = False,
@@ -140,6 +143,7 @@ def fix(
             torch_backend=torch_backend or "",
         ),
         wheels=each(wheel),
+        allow_unmet=allow_unmet,
         even_if_used=even_if_used,
         wait=wait,
     )

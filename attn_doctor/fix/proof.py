@@ -19,13 +19,13 @@ _MOST = 30
 
 
 def unmet_requirements(there: Iterable[Installed], markers: Mapping[str, str]) -> dict[tuple[str, str], str]:
-    """(package, its requirement) -> text, for each requirement that no installed version meets; as `pip check` does.
+    """(package, the one it needs) -> text, for each requirement that no installed version meets; as `pip check` does.
 
     Requirements of extras do not count, nor those that cannot be read.
     """
     every = tuple(there)
     versions = {one.name: one.version for one in reversed(every)}
-    found = {}
+    found: dict[tuple[str, str], str] = {}
     for one in every:
         for text in one.needs:
             try:
@@ -37,9 +37,9 @@ def unmet_requirements(there: Iterable[Installed], markers: Mapping[str, str]) -
             name = canonicalize_name(need.name)
             version = versions.get(name)
             if version is None:
-                found[one.name, str(need)] = f"{one.name} {one.version} needs {need.name}, which is not installed"
+                found[one.name, name] = f"{one.name} {one.version} needs {need.name}, which is not installed"
             elif need.specifier and not need.specifier.contains(version, prereleases=True):
-                found[one.name, str(need)] = (
+                found[one.name, name] = (
                     f"{one.name} {one.version} needs {need.name}{need.specifier}, and there would be {version}"
                 )
     return found
@@ -50,8 +50,7 @@ def newly_unmet(target: Target, tried: Target) -> tuple[str, ...]:
     markers = {key: str(value) for key, value in (target.told.get("markers") or {}).items()}
     before = unmet_requirements(every_installed(map(str, target.search_path)), markers)
     after = unmet_requirements(every_installed(map(str, tried.search_path)), markers)
-    known = {(name, text.partition(";")[0]) for name, text in before}
-    return tuple(words for (name, text), words in after.items() if (name, text.partition(";")[0]) not in known)
+    return tuple(words for both, words in after.items() if both not in before)
 
 
 def broken_imports(

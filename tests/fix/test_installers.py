@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import zipfile
 from dataclasses import replace
@@ -27,7 +28,7 @@ def target(tmp_path: Path) -> Target:
     (tmp_path / "environment/bin").mkdir()
     told = {
         "version": "3.11.7", "prefix": str(tmp_path / "environment"), "base_prefix": "/usr", "has_pip": True,
-        "purelib": str(site), "platlib": str(site), "externally_managed": False,
+        "purelib": str(site), "platlib": str(site), "externally_managed": False, "sys_path": [str(site)],
         "markers": {"python_version": "3.11", "sys_platform": "linux", "platform_machine": "x86_64"},
     }  # fmt: skip
     python = tmp_path / "environment/bin/python"
@@ -47,6 +48,7 @@ def plant(target: Target, name: str, version: str) -> None:
     info = Path(str(target.told["purelib"])) / f"{name}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "RECORD").write_text("")
 
 
 class TestFound:
@@ -147,8 +149,7 @@ class TestOldPip:
 
         with pytest.raises(Refused, match=rf"(?s)older than 22\.2.*{need.partition('>')[0]}.*--installer uv"):
             self.preview(target, house)
-        (Path(str(target.told["purelib"])) / "pip-21.3.1.dist-info/METADATA").unlink()
-        (Path(str(target.told["purelib"])) / "pip-21.3.1.dist-info").rmdir()
+        shutil.rmtree(Path(str(target.told["purelib"])) / "pip-21.3.1.dist-info")
         assert self.preview(target, house, no_deps=True)
 
 

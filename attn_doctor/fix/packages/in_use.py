@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
@@ -27,7 +28,7 @@ def using(target: Target) -> tuple[str, ...]:
         words = _words(folder)
         # Another `fix` and its installer are exempt: it holds the lock, or waits for it as we will. An installer that
         # outlived its `fix` is not exempt.
-        if (_from(words[0], target) or site in _read(folder / "maps")) and not any(
+        if (_from(_program(folder, words[0]), target) or site in _read(folder / "maps")) and not any(
             _is_fix(_words(Path(f"/proc/{one}"))) for one in _line(int(folder.name))
         ):
             found.append(f"process {folder.name}: {' '.join(words).strip()[:100]}")
@@ -40,6 +41,19 @@ def _is_fix(words: list[str]) -> bool:
         if word == "attn_doctor" or Path(word).name == "attn-doctor":
             return next((one for one in words[number + 1 :] if not one.startswith("-")), "") in ("fix", "undo")
     return False
+
+
+def _program(folder: Path, word: str) -> str:
+    """The absolute path by which a process was started: relative to its folder, or found on its own PATH."""
+    if word.startswith("/"):
+        return word
+    try:
+        if "/" in word:
+            return str(Path(os.path.normpath((folder / "cwd").readlink() / word)))
+    except OSError:
+        return ""
+    path = next((one[5:] for one in _read(folder / "environ").split("\0") if one.startswith("PATH=")), "")
+    return shutil.which(word, path=path) or "" if word else ""
 
 
 def _from(program: str, target: Target) -> bool:

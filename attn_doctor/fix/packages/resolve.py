@@ -9,11 +9,13 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from attn_doctor.fix.packages.installed import Installed, conda_names, installed
+from attn_doctor.fix.packages.installed import Installed, conda_names, every_installed
 from attn_doctor.fix.packages.installers import Installer
+from attn_doctor.fix.packages.ownership import broken_requirements, check_origin
 from attn_doctor.fix.packages.releases import Release
 from attn_doctor.fix.packages.wheel_file import WheelFile
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.machine.target import Target
 from attn_doctor.model.install_request import InstallRequest, is_bound_to_torch
 from attn_doctor.model.plans import Install, PackageChange
 from attn_doctor.recipes.data.torch_releases import index_of
@@ -28,6 +30,7 @@ def resolve(
     *,
     wheels: Mapping[str, WheelFile] | None = None,
     build_environment: Mapping[str, str] | None = None,
+    allow_unmet: bool = False,
     judge: Judge | None = None,
 ) -> Install:
     """Asks the installer what it would install; files that the user named are checked immediately. Raises Refused."""
@@ -36,7 +39,8 @@ def resolve(
     builds = tuple(_exact(one) for one in request.builds)
     installer = find()
     target = installer.target
-    here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
+    every = every_installed((str(target.told["purelib"]), str(target.told["platlib"])))
+    here = {one.name: one for one in reversed(every)}
     names = request.names
     requirements = request.with_companions({name: one.version for name, one in here.items()})
     pins = request.held({name: pin.partition("==")[2] for name, one in here.items() if (pin := one.pin)})
@@ -63,6 +67,8 @@ def resolve(
     moved = [] if request.moves_torch else [one for one in moved if one not in names]
     if moved:
         raise Refused(f"the fix would change {', '.join(moved)}, which its recipe does not say")
+    origins = check_origin(changes, every)
+    _check_requirements(changes, target, allowed=allow_unmet)
     found = Install(
         installer=installer.kind,
         requirements=requirements,
@@ -78,7 +84,7 @@ def resolve(
         no_index=installer.sources.no_index,
         find_links=installer.sources.find_links,
         kept_bytes=sum(_size(here[one.name]) for one in changes if one.name in here),
-        warnings=_warnings(changes, here, installer),
+        warnings=(*_warnings(changes, here, installer), *origins),
     )
     if named and judge is not None:
         into = installer.folder / "brought"
@@ -90,6 +96,17 @@ def resolve(
             raise Refused(f"the wheel cannot be read: {error.strerror}") from None
         judge(found, into)
     return found
+
+
+def _check_requirements(changes: tuple[PackageChange, ...], target: Target, *, allowed: bool) -> None:
+    """Raises Refused when a package that stays needs another release of one that changes."""
+    markers = {key: str(value) for key, value in (target.told.get("markers") or {}).items()}
+    found = broken_requirements(changes, every_installed(map(str, target.search_path)), markers)
+    if found and not allowed:
+        raise Refused(
+            f"the fix would break requirements that are met today and is not started: {'; '.join(found)} "
+            "(--allow-unmet does it all the same)"
+        )
 
 
 def _check_build(installer: Installer, releases: tuple[Release, ...]) -> None:

@@ -66,6 +66,8 @@ class FixRequest:
     sources: Sources = field(default_factory=Sources)
     wheels: tuple[Path, ...] = ()
     """Wheel files downloaded by the user, for a remedy that needs one."""
+    allow_unmet: bool = False
+    """Replace packages although others need the release that is there."""
     even_if_used: bool = False
     """Change packages although programs run from the environment."""
     wait: float = 0.0

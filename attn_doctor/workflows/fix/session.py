@@ -15,10 +15,12 @@ from attn_doctor.diagnose.assume import made_for_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
+from attn_doctor.fix.allowed import project_of
 from attn_doctor.fix.edits.environment import activated
 from attn_doctor.fix.journal.prepare import Stale
 from attn_doctor.fix.packages import build_jobs, find_installer, installers, wheel_file
 from attn_doctor.fix.packages.install_commands import other_names
+from attn_doctor.fix.packages.ownership import named_elsewhere
 from attn_doctor.fix.packages.resolve import Judge, resolve
 from attn_doctor.fix.packages.wheel_file import WheelFile, unofficial
 from attn_doctor.fix.plan_builder import Resolve
@@ -28,7 +30,7 @@ from attn_doctor.machine.files import check_output, read_input
 from attn_doctor.machine.own_command import typed
 from attn_doctor.machine.target import Target
 from attn_doctor.model.dtypes import dtype_named
-from attn_doctor.model.facts import FactSet
+from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
 from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Install, Plan
@@ -174,13 +176,22 @@ class Session:
                 lambda: self._for(request),
                 wheels={one.package: one for one in self.wheels},
                 build_environment=build_jobs.environment(facts),
+                allow_unmet=self.given.request.allow_unmet,
                 judge=self.judge_fetched(facts, before),
             )
+            _check_reached(found, facts)
             planned_set.check(found, facts, before, lambda these: self.judged(derive(these)))
             more = [words for one in self.wheels if str(one.path) in found.wheels and (words := unofficial(one, facts))]
+            more += named_elsewhere(found.changes, self._folders())
             return replace(found, warnings=(*found.warnings, *more, *planned_set.warnings(found, facts)))
 
         return ask
+
+    def _folders(self) -> tuple[Path, ...]:
+        """Where the files lie that say what this environment holds."""
+        beside = self.target.prefix.parent
+        here = project_of(Path.cwd().resolve() / "file")
+        return (here, beside) if self.target.environment_kind in ("venv", "uv") else (here,)
 
     def _for(self, request: InstallRequest) -> installers.Installer:
         found = self.find()
@@ -206,6 +217,16 @@ class Session:
             planned_set.check_facts(facts, these, before, self.judged)
 
         return judge_
+
+
+def _check_reached(install: Install, facts: FactSet) -> None:
+    """Raises Refused when the release would not be the one that programs find, or could not be exchanged whole."""
+    for one in install.changes:
+        hides = facts.text(FactName("package", one.name, "shadowed_by"))
+        if hides:
+            raise Refused(f"{one.name} is hidden by {hides}, which comes first on the path: take that away first")
+        if one.before is None and facts.text(FactName("package", one.name, "version")) is not None:
+            raise Refused(f"{one.name} is installed outside of this environment's own folders, or without metadata")
 
 
 def open_session(read: ReadRequest, target: Target, folder: Path) -> Session:
