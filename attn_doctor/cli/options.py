@@ -48,7 +48,7 @@ def written_as(kind: Kind[Any]) -> Option:
     """--format of a command with such a result."""
     return Option(
         "--format",
-        help=f"How it is written. Default: as the name of --output ends, else {picker.DEFAULT}.",
+        help=f"How it is written. Default: as the name of --output ends, else {picker.DEFAULT}; github in its Actions.",
         choices=lambda: picker.names(kind),
     )
 

@@ -14,6 +14,7 @@ import typer.main
 from attn_doctor.cli import door, started
 from attn_doctor.cli.commands import ABOUT, COMMANDS, VERSION_HELP
 from attn_doctor.cli.declare import Argument, Option
+from attn_doctor.cli.grouped_help import GroupedCommand
 from attn_doctor.errors import BadInput
 from attn_doctor.version import __version__
 
@@ -55,9 +56,13 @@ def build(arguments: list[str]) -> typer.Typer:
             continue
         loaded = importlib.import_module(f"attn_doctor.cli.{command.module}")
         if command.function is None:
+            for inner in loaded.app.registered_commands:
+                inner.cls = GroupedCommand
             app.add_typer(loaded.app, name=name, short_help=command.summary)
         else:
-            app.command(name, short_help=command.summary)(declared(getattr(loaded, command.function)))
+            app.command(name, cls=GroupedCommand, short_help=command.summary)(
+                declared(getattr(loaded, command.function))
+            )
     return app
 
 

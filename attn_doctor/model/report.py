@@ -127,6 +127,8 @@ class Report:
     """Only from `check --kernels`: every trial."""
     logs: tuple[LogRead, ...] = ()
     """Only from `explain`."""
+    rerun: tuple[str, ...] = field(default=(), compare=False)
+    """Only from `trace`: the options with which `fix` traces the same; empty when it cannot. Not in JSON."""
     looked_for: tuple[str, ...] = ()
     """Only from `explain`: ids of the recipes whose patterns were searched for in the logs."""
     identity: Identity | None = None

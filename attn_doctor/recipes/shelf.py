@@ -223,7 +223,7 @@ class Selection:
                     raise BadInput(
                         f"there is no recipe and no library {name!r}",
                         about=f"{flag} {name}",
-                        hint=f"{meant(name, recipes)}`attn-doctor recipes list` prints them all.",
+                        hint=f"{meant(name, recipes, libraries=True)}`attn-doctor recipes list` prints them all.",
                     )
         picked = tuple(
             recipe
@@ -245,12 +245,16 @@ def _named(recipe: Recipe, name: str, ids: frozenset[str]) -> bool:
     return name in (recipe.id, recipe.library) or (name in recipe.aliases and name not in ids)
 
 
-def meant(name: str, recipes: Iterable[Recipe]) -> str:
-    """`Did you mean A or B? `: the ids like a name, else those that begin with the same word; empty without."""
+def meant(name: str, recipes: Iterable[Recipe], *, libraries: bool = False) -> str:
+    """`Did you mean A or B? `: the ids like a name, with `libraries` those as well, else the ids that begin with the
+    same word; empty without."""
     import difflib
 
     spelled = name.lower().replace("_", "-")
-    ids = dict.fromkeys(id_ for recipe in recipes for id_ in (recipe.id, *recipe.aliases))
+    known = tuple(recipes)
+    ids = dict.fromkeys(id_ for recipe in known for id_ in (recipe.id, *recipe.aliases))
+    if libraries and (close := difflib.get_close_matches(spelled, {one.library for one in known}, n=2, cutoff=0.7)):
+        return f"Did you mean {' or '.join(close)}? "
     close = difflib.get_close_matches(spelled, ids, n=3, cutoff=0.7)
     if not close and "-" in spelled:
         first = spelled.partition("-")[0]

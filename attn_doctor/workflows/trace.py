@@ -87,8 +87,17 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
         facts=facts,
         trace=traced.trace,
         trace_answer=traced.answer,
+        rerun=_rerun(request),
         own_faults=faults.met(),
     )
+
+
+def _rerun(request: TraceRequest) -> tuple[str, ...]:
+    """The options with which `fix` traces the same; it takes a factory, and autocast alone."""
+    other = (request.hf, request.arguments, request.dtype, request.attn, request.backward, request.calls)
+    if len(request.what) != 1 or ":" not in request.what[0] or any(other):
+        return ()
+    return ("--trace", request.what[0], *(("--autocast", request.autocast) if request.autocast else ()))
 
 
 def _rules(asked: str, facts: FactSet, *, assumed: bool) -> str:

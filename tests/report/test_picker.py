@@ -103,9 +103,9 @@ def test_what_is_not_there_is_refused_with_what_is(form: str) -> None:
 
 
 @pytest.fixture
-def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A format that nobody has heard of, as one file."""
-    (tmp_path / "plain.py").write_text(
+    (tmp_path / "bare.py").write_text(
         textwrap.dedent(
             """
             from attn_doctor.report.renderer import CHECK, Media, Page, Renderer
@@ -113,26 +113,26 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             def _write(report, stream, manner):
                 stream.writelines(f"{one.id}\\n" for one in report.diagnosis.findings)
 
-            RENDERER = Renderer("plain", suffixes=(".plain",), media=Media.PERSON, pages=(Page(CHECK, _write),))
+            RENDERER = Renderer("bare", suffixes=(".bare",), media=Media.PERSON, pages=(Page(CHECK, _write),))
             """
         )
     )
     monkeypatch.setattr(renderers, "__path__", [*renderers.__path__, str(tmp_path)])
-    yield "plain"
-    sys.modules.pop("attn_doctor.report.renderers.plain", None)
+    yield "bare"
+    sys.modules.pop("attn_doctor.report.renderers.bare", None)
 
 
-def test_a_new_format_is_one_file(plain: str) -> None:
+def test_a_new_format_is_one_file(bare: str) -> None:
     """The picker, the command line without typer and with it, its help and its errors take it from the folder."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command("check")(with_typer.declared(check))
 
-    assert plain in picker.names(CHECK)
-    assert plain not in picker.names(FLEET)
-    assert picker.pick(CHECK, output="r.plain").renderer.name == plain
-    assert front.parsed(check, ["--format", plain])[0]["format_"] == plain
-    assert f"|{plain}|" in "".join(CliRunner().invoke(app, ["--help"]).output.split())
-    assert f"'{plain}'" in CliRunner().invoke(app, ["--format", "bogus"]).output
+    assert bare in picker.names(CHECK)
+    assert bare not in picker.names(FLEET)
+    assert picker.pick(CHECK, output="r.bare").renderer.name == bare
+    assert front.parsed(check, ["--format", bare])[0]["format_"] == bare
+    assert f"|{bare}|" in "".join(CliRunner().invoke(app, ["--help"]).output.split())
+    assert f"'{bare}'" in CliRunner().invoke(app, ["--format", "bogus"]).output
 
 
 def _listed(tree: ast.Module, names: set[str]) -> Iterator[int]:

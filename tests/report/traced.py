@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.findings import Diagnosis, Finding, Location, Remedy, Safety, Severity
-from attn_doctor.model.remedies import Advise, ProposedAction
+from attn_doctor.model.remedies import Advise, EditSource, ProposedAction
 from attn_doctor.model.report import Examined, Report
 from attn_doctor.model.trace import Arrived, AttentionCall, Operand, Place, Promotion, Step, Trace
 
@@ -78,7 +78,10 @@ _CAST = Remedy(
     title="Cast the result back to the projection's dtype, before the call at the latest",
     safety=Safety.UNSAFE,
     why_this_safety="The model's source changes.",
-    actions=(ProposedAction(action=Advise(text="Write q, k = q.to(v.dtype), k.to(v.dtype) on the line before.")),),
+    actions=(
+        ProposedAction(action=EditSource(edit="cast-before-kernel", where=f"{FILE}:16")),
+        ProposedAction(action=Advise(text="Write q, k = q.to(v.dtype), k.to(v.dtype) on the line before.")),
+    ),
 )
 
 

@@ -88,10 +88,10 @@ def test_a_section_of_the_report(
     doctor: Doctor, environment: Make, plant: Callable[..., dict[str, str | None]], form: str
 ) -> None:
     """What is written before and behind the finding stands."""
-    module = {"text": "attn_doctor.report.terminal.report", "markdown": "attn_doctor.report.renderers.markdown"}.get(
+    module = {"text": "attn_doctor.report.terminal.brief", "markdown": "attn_doctor.report.renderers.markdown"}.get(
         form, "attn_doctor.report.renderers.summary"
     )
-    function = "Writer.finding" if form == "text" else "_finding"
+    function = "Page.finding" if form == "text" else "_finding"
     env = environment()
     env.package("x-transformers", "1.30.1", "")
     changes = plant(module, function)
@@ -99,7 +99,7 @@ def test_a_section_of_the_report(
     run = doctor("check", "--quick", "--format", form, "--python", env.python, env=changes)
     strict = doctor("check", "--quick", "--strict", "--format", form, "--python", env.python, env=changes)
 
-    assert str(env.python) in run.stdout
+    assert str(env.folder if form == "text" else env.python) in run.stdout
     assert "ZeroDivisionError: planted" in " ".join(run.stdout.split())
     assert (run.status, strict.status) == (0, 3)
 

@@ -178,12 +178,15 @@ class TestTheReport:
         return env
 
     def test_names_the_interpreter_first(self, doctor: Doctor, sick: Environment) -> None:
-        """The first line says who was examined, in which version, and why that one."""
-        first = doctor("check", "--quick", "--python", sick.folder).stdout.splitlines()[0]
+        """The first words say which environment was examined, its Python, and why that one; -v the interpreter."""
+        said = doctor("check", "--quick", "--python", sick.folder).stdout.partition("\n\n")[0]
+        whole = doctor("check", "--quick", "-v", "--python", sick.folder).stdout.splitlines()[0]
 
-        assert str(sick.python) in first
-        assert "venv" in first
-        assert "--python" in first
+        assert str(sick.folder) in said
+        assert "Python 3." in said
+        assert "--python" in said
+        assert str(sick.python) in whole
+        assert "venv" in whole
 
     @pytest.mark.parametrize("options", [(), ("-v",)], ids=["short", "verbose"])
     def test_is_plain_where_nobody_watches(self, doctor: Doctor, sick: Environment, options: tuple[str, ...]) -> None:

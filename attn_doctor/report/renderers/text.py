@@ -31,10 +31,15 @@ if TYPE_CHECKING:
 
 
 def write_report(report: Report, stream: IO[str], manner: Manner) -> None:
-    """The page of `check` and `trace`."""
-    from attn_doctor.report.terminal import report as page
+    """The page of `check` and `trace`: short, or with -v all of it."""
+    if manner.verbose:
+        from attn_doctor.report.terminal import report as full
 
-    page.write(report, stream, verbose=manner.verbose)
+        full.write(report, stream, verbose=True)
+    else:
+        from attn_doctor.report.terminal import brief
+
+        brief.write(report, stream)
 
 
 def write_explanation(report: Report, stream: IO[str], manner: Manner) -> None:

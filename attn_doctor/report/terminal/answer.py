@@ -132,5 +132,5 @@ def _row(label: str, text: str, console: Console) -> list[Text]:
 
 
 def _wrapped(text: str, console: Console, *, indent: int) -> list[Text]:
-    lines = Text(text).wrap(console, max(console.width - indent - 2, 40))
+    lines = Text(text).wrap(console, max(console.width - indent - 2, 40), overflow="ignore")
     return [Text(" " * indent) + line for line in lines] or [Text(" " * indent)]

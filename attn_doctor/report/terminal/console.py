@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from typing import IO, NoReturn, cast
+from typing import IO, Any, NoReturn, cast
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, OverflowMethod, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from attn_doctor.machine.printable import Ours, harmless
 
-#: Off a terminal there is no width to keep to, and 80 columns tear tables apart.
-_PLAIN_WIDTH = 110
+#: Off a terminal, where COLUMNS says nothing: 80 columns tear tables apart.
+_PLAIN_WIDTH = 100
 
 
 class ReportConsole(Console):
@@ -21,12 +23,26 @@ class ReportConsole(Console):
     def __init__(self, stream: IO[str]) -> None:
         super().__init__(file=cast("IO[str]", Ours(stream)), highlight=False, markup=False, emoji=False)
         if not self.is_terminal:
-            self.width = max(self.width, _PLAIN_WIDTH)
+            given = os.environ.get("COLUMNS", "")
+            self.width = max(int(given), 40) if given.isdigit() and int(given) else _PLAIN_WIDTH
+
+    def print(
+        self, *objects: Any, crop: bool = False, overflow: OverflowMethod | None = "ignore", **options: Any
+    ) -> None:
+        """As rich prints it, but no word is broken or cut, however long: a path is there to be copied."""
+        super().print(*objects, crop=crop, overflow=overflow, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """As rich renders it, every text made harmless."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
+    def whole(self, text: Text) -> None:
+        """Writes it in one line, whatever its length: paths and commands are there to be copied.
+
+        No value can begin a line that reads like one of ours.
+        """
+        self.print(Text(" ").join(text.split("\n")), no_wrap=True, overflow="ignore", crop=False)
 
     def on_broken_pipe(self) -> NoReturn:
         """Leaves it to the caller, which has the exit status; rich would end the process with 1."""

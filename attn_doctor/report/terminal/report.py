@@ -217,11 +217,13 @@ class Writer:
     def _row(self, label: str, text: str, aside: str = "") -> None:
         body = Text(text) + Text(aside, style="dim")
         # The text hangs under itself, not under its label.
-        for number, line in enumerate(body.wrap(self._console, max(self._console.width - _LABEL - 3, 40))):
+        for number, line in enumerate(
+            body.wrap(self._console, max(self._console.width - _LABEL - 3, 40), overflow="ignore")
+        ):
             self._whole(Text(f"  {label if number == 0 else '':{_LABEL}} ", style="dim") + line)
 
     def _indented(self, text: str) -> None:
-        for line in Text(text).wrap(self._console, max(self._console.width - 2, 40)):
+        for line in Text(text).wrap(self._console, max(self._console.width - 2, 40), overflow="ignore"):
             self._whole(Text("  ") + line)
 
     def _whole(self, text: Text) -> None:

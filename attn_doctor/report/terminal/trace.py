@@ -31,8 +31,8 @@ def write(trace: Trace, console: Console, *, verbose: bool) -> None:
         console.print(Text(words, style="yellow"))
     for call in trace.calls:
         _call(call, trace, console, verbose=verbose)
-    _kernels(trace, console, verbose=verbose)
-    _failure(trace.failure, console)
+    kernels(trace, console, verbose=verbose)
+    failure(trace.failure, console)
     if trace.error:
         whole(console, Text(trace.error, style="bold"))
     for words in trace.not_simulated if verbose else ():
@@ -40,7 +40,7 @@ def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     console.print()
 
 
-def _kernels(trace: Trace, console: Console, *, verbose: bool) -> None:
+def kernels(trace: Trace, console: Console, *, verbose: bool) -> None:
     """The results for Triton kernels: findings cover those that do not compile, this covers all."""
     if trace.launches and not trace.kernels and trace.rules.startswith("no GPU"):
         number = "1 Triton kernel was" if trace.launches == 1 else f"{trace.launches} Triton kernels were"
@@ -70,7 +70,7 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
         console.print(Text("  softmax(q k^T) v in the model's own ops: no attention kernel was called", style="dim"))
     if call.error:
         console.print(Text(f"  {call.error}"))
-    _backend(call, console, verbose=verbose)
+    backend(call, console, verbose=verbose)
     widened = any(one.promotion is not None for one in call.operands)
     if call.verdict == "clean" and not verbose and not widened:
         dtypes = ", ".join(f"{one.role} {short(one.dtype)}" for one in call.operands)
@@ -79,12 +79,12 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
     _columns([one for one in call.operands if one.path or one.role in "qkv"], call, console)
     for promotion in _promotions_of(call, trace):
         _promotion(promotion, console)
-    _beginnings(call, console)
+    beginnings(call, console)
     if trace.counterfactual and call.verdict in ("raises", "silently mixed"):
         console.print(Text(f"  {trace.counterfactual}"))
 
 
-def _beginnings(call: AttentionCall, console: Console) -> None:
+def beginnings(call: AttentionCall, console: Console) -> None:
     """The origin of operands that no call promoted: an allocation, a table, an input."""
     shown: dict[tuple[Place | None, tuple[str, ...]], list[Arrived]] = {}
     for one in call.operands:
@@ -104,16 +104,16 @@ def _beginnings(call: AttentionCall, console: Console) -> None:
                 console.print(Text(f"      from {words}", style="dim"))
 
 
-def _failure(failure: Failure | None, console: Console) -> None:
+def failure(failed: Failure | None, console: Console) -> None:
     """A call outside attention that failed on operands of two dtypes, with the origin of each."""
-    if failure is None or not failure.over_dtypes:
+    if failed is None or not failed.over_dtypes:
         return
     console.print()
-    where = f"  {at(failure.place)}" if failure.place else ""
-    whole(console, Text.assemble(("raises", _COLOUR["raises"]), f"  {failure.call}", (where, "dim")))
-    console.print(Text(f"  {failure.message.splitlines()[0]}" if failure.message else ""))
+    where = f"  {at(failed.place)}" if failed.place else ""
+    whole(console, Text.assemble(("raises", _COLOUR["raises"]), f"  {failed.call}", (where, "dim")))
+    console.print(Text(f"  {failed.message.splitlines()[0]}" if failed.message else ""))
     shown: set[str] = set()
-    for one in failure.operands:
+    for one in failed.operands:
         if one.dtype in shown:  # a weight and its bias
             continue
         shown.add(one.dtype)
@@ -125,24 +125,24 @@ def _failure(failure: Failure | None, console: Console) -> None:
             console.print(Text(f"      from {born}", style="dim"))
 
 
-def _backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:
+def backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:
     """The backend that SDPA would choose, if it is none, the slow one, or one with a known defect for such a call."""
-    backend = call.backend
-    if backend is None or (backend.taken is None and not backend.refused):
+    chosen = call.backend
+    if chosen is None or (chosen.taken is None and not chosen.refused):
         return  # an error before the choice of a backend is in the call's own message
-    odd = backend.taken in (None, "math") or backend.warnings
+    odd = chosen.taken in (None, "math") or chosen.warnings
     if not odd and not verbose:
         return
-    taken = f"takes {backend.taken}" if backend.taken else "finds no backend for it"
-    doubt = "" if backend.certain else " (probably)"
-    console.print(Text(f"  SDPA {taken} on {backend.gpu}{doubt}", style="yellow" if odd else "dim"))
-    for words in backend.warnings:
+    taken = f"takes {chosen.taken}" if chosen.taken else "finds no backend for it"
+    doubt = "" if chosen.certain else " (probably)"
+    console.print(Text(f"  SDPA {taken} on {chosen.gpu}{doubt}", style="yellow" if odd else "dim"))
+    for words in chosen.warnings:
         console.print(Text(f"    {words}", style="yellow"))
-    for name, reason in backend.refused if backend.taken in (None, "math") or verbose else ():
+    for name, reason in chosen.refused if chosen.taken in (None, "math") or verbose else ():
         console.print(Text(f"    not {name}: {reason}", style="dim"))
-    if backend.math is not None:
-        _math(backend.math, console)
-    for words in backend.doubts if verbose else ():
+    if chosen.math is not None:
+        _math(chosen.math, console)
+    for words in chosen.doubts if verbose else ():
         console.print(Text(f"    {words}", style="dim"))
 
 

@@ -4,12 +4,15 @@ promoted."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.outcomes import BROKEN
-from attn_doctor.model.trace import Arrived, AttentionCall, Place, Promotion, Step, Trace
 from attn_doctor.quick_dataclasses import dataclass, field
-from attn_doctor.report.words.places import expressions
+from attn_doctor.report.words.places import expressions, shortened
+
+if TYPE_CHECKING:
+    from attn_doctor.model.trace import Arrived, AttentionCall, Place, Promotion, Step, Trace
 
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 _BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
@@ -106,7 +109,7 @@ def mark_of(promotion: Promotion) -> Mark:
     """The expression of a promotion, with what it did and where the wider dtype comes from."""
     assert promotion.place is not None
     wide = short(promotion.dtype_out)
-    origin = in_short("; ".join(promotion.born)).removesuffix(f": {wide}") or promotion.kind
+    origin = in_short(shortened("; ".join(promotion.born))).removesuffix(f": {wide}") or promotion.kind
     spans = expressions(promotion.place.source, promotion.call)
     named = "" if spans else f"{promotion.call} makes {', '.join(promotion.roles) or 'an operand'} "
     change = f"{named}{short(promotion.dtype_in)} → {wide}"

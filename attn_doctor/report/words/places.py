@@ -142,3 +142,18 @@ def shown(file: str, line: int | None = None) -> str:
     package = re.search(r".*/(?:site|dist)-packages/(.+)", file)
     name = package[1] if package else near or file
     return f"{name}:{line}" if line else name
+
+
+def environment(python: str) -> str:
+    """The folder of the environment of an interpreter, as a person names it: `./.venv`; else the interpreter."""
+    path = Path(python)
+    if path.parent.name != "bin" or path.parent.parent == path.parent:
+        return python
+    folder = str(path.parent.parent)
+    near = below(folder)
+    return f"./{near}" if near and near != "." else folder
+
+
+def shortened(words: str) -> str:
+    """The words with the path of each file of an installed package from its package on."""
+    return re.sub(r"/[^\s:;,]*/(?:site|dist)-packages/", "", words)

@@ -44,18 +44,18 @@ def without_torch(report: Report) -> bool:
     return report.command == "check" and isinstance(report.facts.fact("torch.version").state, Absent)
 
 
-def lines(report: Report) -> tuple[str, ...]:
-    """The last lines: the result, and what it does not cover."""
+def lines(report: Report, *, questions: bool = True) -> tuple[str, ...]:
+    """The last lines: the result, and what it does not cover. `questions`: with the number of open ones."""
     told = [counted(report) + "."]
     if not report.diagnosis.findings and report.trace:
         told = [_traced(report.trace)]
     elif not report.diagnosis.findings and report.semantics:
         told = [_of_semantics(report.semantics)]
-    questions = len(report.diagnosis.open_questions)
-    if questions:
+    number = len(report.diagnosis.open_questions)
+    if number and questions:
         told.append(
-            f"{questions} question{'s' if questions > 1 else ''} open: "
-            f"treat {'them' if questions > 1 else 'it'} as unknown, not as healthy."
+            f"{number} question{'s' if number > 1 else ''} open: "
+            f"treat {'them' if number > 1 else 'it'} as unknown, not as healthy."
         )
     told += own_faults(report)
     if report.nothing_to_examine:

@@ -1,0 +1,235 @@
+"""The short report: what is wrong, the line where, the first fix, and last the next step. -v and `explain ID` have the
+rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from rich.text import Text
+
+from attn_doctor.machine import faults
+from attn_doctor.machine.printable import one_line
+from attn_doctor.model.facts import Absent, FactSet, Unknown
+from attn_doctor.model.findings import Finding, Remedy, Severity
+from attn_doctor.model.report import Report
+from attn_doctor.report.terminal.console import ReportConsole
+from attn_doctor.report.terminal.report import SEVERITY_STYLES, unwritten
+from attn_doctor.report.words import advice, excerpt, phrases, places, steps, verdict
+from attn_doctor.report.words.dtype_path import Mark, in_short, short
+
+_SIGNS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.INFO: "·"}
+#: Lines of a fix that is done by hand; `explain ID` has all of it.
+_MOST_ADVICE = 2
+#: Reasons of open questions.
+_MOST_REASONS = 2
+_INDENT = 4
+
+
+def write(report: Report, stream: IO[str]) -> None:
+    """Writes the report of `check` or `trace`."""
+    console = ReportConsole(stream)
+    page = Page(console, report)
+    sections: list[tuple[str, Callable[[], None]]] = [("head", page.head)]
+    apart = report.diagnosis.findings
+    if report.trace is not None:
+        from attn_doctor.report.terminal import brief_trace
+
+        traced = brief_trace.Calls(page, report, report.trace)
+        apart = traced.apart
+        sections.append(("trace", traced.write))
+    if report.semantics is not None:
+        from attn_doctor.report.terminal import semantics
+
+        sections.append(("semantics", partial(semantics.write, report.semantics, console, verbose=False)))
+    if report.kernels is not None:
+        from attn_doctor.report.terminal import kernels
+
+        sections.append(("kernels", partial(kernels.write, report.kernels, console, verbose=False)))
+    sections += [(f"finding {one.id}", partial(page.finding, one)) for one in apart]
+    sections.append(("open questions", page.questions))
+    for name, section in sections:
+        faults.survive(f'section "{name}" of the report', section, partial(unwritten, console))
+    page.end()
+
+
+class Page:
+    """The parts of a short report."""
+
+    def __init__(self, console: ReportConsole, report: Report) -> None:
+        self.console = console
+        self._report = report
+        self._told: set[tuple[object, ...]] = set()
+
+    def head(self) -> None:
+        """What was examined, in a line."""
+        for line in excerpt.wrapped(head(self._report), self.console.width):
+            self.console.whole(Text(line, style="bold"))
+        if self._report.examined.others:
+            others = ", ".join(self._report.examined.others)
+            self.lines(f"also holding torch, not examined: {others}", indent=0)
+        if self._report.trace is None:
+            self.console.print()
+
+    def finding(self, finding: Finding) -> None:
+        """What, where, fix."""
+        accepted = finding.accepted
+        sign, style = ("✓", "green") if accepted else (_SIGNS[finding.severity], SEVERITY_STYLES[finding.severity])
+        on = phrases.shortened(phrases.telling(finding.subjects, finding.title))
+        title = one_line(finding.title) + (f" ({one_line(on)})" if on else "")
+        head = Text.assemble((sign, style), " ", (finding.id, "bold"))
+        if len(head) + 2 + len(title) <= self.console.width:
+            self.console.whole(head + Text(f"  {title}"))
+        else:
+            self.console.whole(head)
+            self.lines(title)
+        if accepted:
+            until = f" until {accepted.expires}" if accepted.expires else ""
+            self.lines(f"accepted{until}: {accepted.reason}", style="dim")
+            return
+        self.where(finding)
+        words = (finding.id, finding.why, tuple(one.title for one in finding.remedies))
+        if words in self._told and finding.remedies:
+            self._row("fix", "as above")
+        else:
+            self._told.add(words)
+            self.fix(finding)
+
+    def where(self, finding: Finding) -> None:
+        """The place, and its source line when a run saw it."""
+        place = places.place_of(finding)
+        quote = places.quoted(finding, self._report.facts)
+        if quote is not None:
+            self.arrow(places.shown(quote.file, quote.line))
+            digits = len(str(quote.line))
+            wide = short(quote.dtype_out)
+            born = in_short(places.shortened(quote.born)).removesuffix(f": {wide}")
+            words = f"{short(quote.dtype_in)} → {wide}{f': {born}' if born else ''}"
+            mark = Mark(spans=quote.marked, words=words)
+            room = self.console.width - _INDENT - digits - 4
+            source, moved = excerpt.quoted(quote.source, list(quote.marked), room)
+            self.console.whole(Text(f"{'':{_INDENT}}{quote.line} |  {source}"))
+            gutter = f"{'':{_INDENT}}{'':{digits}} |  "
+            for line, _ in excerpt.underlined(mark, source, moved, gutter=gutter, width=self.console.width):
+                self.console.whole(Text(line, style="yellow"))
+        elif place is not None and (place.line or Path(place.file).suffix):
+            self.arrow(places.shown(place.file, place.line))
+
+    def arrow(self, place: str) -> None:
+        """A place, to be opened by an editor."""
+        self.console.whole(Text(f"{'':{_INDENT}}--> {one_line(place)}", style="dim"))
+
+    def fix(self, finding: Finding) -> None:
+        """The first remedy: its commands, or what a person has to do."""
+        if finding.family:
+            self._row("check", finding.remedies[0].title if finding.remedies else finding.why)
+        elif finding.remedies:
+            self.remedy("fix", finding.remedies[0])
+        elif finding.severity is not Severity.INFO:
+            self._row("fix", "none is known for this node")
+
+    def remedy(self, label: str, remedy: Remedy) -> None:
+        """What to type, or the title with the first lines of what to do."""
+        commands = advice.commands(remedy)
+        for number, (command, in_shell) in enumerate(commands):
+            name = label if number == 0 else ""
+            self.console.whole(
+                Text.assemble(
+                    (f"{'':{_INDENT}}{name:<5}", "dim"), ("$ " if in_shell else "", "dim"), (command, "green")
+                )
+            )
+        if commands:
+            return
+        self._row(label, remedy.title)
+        words = " ".join(advice.by_hand(remedy))
+        lines = excerpt.wrapped(words, self.console.width - _INDENT - 5) if words else ()
+        more = " …" if len(lines) > _MOST_ADVICE else ""
+        for number, line in enumerate(lines[:_MOST_ADVICE], start=1):
+            self.console.whole(Text(f"{'':{_INDENT + 5}}{line}{more if number == _MOST_ADVICE else ''}"))
+
+    def row(self, label: str, words: str) -> None:
+        """A labelled line of another part."""
+        self._row(label, words)
+
+    def _row(self, label: str, words: str) -> None:
+        """A labelled line, which hangs under its own text."""
+        for number, line in enumerate(excerpt.wrapped(one_line(words), self.console.width - _INDENT - 5)):
+            self.console.whole(Text(f"{'':{_INDENT}}{label if number == 0 else '':<5}", style="dim") + Text(line))
+
+    def lines(self, words: str, *, indent: int = _INDENT, style: str = "") -> None:
+        """Words between the margins."""
+        for line in excerpt.wrapped(one_line(words), self.console.width - indent):
+            self.console.whole(Text(" " * indent + line, style=style))
+
+    def questions(self) -> None:
+        """What could not be decided, by reason."""
+        questions = self._report.diagnosis.open_questions
+        if not questions:
+            return
+        reasons = phrases.by_reason(questions)
+        number = len(questions)
+        several = "checks" if number > 1 else "check"
+        sign = Text.assemble(("?", "bold magenta"), f" {number} {several} could not be decided: treat as unknown")
+        self.console.whole(sign)
+        for reason, recipes in list(reasons.items())[:_MOST_REASONS]:
+            named = ", ".join(recipes[:3]) + (f" and {len(recipes) - 3} more" if len(recipes) > 3 else "")
+            self.lines(f"{reason}: {named}")
+        if len(reasons) > _MOST_REASONS:
+            self.lines(f"and {len(reasons) - _MOST_REASONS} more reasons (-v)")
+
+    def end(self) -> None:
+        """The result, what it does not cover, and what to do next."""
+        report = self._report
+        if report.diagnosis.findings or report.diagnosis.open_questions:
+            self.console.print()
+        counted = verdict.counted(report)
+        clean = len(report.diagnosis.cleared)
+        for line in verdict.lines(report, questions=False):
+            ours = line.startswith(counted)
+            more = f" · {clean} checks clean" if ours and clean and report.command == "check" else ""
+            self.lines(line.removesuffix(".") + more if more else line, indent=0, style="bold" if ours else "")
+        for label, command, what in steps.next_steps(report):
+            text = Text.assemble((f"  {label:<6} ", "dim"), (command, "green"))
+            if len(text) + 3 + len(what) <= self.console.width:
+                text.append(f"   {what}", style="dim")
+            self.console.whole(text)
+
+
+def head(report: Report) -> str:
+    """The version, the environment, its torch, and the GPUs, in a line."""
+    one, facts = report.examined, report.facts
+    torch = facts.value("torch.version") or facts.value("package.torch.version")
+    words = [
+        f"attn-doctor {report.doctor_version}",
+        f"{places.environment(one.python)} (Python {one.version}; {_because(one.because)})",
+        *(
+            [f"torch {torch}"]
+            if torch
+            else ["no torch"]
+            if isinstance(facts.fact("torch.version").state, Absent)
+            else []
+        ),
+        *_gpus(facts),
+    ]
+    return " · ".join(words)
+
+
+def _because(reason: str) -> str:
+    """Why this environment, without its path, which stands before it."""
+    return "the nearest one" if reason.endswith("is the nearest environment here") else reason
+
+
+def _gpus(facts: FactSet) -> Iterator[str]:
+    subjects = facts.subjects("gpu")
+    assumed = [one for one in subjects if facts.fact(f"gpu.{one}.compute_capability").origin.value == "assumed"]
+    names: dict[str, int] = {}
+    for index in subjects:
+        name = str(facts.value(f"gpu.{index}.name") or "GPU")
+        names[name] = names.get(name, 0) + 1
+    told = ", ".join(f"{count}× {name}" if count > 1 else name for name, count in names.items())
+    if told:
+        yield f"as if {told}" if assumed else told
+    else:
+        yield "GPUs not known" if isinstance(facts.fact("listed.gpu").state, Unknown) else "no GPU"
