@@ -44,6 +44,7 @@ _PREFIXES = {
     "0123456789": (
         rf"(?P<time>{_DATE}[T _,-]{_CLOCK}{_ZONE}:?[ \t]?|{_SHORT_DATE}[ \t]?|{_CLOCK}(?=[ |]|$)[ \t]?)",
         r"(?P<srun>\d{1,5}): (?=\S| )",
+        r"(?P<built>\d{1,5}\.\d{2,3})(?:$| (?= *[A-Za-z×│╰├\[\"'~^]))",  # seconds of a container's build
         _DOCKER,
     ),
     "(": (rf"\({_ACTOR}(?:, ip=[\d.a-fA-F:]+)?(?:, [^\s)]+)?\)[ \t]?",),
@@ -54,7 +55,7 @@ _PREFIXES = {
     "-": (r"- (?:[\w.]{1,60} - (?=DEBUG|INFO|WARN|ERROR|CRIT|FATAL))?",),
     "E": (r"E {3,7}(?=\S)",),
     ">": (r">> ", r"> (?=Traceback|  File|[A-Z]\w*Error)"),
-    "#": (r"# ?(?=Traceback|  File|[A-Z]\w*Error)",),
+    "#": (r"# ?(?=Traceback|  File|[A-Z]\w*Error)", r"#\d{1,3} (?=\d{1,5}\.\d{2,3} )"),
     "abcdefghijklmnopqrstuvwxyz": (
         r"(?:stdout|stderr) [FP] ",
         r"(?P<host>[a-z][a-z0-9-]{0,40}\d): (?=Traceback|  |[A-Z]\w*(?:Error|Exception))",

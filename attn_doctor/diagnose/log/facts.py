@@ -21,7 +21,7 @@ TELLING = (
 
 _WORTH = re.compile(
     r"apability|ardware limit|NVIDIA|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton|lash.?[Aa]tt"
-    r"|ormers|ython|CUDA =|'gpu-name'|uild|/setup\.py|, V\d|import|pip"
+    r"|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
@@ -70,7 +70,7 @@ _SYSTEM = re.compile(
     r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu))"
 )
 _SUBJECT = "subject.package"
-_BUILT = re.compile(r"uild|pip-|sdists|Guessing")
+_BUILT = re.compile(r"uild|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
 #: Most lines evaluated for the operating system.

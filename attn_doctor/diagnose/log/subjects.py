@@ -40,13 +40,20 @@ _BUILD = re.compile(
     r"|Building wheels? for (?P<wheel>[\w.-]{2,60}) .{0,40}\berror"
     r"|(?:pip-install-|pip-req-build-|sdists-v\d+/)[^\s\"']{1,120}?/(?P<unpacked>[\w.+-]{2,80})/(?:setup\.py|csrc|build)"
     r"|[Ee]rror building extension '(?P<jit>\w{2,60})'"
+    r"|likely indicates that `(?P<hinted>[\w.-]{2,60}\w)@"
     r"|Guessing wheel URL: \S{1,200}/(?P<guessed>[\w.]{2,60})-\d"
 )
 _IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
 _INSTALLED = re.compile(r"\bpip3? install (?:-\S+ )*[\"']?(?P<module>[A-Za-z][\w-]{1,60})")
 #: Installed and imported everywhere: no evidence about a message.
 _COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
-TELLING = ("ailed to build", "ailed building wheel", "rror building extension", "Guessing wheel URL")
+TELLING = (
+    "likely indicates that `",
+    "ailed to build",
+    "ailed building wheel",
+    "rror building extension",
+    "Guessing wheel URL",
+)
 #: Source folder -> the distribution built from it, where the names differ.
 _SOURCES = {folder: package.name for package in reversed(PACKAGES) for folder in package.sources}
 _BUILT_AT_USE = {name: package.name for package in PACKAGES for name in package.built_at_use}
