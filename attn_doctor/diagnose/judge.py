@@ -116,11 +116,12 @@ def _stands_in(binding: Binding, facts: FactSet) -> tuple[str, str]:
 
 
 def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]) -> list[_Found]:
-    """Findings proven by messages of compilers or libraries replace those that only report a failure
-    (log/messages_here.py).
+    """Findings proven by messages of compilers or libraries replace those that only report a failure; a message whose
+    cause is unknown adds the checks of its family (log/messages_here.py).
     """
     if next(words_among(facts), None) is None:
         return found
+    found = list(found)
     # Imported here because the log modules import this one, and because it costs time that most runs do not need.
     from attn_doctor.diagnose.log import messages_here
 
@@ -135,6 +136,13 @@ def _with_words(found: list[_Found], facts: FactSet, recipes: tuple[Recipe, ...]
             None,
         )
         explained = any(_explains(other, found[i]) for i in general for other in found if other is not found[i])
+        if one.finding.family:
+            # It names no cause: the failure stays the finding, with the checks that tell its causes apart.
+            for i in () if explained else general:
+                found[i] = replace(found[i], finding=_with_checks(found[i].finding, one.finding, recipes))
+            if one.words.name.kind == "trace" and one.recipe.family and one.recipe.family.ours:
+                found = [*found, _Found(finding=one.finding, binding=one.binding, explains=())]
+            continue
         # Only the message explains why a traced model raised; in other cases the facts have already shown the failure.
         failed = general or one.words.name.kind == "trace"
         if one.recipe.gives_way or (same is None and (explained or not failed)):
@@ -158,6 +166,20 @@ def _confirmed(finding: Finding, heard: Finding) -> Finding:
         certainty=Certainty.SEEN,
         locations=_joined(finding.locations, heard.locations),
         evidence=tuple(dict.fromkeys((*finding.evidence, *heard.evidence))),
+    )
+
+
+def _with_checks(finding: Finding, family: Finding, recipes: tuple[Recipe, ...]) -> Finding:
+    """The finding with a family's checks: behind the remedies that facts have chosen, before the general ones."""
+    written = (remedy for recipe in recipes if recipe.id == finding.id for remedy in recipe.remedies)
+    fitting = {remedy.id for remedy in written if remedy.when}
+    first = tuple(one for one in finding.remedies if one.id in fitting)
+    rest = tuple(one for one in finding.remedies if one.id not in fitting)
+    return replace(
+        finding,
+        why=f"{finding.why} It is of this family: {family.title}. {family.why}",
+        remedies=(*first, *family.remedies, *rest),
+        references=tuple(dict.fromkeys((*finding.references, *family.references))),
     )
 
 

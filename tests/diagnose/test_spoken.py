@@ -13,7 +13,7 @@ from attn_doctor.model.findings import Diagnosis, Severity
 from attn_doctor.recipes import shelf
 from tests.diagnose.test_derived import facts
 
-RECIPES = shelf.bundled()
+RECIPES = shelf.shelf()
 CHUNK = "/env/site-packages/fla/ops/gsa/chunk.py"
 MLIR = f"""loc("{CHUNK}":362:38): error: invalid element type in packLLEElements. Expected 'i16' but got 'bf16'
 loc("{CHUNK}":362:38): error: 'llvm.extractelement' op failed to verify that result type matches vector element type
@@ -166,3 +166,35 @@ def test_words_that_allow_less_than_they_prove_elsewhere_refute_nothing() -> Non
     assert told.diagnosis.findings[0].id == "triton-bf16-becomes-i16"
     assert told.refuted == ()
     assert any((one.file, one.line) == (CHUNK, 362) for one in told.diagnosis.findings[0].locations)
+
+
+def test_an_import_without_a_known_cause_has_its_familys_checks() -> None:
+    """The failure stays the finding; the checks of `explain` for these words come before the general advice."""
+    words = "RuntimeError: FlashAttention only supports head dimension at most 999 here"
+    told = explain_text(words, RECIPES, facts()).diagnosis.findings[0]
+    found = judged(
+        **{
+            "import.fla.outcome": "failed",
+            "import.fla.error_type": "ImportError",
+            "import.fla.missing_module": Absent(),
+            "import.fla.undefined_symbol": Absent(),
+            "import.fla.error": words,
+        }
+    )
+    (finding,) = found.findings
+
+    assert told.family
+    assert (finding.id, finding.severity) == ("import-fails", Severity.ERROR)
+    assert [one.id for one in finding.remedies] == [*(one.id for one in told.remedies), "reinstall-the-package"]
+    assert told.why in finding.why
+
+
+def test_a_traced_models_traceback_without_a_known_cause_has_its_family() -> None:
+    """It is told as `explain` tells it; a traceback that is not about the attention stack is not."""
+    text = 'Traceback (most recent call last):\n  File "/p/model.py", line 3, in forward\n    x()\n'
+    ours = text + "RuntimeError: FlashAttention only supports head dimension at most 999 here"
+    told = explain_text(ours, RECIPES, facts()).diagnosis.findings[0]
+
+    assert told.family
+    assert [(one.id, one.severity) for one in judged(trace__traceback=ours).findings] == [(told.id, Severity.INFO)]
+    assert judged(trace__traceback=text + "KeyError: 'x'").findings == ()

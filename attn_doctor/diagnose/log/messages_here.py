@@ -2,7 +2,7 @@
 
 `explain` finds such messages in a log. The same message as a fact of this examination leads to the same recipe, so that
 `check`, `trace`, `explain` and `fix` report one cause. Only proven causes count here; for possible ones the recipes'
-conditions on facts decide.
+conditions on facts decide. A message of which no cause is proven has its family, as in `explain`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.finding import finding_of
 from attn_doctor.diagnose.log.causes import chosen, title_of
-from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.join import join
+from attn_doctor.diagnose.log.match import Match, Patterns
+from attn_doctor.diagnose.log.message_facts import of_match
 from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
@@ -25,7 +27,7 @@ from attn_doctor.recipes.recipe import Recipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """The cause that a message proves."""
+    """The cause that a message proves, or its family."""
 
     words: Fact
     recipe: Recipe
@@ -40,19 +42,28 @@ class Message:
 
 
 def messages(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Message, ...]:
-    """The causes that messages among the facts prove, in the order of the facts."""
-    recipes = tuple(one for one in recipes if one.family is None)
+    """The causes that messages among the facts prove, or their families, in the order of the facts."""
     scanner = Scanner(Patterns(recipes))
     found = []
     for fact, text in words_among(facts):
         scanned = scanner.scan(str(fact.name), [text + "\n"])
-        weighed = [one for match in scanned.matches if (one := weigh(match, facts, scanned.name)) is not None]
-        weighed = [one for one in weighed if one.proven and not (one.match.recipe.without_gpu and _no_gpu(facts))]
+        weighed = [one for match in scanned.matches if (one := _weighed(match, facts, scanned.name)) is not None]
+        weighed = [one for one in weighed if _counts(one, facts)]
         first: dict[str, Weighed] = {}
         for one in sorted(chosen(weighed), key=lambda one: one.order):
             first.setdefault(one.match.recipe.id, one)
         found += [_heard(one, fact, facts) for one in first.values()]
     return tuple(found)
+
+
+def _weighed(match: Match, facts: FactSet, name: str) -> Weighed | None:
+    """A family is known by what its message is about; for a cause the facts of this node suffice."""
+    return weigh(match, join(facts, of_match(match, name)) if match.recipe.family else facts, name)
+
+
+def _counts(one: Weighed, facts: FactSet) -> bool:
+    recipe = one.match.recipe
+    return recipe.family is not None or (one.proven and not (recipe.without_gpu and _no_gpu(facts)))
 
 
 def _no_gpu(facts: FactSet) -> bool:
@@ -72,7 +83,7 @@ def _heard(one: Weighed, words: Fact, facts: FactSet) -> Message:
         finding,
         severity=one.severity,
         title=title_of(recipe, facts, binding, finding.title),
-        certainty="seen",
+        certainty="inferred" if finding.family else "seen",
         locations=tuple(dict.fromkeys(locations)),
         evidence=tuple(dict.fromkeys((*finding.evidence, words))),
     )

@@ -23,6 +23,8 @@ from attn_doctor.diagnose.log.clean import clean
         ("2026-11-21T10:00:00.123456789Z stderr F [rank1]:   File", "  File", "rank 1"),
         ("[2026-11-21 10:00:00,123] [INFO] [axolotl.py:3] [RANK:0] x", "x", "rank 0"),
         ("Nov  1 10:00:00 node12 train[77]: x", "x", ""),
+        ("4.984 RuntimeError: x", "RuntimeError: x", ""),
+        ("#12 4.984 RuntimeError: x", "RuntimeError: x", ""),
         ("2026-11-21 10:00:00,123 - my.module - ERROR - x", "x", ""),
         (
             "  0%|          | 0/100 [00:00<?, ?it/s]Traceback (most recent call last):",

@@ -33,6 +33,10 @@ def _subject(text: str) -> object:
         ("ImportError: /env/selective_scan_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: x", "mamba-ssm"),
         ("ImportError: DLL load failed while importing flash_attn_2_cuda: The specified error", "flash-attn"),
         (
+            "error: x\nhint: This error likely indicates that `xformers@0.0.28` depends on `torch`",
+            "xformers",
+        ),
+        (
             _HEAD + _FRAME.format("transformers/x.py") + _FRAME.format("xformers/o.py") + "RuntimeError: no",
             "xformers",
         ),
