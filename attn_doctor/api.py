@@ -265,6 +265,7 @@ def plan(
     torch_backend: str | None = None,
     indexes: Iterable[str] = (),
     find_links: Iterable[str] = (),
+    prove: bool = False,
     offline: bool = False,
 ) -> Planned:
     """Says which releases of the wanted packages go together, as `attn-doctor plan` does. Installs nothing.
@@ -286,6 +287,7 @@ def plan(
         torch_backend=torch_backend,
         indexes=_words(indexes),
         find_links=_words(find_links),
+        prove=prove,
         offline=offline,
     )
     with faults.collected():

@@ -44,6 +44,9 @@ def plan(
     find_links: Annotated[
         list[str] | None, Option(metavar="DIR|URL", help="A folder or page of wheels to ask as well. Repeatable.")
     ] = None,
+    prove: Annotated[
+        bool, Option("--prove", help="Open wheels that nobody opened before; their sizes are told without it.")
+    ] = False,
     offline: Annotated[bool, Option("--offline", help="Ask nobody: the shelf's tables answer.")] = False,
     format_: Annotated[str | None, written_as(PLAN)] = None,
     json_: Json = False,
@@ -71,6 +74,7 @@ def plan(
         torch_backend=torch_backend,
         indexes=each(index),
         find_links=each(find_links),
+        prove=prove,
         offline=offline,
     )
     with progress() as say:

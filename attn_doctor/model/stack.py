@@ -103,8 +103,8 @@ class StackPlan:
 
     @property
     def proven(self) -> bool:
-        """True when every compiled wheel of it was opened."""
-        return all(one.evidence is not Evidence.BY_NAME for one in self.releases)
+        """True when every compiled wheel that is wanted was opened, and fits."""
+        return all(one.evidence is not Evidence.BY_NAME for one in self.releases if one.wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,6 +105,9 @@ def piece(want: Want, spot: Spot, node: PlannedNode) -> Piece | Obstacle:
     notes = _notes(row, node)
     if not row.torch.contains(spot.torch):
         return Obstacle(about=want.name, words=f"{want.name} is for torch {row.torch}", sources=row.sources)
+    if not spot.cuda and row.bound in ("torch-minor", "stable-abi"):
+        words = f"{want.name} is compiled for CUDA, and {spot.words} has none"
+        return Obstacle(about=want.name, words=words, sources=row.sources)
     if row.registry == "source":
         return _from_authors(want, row, spot, node, notes)
     if row.registry == "nothing":
@@ -202,9 +205,6 @@ def _from_authors(
 ) -> Piece | Obstacle:
     if want.name not in wheels.TABLES:
         words = f"{want.name} is published as source alone: it would have to be compiled"
-        return Obstacle(about=want.name, words=words, sources=row.sources)
-    if not spot.cuda:
-        words = f"{want.name} is compiled for CUDA, and {spot.words} has none"
         return Obstacle(about=want.name, words=words, sources=row.sources)
     minor = ".".join(spot.torch.split(".")[:2])
     minors = wheels.torches(want.name)

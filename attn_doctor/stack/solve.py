@@ -66,7 +66,7 @@ def solve(
             if not error.is_conflict:
                 raise
             refused.append(f"{group.build or 'the registry'}: {error.about or error.what}")
-        if len(plans) == most:
+        if len(plans) == most or (plans and _is_from_registry(plans[0])):
             break
     return Solved(plans=tuple(_ranked(plans)), refused=tuple(refused))
 
@@ -168,8 +168,10 @@ def _releases(
     for want in wants:
         own, its = by_name.get(want.name), found.pop(want.name, None)
         channel = spot.channel if want.name == "torch" else own.channel if own is not None else Channel.REGISTRY
+        if want.name == "torch" and its is not None and its.version.partition("+")[2] == spot.build:
+            channel = Channel.NAMED  # the resolver found this very build, among what a person named
         # The registry's file of that release is another build than the one from torch's index.
-        file = its if its is not None and channel is Channel.REGISTRY else None
+        file = its if its is not None and channel in (Channel.REGISTRY, Channel.NAMED) else None
         version = its.version if its is not None else own.version if own is not None else ""
         listed.append(
             PlannedRelease(
@@ -212,7 +214,8 @@ def _written(
     releases: Sequence[PlannedRelease],
     resolver: Resolver | None,
 ) -> StackPlan:
-    from_index = spot.channel is Channel.TORCH_INDEX
+    torch = next(one for one in releases if one.name == "torch")
+    from_index = torch.channel is Channel.TORCH_INDEX
     extras = {want.name: f"[{','.join(want.extras)}]" if want.extras else "" for want in wants}
     requirements = []
     for one in releases:
@@ -220,6 +223,8 @@ def _written(
             continue
         if one.channel is Channel.AUTHORS:
             requirements.append(f"{one.name} @ {one.url}")
+        elif one.channel is Channel.NAMED:
+            requirements.append(f"{one.name}=={one.version}+{spot.build}")
         else:
             requirements.append(f"{one.name}{extras[one.name]}" + (f"=={one.version}" if one.version else ""))
     needs = [need for one in pieces if not one.requirement for need in _needs(one)]
@@ -227,7 +232,7 @@ def _written(
     return StackPlan(
         torch=spot.torch,
         build=spot.build,
-        channel=spot.channel,
+        channel=torch.channel,
         requirements=(*requirements, *(one for one in dict.fromkeys(needs) if one not in named)),
         releases=tuple(releases),
         index=(torch_releases.index_of(spot.build) if from_index else next(iter(_indexes(releases)), "")),
@@ -247,6 +252,10 @@ def _reason(spot: Spot, releases: Sequence[PlannedRelease]) -> str:
         return "everything comes from the package registry"
     words = [f"{one.name} comes from {one.channel.words}" for one in away]
     return "; ".join(words)
+
+
+def _is_from_registry(plan: StackPlan) -> bool:
+    return all(one.channel is Channel.REGISTRY for one in plan.releases)
 
 
 def _ranked(plans: Iterable[StackPlan]) -> list[StackPlan]:

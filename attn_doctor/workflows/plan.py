@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -20,10 +19,10 @@ from attn_doctor.stack import channels
 from attn_doctor.stack.alternatives import alternatives
 from attn_doctor.stack.candidates import Limits, piece, spots
 from attn_doctor.stack.clash import clashes
+from attn_doctor.stack.proof.prover import Prover
 from attn_doctor.stack.resolver import Resolver, resolver_here
 from attn_doctor.stack.settings import settings_of_pip
 from attn_doctor.stack.solve import Solved, solve
-from attn_doctor.stack.verdict import faults
 from attn_doctor.stack.wants import Want, read_wants
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import Say, silent
@@ -49,6 +48,8 @@ class PlanRequest:
     """cu130, or cpu."""
     indexes: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()
+    prove: bool = False
+    """Wheels that were not opened before are read from their addresses."""
     offline: bool = False
     """Asks nobody: the shelf's tables answer."""
 
@@ -64,8 +65,9 @@ def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
     node = planned_node(request)
     limits = _limits(request)
     recipes = shelf.bundled()
-    verdict = partial(faults, recipes=recipes)
     with scratch() as folder:
+        prover = Prover(recipes, folder, opens=request.prove and not request.offline)
+        verdict = prover.faults
         resolver = None if request.offline else resolver_here(folder, settings_of_pip(), extra=_sources(request))
         say("asking which releases go together")
         can, cannot = spots(node, limits)
@@ -88,15 +90,17 @@ def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
                 clashing = _by_the_resolver(wants, solved)
             others = alternatives(wants, node, limits, clashing, best)
         every = [*solved.plans, *(one.plan for one in others if one.plan is not None)]
+        plans = tuple(prover.marked(one, node) for one in solved.plans)
         states = channels.states(every[:3], offline=request.offline, resolver=resolver.words if resolver else "")
     return StackAnswer(
         wants=tuple(one.typed for one in wants if one.typed),
         node=node,
-        plans=tuple(channels.marked(one, states) for one in solved.plans),
+        plans=tuple(channels.marked(one, states) for one in plans),
         clashes=clashing,
         alternatives=others,
         channels=states,
         notes=_notes(request, resolver),
+        downloaded=prover.downloaded,
         doctor_version=__version__,
     )
 

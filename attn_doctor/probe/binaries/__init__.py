@@ -13,6 +13,7 @@ little-endian Linux; any other file is Unreadable.
 
 from .gpu_code import GpuCode, gpu_code
 from .loader import LoaderView
+from .lone_library import LoneLibrary, examine_lone, exported
 from .mangled import StringAbi
 from .process import MissingLibrary
 from .search import Found
@@ -29,6 +30,7 @@ __all__ = [
     "GpuCode",
     "Libstdcxx",
     "LoaderView",
+    "LoneLibrary",
     "MissingLibrary",
     "MissingVersion",
     "NeededLibrary",
@@ -38,6 +40,8 @@ __all__ = [
     "Unreadable",
     "VersionNeed",
     "examine_extension",
+    "examine_lone",
+    "exported",
     "gpu_code",
     "offered_glibcxx",
     "shadowed_libraries",

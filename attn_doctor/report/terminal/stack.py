@@ -74,8 +74,8 @@ def _verdict(console: Console, answer: StackAnswer) -> None:
     if not answer.plans:
         console.print(Text("No plan: nothing fulfils every want on this node.", style="bold red"))
         return
-    named = sum(one.evidence is Evidence.BY_NAME for one in answer.plans[0].releases)
-    proven = "every compiled wheel of it proven" if not named else f"{named} of its wheels known by name alone"
+    named = [one.name for one in answer.plans[0].releases if one.wanted and one.evidence is Evidence.BY_NAME]
+    proven = f"known by name alone: {', '.join(named)}" if named else "every compiled wheel that is wanted is proven"
     count = len(answer.plans)
     console.print(Text(f"{count} plan{'s' * (count != 1)}; the first: {proven}.", style="bold green"))
 
