@@ -11,13 +11,15 @@ from typer.core import TyperCommand
 GROUPS: dict[str, tuple[str, ...]] = {
     "What to examine": (
         "python", "config", "here", "facts_file", "hf", "argument", "backend", "backward", "calls", "trace",
-        "trust_remote_code", "attn", "autocast", "dtype", "as_python", "model", "plan_file",
+        "trust_remote_code", "attn", "autocast", "dtype", "as_python", "model", "plan_file", "lock",
     ),
     "Judge as": (
-        "gpu", "assumption", "rules", "only", "skip", "recipes", "accept_file", "fail_on", "strict",
+        "gpu", "driver", "python_version", "glibc", "machine", "cuda", "torch_backend", "assumption", "rules", "only",
+        "skip", "recipes", "accept_file", "fail_on", "strict",
     ),
     "How deep": (
         "quick", "samples", "kernels", "kernels_budget", "seed", "explain_sdpa", "timeout", "semantics",
+        "prove", "offline",
     ),
     "Output": (
         "format_", "json_", "output", "expect", "wait", "prometheus", "exit_zero", "exit_style", "show_names",

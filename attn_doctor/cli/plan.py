@@ -45,7 +45,7 @@ def plan(
         list[str] | None, Option(metavar="DIR|URL", help="A folder or page of wheels to ask as well. Repeatable.")
     ] = None,
     prove: Annotated[
-        bool, Option("--prove", help="Open wheels that nobody opened before; their sizes are told without it.")
+        bool, Option("--prove", help="Open wheels that nobody opened before; without it their sizes are shown.")
     ] = False,
     offline: Annotated[bool, Option("--offline", help="Ask nobody: the shelf's tables answer.")] = False,
     format_: Annotated[str | None, written_as(PLAN)] = None,
