@@ -223,3 +223,18 @@ def test_annotations_of_a_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     picker.pick(CHECK, "github").write(report, stream, Manner())
 
     assert "::warning file=uv.lock,line=" in stream.getvalue()
+
+
+def test_the_text_names_the_file_and_what_can_be_typed(tmp_path: Path) -> None:
+    """The file stands in the place of an environment; `fix` changes no lock file, so that it is not named."""
+    file = tmp_path / "requirements.txt"
+    file.write_text("torch==2.9.1\nxformers==0.0.30\n")
+    report = check_lock(CheckLockRequest(file=file, gpu="a100"))
+    out = io.StringIO()
+    picker.pick(CHECK).write(report, out, Manner())
+    text = out.getvalue()
+
+    assert f"{file} (2 packages; nothing is installed)" in text.replace("\n", " ")
+    assert f"check --lock {file} --gpu a100 --format markdown" in text.replace("\n", " ")
+    assert "attn-doctor fix" not in text
+    assert "--quick" not in text

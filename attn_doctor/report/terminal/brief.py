@@ -199,11 +199,11 @@ class Page:
 
 def head(report: Report) -> str:
     """The version, the environment, its torch, and the GPUs, in a line."""
-    one, facts = report.examined, report.facts
+    facts = report.facts
     torch = facts.value("torch.version") or facts.value("package.torch.version")
     words = [
         f"attn-doctor {report.doctor_version}",
-        f"{places.environment(one.python)} (Python {one.version}; {_because(one.because)})",
+        _examined(report),
         *(
             [f"torch {torch}"]
             if torch
@@ -214,6 +214,17 @@ def head(report: Report) -> str:
         *_gpus(facts),
     ]
     return " · ".join(words)
+
+
+def _examined(report: Report) -> str:
+    """The environment, or the file that is judged in its place."""
+    one, lock = report.examined, report.foreseen
+    if lock is None:
+        return f"{places.environment(one.python)} (Python {one.version}; {_because(one.because)})"
+    left = f", {lock.open} of them not pinned" if lock.open else ""
+    python = f"Python {one.version}; " if one.version else ""
+    packages = "1 package" if lock.packages == 1 else f"{lock.packages} packages"
+    return f"{places.below(lock.file) or lock.file} ({python}{packages}{left}; nothing is installed)"
 
 
 def _because(reason: str) -> str:

@@ -19,7 +19,8 @@ def next_steps(report: Report) -> Iterator[tuple[str, str, str]]:
     findings = [one for one in report.diagnosis.findings if one.accepted is None and one.severity is not Severity.INFO]
     if not findings:
         return
-    if any(_is_done_by_fix(one) for one in findings) and (report.trace is None or report.rerun):
+    by_fix = report.foreseen is None and any(_is_done_by_fix(one) for one in findings)
+    if by_fix and (report.trace is None or report.rerun):
         yield "fix", typed("fix", *_subject(report)), "shows a plan, asks, can be undone"
     yield "why", typed("explain", findings[0].id), "mechanism, other fixes, sources"
     if report.command == "check" and not report.limits:
@@ -31,10 +32,12 @@ def _is_done_by_fix(finding: Finding) -> bool:
 
 
 def _subject(report: Report) -> tuple[str, ...]:
-    """The options that name the same environment, configurations and GPU again."""
+    """The options that name the same environment or lock file, configurations and GPU again."""
     words: list[str] = []
     words += report.rerun
-    if report.examined.because == "--python":
+    if report.foreseen is not None:
+        words += ["--lock", places.below(report.foreseen.file) or report.foreseen.file]
+    elif report.examined.because == "--python":
         words += ["--python", places.environment(report.examined.python)]
     for file in report.facts.subjects("config"):
         words += ["--config", places.below(file) or file]

@@ -86,7 +86,7 @@ def lines(report: Report, *, questions: bool = True) -> tuple[str, ...]:
         told += [f"  {one.title}" for one in report.full.errors]
     elif report.no_full:
         told.append(f"Files only: {report.no_full}.")
-    if report.quick:
+    if report.quick and report.foreseen is None:
         told.append(
             "--quick: nothing was imported or run"
             + (f"; {len(report.diagnosis.not_asked)} recipes rest on that." if report.diagnosis.not_asked else ".")
