@@ -1,8 +1,8 @@
 """The standard library's dataclasses, made in a fifth of the time: a start makes a hundred of them.
 
 `dataclasses.dataclass` compiles seven methods for each class, one by one (0.6 ms a class). Here a frozen class gets
-one compiled method, `__init__`, and shares the others with all classes; what `dataclasses.fields`, `replace` and
-`asdict` ask for is made by the standard library when they first ask, and only then is its module imported. Every name
+one compiled method, `__init__`, and shares the others with all classes; what the standard library's own functions ask
+for is made by the standard library when they first ask, and only then is its module imported. Every name
 means what it means there, and type checkers are shown the originals; tests/model/test_quick_dataclasses.py holds both
 against each other, for every class of ours.
 
@@ -25,37 +25,69 @@ if TYPE_CHECKING:
 else:
     from operator import attrgetter, ge, gt, le, lt
 
-    def __getattr__(name):
-        if name != "MISSING":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import dataclasses
-
-        return dataclasses.MISSING
+    #: The default of a field without one: the standard library's where it made the class.
+    MISSING = _NONE = object()
+    _set = object.__setattr__
 
     def asdict(instance):
-        """As `dataclasses.asdict`."""
-        import dataclasses
+        """As `dataclasses.asdict`; what is no record, list, tuple or dict is not copied."""
+        return {one.name: _plain_value(getattr(instance, one.name)) for one in fields(instance)}
 
-        return dataclasses.asdict(instance)
+    def _plain_value(value):
+        if is_dataclass(value) and not isinstance(value, type):
+            return asdict(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)([_plain_value(one) for one in value])
+        if isinstance(value, dict):
+            return {key: _plain_value(one) for key, one in value.items()}
+        return value
+
+    class _Described:
+        """What `fields` tells of a field."""
+
+        __slots__ = ("compare", "default", "default_factory", "metadata", "name", "repr", "type")
+
+        def __init__(self, name, type, default, default_factory, metadata, repr, compare):  # noqa: A002
+            self.name, self.type, self.metadata, self.repr, self.compare = name, type, metadata, repr, compare
+            self.default, self.default_factory = default, default_factory
+
+    _described = {}
 
     def fields(instance_or_class):
-        """As `dataclasses.fields`."""
+        """As `dataclasses.fields`, with `MISSING` of this module."""
+        cls = instance_or_class if isinstance(instance_or_class, type) else type(instance_or_class)
+        if cls not in _described:
+            _described[cls] = tuple(_of_ours(cls) if "_recorded" in cls.__dict__ else _of_theirs(cls))
+        return _described[cls]
+
+    def _of_ours(cls):
+        recorded = {}
+        for base in reversed(cls.__mro__):
+            recorded.update(base.__dict__.get("_recorded", {}))
+        for name, (default, _, kind) in recorded.items():
+            given = default if isinstance(default, _Field) else _Field(default, _NONE, {})
+            told = (given.options.get("metadata", {}), given.options.get("repr", True), _compared(given))
+            yield _Described(name, kind, given.default, given.default_factory, *told)
+
+    def _of_theirs(cls):
         import dataclasses
 
-        return dataclasses.fields(instance_or_class)
+        for one in dataclasses.fields(cls):
+            defaults = (_NONE if had is dataclasses.MISSING else had for had in (one.default, one.default_factory))
+            yield _Described(one.name, one.type, *defaults, one.metadata, one.repr, one.compare)
 
     def is_dataclass(value):
         """As `dataclasses.is_dataclass`."""
-        return hasattr(value if isinstance(value, type) else type(value), "__dataclass_fields__")
+        cls = value if isinstance(value, type) else type(value)
+        return hasattr(cls, "_recorded") or hasattr(cls, "__dataclass_fields__")
 
     def replace(instance, /, **changes):
         """As `dataclasses.replace`."""
+        if "_recorded" in type(instance).__dict__:
+            return type(instance)(**{one.name: getattr(instance, one.name) for one in fields(instance)} | changes)
         import dataclasses
 
         return dataclasses.replace(instance, **changes)
-
-    _NONE = object()
-    _set = object.__setattr__
 
     class _Field:
         """The arguments of `field(...)`, until the class is made."""
@@ -234,9 +266,7 @@ else:
         return hash(self._values(self))
 
     def _repr(self):
-        import dataclasses
-
-        shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+        shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
         return f"{type(self).__qualname__}({shown})"
 
     def _refuse_set(self, name, value):
@@ -250,12 +280,8 @@ else:
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     def _getstate(self):
-        import dataclasses
-
-        return [getattr(self, one.name) for one in dataclasses.fields(self)]
+        return [getattr(self, one.name) for one in fields(self)]
 
     def _setstate(self, state):
-        import dataclasses
-
-        for one, value in zip(dataclasses.fields(self), state, strict=True):
+        for one, value in zip(fields(self), state, strict=True):
             _set(self, one.name, value)

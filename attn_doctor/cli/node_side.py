@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from attn_doctor.errors import AttnDoctorError
 from attn_doctor.formats import report_v1
 from attn_doctor.machine import once_a_node
 from attn_doctor.machine.candidates import candidates
+from attn_doctor.model.digests import hex_digest
 from attn_doctor.model.exit_status import Status, styled
 from attn_doctor.model.fingerprint import Importance, importance
 from attn_doctor.model.report import Report
@@ -51,7 +51,7 @@ def examined_once(
     def mine() -> once_a_node.Answer:
         asked = _asked(python)
         # The requested interpreter is known even if it does not answer.
-        failure = f"failed-{hashlib.sha256(asked.encode(errors='surrogateescape')).hexdigest()[:8]}"
+        failure = f"failed-{hex_digest(asked)[:8]}"
         try:
             report = look()
         except Exception as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.diagnose import requirements
@@ -23,6 +22,7 @@ from attn_doctor.diagnose.torch_to_come import Outlook, outlook
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown, Value
 from attn_doctor.model.outcomes import BROKEN, Outcome
+from attn_doctor.model.package_versions import accepts
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.recipes.data.checked import is_newer, newest_checked
 from attn_doctor.recipes.data.torch_releases import (
@@ -157,8 +157,8 @@ def _of_package(facts: FactSet, package: str, ahead: Outlook) -> Iterator[Fact]:
 
 def _accepts(requirement: Value, version: Value) -> State:
     try:
-        return Known(SpecifierSet(str(requirement)).contains(Version(str(version)), prereleases=True))
-    except (InvalidSpecifier, InvalidVersion) as error:
+        return Known(accepts(str(requirement), str(version)))
+    except ValueError as error:
         return Unknown(f"cannot be compared: {error}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from attn_doctor.diagnose.derivation import NotComputed, as_texts, derived_fact, major_of, values_of
@@ -14,6 +13,7 @@ from attn_doctor.diagnose.torch_to_come import Outlook
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Absent, Fact, FactSet, Known, State, Unknown, Value
 from attn_doctor.model.outcomes import Outcome
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.recipes.data.torch_releases import partners
 
 
@@ -43,7 +43,7 @@ def facts_of_extension(
         got = values_of(facts, own + mine, other)
         yield derived_fact(own + name, Known(bool(differs(*got))) if isinstance(got, tuple) else got, own + mine, other)
     yield from _gpu_code(facts, module, gpus, beside)
-    package = canonicalize_name(facts.text(own + "package") or "")
+    package = canonical_name(facts.text(own + "package") or "")
     if package in partners():
         yield from releases_for_torch(facts, own.rstrip("."), package, ahead)
     elif package:
@@ -54,12 +54,12 @@ def facts_of_extension(
 
 def _settled_by_import(facts: FactSet, module: str, own: str) -> Iterator[Fact]:
     """Facts that the files left open and the import decides: an imported package lacks no symbol."""
-    top = canonicalize_name(str(facts.value(own + "package") or module.partition(".")[0]))
+    top = canonical_name(str(facts.value(own + "package") or module.partition(".")[0]))
     imported = next(
         (
             name
             for name in facts.subjects("import")
-            if top in (canonicalize_name(name), canonicalize_name(name.partition(".")[0]))
+            if top in (canonical_name(name), canonical_name(name.partition(".")[0]))
             and facts.value(f"import.{name}.outcome") == Outcome.IMPORTED
         ),
         None,

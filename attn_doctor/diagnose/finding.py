@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from packaging.utils import canonicalize_name
-
 from attn_doctor.diagnose.binding import Binding, Bound
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.placeholders import filled, locations, remedy
@@ -15,6 +13,7 @@ from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.model.findings import Finding, Verdict
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.model.outcomes import Certainty
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe, RecipeRemedy
 
@@ -118,4 +117,4 @@ def covers(entry: str, id_: str, binding: Binding) -> bool:
     if not whose or own == whose or (whose.endswith("*") and own.startswith(whose[:-1])):
         return True
     packages = (*binding.of("package"), *([own.partition(".")[0]] if binding.kind == "import" else []))
-    return not {canonicalize_name(one) for one in whose.split(", ")}.isdisjoint(map(canonicalize_name, packages))
+    return not {canonical_name(one) for one in whose.split(", ")}.isdisjoint(map(canonical_name, packages))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from packaging.utils import canonicalize_name
-
 from attn_doctor.model.facts import Absent, FactSet
+from attn_doctor.model.package_versions import canonical_name
 
 
 def requirement_for(facts: FactSet, missing: str) -> str | None:
@@ -15,7 +14,7 @@ def requirement_for(facts: FactSet, missing: str) -> str | None:
     A distribution's name usually shows its module: `typing-extensions` is typing_extensions, and `nvidia-cutlass-dsl`
     may be the only missing requirement with a part `cutlass`.
     """
-    top = canonicalize_name(missing.partition(".")[0])
+    top = canonical_name(missing.partition(".")[0])
     absent: dict[str, str] = {}
     for subject in facts.subjects("requirement"):
         asked = facts.text(f"requirement.{subject}.specifier")

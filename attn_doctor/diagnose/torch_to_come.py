@@ -8,15 +8,19 @@ they require several releases, torch stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.model.facts import Absent, FactSet, Known, State, Unknown
 from attn_doctor.model.install_request import BOUND_TO_TORCH, COMPANIONS
+from attn_doctor.model.package_versions import named_versions, specifier_set
 from attn_doctor.probe.packages.requirements import met
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.data.torch_releases import Build, NoBuild, build_for, index_needed, newest_known, partners
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 _NO_GPU = Unknown("no GPU is known here; --gpu names one", asked=False)
 
@@ -215,8 +219,8 @@ def _cuda_major(facts: FactSet) -> int | None:
 
 def _together(specifiers: Iterable[str]) -> SpecifierSet | None:
     try:
-        return SpecifierSet(",".join(_plain(specifiers)))
-    except InvalidSpecifier:
+        return specifier_set(",".join(_plain(specifiers)))
+    except ValueError:
         return None
 
 
@@ -229,9 +233,9 @@ def _plain(specifiers: Iterable[str]) -> Iterator[str]:
 def _pin(specifier: str) -> str | None:
     """The one version that a specifier accepts by name."""
     try:
-        pins = [one.version for one in SpecifierSet(specifier) if one.operator in ("==", "===")]
+        pins = named_versions(specifier)
         return str(Version(pins[0])) if len(pins) == 1 and "*" not in pins[0] else None
-    except (InvalidSpecifier, InvalidVersion):
+    except ValueError:
         return None
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from attn_doctor.fix.packages.installed import Installed, every_installed
 from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.outcomes import Outcome
+from attn_doctor.model.package_versions import canonical_name
 
 #: Most modules that are imported to see whether they still can be.
 _MOST = 30
@@ -34,7 +34,7 @@ def unmet_requirements(there: Iterable[Installed], markers: Mapping[str, str]) -
                     continue
             except (InvalidRequirement, KeyError, ValueError):
                 continue
-            name = canonicalize_name(need.name)
+            name = canonical_name(need.name)
             version = versions.get(name)
             if version is None:
                 found[one.name, name] = f"{one.name} {one.version} needs {need.name}, which is not installed"
@@ -95,6 +95,6 @@ def _failing(target: Target, modules: tuple[str, ...], timeout: float, folder: P
 
 def _name(text: str) -> str:
     try:
-        return canonicalize_name(Requirement(text).name)
+        return canonical_name(Requirement(text).name)
     except InvalidRequirement:
         return ""

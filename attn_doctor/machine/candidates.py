@@ -7,7 +7,6 @@ the doctor's own interpreter.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import absolute
 from attn_doctor.machine.trust import others_who_write
+from attn_doctor.machine.which import which
 from attn_doctor.model.libraries import published
 from attn_doctor.quick_dataclasses import dataclass
 
@@ -187,7 +187,7 @@ def _on_path() -> Path | None:
     """
     own = Path(sys.executable)
     for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        found = shutil.which("python", path=entry) or shutil.which("python3", path=entry) if entry else None
+        found = which("python", path=entry) or which("python3", path=entry) if entry else None
         if found is None:
             continue
         python = absolute(Path(found))

@@ -11,13 +11,14 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from attn_doctor.machine import temporary
+
 PREFIX = "attn-doctor-"
-#: Names that tempfile.mkdtemp makes from the prefix.
+#: Names that machine/temporary.py makes from the prefix, and tempfile did.
 _NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}\Z")
 _LOCK = ".held"
 #: Most folders removed in one run; the next run removes the others.
@@ -52,7 +53,7 @@ def sweep(place: Path) -> None:
         return
     for name in names:
         if count < _MOST and _is_abandoned(place / name):
-            shutil.rmtree(place / name, ignore_errors=True)
+            temporary.remove(place / name)
             count += 1
 
 

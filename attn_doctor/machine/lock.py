@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import platform
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +28,7 @@ def locked(folder: Path, *, wait: float = 0.0) -> Iterator[None]:
     try:
         _take(handle, file, wait)
         holder = {
-            "host": platform.node(),
+            "host": os.uname().nodename,
             "pid": os.getpid(),
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }

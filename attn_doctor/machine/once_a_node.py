@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
+from attn_doctor.model.digests import sha256
 from attn_doctor.quick_dataclasses import asdict, dataclass
 
 #: Seconds that the other ranks wait for local rank 0 to start; users expect its output.
@@ -109,9 +108,7 @@ def once(
     folder = _private_folder() if folder is None else folder
     if folder is None:
         return examine(), True
-    key = hashlib.sha256(f"{rank.launch if rank else ''}\0{question}".encode(errors="backslashreplace")).hexdigest()[
-        :20
-    ]
+    key = sha256(f"{rank.launch if rank else ''}\0{question}".encode(errors="backslashreplace")).hexdigest()[:20]
     try:
         handle = os.open(folder / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -222,6 +219,8 @@ def _holder(handle: int) -> str:
 
 def _private_folder() -> Path | None:
     """A folder on this node that only this user can enter."""
+    import tempfile
+
     for base in ("/dev/shm", tempfile.gettempdir()):  # noqa: S108
         folder = Path(base) / f"attn-doctor-{os.getuid()}"
         with contextlib.suppress(OSError):

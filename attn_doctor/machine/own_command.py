@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 from pathlib import Path
 
 from attn_doctor.machine.files import absolute
+from attn_doctor.machine.which import which
 
 _COMMAND = "attn-doctor"
 
@@ -21,7 +21,7 @@ def own_name() -> str:
         return shlex.join([sys.executable, "-m", "attn_doctor"])
     if script.name != _COMMAND or not script.exists():  # started by a program that uses us, or by a test
         return _COMMAND
-    found = shutil.which(_COMMAND)
+    found = which(_COMMAND)
     # A runner (uvx, uv run) adds a folder to PATH that the user's shell does not have; it sets UV.
     # https://docs.astral.sh/uv/reference/environment/#uv
     if found is not None and Path(found).samefile(script) and "UV" not in os.environ:

@@ -9,7 +9,6 @@ import contextlib
 import os
 import resource
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from attn_doctor.errors import TargetUnusable
 from attn_doctor.machine import orphans, survivors
+from attn_doctor.machine.which import which
 from attn_doctor.quick_dataclasses import dataclass
 
 _TAIL = 16_384
@@ -133,7 +133,7 @@ class Running:
         given = dict(environment) if environment is not None else None
         words = self.arguments
         if watched is not None:
-            there = shutil.which(words[0])
+            there = which(words[0])
             if there is None:
                 raise TargetUnusable("cannot be started", about=words[0], hint="Is it there, and executable?")
             words = (sys.executable, "-I", "-S", str(_ENDS_WITH_US), str(watched.descriptor), there, *words[1:])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
-from attn_doctor.machine import leftovers
+from attn_doctor.machine import leftovers, temporary
 
 
 @contextlib.contextmanager
@@ -20,7 +18,7 @@ def scratch() -> Iterator[Path]:
     Raises AttnDoctorError when none can be made.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX))
+        folder = temporary.make_folder(leftovers.PREFIX)
     except OSError as error:
         raise AttnDoctorError(
             f"no private temporary folder can be made: {error.strerror}",
@@ -31,7 +29,7 @@ def scratch() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            temporary.remove(folder)
             leftovers.sweep(folder.parent)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TypeAlias
 
+from attn_doctor.model.digests import sha256
 from attn_doctor.model.facts import Unknown
 from attn_doctor.model.libraries import distributions
 from attn_doctor.quick_dataclasses import dataclass, field
@@ -111,8 +112,6 @@ def fingerprint_of(traits: Mapping[str, Trait]) -> Fingerprint:
 
 
 def _hash(traits: Mapping[str, Trait]) -> str:
-    from hashlib import sha256  # loads OpenSSL, which `status` does not need
-
     # Absent facts are left out, so that a release that examines one more package gives the same hash on a node without
     # it.
     # Reasons are left out, since they contain numbers and paths that differ from node to node.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from attn_doctor.model.digests import hex_digest
 from attn_doctor.model.fingerprint import Fingerprint
 from attn_doctor.quick_dataclasses import dataclass, field
 
@@ -71,6 +72,4 @@ def safe_name(name: str) -> str:
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:_LONGEST].lstrip(".-") or "_"
     if safe == name:
         return safe
-    import hashlib
-
-    return f"{safe[: _LONGEST - 9]}-{hashlib.sha256(name.encode(errors='surrogateescape')).hexdigest()[:8]}"
+    return f"{safe[: _LONGEST - 9]}-{hex_digest(name)[:8]}"

@@ -13,7 +13,7 @@ from functools import cache
 from typing import ClassVar, TypeAlias, get_args
 
 from attn_doctor.model.install_request import InstallRequest
-from attn_doctor.quick_dataclasses import dataclass, field, fields, replace
+from attn_doctor.quick_dataclasses import MISSING, dataclass, field, fields, replace
 
 
 class Form(Enum):
@@ -193,8 +193,6 @@ def _setting(name: str, of: type, value: object) -> Setting:
 
 def settings_of(action: Action) -> dict[str, Setting]:
     """The table of an action: every required setting, and those that differ from their default."""
-    from attn_doctor.quick_dataclasses import MISSING  # loads the standard library's module, not at every start
-
     return {
         one.name: value
         for one in fields(action)

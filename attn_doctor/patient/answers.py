@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
+
+from . import quick_json as _json
 
 
 def write(folder: str, name: str, value: object) -> None:
@@ -12,9 +13,8 @@ def write(folder: str, name: str, value: object) -> None:
     temporary = os.path.join(folder, ".{}-{}.part".format(name, os.urandom(6).hex()))
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
-        # ASCII: a path that is not UTF-8 reaches Python as lone surrogates, which only survive escaped.
         with os.fdopen(handle, "w", encoding="ascii") as file:
-            json.dump(value, file, ensure_ascii=True, default=str)
+            file.write(_json.dumps(value))
         os.replace(temporary, os.path.join(folder, name + ".json"))
     except BaseException:
         os.unlink(temporary)

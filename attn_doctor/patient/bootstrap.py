@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # types are in comments here: Python 2.7 has no annotations
     from types import ModuleType  # noqa: F401
     from typing import Any, Dict, List, Tuple  # noqa: F401
 
+_NAME = "_attn_doctor_patient"
+
 
 def _leave_own_folder():
     # type: () -> str
@@ -44,16 +46,14 @@ def _end_with_parent():
         pass
 
 
-def _request(arguments):
-    # type: (List[str]) -> Tuple[Dict[str, Any], str]
-    import json
-
+def _request(arguments, quick_json):
+    # type: (List[str], ModuleType) -> Tuple[Dict[str, Any], str]
     if len(arguments) != 2:
         raise _Unusable("usage: bootstrap.py REQUEST.json ANSWERS_DIR")
     path, answers = (os.path.abspath(argument) for argument in arguments)
     try:
         with open(path, "rb") as file:
-            request = json.loads(file.read().decode("utf-8"))
+            request = quick_json.loads(file.read().decode("utf-8"))
     except (OSError, ValueError) as error:
         raise _Unusable("request {}: {}".format(path, error))
     task = request.get("task") if isinstance(request, dict) else None
@@ -69,27 +69,34 @@ def _request(arguments):
     return request, answers
 
 
-def _load(folder, task):
-    # type: (str, str) -> ModuleType
-    """Loads the task's module from this folder, under a name that no package of the patient has."""
-    import importlib.util
+def _load(folder):
+    # type: (str) -> None
+    """Loads this folder as a package, under a name that no package of the patient has."""
+    # Not importlib.util, which loads contextlib and collections.
+    from importlib.machinery import ModuleSpec, SourceFileLoader
 
-    name = "_attn_doctor_patient"
-    spec = importlib.util.spec_from_file_location(
-        name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    file = os.path.join(folder, "__init__.py")
+    loader = SourceFileLoader(_NAME, file)
+    spec = ModuleSpec(_NAME, loader, origin=file, is_package=True)
+    package = type(sys)(_NAME)
+    package.__dict__.update(
+        __spec__=spec, __loader__=loader, __file__=file, __package__=_NAME, __path__=spec.submodule_search_locations
     )
-    assert spec is not None
-    assert spec.loader is not None
-    package = importlib.util.module_from_spec(spec)
-    sys.modules[name] = package
-    spec.loader.exec_module(package)
-    wanted = name + "." + task
+    package.__path__.append(folder)
+    sys.modules[_NAME] = package
+    loader.exec_module(package)
+
+
+def _module(name):
+    # type: (str) -> ModuleType
+    wanted = _NAME + "." + name
     try:
-        return importlib.import_module(wanted)
-    except ModuleNotFoundError as error:
-        if wanted == error.name or wanted.startswith(str(error.name) + "."):
-            raise _Unusable("no such task: {}".format(task))
+        __import__(wanted)
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and (wanted + ".").startswith(str(error.name) + "."):
+            raise _Unusable("no such task: {}".format(name))
         raise
+    return sys.modules[wanted]
 
 
 def _stand_in(pairs):
@@ -113,12 +120,13 @@ def main():
     # Writes nothing but answers: no compiled files in the patient's packages, by this process or its children.
     sys.dont_write_bytecode = True
     try:
-        request, answers = _request(sys.argv[1:])
+        _load(folder)
+        request, answers = _request(sys.argv[1:], _module("quick_json"))
         if request["task"] != "interpreter":  # it imports no package of the patient, and must answer at once
             _end_with_parent()
         if request.get("in_place_of"):
             _stand_in(request["in_place_of"])
-        task = _load(folder, request["task"])
+        task = _module(request["task"])
         if not hasattr(task, "main"):
             raise _Unusable("no such task: {}".format(request["task"]))
     except _Unusable as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.machinery
 import os
-import platform
 import site
 import sys
 
@@ -19,6 +18,7 @@ from . import startup as _startup
 
 def main(request: dict[str, object], answers: str) -> None:
     libc, libc_reason = _libc()
+    markers = _markers()
     with_base = _startup.enter_environment()
     sys_path, code, users = _startup.path_and_code(str(request.get("pythonpath") or ""), with_base)
     if not request.get("isolated"):
@@ -31,8 +31,8 @@ def main(request: dict[str, object], answers: str) -> None:
         "interpreter",
         {
             "executable": sys.executable,
-            "version": platform.python_version(),
-            "implementation": platform.python_implementation(),
+            "version": markers["python_full_version"],
+            "implementation": markers["platform_python_implementation"],
             "prefix": sys.prefix,
             "base_prefix": sys.base_prefix,
             "exec_prefix": sys.exec_prefix,
@@ -40,7 +40,7 @@ def main(request: dict[str, object], answers: str) -> None:
             "startup_code": code,
             "platform": sys.platform,
             "platform_tag": sysconfig.get_platform(),
-            "machine": platform.machine(),
+            "machine": os.uname().machine,
             "libc": libc,
             "libc_reason": libc_reason,
             "soabi": sysconfig.get_config_var("SOABI"),
@@ -56,7 +56,7 @@ def main(request: dict[str, object], answers: str) -> None:
             "conda": os.path.isdir(os.path.join(sys.prefix, "conda-meta")),
             "uv": _uv(),
             "externally_managed": os.path.isfile(os.path.join(paths["stdlib"], "EXTERNALLY-MANAGED")),
-            "markers": _markers(),
+            "markers": markers,
         },
     )
 
@@ -83,8 +83,15 @@ def _uv() -> str | None:
     return None
 
 
+#: As platform.python_implementation spells them; the module `platform` takes a twentieth of a start to import.
+_IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy", "graalpy": "GraalVM"}
+
+
 def _markers() -> dict[str, str]:
     """The environment for PEP 508's markers, with the keys of packaging.markers."""
+    system = os.uname()
+    full = sys.version.split()[0]
+    name = sys.implementation.name
     version = sys.implementation.version
     implementation_version = "{0.major}.{0.minor}.{0.micro}".format(version)
     if version.releaselevel != "final":
@@ -92,13 +99,13 @@ def _markers() -> dict[str, str]:
     return {
         "os_name": os.name,
         "sys_platform": sys.platform,
-        "platform_machine": platform.machine(),
-        "platform_python_implementation": platform.python_implementation(),
-        "platform_release": platform.release(),
-        "platform_system": platform.system(),
-        "platform_version": platform.version(),
-        "python_version": ".".join(platform.python_version_tuple()[:2]),
-        "python_full_version": platform.python_version(),
-        "implementation_name": sys.implementation.name,
+        "platform_machine": system.machine,
+        "platform_python_implementation": _IMPLEMENTATIONS.get(name, name),
+        "platform_release": system.release,
+        "platform_system": system.sysname,
+        "platform_version": system.version,
+        "python_version": "{0[0]}.{0[1]}".format(sys.version_info),
+        "python_full_version": full,
+        "implementation_name": name,
         "implementation_version": implementation_version,
     }

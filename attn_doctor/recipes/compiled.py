@@ -1,4 +1,4 @@
-"""Compiles the recipes and the attention libraries into two JSON files when the wheel is built (hatchling calls
+"""Compiles the recipes, tables and attention libraries into JSON files when the wheel is built (hatchling calls
 `get_build_hook`).
 
 A hundred TOML files take longer to parse than the rest of `check --quick`; a checkout has no such JSON files and reads
@@ -7,7 +7,6 @@ the sources. Imports nothing else of attn-doctor: hatchling loads this file by i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Iterable
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
 COMPILED = "shelf.json"
 COMPILED_FAMILIES = "families.json"
+COMPILED_TABLES = "tables.json"
+#: The other tables of the shelf that `check --quick` reads; dates in them become texts.
+TABLES = ("checked.toml", "gpus.toml", "torch/releases.toml")
 #: The folder of the shelf that holds them, several to a file.
 FAMILIES = "families"
 #: As model/libraries.py reads it.
@@ -38,7 +40,15 @@ def compile_families(folder: Path) -> str:
     return _json((file.stem, digest, one) for file, digest, table in read for one in table["family"])
 
 
+def compile_tables(folder: Path) -> str:
+    """The other tables, by their names."""
+    tables = {name: _read(folder / name)[1] for name in TABLES}
+    return json.dumps(tables, default=str, separators=(",", ":"))
+
+
 def _read(file: Path) -> tuple[str, dict[str, Any]]:
+    import hashlib  # for the build alone, as what follows
+
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -66,7 +76,11 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
                 return
             made = Path(self.directory) / COMPILED
             made.parent.mkdir(parents=True, exist_ok=True)
-            for name, compiled in ((COMPILED, compile_shelf), (COMPILED_FAMILIES, compile_families)):
+            for name, compiled in (
+                (COMPILED, compile_shelf),
+                (COMPILED_FAMILIES, compile_families),
+                (COMPILED_TABLES, compile_tables),
+            ):
                 made = made.with_name(name)
                 made.write_text(compiled(Path(self.root) / "recipes"))
                 self._made.append(made)

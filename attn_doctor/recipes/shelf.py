@@ -5,20 +5,20 @@ A recipe can install packages, so it counts as code: each one records its file a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput, BrokenRecipe
+from attn_doctor.formats import toml
 from attn_doctor.machine import faults
+from attn_doctor.model.digests import sha256
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.build import build, build_family
-from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, FAMILIES
+from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, COMPILED_TABLES, FAMILIES, TABLES
 from attn_doctor.recipes.recipe import Recipe
 
 _OF_A_CHECKOUT: dict[Path, tuple[Recipe, ...]] = {}
@@ -31,6 +31,17 @@ def bundled_folder() -> Path:
     package = Path(__file__).resolve().parent.parent
     inside_wheel = package / "_bundled_recipes"
     return inside_wheel if inside_wheel.is_dir() else package.parent / "recipes"
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """One of the bundled tables beside the recipes, such as `gpus.toml`."""
+    folder = bundled_folder()
+    compiled = folder / COMPILED_TABLES
+    if name in TABLES and compiled.is_file():
+        tables: dict[str, dict[str, Any]] = json.loads(compiled.read_bytes())
+        return tables[name]
+    return toml.parse((folder / name).read_text())
 
 
 def bundled() -> tuple[Recipe, ...]:
@@ -179,23 +190,13 @@ def _check(table: dict[str, Any], file: Path, origin: str) -> None:
     recipe_file.check(table, folder=file.parent.name, origin=origin)
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    """A TOML text's table. Raises ValueError."""
-    if sys.version_info >= (3, 11):  # not at every start: a wheel's shelf is JSON
-        import tomllib
-    else:
-        import tomli as tomllib
-    parsed: dict[str, Any] = tomllib.loads(text)
-    return parsed
-
-
 def _table(file: Path) -> tuple[dict[str, Any], str]:
     hint = "Mend the file, or leave its folder out."
     try:
         if file.stat().st_size > _MOST_BYTES:
             raise BrokenRecipe("the recipe file is too large", about=f"file: {file}", hint=hint)
         raw = file.read_bytes()
-        return _parsed(raw.decode()), hashlib.sha256(raw).hexdigest()
+        return toml.parse(raw.decode()), sha256(raw).hexdigest()
     except OSError as error:
         raise BrokenRecipe(f"the recipe cannot be read: {error.strerror}", about=f"file: {file}", hint=hint) from None
     except UnicodeDecodeError:
@@ -272,7 +273,7 @@ def source(recipe: Recipe) -> str:
     if recipe.family is None:
         return text
     own = (part for part in re.split(r"^(?=\[\[family\]\])", text, flags=re.MULTILINE) if part.startswith("[["))
-    return next(part for part in own if _parsed(part)["family"][0]["id"] == recipe.id).rstrip() + "\n"
+    return next(part for part in own if toml.parse(part)["family"][0]["id"] == recipe.id).rstrip() + "\n"
 
 
 def check_bundled() -> None:

@@ -14,16 +14,12 @@ from typing import Any, Protocol
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.fix.packages.releases import json_of, release
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.formats import toml
 from attn_doctor.machine.process import Running
 from attn_doctor.machine.web import without_secrets
 from attn_doctor.model.stack import PlannedNode
 from attn_doctor.quick_dataclasses import dataclass, field
 from attn_doctor.stack.settings import IndexSettings
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 #: The glibc releases of which uv knows a platform, x86_64-manylinux_2_35.
 _UV_GLIBC = (17, 28, *range(31, 41))
@@ -177,7 +173,7 @@ def _platform(node: PlannedNode) -> str:
 
 def _of_pylock(file: Path) -> tuple[Resolved, ...]:
     try:
-        packages: list[dict[str, Any]] = tomllib.loads(file.read_text()).get("packages", [])
+        packages: list[dict[str, Any]] = toml.parse(file.read_text()).get("packages", [])
     except (OSError, ValueError) as error:
         raise CannotResolve("uv's answer cannot be read", about=str(error)) from None
     found = []

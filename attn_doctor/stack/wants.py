@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 
 from attn_doctor.errors import BadInput
 from attn_doctor.model.libraries import published
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 
 _HINT = "Write a requirement as for pip: torch==2.13.*, vllm, 'transformers>=5'."
@@ -56,7 +56,7 @@ def _want(text: str) -> Want:
     if requirement.url:
         hint = "Name the package, and the folder or index with --find-links or --index."
         raise BadInput("an address is no want: what is there is not chosen any more", about=text, hint=hint)
-    name = canonicalize_name(requirement.name)
+    name = canonical_name(requirement.name)
     return Want(
         name=_ALIASES.get(name, name),
         specifier=requirement.specifier,
@@ -66,4 +66,4 @@ def _want(text: str) -> Want:
 
 
 #: Names by which the shelf calls libraries whose distributions are called otherwise: fla, sage.
-_ALIASES = {canonicalize_name(one.name): canonicalize_name(one.distributions[0]) for one in published()}
+_ALIASES = {canonical_name(one.name): canonical_name(one.distributions[0]) for one in published()}

@@ -82,6 +82,19 @@ def _compare(class_: type[Any]) -> None:
     assert class_.__match_args__ == theirs.__match_args__
     assert vars(class_)["__dataclass_params__"].frozen
 
+    def told(fields: tuple[Any, ...], missing: object) -> list[object]:
+        return [
+            (
+                *(one.name, one.type, one.repr, one.compare, dict(one.metadata)),
+                *("none" if had is missing else had for had in (one.default, one.default_factory)),
+            )
+            for one in fields
+        ]
+
+    assert told(quick_dataclasses.fields(class_), quick_dataclasses.MISSING) == told(
+        dataclasses.fields(class_), dataclasses.MISSING
+    )
+
     if "__post_init__" in vars(class_):
         return  # takes no words in the place of values
     needed = {one.name: f"the {one.name}" for one in expected.values() if one.default is one.empty}
@@ -96,6 +109,7 @@ def _compare(class_: type[Any]) -> None:
         assert repr(mine) == repr(other).replace(theirs.__qualname__, class_.__qualname__, 1)
     for name in names[:1]:
         changed = dataclasses.replace(mine, **{name: "another"})
+        assert quick_dataclasses.replace(mine, **{name: "another"}) == changed
         assert getattr(changed, name) == "another"
         compared = {one.name: one.compare for one in dataclasses.fields(class_)}[name]
         assert (changed != mine) == compared
@@ -104,6 +118,7 @@ def _compare(class_: type[Any]) -> None:
         with pytest.raises(dataclasses.FrozenInstanceError):
             delattr(mine, name)
     assert copy.deepcopy(mine) == mine
+    assert quick_dataclasses.asdict(mine) == dataclasses.asdict(mine)
     if "<locals>" not in class_.__qualname__:
         assert pickle.loads(pickle.dumps(mine)) == mine
 
@@ -137,6 +152,28 @@ def test_what_no_class_of_ours_has_yet() -> None:
     assert hash(Empty()) == hash(Empty())
     with pytest.raises(TypeError):
         Base()  # type: ignore[call-arg]
+
+
+def test_records_in_records_become_plain() -> None:
+    """In lists, tuples and dicts; of an heir that is no dataclass as well."""
+
+    @quick_dataclasses.dataclass(frozen=True)
+    class Inner:
+        a: int = 1
+
+    @quick_dataclasses.dataclass(frozen=True)
+    class Outer:
+        each: tuple[Inner, ...]
+        by_name: dict[str, list[Inner]]
+
+    class Plain(Inner):
+        pass
+
+    one = Outer((Inner(), Plain(2)), {"x": [Inner(3)]})
+    assert quick_dataclasses.asdict(one) == dataclasses.asdict(one)
+    assert quick_dataclasses.replace(Plain(2), a=4).a == 4
+    assert quick_dataclasses.is_dataclass(Plain)
+    assert not quick_dataclasses.is_dataclass("text")
 
 
 def test_what_is_not_frozen_is_the_standard_librarys() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +46,7 @@ class Watch:
 
 sys.meta_path.insert(0, Watch)
 """
-#: rich writes the text report. Typer 0.29 turns every option's value into its type through pydantic (70 ms), older
+#: Typer 0.29 turns every option's value into its type through pydantic (70 ms), older
 #: ones do not; what is asked of the commands that typer reads is whether attn-doctor does.
 LIGHT = {"doctor rich", "doctor typer", "typer rich", "typer pydantic"}
 #: What the front reads without typer.
@@ -125,8 +127,6 @@ def test_quick_imports_none_of_it_in_any_process(watched: Watched, environment: 
 
     assert "x-transformers-rotary-fp32" in run.stdout
     assert watched.imported <= {"doctor rich"}
-    if "--json" in options:
-        assert watched.imported == set()
 
 
 @needs_torch
@@ -215,3 +215,49 @@ class TestTheReport:
         assert "node-of-somebody" not in masked.stdout
         assert str(sick.folder) in plain.stdout
         assert "node-of-somebody" in plain.stdout
+
+
+#: Top-level modules that a start may load beside attn-doctor, on one Python or another; the longest lists measured
+#: what each costs. A checkout parses TOML, and the literals of libraries, where a wheel has JSON.
+ALLOWED = {
+    "abc", "argparse", "ast", "atexit", "builtins", "codecs", "collections", "contextlib", "contextvars", "copyreg",
+    "datetime", "encodings", "enum", "errno", "fcntl", "fnmatch", "functools", "gc", "genericpath", "glob",
+    "importlib", "io", "ipaddress", "itertools", "json", "keyword", "locale", "math", "ntpath", "operator", "os",
+    "packaging", "pathlib", "posixpath", "re", "reprlib", "resource", "select", "selectors", "shlex", "signal", "site",
+    "sre_compile", "sre_constants", "sre_parse", "stat", "string", "struct", "subprocess", "textwrap", "threading",
+    "time", "tomli", "tomllib", "types", "typing", "urllib", "warnings", "weakref", "zlib",
+}  # fmt: skip
+PLAINLY = {"argparse", "ast", "atexit", "packaging", "subprocess", "threading", "struct", "tomllib", "weakref", "zlib"}
+LOADED = """
+import sys
+sys.argv[0] = "attn-doctor"
+before = {*sys.modules}
+from attn_doctor.__main__ import main
+main()
+loaded = {name.partition(".")[0] for name in {*sys.modules} - before}
+print(*sorted(name for name in loaded if not name.startswith("_")), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (["--version"], ALLOWED - PLAINLY),
+        (["--help"], ALLOWED - PLAINLY),
+        (["status", "--from", "."], ALLOWED - PLAINLY | {"ast", "threading"}),
+    ],
+    ids=lambda one: one[0] if isinstance(one, list) else "",
+)
+def test_what_a_start_loads_is_known(
+    arguments: list[str], allowed: set[str], environment: Make, tmp_path: Path
+) -> None:
+    """Each module more is paid for by every hook and every prolog: rich, dataclasses with inspect, tempfile with random
+    and three compressors, hashlib with OpenSSL, platform and logging are not among them."""
+    more = [environment(torch=True).python] if arguments[-1] == "--python" else []
+    run = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments, *map(str, more)], capture_output=True, text=True, cwd=tmp_path
+    )
+
+    loaded = set(run.stderr.splitlines()[-1].split())
+    assert "attn_doctor" in loaded
+    assert loaded - allowed - {"attn_doctor", "attn"} == set()

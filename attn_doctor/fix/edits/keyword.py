@@ -16,12 +16,12 @@ import json
 from pathlib import Path, PurePosixPath
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.fix.edits.splices import file_edit, spliced
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import FactName, FactSet
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.plans import FileEdit, Splice
 from attn_doctor.model.remedies import EditSource
 from attn_doctor.probe.packages.keyword_calls import NotThere, keyword
@@ -75,7 +75,7 @@ def _package(wanted: EditSource, facts: FactSet) -> str:
     for text in wanted.packages:
         try:
             requirement = Requirement(text)
-            name = str(canonicalize_name(requirement.name))
+            name = str(canonical_name(requirement.name))
             version = facts.text(FactName("package", name, "version"))
             if version is None:
                 continue
@@ -116,7 +116,7 @@ def _record(folder: Path, name: str, file: str) -> tuple[Path, str]:
     """The dist-info that lists the file, and the text of its RECORD."""
     found = []
     for info in sorted(folder.glob("*.dist-info")):
-        if canonicalize_name(info.name.split("-", 1)[0]) != name or info.is_symlink():
+        if canonical_name(info.name.split("-", 1)[0]) != name or info.is_symlink():
             continue
         with (info / "RECORD").open("rb") as stream:
             text = stream.read().decode()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.fix.packages.typable_commands import speaks_uv
 from attn_doctor.model.facts import Absent, FactName, FactSet, Known
 from attn_doctor.model.install_request import BOUND_TO_TORCH, COMPANIONS, InstallRequest, name_of
+from attn_doctor.model.package_versions import accepts
 from attn_doctor.recipes.data.torch_releases import index_of
 
 #: Stands for the pin of a torch whose version nobody knows: the shell asks it when the command runs.
@@ -67,9 +67,9 @@ def _excludes_torch(request: InstallRequest, facts: FactSet) -> bool:
         asked = facts.text(FactName("requirement", f"{name}.torch", "specifier"))
         if held and asked and text == f"{name}=={facts.text(FactName('package', name, 'version'))}":
             try:
-                if not SpecifierSet(asked).contains(held, prereleases=True):
+                if not accepts(asked, held):
                     return True
-            except (InvalidSpecifier, InvalidVersion):
+            except ValueError:
                 continue
     return False
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from email.parser import HeaderParser
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
@@ -94,7 +94,7 @@ def every_installed(sites: Iterable[str]) -> tuple[Installed, ...]:
             if name and version and _NAME.match(name):
                 found.append(
                     Installed(
-                        name=canonicalize_name(name),
+                        name=canonical_name(name),
                         version=version,
                         info=info,
                         needs=tuple(headers.get_all("Requires-Dist", [])),
@@ -122,5 +122,5 @@ def conda_names(prefix: Path) -> frozenset[str]:
         for file in files if isinstance(files, list) else ():
             info = re.search(r"site-packages/([^/]+)\.(?:dist|egg)-info/", str(file))
             if info:
-                found.add(canonicalize_name(info[1].rpartition("-")[0] or info[1]))
+                found.add(canonical_name(info[1].rpartition("-")[0] or info[1]))
     return frozenset(found)

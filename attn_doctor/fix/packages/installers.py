@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from attn_doctor.fix.packages.installed import installed
@@ -29,6 +28,7 @@ from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.target import Target
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.plans import Install
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data.torch_releases import index_of
@@ -139,7 +139,7 @@ class Installer:
         pip's own --force-reinstall would download every dependency again, torch first.
         """
         found = {one.name: one for one in self._reported(requirements, pinned, no_deps=False)}
-        there = tuple(one for one in requirements if canonicalize_name(Requirement(one).name) not in found)
+        there = tuple(one for one in requirements if canonical_name(Requirement(one).name) not in found)
         if not there:
             return tuple(found.values())
         forced = self._reported(there, pinned, no_deps=True, anew=True)

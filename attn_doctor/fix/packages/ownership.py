@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from attn_doctor.fix.packages.installed import Installed
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.plans import PackageChange
 
 
@@ -87,7 +87,7 @@ def broken_requirements(
                     continue
             except (InvalidRequirement, KeyError, ValueError):
                 continue
-            name = canonicalize_name(need.name)
+            name = canonical_name(need.name)
             if name not in after or need.specifier.contains(after[name], prereleases=True):
                 continue
             if name in versions and need.specifier.contains(versions[name], prereleases=True):
@@ -131,7 +131,7 @@ def _pins_another(line: str, change: PackageChange) -> bool:
             need = Requirement(word.rstrip(";\\,"))
         except InvalidRequirement:
             continue
-        if canonicalize_name(need.name) == change.name and need.specifier:
+        if canonical_name(need.name) == change.name and need.specifier:
             return not need.specifier.contains(change.after, prereleases=True)
     return False
 

@@ -6,7 +6,6 @@ This input is not trusted: only valid names and versions reach a command line or
 from __future__ import annotations
 
 import json
-import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from email.parser import HeaderParser
@@ -15,16 +14,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.fix.refusal import Refused
+from attn_doctor.formats import toml
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _MOST_METADATA = 2_000_000
 
@@ -64,7 +59,7 @@ def from_pip_report(report: Mapping[str, Any]) -> tuple[Release, ...]:
 def from_pylock(file: Path) -> tuple[Release, ...]:
     """Reads the output of `uv pip compile --format pylock.toml`. Raises Refused."""
     try:
-        table = tomllib.loads(file.read_text())
+        table = toml.parse(file.read_text())
         found = []
         for package in table.get("packages", ()):
             wheels = package.get("wheels") or [package["archive"]] if "archive" in package else package["wheels"]
@@ -81,7 +76,7 @@ def from_pylock(file: Path) -> tuple[Release, ...]:
 
 def release(name: str, version: str, url: str, hashes: Mapping[str, str]) -> Release:
     """A release with checked fields. Raises Refused."""
-    canonical = canonicalize_name(str(name))
+    canonical = canonical_name(str(name))
     if not canonical.replace("-", "").replace(".", "").isalnum():
         raise Refused(f"no package name: {str(name)[:80]!r}")
     try:
@@ -122,7 +117,7 @@ def unmet(needed: Iterable[str], there: Mapping[str, str], markers: Mapping[str,
                 continue
         except (InvalidRequirement, KeyError, ValueError):
             raise Refused(f"a dependency cannot be read: {text[:80]!r}") from None
-        version = there.get(canonicalize_name(one.name))
+        version = there.get(canonical_name(one.name))
         if version is None or not one.specifier.contains(version, prereleases=True):
             missing.append(f"{one.name}{one.specifier}")
     return tuple(missing)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from attn_doctor.fix.packages.installed import Installed, conda_names, every_installed
 from attn_doctor.fix.packages.installers import Installer
@@ -17,6 +16,7 @@ from attn_doctor.fix.packages.wheel_file import WheelFile
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.install_request import InstallRequest, is_bound_to_torch
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.plans import Install, PackageChange
 from attn_doctor.recipes.data.torch_releases import index_of
 
@@ -159,9 +159,7 @@ def _exact(text: str) -> Release:
     pins = list(found.specifier)
     if len(pins) != 1 or pins[0].operator != "==" or found.extras or "*" in pins[0].version:
         raise Refused(f"what is built has to be named exactly: {text[:80]!r}")
-    return Release(
-        name=canonicalize_name(found.name), version=pins[0].version, source="built from source here", sha256=""
-    )
+    return Release(name=canonical_name(found.name), version=pins[0].version, source="built from source here", sha256="")
 
 
 def _warnings(changes: tuple[PackageChange, ...], here: dict[str, Installed], installer: Installer) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from attn_doctor.fix.journal.exchange import Exchange, Folder, Moved, Swap, folder_like
 from attn_doctor.fix.journal.file_state import state_of, there
@@ -20,6 +19,7 @@ from attn_doctor.fix.packages.staged_records import digests, settle
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.target import Target, read_answer
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.plans import Install
 from attn_doctor.quick_dataclasses import dataclass
 
@@ -82,7 +82,7 @@ def stage(change: Install, run: Run, *, installer: Installer) -> Swap:
     fresh = every_installed(str(site) for site in dict.fromkeys(info.parent for info in infos))
     _check_staged(change, fresh)
     compiled = _compiled(installer, fresh, place)
-    requested = {canonicalize_name(Requirement(one).name) for one in (*change.requirements, *change.builds)}
+    requested = {canonical_name(Requirement(one).name) for one in (*change.requirements, *change.builds)}
     try:
         for one in fresh:
             own = tuple(file for file in one.files() if file.suffix == ".pyc" and file in compiled)

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from attn_doctor.fix.packages.releases import metadata_of
@@ -17,6 +17,7 @@ from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.files import expanded
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import FactSet
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data.wheels import TABLES, NoWheel, fitting, node_of
 
@@ -51,7 +52,7 @@ def read(path: Path, target: Target) -> WheelFile:
     if not any(_fits(tag, target) for tag in tags):
         spelled = ", ".join(sorted(map(str, tags)))
         raise Refused(f"{path} is for {spelled}; this is Python {target.version} on {target.told.get('platform_tag')}")
-    return WheelFile(path=real, package=canonicalize_name(name), version=said_version, sha256=sha256_of(real) or "")
+    return WheelFile(path=real, package=canonical_name(name), version=said_version, sha256=sha256_of(real) or "")
 
 
 def unofficial(one: WheelFile, facts: FactSet) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import SpecifierSet
-
 from attn_doctor.fix.packages.typable_commands import typable
 from attn_doctor.fix.treatments import NotForThisNode, PlannedTreatment
 from attn_doctor.fix.treatments.install_packages import INSTALLS_AT, plan_installation
 from attn_doctor.model.facts import FactSet
+from attn_doctor.model.package_versions import accepts
 from attn_doctor.model.remedies import InstallWheel
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.data.wheels import NotTold, NoWheel, Wheel, fitting, node_of
@@ -46,7 +45,7 @@ class _InstallWheel(PlannedTreatment[InstallWheel]):
             except NoWheel as error:
                 raise NotForThisNode(str(error)) from None
             return f"its wheel has to be fetched first, and named with --wheel {wheel.file}"
-        if SpecifierSet(action.version).contains(version, prereleases=True):
+        if accepts(action.version, version):
             return ""
         return f"the wheel that was named is {action.package} {version}, and this fix asks for {action.version}"
 

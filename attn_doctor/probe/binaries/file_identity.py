@@ -6,8 +6,9 @@ Two wheels may write the same path, and the one installed last wins: metadata th
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
+
+from attn_doctor.model.digests import sha256
 
 from .reader import ElfFile
 from .unreadable import CannotRead, Unreadable
@@ -32,6 +33,6 @@ def identity_of(elf: ElfFile) -> str:
     if build_id:
         return f"build-id {build_id}, {elf.size} bytes"
     if elf.size <= _SMALL:
-        return f"sha256 {hashlib.sha256(elf.some(0, elf.size)).hexdigest()[:40]}, {elf.size} bytes"
+        return f"sha256 {sha256(elf.some(0, elf.size)).hexdigest()[:40]}, {elf.size} bytes"
     ends = elf.some(0, _END) + elf.some(elf.size - _END, _END)
-    return f"sha256 of both ends {hashlib.sha256(ends).hexdigest()[:40]}, {elf.size} bytes"
+    return f"sha256 of both ends {sha256(ends).hexdigest()[:40]}, {elf.size} bytes"

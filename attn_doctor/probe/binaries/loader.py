@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import glob
 import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -195,7 +194,7 @@ class LoaderView:
                     return machine
         except CannotRead:
             pass
-        return next((number for number, name in MACHINES.items() if name == platform.machine()), 0)
+        return next((number for number, name in MACHINES.items() if name == os.uname().machine), 0)
 
     def _import_torch(self) -> None:
         if self.torch_lib is None:

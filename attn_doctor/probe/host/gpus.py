@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.machine.process import Completed, Running
+from attn_doctor.machine.which import which
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 
@@ -74,7 +74,7 @@ class GpuQuery:
         return notes.facts()
 
     def _ask_smi(self, notes: FactNotes, nvml: dict[str, Any], timeout: float, hint: str | None) -> None:
-        smi = shutil.which("nvidia-smi", path=self._environment.get("PATH"))
+        smi = which("nvidia-smi", path=self._environment.get("PATH"))
         said = f"NVML: {nvml['message']}"
         if smi is None:
             if nvml["outcome"] == "no library" and hint is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,10 +43,10 @@ def probe(environment: Mapping[str, str], *, root: Path = Path("/")) -> tuple[Fa
     notes = FactNotes()
     name = environment.get("SLURMD_NODENAME")
     notes.known("node.hostname", name or os.uname().nodename, "SLURMD_NODENAME" if name else "gethostname()")
-    notes.known("node.system", platform.system(), "uname -s")
+    notes.known("node.system", os.uname().sysname, "uname -s")
     notes.known_or_absent("node.os", _os_name(root), "/etc/os-release")
-    notes.known("node.kernel", platform.release(), "uname -r")
-    notes.known("node.machine", platform.machine(), "uname -m")
+    notes.known("node.kernel", os.uname().release, "uname -r")
+    notes.known("node.machine", os.uname().machine, "uname -m")
     notes.known_or_absent("node.container", _container(environment, root), "container marker files and variables")
     notes.known_or_absent("node.slurm_job", environment.get("SLURM_JOB_ID"), "SLURM_JOB_ID")
     notes.known("node.cpus", len(os.sched_getaffinity(0)), "sched_getaffinity")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attn_doctor.model.digests import hex_digest
 from attn_doctor.model.identity import EnvironmentName, NodeName
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ def environment_name(target: Target, environment: Mapping[str, str], node: NodeN
     image = _image(environment)
     minor = ".".join(target.version.split(".")[:2])
     known_by = "\0".join((without_node(prefix, node), minor, image or ""))
-    import hashlib  # loads OpenSSL, which `status` does not need
-
-    digest = hashlib.sha256(known_by.encode(errors="surrogateescape")).hexdigest()
+    digest = hex_digest(known_by)
     return EnvironmentName(id=digest[:10], prefix=prefix, image=image)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from attn_doctor.machine.process import Running
+from attn_doctor.machine.which import which
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 
@@ -36,7 +36,7 @@ class Toolkit:
         for variable in ("CUDA_HOME", "CUDA_PATH"):
             if environment.get(variable):
                 return Path(environment[variable]).absolute()
-        nvcc = shutil.which("nvcc", path=environment.get("PATH"))
+        nvcc = which("nvcc", path=environment.get("PATH"))
         if nvcc:
             # A distribution's /usr/bin/nvcc may be a link or a wrapper: the toolkit is the folder of the real one.
             return Path(nvcc).resolve().parent.parent

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 from attn_doctor.machine.target import Target
+from attn_doctor.machine.which import which
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 
@@ -21,7 +21,7 @@ def probe(target: Target) -> tuple[Fact, ...]:
     notes.known("python.environment", target.environment_kind, how)
     notes.known("python.has_pip", bool(told.get("has_pip")), how)
     beside = target.python.parent / "uv"
-    uv = "uv" if shutil.which("uv") else str(beside) if beside.is_file() else None
+    uv = "uv" if which("uv") else str(beside) if beside.is_file() else None
     notes.known_or_absent("python.uv", uv, "uv on PATH, or beside the interpreter", "there is no uv")
     code = tuple(dict.fromkeys(str(file) for file, _ in told.get("startup_code") or ()))
     notes.known_or_absent("python.startup_code", code, ".pth files, sitecustomize and usercustomize, read as data")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 
 _MOST_METADATA = 2_000_000
@@ -88,7 +88,7 @@ def read_dist_info(info: Path) -> DistInfo:
     stem = info.name.rsplit(".", 1)[0]
     parts = stem.split("-")
     # torch-2.13.0+cpu.dist-info; an egg-info also has a Python tag: flash_attn-2.5.8-py3.11-linux-x86_64.egg-info
-    name = canonicalize_name(parts[0])
+    name = canonical_name(parts[0])
     named_version = parts[1] if len(parts) > 1 else None
     raw, error = _metadata(info)
     text = raw.decode(errors="replace")

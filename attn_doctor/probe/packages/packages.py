@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
-
 from attn_doctor.model.facts import Fact
+from attn_doctor.model.package_versions import canonical_name, is_release, specifier_set
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages import requirements
 from attn_doctor.probe.packages.dist_info import (
@@ -219,15 +217,17 @@ def _requirement(dist: Distribution, names: tuple[str, ...], markers: Mapping[st
         if line is not None and line.name not in names:
             continue
         if line is not None and not line.marker:
-            with contextlib.suppress(InvalidSpecifier):
-                return str(SpecifierSet(line.specifier)) or ">=0", ""
+            if is_release(line.specifier):
+                return line.specifier, ""
+            with contextlib.suppress(ValueError):
+                return str(specifier_set(line.specifier)) or ">=0", ""
         # Its parser, which few lines need.
         from packaging.markers import UndefinedEnvironmentName
         from packaging.requirements import InvalidRequirement, Requirement
 
         try:
             requirement = Requirement(text)
-            if canonicalize_name(requirement.name) not in names:
+            if canonical_name(requirement.name) not in names:
                 continue
             if requirement.marker is None or requirement.marker.evaluate({**markers, "extra": ""}):
                 return str(requirement.specifier) or ">=0", ""

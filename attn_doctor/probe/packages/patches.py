@@ -6,11 +6,11 @@ removes the record together with the patch, and a copy of the environment keeps 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+from attn_doctor.model.digests import sha256
 from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages.keyword_calls import NotThere, keyword, transposed_value
@@ -106,6 +106,6 @@ def _noted(info: Path) -> list[dict[str, Any]]:
 
 def _sha256(file: Path) -> str | None:
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest() if file.stat().st_size < _MOST_BYTES else None
+        return sha256(file.read_bytes()).hexdigest() if file.stat().st_size < _MOST_BYTES else None
     except OSError:
         return None

@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from attn_doctor.model.facts import Fact
+from attn_doctor.model.package_versions import accepts, canonical_name, is_release
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_dataclasses import dataclass
@@ -27,6 +26,22 @@ _PLAIN = re.compile(
 _EXTRA = re.compile(r"\bextra\b")
 _OR = re.compile(r"\bor\b")
 _ASKS_FOR_EXTRA = re.compile(r"""(?:^|\sand\s+|\()\s*extra\s*==\s*(?:"[\w.-]+"|'[\w.-]+')""")
+#: The parts of most markers. https://packaging.python.org/en/latest/specifications/dependency-specifiers/
+_COMPARISON = re.compile(r"""(?P<name>\w+)\s*(?P<sign>[<>]=?|[=!]=)\s*(?P<quote>["'])(?P<wanted>[^"']*)(?P=quote)""")
+_VERSIONS = frozenset({"python_version", "python_full_version"})
+_WORDS = frozenset(
+    {
+        "extra",
+        "implementation_name",
+        "os_name",
+        "platform_machine",
+        "platform_python_implementation",
+        "platform_system",
+        "sys_platform",
+    }
+)
+#: No version, so that it is compared as text.
+_WORD = re.compile(r"(?!v?\d)[A-Za-z_][\w-]*", re.IGNORECASE)
 #: Distributions that replace another one: torch's nightly and ROCm builds ship triton under these names.
 _STAND_INS: Mapping[str, tuple[str, ...]] = {
     "triton": ("pytorch-triton", "pytorch-triton-rocm", "triton-rocm", "pytorch-triton-xpu"),
@@ -96,13 +111,12 @@ def met(specifier: str, version: str | None) -> bool | None:
     if specifier in ("", "any"):
         return True
     try:
-        accepted = SpecifierSet(specifier)
+        if accepts(specifier, version):
+            return True
         there = Version(version)
-    except (InvalidSpecifier, InvalidVersion):
+        return None if there.is_prerelease and accepts(specifier, there.base_version) else False
+    except ValueError:
         return None
-    if accepted.contains(there, prereleases=True):
-        return True
-    return None if there.is_prerelease and accepted.contains(there.base_version, prereleases=True) else False
 
 
 def requirements(everything: Mapping[str, RequirementSource], markers: Mapping[str, str]) -> Iterator[Needed]:
@@ -147,9 +161,9 @@ def read_line(text: str) -> Line | None:
     """One Requires-Dist; None where it cannot be read."""
     plain = _PLAIN.match(text)
     if plain is not None:
-        extras = tuple(canonicalize_name(one.strip()) for one in (plain["extras"] or "").split(",") if one.strip())
+        extras = tuple(canonical_name(one.strip()) for one in (plain["extras"] or "").split(",") if one.strip())
         specifier = "".join(plain["specifier"].split())
-        return Line(canonicalize_name(plain["name"]), extras, specifier, (plain["marker"] or "").strip())
+        return Line(canonical_name(plain["name"]), extras, specifier, (plain["marker"] or "").strip())
     from packaging.requirements import InvalidRequirement, Requirement  # its parser, which few lines need
 
     try:
@@ -158,8 +172,8 @@ def read_line(text: str) -> Line | None:
         return None
     # `name @ URL` is met by any installation of that name.
     return Line(
-        canonicalize_name(parsed.name),
-        tuple(canonicalize_name(one) for one in parsed.extras),
+        canonical_name(parsed.name),
+        tuple(canonical_name(one) for one in parsed.extras),
         str(parsed.specifier),
         str(parsed.marker or ""),
     )
@@ -169,14 +183,37 @@ def read_line(text: str) -> Line | None:
 def _applies(marker: str, extra: str, environment: tuple[tuple[str, str], ...]) -> bool:
     if not marker:
         return True
-    if not extra and not _OR.search(marker) and _ASKS_FOR_EXTRA.search(marker):
-        return False  # one false part of a conjunction; most markers are this
-    from packaging.markers import Marker, UndefinedEnvironmentName
+    if not extra and all(_ASKS_FOR_EXTRA.search(part.strip()) for part in _OR.split(marker)):
+        return False  # a false part in each conjunction; most markers are this
+    found = _plainly_applies(marker, extra, dict(environment))
+    if found is not None:
+        return found
+    from packaging.markers import Marker, UndefinedEnvironmentName  # its parser, which few markers need
 
     try:
         return Marker(marker).evaluate({**dict(environment), "extra": extra})
     except (ValueError, UndefinedEnvironmentName):
         return False
+
+
+def _plainly_applies(marker: str, extra: str, environment: Mapping[str, str]) -> bool | None:
+    """The value of a conjunction of plain comparisons; None where packaging has to decide."""
+    values = []
+    for text in marker.split(" and "):
+        part = _COMPARISON.fullmatch(text.strip())
+        if part is None:
+            return None
+        name, wanted = part["name"], part["wanted"]
+        if name != "extra" and name not in environment:
+            return None
+        if name in _VERSIONS and is_release(part["sign"] + wanted):
+            values.append(accepts(part["sign"] + wanted, environment[name]))
+        elif name in _WORDS and part["sign"] in ("==", "!=") and _WORD.fullmatch(wanted):
+            same = canonical_name(extra) == canonical_name(wanted) if name == "extra" else environment[name] == wanted
+            values.append(same == (part["sign"] == "=="))
+        else:
+            return None
+    return all(values)
 
 
 def _version(name: str, everything: Mapping[str, RequirementSource]) -> str | None:

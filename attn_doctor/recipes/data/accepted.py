@@ -15,19 +15,14 @@ subject = "cell sdpa-*-fp32-mask-*"     # or leave it out: every subject
 
 from __future__ import annotations
 
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
+from attn_doctor.formats import toml
 from attn_doctor.machine.files import read_input
 from attn_doctor.model.findings import Acceptance, Gate
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _MOST_BYTES = 4_000_000
 _KEYS = {"id", "reason", "expires", "subject"}
@@ -63,12 +58,12 @@ def policy(file: Path) -> tuple[tuple[Acceptance, ...], tuple[Gate, ...]]:
 def _tables(file: Path) -> dict[str, list[Any]]:
     about = f"--accept {file}"
     try:
-        table: dict[str, Any] = tomllib.loads(read_input(file, most=_MOST_BYTES).decode())
+        table: dict[str, Any] = toml.parse(read_input(file, most=_MOST_BYTES).decode())
     except OSError as error:
         raise BadInput(f"the file cannot be read: {error.strerror}", about=about, hint=_HINT) from None
     except UnicodeDecodeError:
         raise BadInput("the file is not UTF-8 text", about=about, hint=_HINT) from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise BadInput(f"the file is not TOML: {error}", about=about, hint=_HINT) from None
     if not table or set(table) - {"accept", "gate"} or not all(isinstance(one, list) for one in table.values()):
         raise BadInput("the file holds no [[accept]] or [[gate]] tables, or other things", about=about, hint=_HINT)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 
 from packaging.version import InvalidVersion, Version
 
-from attn_doctor.recipes.shelf import bundled_folder
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from attn_doctor.recipes.shelf import table
 
 TABLE = "checked.toml"
 
@@ -20,8 +14,7 @@ TABLE = "checked.toml"
 @cache
 def newest_checked() -> dict[str, str]:
     """Package -> newest release checked; `5.23` stands for every release that begins with it."""
-    table = tomllib.loads((bundled_folder() / TABLE).read_text())
-    return {str(name): str(version) for name, version in table["newest"].items()}
+    return {str(name): str(version) for name, version in table(TABLE)["newest"].items()}
 
 
 def is_newer(package: str, version: str) -> bool | None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.recipes.shelf import bundled_folder
+from attn_doctor.recipes import shelf
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+TABLE = "gpus.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +30,12 @@ def plain_name(text: str) -> str:
     return re.sub(r"[\s_-]+", "", words)
 
 
-def named_gpu(text: str, *, file: Path | None = None) -> NamedGpu:
+def named_gpu(text: str) -> NamedGpu:
     """The GPU with this name, `sm_XY`, or compute capability.
 
     Raises BadInput for a name that is unknown or fits several compute capabilities.
     """
-    table = tomllib.loads((file or bundled_folder() / "gpus.toml").read_text())
+    table = shelf.table(TABLE)
     limits = {item["compute_capability"]: item.get("shared_memory_bytes") for item in table["architecture"]}
     hint = "Name one such as h100, a100, l40s, rtx4090, or a compute capability such as sm_90 or 9.0."
     capability = _capability(text)
@@ -92,7 +87,7 @@ class AmdGpu:
 
 def amd_gpu(text: str) -> AmdGpu | None:
     """AMD's GPU with this name or architecture; None for every other name."""
-    return _amd(tomllib.loads((bundled_folder() / "gpus.toml").read_text()), text)
+    return _amd(shelf.table(TABLE), text)
 
 
 def _amd(table: Mapping[str, Any], text: str) -> AmdGpu | None:
@@ -136,8 +131,8 @@ def _not_one(table: Mapping[str, Any], text: str) -> None:
 class GpuNames:
     """Recognizes GPU names in any text, and returns their compute capability."""
 
-    def __init__(self, file: Path | None = None) -> None:
-        table = tomllib.loads((file or bundled_folder() / "gpus.toml").read_text())
+    def __init__(self) -> None:
+        table = shelf.table(TABLE)
         known: list[tuple[str, str | None]] = [
             (item["pattern"], item.get("compute_capability")) for item in table.get("family", ())
         ]

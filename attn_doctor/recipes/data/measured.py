@@ -4,7 +4,6 @@ that kernels reached elsewhere (recipes/kernel_shares.toml). Validated each time
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -14,13 +13,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, Field, StrictBool, StringConstraints, model_validator
 
+from attn_doctor.formats import toml
 from attn_doctor.recipes.schema.fields import Table
 from attn_doctor.recipes.shelf import bundled_folder
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def _range(text: str) -> str:
@@ -98,7 +93,7 @@ def _each_once(keys: list[tuple[Any, ...]]) -> None:
 
 def xids(file: Path | None = None) -> dict[int, Mapping[str, Any]]:
     """Xid number -> its meaning. Raises pydantic's ValidationError for an invalid file."""
-    table = tomllib.loads((file or bundled_folder() / "xids.toml").read_text())
+    table = toml.parse((file or bundled_folder() / "xids.toml").read_text())
     return {one.number: one.model_dump() for one in _Xids.model_validate(table).xid}
 
 
@@ -107,7 +102,7 @@ def shares(torch_version: str | None, file: Path | None = None) -> tuple[Mapping
 
     Raises pydantic's ValidationError for an invalid file.
     """
-    table = _Shares.model_validate(tomllib.loads((file or bundled_folder() / "kernel_shares.toml").read_text()))
+    table = _Shares.model_validate(toml.parse((file or bundled_folder() / "kernel_shares.toml").read_text()))
     try:
         version = Version(Version(torch_version or "").public)
     except InvalidVersion:

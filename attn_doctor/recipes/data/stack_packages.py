@@ -6,21 +6,16 @@ one.
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from attn_doctor.formats import toml
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.shelf import bundled_folder
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 TABLE = "packages.toml"
 
@@ -97,7 +92,7 @@ class StackPackage:
 
 def stack_package(name: str) -> StackPackage | None:
     """The row of a package; None when the table has none."""
-    return _packages().get(canonicalize_name(name))
+    return _packages().get(canonical_name(name))
 
 
 def as_capability(text: str) -> tuple[int, int]:
@@ -108,7 +103,7 @@ def as_capability(text: str) -> tuple[int, int]:
 
 @cache
 def _packages() -> dict[str, StackPackage]:
-    table: dict[str, Any] = tomllib.loads((bundled_folder() / TABLE).read_text())
+    table: dict[str, Any] = toml.parse((bundled_folder() / TABLE).read_text())
     return {row["name"]: _package(row) for row in table["package"]}
 
 

@@ -6,22 +6,17 @@ missing one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.model.package_versions import accepts, canonical_name
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.recipes.shelf import bundled_folder
+from attn_doctor.recipes.shelf import table
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 TABLE = "torch/releases.toml"
 
@@ -62,16 +57,16 @@ def index_of(build: str) -> str:
 def partner_for(package: str, torch: str) -> str | None:
     """The release of the package made for this torch; None when the table has none."""
     base = _base(torch)
-    name = canonicalize_name(package)
+    name = canonical_name(package)
     rows = next((one["for"] for one in _table()["partner"] if one["package"] == name), ())
     if base is None:
         return None
-    return next((str(row["release"]) for row in rows if SpecifierSet(row["torch"]).contains(base)), None)
+    return next((str(row["release"]) for row in rows if accepts(row["torch"], str(base))), None)
 
 
 def torch_of_partner(package: str, release: str) -> str | None:
     """What torch that release of a partner is made for, as a specifier; None when the table has no such release."""
-    name = canonicalize_name(package)
+    name = canonical_name(package)
     rows = next((one["for"] for one in _table()["partner"] if one["package"] == name), ())
     return next((str(row["torch"]) for row in rows if row["release"] == release.partition("+")[0]), None)
 
@@ -84,7 +79,7 @@ def backend_for(package: str, *, installed: str | None, cuda: str | None) -> str
     release, which may be for another CUDA major. A build for
     CPUs needs its partners' builds for CPUs: the registry's are for CUDA on Linux.
     """
-    name = canonicalize_name(package)
+    name = canonical_name(package)
     partner = next((one for one in _table()["partner"] if one["package"] == name), None)
     local = (installed or "").partition("+")[2]
     if partner is not None and local == "cpu" and partner.get("cpu_builds"):
@@ -272,7 +267,7 @@ def pythons(release: str) -> tuple[str, str] | None:
 
 def registry_cuda_majors(package: str) -> tuple[int, ...] | None:
     """The CUDA majors of a partner's builds in package registries; None when any will do."""
-    name = canonicalize_name(package)
+    name = canonical_name(package)
     partner: dict[str, Any] = next((one for one in _table()["partner"] if one["package"] == name), {})
     majors = partner.get("registry_cuda_majors")
     return tuple(majors) if majors else None
@@ -298,7 +293,5 @@ def _base(torch: str) -> Version | None:
     return None if version.is_prerelease else Version(version.base_version)
 
 
-@cache
 def _table() -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads((bundled_folder() / TABLE).read_text())
-    return table
+    return table(TABLE)

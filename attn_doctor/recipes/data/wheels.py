@@ -6,22 +6,17 @@ address without a file costs more than the answer that there is no wheel.
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.formats import toml
 from attn_doctor.model.facts import Absent, FactSet
+from attn_doctor.model.package_versions import specifier_set
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.shelf import bundled_folder
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 #: Package with known published wheels -> its table, relative to recipes/.
 TABLES = {"flash-attn": "flash-attn/wheels.toml"}
@@ -104,8 +99,8 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
     if node.platform not in table["platforms"]:
         raise NoWheel(f"{package} has published wheels for {', '.join(table['platforms'])}, not for {node.platform}")
     try:
-        allowed = SpecifierSet(wanted)
-    except InvalidSpecifier:  # filled from an unknown fact
+        allowed = specifier_set(wanted)
+    except ValueError:  # filled from an unknown fact
         raise NotTold(f"which release of {package} is wanted is not known ({wanted})") from None
     reasons: list[str] = []
     for release in sorted(table["release"], key=lambda one: Version(one["versions"][-1]), reverse=True):
@@ -193,5 +188,5 @@ def _minor(text: str) -> str:
 @cache
 def _table(package: str) -> dict[str, Any]:
     file: Path = bundled_folder() / TABLES[package]
-    table: dict[str, Any] = tomllib.loads(file.read_text())
+    table: dict[str, Any] = toml.parse(file.read_text())
     return table

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 
 
@@ -52,7 +52,7 @@ def pin_of(text: str, file: str, line: int, environment: Mapping[str, str]) -> P
         return None
     if requirement.marker is not None and not applies(str(requirement.marker), environment):
         return None
-    name = canonicalize_name(requirement.name)
+    name = canonical_name(requirement.name)
     if requirement.url:
         return Pin(name=name, file=file, line=line, version=version_in(requirement.url))
     exact = [one.version for one in requirement.specifier if one.operator in ("==", "===") and "*" not in one.version]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attn_doctor.errors import BadInput
+from attn_doctor.formats import toml
 from attn_doctor.stack.locks.pins import (
     LockRead,
     Pin,
@@ -19,11 +19,6 @@ from attn_doctor.stack.locks.pins import (
     python_of,
     version_in,
 )
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def read_lock(text: str, file: str, python: str, machine: str) -> LockRead:
@@ -85,8 +80,8 @@ def _cuda_of_sources(table: Mapping[str, Any]) -> str | None:
 
 def _table(text: str, file: str) -> dict[str, Any]:
     try:
-        table: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        table: dict[str, Any] = toml.parse(text)
+    except ValueError as error:
         raise BadInput(f"the file is not TOML: {error}", about=f"--lock {file}", hint="Was it cut off?") from None
     return table
 
