@@ -38,7 +38,8 @@ def lacking(programs: Sequence[str]) -> str:
 
 @dataclass(kw_only=True)
 class Node:
-    """One node. `mounts` are (what, where) bind mounts that only it sees, or (`tmpfs:SIZE`, where)."""
+    """One node. `mounts` are (what, where) bind mounts that only it sees, (`tmpfs:SIZE`, where), or (`read-only`,
+    where)."""
 
     name: str
     address: str
@@ -213,6 +214,8 @@ class Cluster:
         for what, where in node.mounts:
             if what.startswith("tmpfs:"):
                 mounts.append(f"mount -t tmpfs -o size={what.removeprefix('tmpfs:')} tmpfs '{where}'")
+            elif what == "read-only":
+                mounts.append(f"mount --bind '{where}' '{where}' && mount -o remount,ro,bind '{where}'")
             else:
                 mounts.append(f"mount --bind '{what}' '{where}'")
         # exec all the way down: the process that is started is the daemon in the end.

@@ -23,6 +23,7 @@ from attn_doctor.machine.files import replace_file
 from attn_doctor.machine.own_command import words_on_a_node
 from attn_doctor.recipes import shelf
 from attn_doctor.version import __version__
+from attn_doctor.workflows.fleet.standard import expected_nodes
 
 
 @guarded
@@ -62,6 +63,12 @@ def hook(
         str | None,
         typer.Option(metavar="PATH", help="attn-doctor on the nodes. Default: where this one lies; k8s: the image's."),
     ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            "--nodes", "-w", metavar="NODESET|@FILE", help="k8s: a Job for each of these nodes, pinned to it."
+        ),
+    ] = None,
     verdicts: Annotated[
         Path | None,
         typer.Option(
@@ -87,6 +94,7 @@ def hook(
         {
             "--check-arg": bool(check_arg),
             "--verdicts": verdicts is not None,
+            "--nodes": nodes is not None,
             "--fix": bool(fix),
             "--plan": plan is not None,
             "--unsafe-fixes": unsafe,
@@ -95,7 +103,7 @@ def hook(
     )
     checked = readable(each(check_arg), flag="--check-arg")
     _known(names(fix, "--fix"), each(fix_arg))
-    in_image = which is Hook.K8S
+    in_image = which in (Hook.K8S, Hook.K8S_DAEMONSET)
     places = Places(
         version=__version__,
         doctor=words_on_a_node(doctor, in_image=in_image, as_module=started.as_module),
@@ -107,6 +115,7 @@ def hook(
         deep=deep.value,
         timeout=timeout,
         image=image,
+        nodes=expected_nodes(nodes) or (),
         verdicts=str(verdicts.absolute()) if verdicts is not None else "",
         slurm_conf=os.environ.get("SLURM_CONF", ""),
         folder=str(install.absolute()) if install is not None else "/etc/attn-doctor",
@@ -129,7 +138,7 @@ def hook(
 def _meant(which: Hook) -> str:
     """The default environment of a hook: the active one here, the image's own, or the user's own when the hook runs as
     its user."""
-    if which is Hook.K8S:
+    if which in (Hook.K8S, Hook.K8S_DAEMONSET):
         return "python3"
     if which is Hook.SLURM_TASKPROLOG:
         return ""

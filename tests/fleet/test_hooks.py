@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from attn_doctor.fleet.hooks import FILES, Hook, Places, written
+from attn_doctor.quick_dataclasses import replace
 from tests.conftest import Doctor, Environment
 
 pytestmark = pytest.mark.process
@@ -79,6 +81,40 @@ def test_npd_reads_the_last_report(doctor: Doctor, environment: Any, tmp_path: P
     assert doctor("check", "--quick", "--python", env.python, "--output", f"{tmp_path}/reports/").status == 0
     done = asked()
     assert (done.returncode, len(done.stdout.strip()) <= 80) == (0, True)
+
+
+def test_a_job_for_each_node() -> None:
+    """Pinned to its node, with a name of its own: none is left out, and none has two."""
+    names = ("gpu-01", "GPU_01.rack.site", "x" * 60, "x" * 61)
+    places = replace(ODD, nodes=names)
+    jobs: list[Any] = list(YAML(typ="safe").load_all(written(Hook.K8S, places)["k8s.yaml"]))
+    pinned = [
+        job["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        for job in jobs
+    ]
+
+    assert [one["nodeSelectorTerms"][0]["matchFields"][0]["values"] for one in pinned] == [[name] for name in names]
+    assert len({job["metadata"]["name"] for job in jobs}) == 4
+    assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", job["metadata"]["name"]) for job in jobs)
+
+
+@pytest.mark.parametrize("hook", [Hook.K8S, Hook.K8S_DAEMONSET])
+def test_pods_take_no_gpu_and_see_all(hook: Hook) -> None:
+    """However many the node has; they go to tainted nodes; one index that fails costs itself."""
+    manifest: Any = YAML(typ="safe").load(next(iter(written(hook, ODD).values())))
+    pod = manifest["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"} in container["env"]
+    assert "nvidia.com/gpu" not in json.dumps(container["resources"])
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    if hook is Hook.K8S:
+        assert manifest["spec"]["backoffLimitPerIndex"] == 1
+        assert "backoffLimit" not in manifest["spec"]
+    else:
+        assert container["args"][1:4] == ["attn-doctor", ODD.doctor[0], "check"]
+        assert container["args"][-3:] == ["x-$HOME", "--python", ODD.python]
+        assert pod["volumes"][0]["hostPath"]["path"] == container["volumeMounts"][0]["mountPath"]
 
 
 def played(folder: Path, name: str, text: str) -> Path:

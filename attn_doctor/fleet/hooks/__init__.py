@@ -4,7 +4,9 @@ in.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -20,6 +22,7 @@ class Hook(str, Enum):
     SLURM_HEALTHCHECK = "slurm-healthcheck"
     SLURM_TASKPROLOG = "slurm-taskprolog"
     K8S = "k8s"
+    K8S_DAEMONSET = "k8s-daemonset"
     NPD = "npd"
     GPUD = "gpud"
 
@@ -30,6 +33,7 @@ FILES: Mapping[Hook, tuple[str, ...]] = {
     Hook.SLURM_HEALTHCHECK: ("slurm-healthcheck.sh",),
     Hook.SLURM_TASKPROLOG: ("slurm-taskprolog.sh",),
     Hook.K8S: ("k8s.yaml",),
+    Hook.K8S_DAEMONSET: ("k8s-daemonset.yaml",),
     Hook.NPD: ("npd.json", "npd-check.sh"),
     Hook.GPUD: ("gpud.yaml",),
 }
@@ -39,8 +43,20 @@ TAKES: Mapping[Hook, tuple[str, ...]] = {
     Hook.SLURM_JOB: ("--check-arg", "--fix", "--plan", "--unsafe-fixes", "--fix-arg"),
     Hook.SLURM_HEALTHCHECK: ("--check-arg", "--verdicts"),
     Hook.SLURM_TASKPROLOG: ("--check-arg", "--verdicts"),
-    Hook.K8S: ("--check-arg",),
+    Hook.K8S: ("--check-arg", "--nodes"),
+    Hook.K8S_DAEMONSET: ("--check-arg",),
 }
+
+
+#: The head of a manifest with a Job for each node.
+_EACH = """\
+# A Job for each node, pinned to it, written by {version}; the image is the one that training uses, with
+# attn-doctor in it.
+#
+#     kubectl apply -f k8s.yaml
+#     kubectl wait --for=condition=complete --timeout=20m job -l app=attn-doctor
+#     kubectl logs -l app=attn-doctor --tail=-1 --max-log-requests=64 | attn-doctor fleet merge - --expect NODES
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +73,8 @@ class Places:
     deep: str = "auto"
     timeout: int = 300
     image: str = "REGISTRY/IMAGE:TAG"
+    nodes: Sequence[str] = ()
+    """k8s: a Job for each of these nodes instead of one for as many as the file says."""
     slurm_conf: str = ""
     """The path of slurm.conf where it is not the usual one; empty: as slurmd has it."""
     verdicts: str = ""
@@ -73,8 +91,29 @@ def written(hook: Hook, places: Places) -> dict[str, str]:
         values = _values(places, _shell if name.endswith(".sh") else _listed)
         for place, value in values.items():
             text = text.replace(f"@@{place}@@", value)
-        found[name] = text
+        found[name] = _a_job_each(text, places.nodes) if hook is Hook.K8S and places.nodes else text
     return found
+
+
+def _a_job_each(text: str, nodes: Sequence[str]) -> str:
+    """The manifest with one Job for each node: a Job of many pods can use one node twice, and another never."""
+    job = text.partition("apiVersion: batch/v1\n")[2]
+    job = re.sub(r"  completionMode: .*?(?=  activeDeadlineSeconds)", "  backoffLimit: 1\n", job, flags=re.DOTALL)
+    job = re.sub(r"      nodeSelector:\n.*\n", "", job)
+    pinned = (
+        "      affinity:\n        nodeAffinity:\n          requiredDuringSchedulingIgnoredDuringExecution:\n"
+        "            nodeSelectorTerms:\n              - matchFields:\n"
+        "                  - {key: metadata.name, operator: In, values: [@@NODE@@]}\n"
+    )
+    job = re.sub(r"      affinity:\n.*?(?=      containers:)", pinned, job, flags=re.DOTALL)
+    jobs = []
+    for node in nodes:
+        mine = hashlib.sha256(node.encode()).hexdigest()[:6]  # two long names may be cut to one
+        name = re.sub(r"[^a-z0-9-]", "-", node.lower()).strip("-")[:40].strip("-")
+        one = job.replace("  name: attn-doctor\n", f"  name: attn-doctor-{name}-{mine}\n", 1)
+        jobs.append(f"apiVersion: batch/v1\n{one.replace('@@NODE@@', json.dumps(node))}")
+    version = re.search(r"attn-doctor \S+(?=;)", text)
+    return _EACH.format(version=version[0] if version else "attn-doctor") + "---\n".join(jobs)
 
 
 def _values(places: Places, quote: Callable[..., str]) -> dict[str, str]:
@@ -84,6 +123,9 @@ def _values(places: Places, quote: Callable[..., str]) -> dict[str, str]:
         "DOCTORSHELL": _shell(*places.doctor),
         "SCRIPT": json.dumps(f"{places.folder}/npd-check.sh"),
         "COMMACHECK": "".join(f", {json.dumps(word)}" for word in places.check),
+        "DOCTORITEM": "\n            - ".join(json.dumps(word) for word in places.doctor),
+        "ITEMSCHECK": "".join(f"\n            - {json.dumps(word)}" for word in places.check),
+        "ITEMSPYTHON": f"\n            - --python\n            - {json.dumps(places.python)}" if places.python else "",
         "COMMAPYTHON": f', "--python", {json.dumps(places.python)}' if places.python else "",
         "PYTHON": quote(places.python),
         "REVIEWED": quote(*places.reviewed),
