@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
+from attn_doctor.fleet.cohorts import environment_of
 from attn_doctor.fleet.gather import Record, moment
 
 #: Clocks of a cluster agree to within a second; a larger difference is a broken clock.
@@ -13,21 +14,29 @@ _SKEW = timedelta(minutes=5)
 _YOUNG = timedelta(hours=24)
 
 
-def old_reports(records: Iterable[Record], now: datetime, max_age: timedelta | None) -> tuple[tuple[str, str], ...]:
+def old_reports(records: Sequence[Record], now: datetime, max_age: timedelta | None) -> tuple[tuple[str, str], ...]:
     """(node, time) for nodes with an environment that was last examined too long ago; max_age: None is a day."""
-    newest: dict[tuple[str, str], datetime] = {}
+    oldest = now - (_YOUNG if max_age is None else max_age)
+    late: dict[tuple[str, str], datetime] = {}  # few: a row for each of a hundred thousand nodes is memory
+    for record, created in _dated(records):
+        if created < oldest:
+            place = record.node, environment_of(record)
+            late[place] = max(late.get(place, created), created)
+    for record, created in _dated(records) if late else ():
+        if created >= oldest:
+            late.pop((record.node, environment_of(record)), None)
+    found: dict[str, datetime] = {}
+    for (node, _), created in late.items():
+        found[node] = min(found.get(node, created), created)
+    return tuple(sorted((node, created.isoformat(timespec="seconds")) for node, created in found.items()))
+
+
+def _dated(records: Iterable[Record]) -> Iterator[tuple[Record, datetime]]:
     for record in records:
-        place = record.node, dict(record.cohort).get("environment", "")
         try:
-            newest[place] = max(newest.get(place, moment(record.created)), moment(record.created))
+            yield record, moment(record.created)
         except ValueError:
             continue  # reported as a wrong clock
-    oldest = now - (_YOUNG if max_age is None else max_age)
-    found: dict[str, datetime] = {}
-    for (node, _), created in newest.items():
-        if created < oldest:
-            found[node] = min(found.get(node, created), created)
-    return tuple(sorted((node, created.isoformat(timespec="seconds")) for node, created in found.items()))
 
 
 def skewed_clocks(records: Iterable[Record], now: datetime) -> tuple[tuple[str, str], ...]:

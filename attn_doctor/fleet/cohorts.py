@@ -37,11 +37,12 @@ class Member:
 
 def members(records: Iterable[Record]) -> list[Member]:
     """The nodes with their environments, for records with a fingerprint."""
-    by_place: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    by_place: dict[str, dict[str, tuple[Record, ...]]] = defaultdict(dict)
     for record in records:
         if record.fingerprint is not None:
-            by_place[record.node, environment_of(record)].append(record)
-    return [_member(node, there) for (node, _), there in by_place.items()]
+            by_node = by_place[environment_of(record)]
+            by_node[record.node] = (*by_node.get(record.node, ()), record)
+    return [_member(node, there) for by_node in by_place.values() for node, there in by_node.items()]
 
 
 def environment_of(record: Record) -> str:
@@ -49,7 +50,9 @@ def environment_of(record: Record) -> str:
     return dict(record.cohort).get("environment", "")
 
 
-def _member(node: str, there: Sequence[Record]) -> Member:
+def _member(node: str, there: tuple[Record, ...]) -> Member:
+    if len(there) == 1:  # nearly all: one tuple for both
+        return Member(node=node, voters=there, held=there, quick=there[0].quick)
     quick = tuple(record for record in there if record.quick)
     deep = tuple(record for record in there if not record.quick)
     if not (quick and deep):

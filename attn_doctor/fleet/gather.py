@@ -70,9 +70,9 @@ class Gathered:
     """All reports collected so far."""
 
     reports: int = 0
-    records: dict[tuple[str, str, bool, bool], tuple[Record, ...]] = field(default_factory=dict)
-    """Keyed by node, environment, quick or not, and limited or not; several records only when two machines share one
-    name."""
+    _records: dict[tuple[str, bool, bool], dict[str, Record | tuple[Record, ...]]] = field(default_factory=dict)
+    """By environment, quick or not, and limited or not, then by node; several records only when two machines share one
+    name. A key or a tuple for each node would take as much memory as its record."""
     repeated: set[str] = field(default_factory=set)
     unreadable: list[Unreadable] = field(default_factory=list)
     fingerprints: list[array[int]] = field(default_factory=list)
@@ -136,31 +136,46 @@ class Gathered:
         self.tasks.clear()
         return found
 
+    def all_records(self) -> Iterator[Record]:
+        """Every record, also those that do not count."""
+        for by_node in self._records.values():
+            for there in by_node.values():
+                yield from _tuple(there)
+
+    def shared_names(self) -> set[str]:
+        """The names under which two machines reported."""
+        return {
+            node for by_node in self._records.values() for node, there in by_node.items() if isinstance(there, tuple)
+        }
+
     def every(self) -> Iterator[tuple[str, Record]]:
         """Yields (environment, record) for each record that counts. A limited record never replaces a full one of the
         same node and environment; only its own findings are added, and only while they are newer."""
-        for (node, environment, _, limited), records in self.records.items():
-            full = [
-                one.created
-                for quick in (True, False)
-                for one in self.records.get((node, environment, quick, False), ())
-            ]
-            for record in records:
-                if not limited or not full:
-                    yield environment, record
-                elif record.outcome.fails and record.created > max(full):
-                    yield environment, replace(record, fingerprint=None)
+        for (environment, _, limited), by_node in self._records.items():
+            for node, there in by_node.items():
+                full = self._full(node, environment) if limited else ()
+                for record in _tuple(there):
+                    if not full:
+                        yield environment, record
+                    elif record.outcome.fails and record.created > max(full):
+                        yield environment, replace(record, fingerprint=None)
+
+    def _full(self, node: str, environment: str) -> list[str]:
+        """When the full reports of this node and environment were made."""
+        there = (self._records.get((environment, quick, False), {}).get(node, ()) for quick in (True, False))
+        return [one.created for records in there for one in _tuple(records)]
 
     def _place(self, record: Record, environment: str) -> None:
-        key = (record.node, environment, record.quick, record.limited)
-        there = self.records.get(key, ())
+        by_node = self._records.setdefault((environment, record.quick, record.limited), {})
+        there = _tuple(by_node.get(record.node, ()))
         for other in there:
             if not _two_machines(record, other):
                 self.repeated.add(record.node)
                 kept = max(record, other, key=self._fixed)
-                self.records[key] = tuple(kept if one is other else one for one in there)
+                left = tuple(kept if one is other else one for one in there)
+                by_node[record.node] = left if len(left) > 1 else kept
                 return
-        self.records[key] = (*there, record)
+        by_node[record.node] = (*there, record) if there else record
 
     def _fixed(self, record: Record) -> tuple[Any, ...]:
         """Sort key to choose between two reports: the later one; at equal age the worse; then any fixed order."""
@@ -210,6 +225,10 @@ class Gathered:
 
     def _share(self, value: Any) -> Any:
         return self._shared.setdefault(value, value)
+
+
+def _tuple(there: Record | tuple[Record, ...]) -> tuple[Record, ...]:
+    return there if isinstance(there, tuple) else (there,)
 
 
 def _cohort(written: Mapping[str, Any]) -> CohortKey:

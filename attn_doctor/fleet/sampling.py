@@ -29,13 +29,12 @@ def representatives(
     first: dict[tuple[object, ...], str] = {}
     seen = set(verdict.states) - set(verdict.missing)
     known_as = {node.partition(".")[0]: node for node in seen}
-    for there in gathered.records.values():
-        for record in there:
-            if record.fingerprint is None:
-                continue  # what --quick could not examine, a deep examination cannot examine either
-            node = record.node if record.node in seen else known_as.get(record.node.partition(".")[0], record.node)
-            if node in without:
-                continue
-            key = (record.cohort, record.fingerprint)
-            first[key] = min(node, first.get(key, node))
+    for record in gathered.all_records():
+        if record.fingerprint is None:
+            continue  # what --quick could not examine, a deep examination cannot examine either
+        node = record.node if record.node in seen else known_as.get(record.node.partition(".")[0], record.node)
+        if node in without:
+            continue
+        key = (record.cohort, record.fingerprint)
+        first[key] = min(node, first.get(key, node))
     return tuple(sorted({*first.values(), *verdict.nodes_in(State.DRIFTS)} & seen - without))

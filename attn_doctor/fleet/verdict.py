@@ -63,7 +63,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     counting = _counting(records)
     stands_for = represented(by_cohort)
     failing, warned = _findings(counting, stands_for)
-    same_name = tuple(sorted({names.get(key[0], key[0]) for key, there in gathered.records.items() if len(there) > 1}))
+    same_name = tuple(sorted({names.get(node, node) for node in gathered.shared_names()}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
     without_gpu = tuple(sorted({one.node for one in counting if dict(one.cohort).get("gpu_count") == "0"}))
     blind = [node for node in without_gpu if question.gpus_asked or node in question.gpus_asked_on]
@@ -134,7 +134,9 @@ def _names(gathered: Gathered, expected: Sequence[str] | None) -> dict[str, str]
     for name in wanted:
         by_short[name.partition(".")[0]].add(name)
     found = {}
-    for node in {key[0] for key in gathered.records} | {one.node for one in gathered.unreadable if one.node}:
+    for node in {record.node for record in gathered.all_records()} | {
+        one.node for one in gathered.unreadable if one.node
+    }:
         fitting = by_short.get(node.partition(".")[0], set())
         one = next(iter(fitting)) if len(fitting) == 1 else node
         # n1.here and n1.there are two nodes: only a name without a domain may match one with a domain.
