@@ -1,0 +1,59 @@
+"""`python3 scripts/test.py`: makes .venv with everything that the tests need, and runs them. Words after it are
+options of pytest.
+
+    --set-up-only        make the environment and run nothing
+    --torch-backend cpu  take torch from its own index of CPU builds, whatever pip is set to
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts import fresh
+
+#: What fails in seconds first. Then neighbours stay together, so that a fixture of a file or a folder is made once.
+RUNS = (("-m", "unit"), ("-m", "not unit"))
+HOW = ("-n", "2", "--dist", "worksteal")
+
+
+def set_up(backend: str) -> Path:
+    """The interpreter of .venv. Torch first and by itself: everything else is held to it."""
+    folder = fresh.ROOT / ".venv"
+    fresh.say(f"{folder}: torch for CPUs ({fresh.TORCH_SIZE}) and the tools of pyproject.toml's dev (about 150 MB)")
+    python = fresh.environment(folder)
+    fresh.install_torch(python, backend)
+    held = folder / "constraints.txt"
+    held.write_text(f"{fresh.TORCH}\n")
+    fresh.pip(python, "--constraint", str(held), fresh.X_TRANSFORMERS, "--editable", f"{fresh.ROOT}[dev]")
+    return python
+
+
+def main(words: list[str]) -> int:
+    """Sets up and runs; the status is pytest's."""
+    backend = "auto"
+    if "--torch-backend" in words:
+        at = words.index("--torch-backend")
+        backend = (words[at + 1 : at + 2] or [""])[0]
+        if backend not in ("auto", "cpu"):
+            print("--torch-backend takes auto or cpu", file=sys.stderr)
+            return 2
+        del words[at : at + 2]
+    python = set_up(backend)
+    if "--set-up-only" in words:
+        return 0
+    # As an installation has it: compiled once, not by each of the thousand processes that the tests start.
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    for run in [tuple(words)] if words else RUNS:
+        ended = subprocess.run([str(python), "-m", "pytest", *HOW, *run], check=False, cwd=fresh.ROOT, env=variables)
+        if ended.returncode:
+            return ended.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
