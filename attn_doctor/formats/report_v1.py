@@ -99,6 +99,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "not_asked": list(diagnosis.not_asked),
         "facts": {str(fact.name): fact_to_json(fact) for fact in report.facts.values()},
         **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
+        **({"compiled": dict(report.compiled_answer)} if report.compiled_answer is not None else {}),
         **({"semantics": dict(report.semantics_answer)} if report.semantics_answer is not None else {}),
         **({"kernels": _kernels(report.kernels)} if report.kernels is not None else {}),
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
@@ -253,6 +254,7 @@ def from_json(written: dict[str, Any]) -> Report:
         facts=FactSet(fact_from_json(name, fact) for name, fact in written["facts"].items()),
         trace_answer=written.get("trace"),
         semantics_answer=written.get("semantics"),
+        compiled_answer=written.get("compiled"),
         kernels=_read_kernels(written.get("kernels")),
         logs=tuple(
             LogRead(**{key: one[key] for key in ("name", "lines", "failures", "unknown_line", "unknown", "note")})
