@@ -98,9 +98,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "cleared": list(diagnosis.cleared),
         "not_asked": list(diagnosis.not_asked),
         "facts": {str(fact.name): fact_to_json(fact) for fact in report.facts.values()},
-        **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
-        **({"compiled": dict(report.compiled_answer)} if report.compiled_answer is not None else {}),
-        **({"semantics": dict(report.semantics_answer)} if report.semantics_answer is not None else {}),
+        **_answers(trace=report.trace_answer, compiled=report.compiled_answer, semantics=report.semantics_answer),
         **({"kernels": _kernels(report.kernels)} if report.kernels is not None else {}),
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
@@ -114,6 +112,10 @@ def to_json(report: Report) -> dict[str, Any]:
         **({"full_examination": _full(report)} if report.full is not None or report.no_full else {}),
         **({"failure": asdict(report.failure)} if report.failure is not None else {}),
     }
+
+
+def _answers(**answers: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: dict(answer) for name, answer in answers.items() if answer is not None}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
