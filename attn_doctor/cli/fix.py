@@ -14,7 +14,9 @@ from attn_doctor.cli.options import Assume, LockWait, Recipes, Skip, Timeout
 from attn_doctor.cli.shared import Progress, each, names, progress
 from attn_doctor.errors import BadInput
 from attn_doctor.fix.journal import run_commands
+from attn_doctor.fix.journal.run_plan import NotCured
 from attn_doctor.fix.packages.installers import Sources
+from attn_doctor.formats import fix_v1
 from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.probe.kernels.known_kernels import Mode
 from attn_doctor.report.words.verdict import as_root
@@ -106,6 +108,9 @@ def fix(
         bool, typer.Option("--even-if-used", help="Change packages under programs that run from the environment.")
     ] = False,
     wait: LockWait = 0.0,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print the answer as JSON (attn-doctor/fix/v1) and ask nothing.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the recipe behind each step.")] = False,
 ) -> int:
     """Cure what `check` finds: plan, show, ask, change, prove it by examining again, or put every byte back.
@@ -148,11 +153,44 @@ def fix(
         wait=wait,
     )
     with progress() as say:
+        if json_:
+            return _for_a_program(request, say)
         person = _Person(say, quick=quick, verbose=verbose)
         ask = person.answer if sys.stdin.isatty() else None
         result = run_fix(request, ask=ask, show=person.see, say=say, warn=person.hear)
     for line in _ending(result, request):
         print(line)  # noqa: T201
+    return result.exit_status
+
+
+def _for_a_program(request: FixRequest, say: Progress) -> int:
+    notes: list[str] = []
+    try:
+        result = run_fix(request, say=say, warn=notes.append)
+    except NotCured as error:
+        say.rest()
+        words = (error.what, *error.about.splitlines())
+        text = fix_v1.fix_text(
+            outcome="put-back", exit_status=error.exit_status, plan=None, troubles=words, notes=notes
+        )
+        sys.stdout.write(text)
+        raise
+    run = result.run
+    say.rest()
+    sys.stdout.write(
+        fix_v1.fix_text(
+            outcome=result.outcome,
+            exit_status=result.exit_status,
+            plan=result.plan,
+            cured=result.cured,
+            run=None if run is None else run.id,
+            journal=None if run is None else str(run.folder),
+            undo=None if run is None else run_commands.undo(run),
+            troubles=result.troubles,
+            beside=result.beside,
+            notes=notes,
+        )
+    )
     return result.exit_status
 
 
@@ -209,7 +247,13 @@ class _Person:
         if one is not None:
             self.hear(f"{one.finding}: {one.title}\n  {one.reason}")
             return self._says_yes("Mend it all the same?")
-        count = len(question.plan.steps)
+        count = len(question.steps)
+        if count < len(question.plan.steps):
+            cured = question.steps[0].cures
+            self.hear("; ".join(dict.fromkeys(f"{each.finding}: {each.title}" for each in cured)))
+        reason = question.steps[0].why_this_safety
+        if reason:
+            self.hear(f"  {question.steps[0].safety.value}: {reason}")
         return self._says_yes(f"Take {'this step' if count == 1 else f'these {count} steps'}?")
 
     def _says_yes(self, question: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import LockWait
 from attn_doctor.cli.shared import each
+from attn_doctor.fix.journal import run_commands
+from attn_doctor.formats import fix_v1
 from attn_doctor.model.exit_status import Status
 from attn_doctor.report.words.sizes import size_words
 from attn_doctor.workflows.undo import UndoRequest, pruned, runs
@@ -36,6 +39,7 @@ def undo(
     keep: Annotated[
         int, typer.Option("--keep", min=0, metavar="N", help="With --prune: how many runs can still be undone.")
     ] = 1,
+    json_: Annotated[bool, typer.Option("--json", help="Print the answer as JSON (attn-doctor/undo/v1).")] = False,
     wait: LockWait = 0.0,
 ) -> int:
     """Put back every byte that a run of `fix` changed. Looks in the environment and in the current project.
@@ -51,10 +55,23 @@ def undo(
         wait=wait,
     )
     if list_:
-        return _list(request)
+        return _list(request, as_json=json_)
     if prune_:
-        return _prune(request, keep)
+        return _prune(request, keep, as_json=json_)
     result = run_undo(request)
+    if json_:
+        run, undone = result.run, result.undone
+        sys.stdout.write(
+            fix_v1.undo_text(
+                outcome="nothing-to-undo" if run is None else "undone",
+                exit_status=Status.HEALTHY,
+                run=None if run is None else run.id,
+                files=undone.files,
+                left=undone.left,
+                found=undone.found,
+            )
+        )
+        return Status.HEALTHY
     if result.run is None:
         print("Nothing is left to undo.")  # noqa: T201
         return Status.HEALTHY
@@ -67,8 +84,21 @@ def undo(
     return Status.HEALTHY
 
 
-def _list(request: UndoRequest) -> int:
+def _list(request: UndoRequest, *, as_json: bool) -> int:
     found = runs(request)
+    if as_json:
+        listed = [
+            {
+                "id": run.id,
+                "state": run.state,
+                "bytes": run.size(),
+                "home": str(run.home),
+                "undo": run_commands.undo(run),
+            }
+            for run in found
+        ]
+        sys.stdout.write(fix_v1.undo_text(outcome="listed", exit_status=Status.HEALTHY, runs=listed))
+        return Status.HEALTHY
     for run in found:
         begun = next(iter(run.entries()), {})
         print(f"{run.id}  {run.state:11}  {size_words(run.size()):>9}  {run.home}  {begun.get('summary', '')}")  # noqa: T201
@@ -77,8 +107,12 @@ def _list(request: UndoRequest) -> int:
     return Status.HEALTHY
 
 
-def _prune(request: UndoRequest, keep: int) -> int:
+def _prune(request: UndoRequest, keep: int, *, as_json: bool) -> int:
     found = pruned(request, keep=keep)
+    if as_json:
+        gone = [{"id": run.id, "bytes": count} for run, count in found]
+        sys.stdout.write(fix_v1.undo_text(outcome="pruned", exit_status=Status.HEALTHY, pruned=gone))
+        return Status.HEALTHY
     for run, count in found:
         print(f"Pruned run {run.id}: {size_words(count)}")  # noqa: T201
     if not found:

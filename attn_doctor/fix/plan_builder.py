@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from packaging.version import InvalidVersion, Version
+
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy, Safety
-from attn_doctor.model.install_request import InstallRequest
+from attn_doctor.model.install_request import InstallRequest, name_of
 from attn_doctor.model.plans import Change, Cured, Install, Remaining, Reversal, Step
-from attn_doctor.model.remedies import Action
-from attn_doctor.quick_dataclasses import dataclass, field
+from attn_doctor.model.remedies import Action, InstallPackages
+from attn_doctor.quick_dataclasses import dataclass, field, replace
 
 A = TypeVar("A", bound=Action)
 
@@ -58,9 +60,9 @@ class PlanBuilder:
         """Makes the plan depend on the finding's evidence: when that changes, the plan is stale."""
         self.grounds.update({fact.name: fact for fact in finding.evidence})
 
-    def leave(self, chosen: Chosen, reason: str) -> None:
+    def leave(self, chosen: Chosen, reason: str, *, unavailable: bool = False) -> None:
         """Leaves the finding open, although a remedy was chosen."""
-        self.left.append(remaining(chosen.finding, reason))
+        self.left.append(replace(remaining(chosen.finding, reason), unavailable=unavailable))
 
     def add(self, change: Change, chosen: Sequence[Chosen], cures: tuple[Cured, ...], *, undo: str = "") -> None:
         """Adds a step. It can be undone exactly, unless `undo` gives a reason why not."""
@@ -86,6 +88,33 @@ class PlanBuilder:
             if fact.name in self.facts:
                 self.grounds[fact.name] = fact
         self.add(install, chosen, tuple(cured(one) for one in chosen))
+        step = self.steps[-1]
+        more = _more_than_a_patch(install, chosen)
+        if step.safety is Safety.SAFE and more:
+            words = f"{step.why_this_safety} Here more changes: {more}.".strip()
+            self.steps[-1] = replace(step, safety=Safety.UNSAFE, why_this_safety=words)
+
+
+def _more_than_a_patch(install: Install, chosen: Sequence[Chosen]) -> str:
+    """What of an installation is more than another patch release of a package that a remedy names; empty if nothing.
+
+    A remedy is called safe for two releases; what the installer makes of it here must be that.
+    """
+    named = {name_of(text) for one in chosen for action in one.actions(InstallPackages) for text in action.requirements}
+    found = []
+    for change in install.changes:
+        if change.before is None:
+            found.append(f"{change.name} {change.after} is new")
+        elif change.name not in named or not _same_series(change.before, change.after):
+            found.append(f"{change.name} {change.before} -> {change.after}")
+    return ", ".join(found)
+
+
+def _same_series(before: str, after: str) -> bool:
+    try:
+        return Version(before).release[:2] == Version(after).release[:2]
+    except InvalidVersion:
+        return False
 
 
 def cured(chosen: Chosen, only: tuple[str, ...] | None = None) -> Cured:

@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class Refused(Exception):
     """The change cannot be planned; the message is the reason, for people."""
+
+
+class Unavailable(Refused):
+    """What would be installed cannot be had here and now."""

@@ -115,6 +115,7 @@ def _read(written: dict[str, Any]) -> Plan:
                 reason=_text(one["reason"]),
                 needs_unsafe=bool(one["needs_unsafe"]),
                 needs_naming=bool(one.get("needs_naming", False)),
+                unavailable=bool(one.get("unavailable", False)),
                 by_hand=_texts(one["by_hand"]),
             )
             for one in written["left"]

@@ -122,6 +122,8 @@ class Remaining:
     """A remedy exists, but needs `--unsafe-fixes`."""
     needs_naming: bool = False
     """A remedy exists, but rests on an assumption, so the finding must be named with `--only`."""
+    unavailable: bool = False
+    """A remedy exists, but what it installs could not be had: offline, or not on the index."""
     by_hand: tuple[str, ...] = ()
     """Instructions and commands for a person, in order."""
 

@@ -139,7 +139,7 @@ def test_a_promotion_inside_a_known_library_is_its_recipes() -> None:
     (finding,) = met(judged(**PROMOTION), RECIPES).findings
 
     assert (finding.id, finding.severity, finding.certainty) == ("x-transformers-rotary-fp32", Severity.ERROR, "seen")
-    assert finding.remedies[0].id == "fixed-release"
+    assert finding.remedies[0].id == "patch-release"
     assert [one.id for one in finding.symptoms] == ["fp32-promoted-before-kernel"]
 
 

@@ -105,7 +105,7 @@ def plan(
 
 def test_an_unsafe_cure_waits_to_be_asked_for(recipes: tuple[Recipe, ...]) -> None:
     """Without --unsafe-fixes it is left, and says what would be done."""
-    found = facts(**{X: "1.30.1"})
+    found = facts(**{X: "1.30.0"})
     left = plan(found, recipes).left
 
     assert [(one.finding, one.needs_unsafe) for one in left] == [("x-transformers-rotary-fp32", True)]
@@ -118,8 +118,32 @@ def test_the_first_remedy_is_taken(recipes: tuple[Recipe, ...]) -> None:
 
     assert isinstance(step.change, Install)
     assert step.change.requirements == ("x-transformers==1.30.2",)
-    assert step.safety is Safety.UNSAFE
+    assert step.safety is Safety.SAFE
     assert "sha256:" in step.cures[0].origin
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([("x-transformers", "1.30.1", "1.30.2")], ""),
+        ([("x-transformers", "1.30.1", "1.31.0")], "x-transformers 1.30.1 -> 1.31.0"),
+        ([("x-transformers", "1.30.1", "1.30.2"), ("einops", "0.8.0", "0.8.1")], "einops 0.8.0 -> 0.8.1"),
+        ([("x-transformers", "1.30.1", "1.30.2"), ("loguru", None, "0.7")], "loguru 0.7 is new"),
+    ],
+)
+def test_what_the_installer_makes_of_a_safe_remedy(
+    recipes: tuple[Recipe, ...], changes: list[tuple[str, str | None, str]], words: str
+) -> None:
+    """A patch release of the named package is taken with --yes alone; more than that is not."""
+
+    def resolved(request: InstallRequest) -> Install:
+        made = tuple(PackageChange(name=name, before=before, after=after) for name, before, after in changes)
+        return replace(install(request), changes=made)
+
+    (step,) = plan(facts(**{X: "1.30.1"}), recipes, resolve=resolved).steps
+
+    assert step.safety is (Safety.UNSAFE if words else Safety.SAFE)
+    assert words in step.why_this_safety
 
 
 class TestWhatRestsOnAnAssumption:

@@ -352,11 +352,10 @@ class TestPackages:
     def test_replaced_proven_and_undone(
         self, doctor: Doctor, patient: Environment, wheels: Path, installer: str
     ) -> None:
-        """1.30.1 becomes 1.30.2, torch stays; undone without any installer, every byte is as it was."""
+        """1.30.1 becomes 1.30.2, which changes one function, so --yes takes it; torch stays; undone without any
+        installer and with an interpreter that is broken, every byte is as it was."""
         before = seen(patient.folder)
-        status, said, told = self.fix(
-            doctor, patient, wheels, "--yes", "--unsafe-fixes", "--only", ROTARY, "--installer", installer
-        )
+        status, said, told = self.fix(doctor, patient, wheels, "--yes", "--only", ROTARY, "--installer", installer)
         after = seen(patient.folder)
 
         assert (status, told) == (0, "")
@@ -366,10 +365,12 @@ class TestPackages:
             name: text for name, text in before.items() if "torch/" in name or "torch-" in name
         }
         again, said, _ = self.fix(
-            doctor, patient, wheels, "--yes", "--unsafe-fixes", "--only", ROTARY, "--installer", installer
+            doctor, patient, wheels, "--yes", "--only", ROTARY, "--installer", installer, "--json"
         )
         assert (again, seen(patient.folder)) == (0, after)
-        assert "Nothing to change" in said
+        assert json.loads(said)["outcome"] == "nothing-to-cure"
+        patient.python.unlink()
+        patient.python.symlink_to("/nonexistent/python")
         undone = doctor("undo", "--python", patient.python, env={"PATH": "/nonexistent"})
         assert (undone.status, seen(patient.folder)) == (0, before)
 
@@ -413,9 +414,10 @@ class TestPackages:
         assert "install with" not in run.stdout
 
     def test_unsafe_is_not_taken_unasked(self, doctor: Doctor, patient: Environment, wheels: Path) -> None:
-        """--yes alone leaves it, says how to get it, and ends with 1."""
+        """--yes alone leaves what changes more than one function, says how to get it, and ends with 1."""
         before = seen(patient.folder)
-        status, said, _ = self.fix(doctor, patient, wheels, "--yes", "--only", ROTARY)
+        newer = f"{ROTARY}=newer-release"
+        status, said, _ = self.fix(doctor, patient, wheels, "--yes", "--only", ROTARY, "--remedy", newer)
 
         assert (status, seen(patient.folder)) == (1, before)
         assert "--unsafe-fixes" in said
@@ -472,8 +474,9 @@ class TestPackages:
             doctor, patient, empty, "--yes", "--unsafe-fixes", "--only", ROTARY, "--installer", "pip"
         )
 
-        assert (status, seen(patient.folder)) == (0, before)
+        assert (status, seen(patient.folder)) == (3, before)
         assert "No matching distribution" in said
+        assert "could not be had" in said
 
     def test_killed_at_random_instants(self, doctor: Doctor, patient: Environment, wheels: Path) -> None:
         """SIGKILL while a real pip works: pip dies too, and undo brings every byte back."""

@@ -24,7 +24,7 @@ from attn_doctor.fix.packages.releases import (
     release,
     unmet,
 )
-from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.refusal import Refused, Unavailable
 from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.process import Completed, Running
 from attn_doctor.machine.target import Target
@@ -305,7 +305,8 @@ class Installer:
             running.end()
         if not completed.ok:
             words = (completed.stderr.strip() or completed.stdout.strip()).splitlines()[-_LAST_LINES:]
-            raise Refused("\n".join([f"{self.kind} {completed.ended()} at {name}:", *(f"  {line}" for line in words)]))
+            kind = Refused if name == "build" else Unavailable
+            raise kind("\n".join([f"{self.kind} {completed.ended()} at {name}:", *(f"  {line}" for line in words)]))
         return completed
 
 

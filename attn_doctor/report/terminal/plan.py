@@ -20,7 +20,9 @@ def write(plan: Plan, console: Console, *, verbose: bool) -> None:
         _step(number, step, console, verbose=verbose)
     for one in plan.left:
         _left(one, console)
-    if not plan.steps:
+    if not plan.steps and any(one.unavailable for one in plan.left):
+        console.print("Nothing was changed: what the fixes install could not be had.")
+    elif not plan.steps:
         console.print("Nothing to change.")
 
 

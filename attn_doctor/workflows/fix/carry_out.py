@@ -94,7 +94,11 @@ def check_ground(plan: Plan, facts: FactSet) -> None:
 
 
 def left_status(plan: Plan) -> Status:
-    """Remaining errors fail the command as in `check`; so do findings that only need --unsafe-fixes."""
+    """Remaining errors fail the command as in `check`; so do findings that only need --unsafe-fixes. A plan without a
+    step because nothing could be had is no healthy environment.
+    """
+    if not plan.steps and any(one.unavailable for one in plan.left):
+        return Status.COULD_NOT_EXAMINE
     gates = any(one.needs_unsafe or one.needs_naming or one.severity == Severity.ERROR.value for one in plan.left)
     return Status.FOUND if gates else Status.HEALTHY
 

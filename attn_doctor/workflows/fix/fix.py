@@ -14,7 +14,7 @@ from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model import exit_status
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.findings import Safety, Severity
-from attn_doctor.model.plans import Install, Plan
+from attn_doctor.model.plans import Cured, Install, Plan, Remaining, Step
 from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.workflows.fix import carry_out, planned
@@ -106,10 +106,31 @@ def _once(read: ReadRequest, ask: Ask, show: Show, say: Say, warn: Say) -> FixRe
     if not request.unsafe and any(step.safety is not Safety.SAFE for step in plan.steps):
         return FixResult(ending=FixEnding.NEEDS_UNSAFE, exit_status=int(Status.FOUND), plan=plan)
     _check_unused(plan, target, asks=not request.yes, allowed=request.even_if_used, warn=warn)
-    if not request.yes and not ask(Question(plan=plan)):
+    if not request.yes:
+        plan = _agreed(plan, ask)
+    if not plan.steps:
         return FixResult(ending=FixEnding.DECLINED, exit_status=int(Status.FOUND), plan=plan)
     with scratch() as again:
         return carry_out.carry_out(replace(session, folder=again), plan, made.before, say, wait=request.wait)
+
+
+def _agreed(plan: Plan, ask: Ask) -> Plan:
+    """The plan with the steps to which the user agrees; each question is about the steps that fix the same."""
+    together: dict[tuple[Cured, ...], list[Step]] = {}
+    for step in plan.steps:
+        together.setdefault(step.cures, []).append(step)
+    agreed = {cures for cures, steps in together.items() if ask(Question(plan=plan, steps=tuple(steps)))}
+    declined = [
+        Remaining(finding=one.finding, severity=one.severity, title=one.title, reason="declined")
+        for cures in together
+        if cures not in agreed
+        for one in cures
+    ]
+    return replace(
+        plan,
+        steps=tuple(step for step in plan.steps if step.cures in agreed),
+        left=(*plan.left, *dict.fromkeys(declined)),
+    )
 
 
 def _check_unused(plan: Plan, target: Target, *, asks: bool, allowed: bool, warn: Say) -> None:

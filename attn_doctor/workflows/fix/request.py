@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.packages.installers import Sources
-from attn_doctor.model.plans import Plan, Remaining
+from attn_doctor.model.plans import Plan, Remaining, Step
 from attn_doctor.probe.kernels.trials import TrialRequest
 from attn_doctor.quick_dataclasses import dataclass, field
 
@@ -85,7 +85,9 @@ class Question:
 
     plan: Plan
     assumed: Remaining | None = None
-    """Fix this finding although it rests on an assumption? None: carry out the steps of the plan?"""
+    """Fix this finding although it rests on an assumption? None: take these steps?"""
+    steps: tuple[Step, ...] = ()
+    """Steps of the plan that are taken together, since they fix the same."""
 
 
 class FixEnding(Enum):
@@ -116,8 +118,30 @@ class FixResult:
     """Why the finding was not fixed."""
 
     @property
+    def outcome(self) -> str:
+        """How it ended, in one word for programs."""
+        if self.ending is FixEnding.NO_STEPS and self.plan is not None and self.plan.left:
+            if any(one.unavailable for one in self.plan.left):
+                return "could-not-be-had"
+            consent = any(one.needs_unsafe or one.needs_naming for one in self.plan.left)
+            return "left-for-consent" if consent else "left"
+        return _OUTCOMES[self.ending]
+
+    @property
     def cured(self) -> tuple[str, ...]:
         """Findings that are gone in the second examination."""
         if self.ending is not FixEnding.CURED or self.plan is None:
             return ()
         return tuple(dict.fromkeys(cured.finding for step in self.plan.steps for cured in step.cures))
+
+
+_OUTCOMES = {
+    FixEnding.SHOWN: "shown",
+    FixEnding.NO_STEPS: "nothing-to-cure",
+    FixEnding.NEEDS_UNSAFE: "left-for-consent",
+    FixEnding.DECLINED: "left-for-consent",
+    FixEnding.CURED: "cured",
+    FixEnding.NOT_CURED: "put-back",
+    FixEnding.NO_RUN: "nothing-to-resume",
+    FixEnding.TAKEN_BACK: "put-back",
+}
