@@ -19,7 +19,7 @@ _PACKAGES = frozenset(
 #: Folder into which its source is cloned -> import name.
 _CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
 #: A compiled module inside a package's folder -> import name: messages of Windows leave the folder out.
-_PARTS = {part: library.top_level for library in published() for part in library.parts}
+PARTS = {part: library.top_level for library in published() for part in library.parts}
 _INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
 _STANDARD_LIBRARY = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
 #: An environment often has the name of a package.
@@ -53,4 +53,4 @@ def owner(path: str) -> str:
             return _CHECKOUTS[part]
     extension = _EXTENSION.match(parts[-1])
     name = extension["name"] if extension else ""
-    return "" if name.startswith("lib") else _PARTS.get(name, name)
+    return "" if name.startswith("lib") else PARTS.get(name, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log.owners import owner
+from attn_doctor.diagnose.log.owners import PARTS, owner
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES, distribution_of
 
@@ -87,7 +87,9 @@ def subject_of(unit: Unit) -> str | None:
             return _unpacked(setup["folder"])
     missing = _MODULE.search(message)
     if missing and (name := next(filter(None, missing.groups()))).partition(".")[0] not in _CARRIERS:
-        return distribution_of(name.replace("-", "_"))
+        part = PARTS.get(name)
+        if part or not name.startswith("_"):  # no distribution is called `_C`
+            return distribution_of(part or name.replace("-", "_"))
     for found in reversed(list(_SOURCE.finditer(message))):
         name = owner(found["path"])
         if name == _HUB:

@@ -78,6 +78,7 @@ LIBRARY = Library(
     module="sageattention",
     distributions=("sageattention",),
     in_messages=(r"[Ss]age[-_ ]?[Aa]tt(?:ention|n)",),
+    parts=("_fused", "_qattn_sm80", "_qattn_sm89", "_qattn_sm90"),
     sources=("SageAttention", "sageattn"),
     functions=((r"sageattention(\.core)?$", r"sageattn\w*$"),),
     clauses=clauses,

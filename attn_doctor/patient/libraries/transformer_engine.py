@@ -58,6 +58,7 @@ LIBRARY = Library(
     imports="transformer_engine.pytorch",
     in_messages=(r"\b[Tt]ransformer[ _-]?[Ee]ngine\b",),
     sources=("TransformerEngine",),
+    parts=("transformer_engine_extensions", "transformer_engine_torch"),
     symbols=(("nvte_", "libtransformer_engine"),),
     methods=((r"transformer_engine\.pytorch\.attention(\.|$)", "DotProductAttention", "forward"),),
     clauses=clauses,

@@ -32,6 +32,8 @@ def _subject(text: str) -> object:
     [
         ("ImportError: /env/selective_scan_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: x", "mamba-ssm"),
         ("ImportError: DLL load failed while importing flash_attn_2_cuda: The specified error", "flash-attn"),
+        ("Error: Can't import it: DLL load failed while importing _fused: The specified module", "sageattention"),
+        ("ImportError: /env/transformer_engine_torch.cpython-310.so: undefined symbol: x", "transformer-engine"),
         (
             "error: x\nhint: This error likely indicates that `xformers@0.0.28` depends on `torch`",
             "xformers",
