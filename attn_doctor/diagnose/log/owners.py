@@ -41,7 +41,7 @@ def owner(path: str) -> str:
     if found:
         name = found["name"]
         extension = _EXTENSION.match(name)
-        return extension["name"] if extension else name.partition(".")[0].partition("-")[0]
+        return _whole(extension["name"]) if extension else name.partition(".")[0].partition("-")[0]
     if _STANDARD_LIBRARY.search(path):
         return ""
     parts = re.split(r"[/\\]", _ENVIRONMENT.sub("", path))
@@ -53,4 +53,9 @@ def owner(path: str) -> str:
             return _CHECKOUTS[part]
     extension = _EXTENSION.match(parts[-1])
     name = extension["name"] if extension else ""
-    return "" if name.startswith("lib") else PARTS.get(name, name)
+    return "" if name.startswith("lib") else _whole(name)
+
+
+def _whole(extension: str) -> str:
+    """The import name of the package that a compiled module belongs to, where its name tells."""
+    return PARTS.get(extension, extension)

@@ -34,6 +34,7 @@ def _subject(text: str) -> object:
         ("ImportError: DLL load failed while importing flash_attn_2_cuda: The specified error", "flash-attn"),
         ("Error: Can't import it: DLL load failed while importing _fused: The specified module", "sageattention"),
         ("ImportError: /env/transformer_engine_torch.cpython-310.so: undefined symbol: x", "transformer-engine"),
+        ("ImportError: /env/site-packages/transformer_engine_extensions.so: undefined symbol: x", "transformer-engine"),
         (
             "error: x\nhint: This error likely indicates that `xformers@0.0.28` depends on `torch`",
             "xformers",
