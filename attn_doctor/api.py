@@ -171,6 +171,7 @@ def trace(
     gpu: str | None = None,
     rules: str = "auto",
     semantics: bool = False,
+    compile: bool = False,  # noqa: A002
     only: Iterable[str] = (),
     skip: Iterable[str] = (),
     recipes: Iterable[AnyPath] = (),
@@ -181,6 +182,7 @@ def trace(
 
     `what` is "file.py:factory", "pkg.module:factory", or a program and its arguments; `hf` names a config instead.
     `semantics`: finds instead which token reaches which, in a small copy with random weights.
+    `compile`: compares instead its attention regions in eager mode with torch.compile.
     `timeout` is in seconds, for the whole run. Without `python` it runs in the interpreter that calls this; for a model
     that this process holds, there is attn_doctor.watch().
     Raises attn_doctor.AttnDoctorError where nothing could be run, its kind BadInput for a wrong argument.
@@ -202,6 +204,7 @@ def trace(
         gpu=gpu,
         rules=rules,
         semantics=semantics,
+        compile=compile,
         only=_words(only),
         skip=_words(skip),
         recipes=_paths(recipes),

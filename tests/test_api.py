@@ -107,7 +107,7 @@ def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
         (
             attn_doctor.trace,
             trace_command,
-            {"argument": "arguments"},
+            {"argument": "arguments", "compile_": "compile"},
             {"format_", "json_", "output", "verbose", "kernels", "trust_remote_code"},
         ),
         (

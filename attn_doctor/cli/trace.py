@@ -69,6 +69,14 @@ def trace(
             "small copy with random weights.",
         ),
     ] = False,
+    compile_: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            help="Instead of dtypes: each attention region of a small copy, eager against torch.compile, forward and "
+            "backward, in several layouts.",
+        ),
+    ] = False,
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="With --hf: run the code that lies beside the config.")
     ] = False,
@@ -112,6 +120,7 @@ def trace(
         fail_on=fail_on,
         timeout=timeout,
         semantics=semantics,
+        compile=compile_,
     )
     with progress() as say:
         report = run_trace(request, say=say)

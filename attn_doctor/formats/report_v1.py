@@ -7,25 +7,20 @@ A later release may add keys, but never rename, remove or redefine one; the reco
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attn_doctor.errors import BadInput
-from attn_doctor.formats import identity_v1
+from attn_doctor.formats import findings_v1, identity_v1
 from attn_doctor.formats.facts_v1 import check_types, fact_from_json, fact_to_json, named_fact_to_json
 from attn_doctor.machine.printable import json_text
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import (
-    Acceptance,
     Diagnosis,
-    Finding,
-    Location,
     OpenQuestion,
-    Remedy,
-    Safety,
     Severity,
 )
-from attn_doctor.model.remedies import KINDS, Advise, ProposedAction, action_from, settings_of
 from attn_doctor.model.report import Examined, Failure, LogRead, OwnFault, Report
 from attn_doctor.quick_dataclasses import asdict
 
@@ -83,7 +78,7 @@ def to_json(report: Report) -> dict[str, Any]:
             **({"nothing_to_examine": report.nothing_to_examine} if report.nothing_to_examine else {}),
         },
         "findings": [
-            {**_finding(finding), **({"foreseen": True} if report.foreseen is not None else {})}
+            {**findings_v1.to_json(finding), **({"foreseen": True} if report.foreseen is not None else {})}
             for finding in diagnosis.findings
         ],
         "open_questions": [
@@ -98,8 +93,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "cleared": list(diagnosis.cleared),
         "not_asked": list(diagnosis.not_asked),
         "facts": {str(fact.name): fact_to_json(fact) for fact in report.facts.values()},
-        **({"trace": dict(report.trace_answer)} if report.trace_answer is not None else {}),
-        **({"semantics": dict(report.semantics_answer)} if report.semantics_answer is not None else {}),
+        **_answers(trace=report.trace_answer, compiled=report.compiled_answer, semantics=report.semantics_answer),
         **({"kernels": _kernels(report.kernels)} if report.kernels is not None else {}),
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
@@ -115,55 +109,8 @@ def to_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "id": finding.id,
-        "aliases": list(finding.aliases),
-        "severity": finding.severity.value,
-        "title": finding.title,
-        "certainty": finding.certainty,
-        "library": finding.library,
-        "subjects": list(finding.subjects),
-        "what": finding.what,
-        "why": finding.why,
-        "known_problems": finding.known_problems,
-        "locations": [{"file": one.file, "line": one.line, "note": one.note} for one in finding.locations],
-        "evidence": [named_fact_to_json(fact) for fact in finding.evidence],
-        "remedies": [
-            {
-                "id": remedy.id,
-                "title": remedy.title,
-                "safety": remedy.safety.value,
-                "why_this_safety": remedy.why_this_safety,
-                "actions": [
-                    {
-                        "kind": one.action.kind,
-                        "arguments": {
-                            key: list(value) if isinstance(value, tuple) else value
-                            for key, value in settings_of(one.action).items()
-                        },
-                        "commands": list(one.commands),
-                    }
-                    for one in remedy.actions
-                ],
-            }
-            for remedy in finding.remedies
-        ],
-        "symptoms": [_finding(symptom) for symptom in finding.symptoms],
-        "references": list(finding.references),
-        "status": finding.status,
-        "rank": finding.rank,
-        "family": finding.family,
-        "origin": finding.origin,
-        "accepted": None
-        if finding.accepted is None
-        else {
-            "id": finding.accepted.id,
-            "reason": finding.accepted.reason,
-            "expires": finding.accepted.expires,
-            "subject": finding.accepted.subject,
-        },
-    }
+def _answers(**answers: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: dict(answer) for name, answer in answers.items() if answer is not None}
 
 
 def read(file: Path, *, about: str = "") -> Report:
@@ -236,7 +183,7 @@ def from_json(written: dict[str, Any]) -> Report:
         limited_to=tuple(str(one) for one in written.get("limited_to", ())),
         left_out=tuple(str(one) for one in written.get("left_out", ())),
         diagnosis=Diagnosis(
-            findings=tuple(_read_finding(one) for one in written["findings"]),
+            findings=tuple(findings_v1.from_json(one) for one in written["findings"]),
             open_questions=tuple(
                 OpenQuestion(
                     recipe=one["recipe"],
@@ -253,6 +200,7 @@ def from_json(written: dict[str, Any]) -> Report:
         facts=FactSet(fact_from_json(name, fact) for name, fact in written["facts"].items()),
         trace_answer=written.get("trace"),
         semantics_answer=written.get("semantics"),
+        compiled_answer=written.get("compiled"),
         kernels=_read_kernels(written.get("kernels")),
         logs=tuple(
             LogRead(**{key: one[key] for key in ("name", "lines", "failures", "unknown_line", "unknown", "note")})
@@ -301,57 +249,3 @@ def _read_kernels(written: Any) -> KernelTrials | None:
     from attn_doctor.formats import kernels_v1  # records that few reports need
 
     return kernels_v1.from_json(written)
-
-
-def _read_finding(written: dict[str, Any]) -> Finding:
-    accepted = written["accepted"]
-    check_types(
-        written, str, "id", "title", "certainty", "library", "what", "why", "known_problems", "status", "origin"
-    )
-    check_types(written, list, "aliases", "subjects", "references")
-    for name in ("aliases", "subjects", "references"):
-        check_types(dict(enumerate(written[name])), str, *range(len(written[name])))
-    return Finding(
-        id=written["id"],
-        aliases=tuple(written["aliases"]),
-        severity=Severity(written["severity"]),
-        title=written["title"],
-        certainty=written["certainty"],
-        library=written["library"],
-        subjects=tuple(written["subjects"]),
-        what=written["what"],
-        why=written["why"],
-        known_problems=written["known_problems"],
-        locations=tuple(Location(file=one["file"], line=one["line"], note=one["note"]) for one in written["locations"]),
-        evidence=tuple(fact_from_json(one["fact"], one) for one in written["evidence"]),
-        remedies=tuple(
-            Remedy(
-                id=one["id"],
-                title=one["title"],
-                safety=Safety(one["safety"]),
-                why_this_safety=one["why_this_safety"],
-                actions=tuple(map(_read_action, one["actions"])),
-            )
-            for one in written["remedies"]
-        ),
-        symptoms=tuple(_read_finding(one) for one in written["symptoms"]),
-        references=tuple(written["references"]),
-        status=written["status"],
-        rank=written["rank"],
-        family=written.get("family") is True,  # older reports have no such key
-        origin=written["origin"],
-        accepted=None if accepted is None else Acceptance(**accepted),
-    )
-
-
-def _read_action(written: dict[str, Any]) -> ProposedAction:
-    """A kind of action added by a later release is read as advice: its text and commands are shown."""
-    check_types(written, str, "kind")
-    check_types(written, dict, "arguments")
-    kind, settings = written["kind"], written["arguments"]
-    return ProposedAction(
-        action=action_from(kind, settings, strict=False)
-        if kind in KINDS
-        else Advise(text=str(settings.get("text", ""))),
-        commands=tuple(written["commands"]),
-    )

@@ -11,6 +11,7 @@ from attn_doctor.model.identity import Identity
 from attn_doctor.quick_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
+    from attn_doctor.model.compiled_regions import CompiledRegions
     from attn_doctor.model.full_verdict import FullVerdict  # which few reports have
     from attn_doctor.model.kernels import KernelTrials  # twenty classes, which only --kernels needs
     from attn_doctor.model.semantics import Semantics
@@ -121,6 +122,10 @@ class Report:
     """The tracer's answer in format trace/1, unchanged."""
     semantics: Semantics | None = field(default=None, repr=False, compare=False)
     """Only from `trace --semantics`; a report that was read back from JSON has `semantics_answer` alone."""
+    compiled_regions: CompiledRegions | None = field(default=None, repr=False, compare=False)
+    """Only from `trace --compile`; a report that was read back from JSON has `compiled_answer` alone."""
+    compiled_answer: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The answer in format compiled/1, unchanged."""
     semantics_answer: Mapping[str, Any] | None = field(default=None, repr=False)
     """The answer of the checks in format semantics/1, unchanged."""
     kernels: KernelTrials | None = field(default=None, repr=False)

@@ -311,6 +311,17 @@ TERMS: tuple[Term, ...] = (
         ("semantics.*.mask_place", _T, "file:line in the model that asked for that mask"),
     ),
     *_terms(
+        "probe/trace/compiled_regions.py",
+        ("region.*.outcome", _T, "wrong, or raises under torch.compile alone"),
+        ("region.*.name", _T, "the module, with its class"),
+        ("region.*.subject", _T, "the model, its attention, and torch's version"),
+        ("region.*.layouts", _TS, "ways to call it in which that happens, each with what was seen"),
+        ("region.*.place", _T, "file:line of its forward"),
+        ("region.*.stage", _T, "first backend of torch.compile that is wrong: eager, aot_eager, inductor"),
+        ("region.*.fused", _B, "it is right without Inductor's pattern matcher"),
+        ("region.*.script", _T, "a program of a few lines that shows it"),
+    ),
+    *_terms(
         "probe/trace/compiled_kernels.py",
         ("compiled.*.outcome", _T, "refuses, exceeds shared memory, aborted, hung"),
         ("compiled.*.title", _T, "the kernel, in words"),

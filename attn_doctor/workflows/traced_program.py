@@ -49,6 +49,8 @@ class TraceRequest:
     fail_on: Severity = Severity.ERROR
     timeout: float = 300.0
     """Seconds for the whole traced run."""
+    compile: bool = False
+    """Instead of a trace: attention regions of a small copy, eager against torch.compile."""
     semantics: bool = False
     """Instead of a trace: which token reaches which in a small copy of the model."""
 

@@ -22,9 +22,9 @@ _BUDGET = 60.0
 def examine(request: Dict[str, Any], on_check: Optional[Callable[[Dict[str, Any]], None]] = None) -> Dict[str, Any]:
     """The answer (schema in ../__init__); `on_check` receives it as far as it is."""
     started = time.perf_counter()
-    answer = {**unanswered(), "versions": _versions()}
+    answer = {**unanswered(), "versions": versions()}
     try:
-        one, answer["cut"] = _subject(request)
+        one, answer["cut"] = subject_of(request)
         answer.update(subject.described(one))
         until = started + float(request.get("budget") or _BUDGET)
         for names, check in _CHECKS:
@@ -69,7 +69,7 @@ def _guarded(names: Tuple[str, ...], check: Callable[[Any], List[Check]], one: A
         return [checks.made(name, COULD_NOT_LOOK, words) for name in names]
 
 
-def _versions() -> Dict[str, str]:
+def versions() -> Dict[str, str]:
     found = {}
     for name in _VERSIONS:
         try:
@@ -79,7 +79,7 @@ def _versions() -> Dict[str, str]:
     return found
 
 
-def _subject(request: Dict[str, Any]) -> Tuple[subject.Subject, str]:
+def subject_of(request: Dict[str, Any]) -> Tuple[subject.Subject, str]:
     device = request.get("device") or "cpu"
     if request.get("kind") == "hf":
         return _of_config(request, device)

@@ -1,62 +1,12 @@
-"""Runs the checks of patient/semantics in the patient's interpreter, and makes facts of what is broken."""
+"""Facts of what is broken in which token reaches which (patient/semantics)."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
-from attn_doctor.errors import TargetUnusable
-from attn_doctor.formats import semantics_v1
-from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.facts import Fact
 from attn_doctor.model.semantics import BROKEN, REFUSED, Check, Semantics
 from attn_doctor.probe.fact_notes import FactNotes
-from attn_doctor.quick_dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
-    """The checks, and the answer unchanged, for reports in JSON."""
-
-    semantics: Semantics
-    answer: Mapping[str, Any]
-
-
-def run_semantics(
-    target: Target,
-    request: Mapping[str, Any],
-    *,
-    timeout: float,
-    folder: Path,
-    say: Callable[[str], None] = lambda _: None,
-) -> Examined:
-    """Makes the checks; a run that dies or takes too long still reports those it came to.
-
-    Raises TargetUnusable when the interpreter cannot run it.
-    """
-    running, answers = target.start_in_patient("semantics_run", request, folder=folder)
-    started = time.monotonic()
-    try:
-        while running.alive() and time.monotonic() - started < timeout:
-            seen = read_answer(answers / "semantics.json")
-            say(f"checking what attention computes: {len(seen['checks']) if seen else 0} checks")
-            time.sleep(0.05)
-    finally:
-        completed = running.wait(0.5)
-    answer = read_answer(answers / "semantics.json")
-    how = f"took longer than {timeout:g} s" if completed.timed_out else completed.ended()
-    if answer is None:
-        last = completed.stderr.strip().splitlines()[-5:]
-        raise TargetUnusable(
-            f"the model {how} before anything was seen",
-            about="\n".join([f"interpreter: {target.python}", *(f"  {line}" for line in last)]),
-            hint="Try it without attn-doctor first; --timeout gives it longer.",
-        )
-    if answer["seconds"] is None and answer["error"] is None:
-        answer["error"] = {"kind": "ended early", "message": f"the run {how}: later checks were not made"}
-    return Examined(semantics=semantics_v1.read(answer), answer=answer)
 
 
 def facts_of(found: Semantics) -> tuple[Fact, ...]:

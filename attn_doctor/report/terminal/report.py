@@ -19,6 +19,7 @@ from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.words import phrases, verdict
 
 if TYPE_CHECKING:
+    from attn_doctor.model.compiled_regions import CompiledRegions
     from attn_doctor.model.kernels import KernelTrials
     from attn_doctor.model.semantics import Semantics
     from attn_doctor.model.trace import Trace  # ten classes, which only `trace` needs
@@ -43,6 +44,8 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
         sections.append(("trace", partial(_trace, report.trace, console, verbose=verbose)))
     if report.semantics is not None:
         sections.append(("semantics", partial(_semantics, report.semantics, console, verbose=verbose)))
+    if report.compiled_regions is not None:
+        sections.append(("compiled", partial(_compiled, report.compiled_regions, console, verbose=verbose)))
     if report.kernels is not None:
         sections.append(("kernels", partial(_kernels, report.kernels, console, verbose=verbose)))
     sections += [(f"finding {one.id}", partial(out.finding, one)) for one in report.diagnosis.findings]
@@ -69,6 +72,12 @@ def _trace(trace: Trace, console: Console, *, verbose: bool) -> None:
 
 def _semantics(found: Semantics, console: Console, *, verbose: bool) -> None:
     from attn_doctor.report.terminal import semantics as page  # with the page of a trace, which only this needs
+
+    page.write(found, console, verbose=verbose)
+
+
+def _compiled(found: CompiledRegions, console: Console, *, verbose: bool) -> None:
+    from attn_doctor.report.terminal import compiled_regions as page
 
     page.write(found, console, verbose=verbose)
 

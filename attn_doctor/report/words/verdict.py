@@ -9,6 +9,7 @@ from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 
 if TYPE_CHECKING:
+    from attn_doctor.model.compiled_regions import CompiledRegions
     from attn_doctor.model.semantics import Semantics
     from attn_doctor.model.trace import Trace
 
@@ -51,6 +52,8 @@ def lines(report: Report, *, questions: bool = True) -> tuple[str, ...]:
         told = [_traced(report.trace)]
     elif not report.diagnosis.findings and report.semantics:
         told = [_of_semantics(report.semantics)]
+    elif not report.diagnosis.findings and report.compiled_regions:
+        told = [_of_compiled(report.compiled_regions)]
     number = len(report.diagnosis.open_questions)
     if number and questions:
         told.append(
@@ -154,6 +157,15 @@ def _traced(trace: Trace) -> str:
     if any(call.stand_in for call in trace.calls):
         return "nothing wrong found, with zeros in place of a kernel that runs on a GPU only."
     return "nothing wrong found."
+
+
+def _of_compiled(found: CompiledRegions) -> str:
+    """The result of comparing compiled regions, without findings."""
+    if not found.seen:
+        return "No verdict: no region could be compared."
+    if found.error or any(one.outcome == "could not look" for region in found.regions for one in region.layouts):
+        return "nothing wrong found; some layouts could not be compared."
+    return "nothing wrong found: compiled is as right as eager."
 
 
 def _of_semantics(found: Semantics) -> str:
