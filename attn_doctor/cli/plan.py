@@ -8,18 +8,23 @@ from typing import Annotated
 from attn_doctor.cli.declare import Argument, Option
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import Json, OutputFile, written_as
-from attn_doctor.cli.shared import each, progress, put
+from attn_doctor.cli.shared import each, progress, put, tell_aside
 from attn_doctor.machine import files
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import PLAN, Manner
+from attn_doctor.report.words import verdict
 from attn_doctor.workflows.plan import PlanRequest
 from attn_doctor.workflows.plan import plan as make_plan
+from attn_doctor.workflows.plan_apply import apply, refuse_present
 
 
 @guarded
 def plan(
     wants: Annotated[
         list[str] | None, Argument(metavar="[WANT...]", help="Packages, as for pip: torch==2.13.* vllm transformers.")
+    ] = None,
+    from_: Annotated[
+        Path | None, Option("--from", metavar="FILE", help="For the node of this report of `check --json`.")
     ] = None,
     gpu: Annotated[
         str | None, Option(metavar="NAME|sm_XY", help="The GPU that it is for: h100, a100, rtx4090, sm_90…")
@@ -48,6 +53,10 @@ def plan(
         bool, Option("--prove", help="Open wheels that nobody opened before; without it their sizes are shown.")
     ] = False,
     offline: Annotated[bool, Option("--offline", help="Ask nobody: the shelf's tables answer.")] = False,
+    apply_to: Annotated[
+        Path | None,
+        Option("--apply", metavar="DIR", help="Install the first plan into a new environment there, and check it."),
+    ] = None,
     format_: Annotated[str | None, written_as(PLAN)] = None,
     json_: Json = False,
     output: OutputFile = None,
@@ -58,7 +67,8 @@ def plan(
     uv, or else pip, asks the package index that it is configured with: the names of the packages go there. Addresses of
     wheels elsewhere are asked whether they are there.
 
-    Exit status: 0 a plan, 1 none, with the conflict and what comes nearest, 2 wrong usage, 3 the index was not reached.
+    Exit status: 0 a plan, 1 none, with the conflict and what comes nearest, 2 wrong usage, 3 the index was not reached;
+    with --apply that of the check.
     """
     picked = picker.pick(PLAN, picker.JSON if json_ else format_, output=output)
     if output is not None:
@@ -70,6 +80,7 @@ def plan(
         python=python_version,
         glibc=glibc,
         machine=machine,
+        from_report=from_,
         cuda=cuda,
         torch_backend=torch_backend,
         indexes=each(index),
@@ -77,7 +88,14 @@ def plan(
         prove=prove,
         offline=offline,
     )
+    if apply_to is not None:
+        refuse_present(apply_to)
     with progress() as say:
         answer = make_plan(request, say=say)
     put(answer, picked, output=output, manner=Manner(verbose=verbose))
-    return answer.exit_status
+    if apply_to is None or not answer.plans:
+        return answer.exit_status
+    with progress() as say:
+        report = apply(answer.plans[0], answer.node, apply_to, say=say)
+    tell_aside(f"{apply_to}: {verdict.counted(report)}")
+    return report.exit_status

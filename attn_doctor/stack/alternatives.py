@@ -11,6 +11,8 @@ from attn_doctor.recipes.data.torch_releases import OLDEST_DRIVER
 from attn_doctor.stack.candidates import Limits, Piece, Spot, piece, spots
 from attn_doctor.stack.wants import Want
 
+_ROCM = "https://pytorch.org/get-started/locally/"
+
 #: (wants, node, limits) -> the best plan, or None
 Solve = Callable[[Sequence[Want], PlannedNode, Limits], "StackPlan | None"]
 
@@ -19,6 +21,13 @@ def alternatives(
     wants: Sequence[Want], node: PlannedNode, limits: Limits, clashes: Sequence[Clash], solve: Solve
 ) -> tuple[Alternative, ...]:
     """The nearest first: another release of torch, a build, another node, another kernel, the source, torch's own."""
+    if node.amd:
+        return (
+            Alternative(
+                title=f"torch for ROCm, which the shelf has no table of: {_ROCM} names its index for {node.amd}",
+                gives_up="whatever of the wants has no build for ROCm",
+            ),
+        )
     stuck = {name for clash in clashes for name in clash.wants}
     found: list[Alternative] = []
     torch, *others = wants

@@ -105,8 +105,9 @@ def piece(want: Want, spot: Spot, node: PlannedNode) -> Piece | Obstacle:
     notes = _notes(row, node)
     if not row.torch.contains(spot.torch):
         return Obstacle(about=want.name, words=f"{want.name} is for torch {row.torch}", sources=row.sources)
-    if not spot.cuda and row.bound in ("torch-minor", "stable-abi"):
-        words = f"{want.name} is compiled for CUDA, and {spot.words} has none"
+    if not spot.cuda and row.bound != "abi-free":
+        how = "compiled for GPUs when it runs" if row.bound == "python" else "compiled for CUDA"
+        words = f"{want.name} is {how}, and {spot.words} has none"
         return Obstacle(about=want.name, words=words, sources=row.sources)
     if row.registry == "source":
         return _from_authors(want, row, spot, node, notes)

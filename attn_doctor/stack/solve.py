@@ -17,6 +17,8 @@ from attn_doctor.stack.wants import Want
 
 #: Releases that the shelf finds fault with are excluded and the resolver asked again, at most so often.
 _MOST_TRIES = 4
+#: Origins of torch that are tried when the resolver finds nothing: the others have the same releases.
+_MOST_ORIGINS = 3
 
 #: (releases, node, build) -> {canonical name of the release at fault: the words of the finding}
 Verdict = Callable[[Sequence[PlannedRelease], PlannedNode, Spot], "dict[str, str]"]
@@ -66,7 +68,7 @@ def solve(
             if not error.is_conflict:
                 raise
             refused.append(f"{group.build or 'the registry'}: {error.about or error.what}")
-        if len(plans) == most or (plans and _is_from_registry(plans[0])):
+        if len(plans) == most or len(refused) == _MOST_ORIGINS or (plans and _is_from_registry(plans[0])):
             break
     return Solved(plans=tuple(_ranked(plans)), refused=tuple(refused))
 

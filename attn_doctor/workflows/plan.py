@@ -10,6 +10,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.errors import BadInput
+from attn_doctor.formats import report_v1
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.model.stack import Alternative, Clash, PlannedNode, StackAnswer, StackPlan
 from attn_doctor.quick_dataclasses import dataclass, replace
@@ -43,6 +44,8 @@ class PlanRequest:
     """2.35; None: this machine's."""
     machine: str | None = None
     """x86_64, aarch64; None: this machine's."""
+    from_report: Path | None = None
+    """A report of `check --json`: its node is planned for, where nothing else is named."""
     cuda: str | None = None
     torch_backend: str | None = None
     """cu130, or cpu."""
@@ -108,6 +111,8 @@ def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
 def planned_node(request: PlanRequest) -> PlannedNode:
     """The node as named, the rest as on this machine. Raises BadInput."""
     assumed = []
+    if request.from_report is not None:
+        request = _as_reported(request, request.from_report)
     python = request.python
     if python is None:
         python = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -142,6 +147,25 @@ def planned_node(request: PlanRequest) -> PlannedNode:
         return replace(node, gpu=amd.name, amd=amd.architecture)
     named = named_gpu(request.gpu)
     return replace(node, gpu=named.name, capability=named.compute_capability)
+
+
+def _as_reported(request: PlanRequest, file: Path) -> PlanRequest:
+    """The request with what the report says of its node, but for what is named. Raises BadInput."""
+    facts = report_v1.read(file).facts
+    gpus = {facts.text(f"gpu.{index}.compute_capability") for index in facts.subjects("gpu")} - {None}
+    if len(gpus) > 1 and request.gpu is None:
+        hint = "Name the one that it is for with --gpu."
+        raise BadInput("the report's node has GPUs of several generations", about=f"--from {file}", hint=hint)
+    python = facts.text("python.version")
+    return replace(
+        request,
+        gpu=request.gpu or next(iter(gpus), None),
+        driver=request.driver or facts.text("driver.version"),
+        python=request.python or (".".join(python.split(".")[:2]) if python else None),
+        glibc=request.glibc or facts.text("libc.version"),
+        machine=request.machine or facts.text("node.machine"),
+        from_report=None,
+    )
 
 
 def _limits(request: PlanRequest) -> Limits:

@@ -60,7 +60,7 @@ def test_a_part_without_code_is_named() -> None:
 
     proof = prove("xformers", XFORMERS, WheelCode(libraries=libraries), H100, torch="2.9.1", cuda="12.8")
 
-    assert proof.open == ("b.so has no code for it",)
+    assert proof.proven[0] == "GPU code for 9.0, not in b.so"
 
 
 @pytest.mark.parametrize(

@@ -102,14 +102,14 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
         allowed = specifier_set(wanted)
     except ValueError:  # filled from an unknown fact
         raise NotTold(f"which release of {package} is wanted is not known ({wanted})") from None
-    reasons: list[str] = []
+    reasons: list[tuple[bool, str]] = []
     for release in sorted(table["release"], key=lambda one: Version(one["versions"][-1]), reverse=True):
         versions = [one for one in release["versions"] if allowed.contains(one, prereleases=True)]
         if not versions:
             continue
         reason = _against(release, node)
         if reason:
-            reasons.append(reason)
+            reasons.append((node.torch not in release["torch"], reason))
             continue
         version = max(versions, key=Version)
         file = table["file"].format(
@@ -123,8 +123,9 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
         url = table["url"].format(version=version, file=file.replace("+", "%2B"))
         return Wheel(package=package, version=version, file=file, url=url)
     named = f"{package} {wanted}".strip()
-    # The newest release's reason is reported: older ones fail on newer torches anyway.
-    raise NoWheel(f"{named} has no published wheel for this node: {reasons[0] if reasons else 'no such release'}")
+    # The newest release's reason is reported, of those that have wheels for this torch at all.
+    reason = min(reasons, key=lambda one: one[0])[1] if reasons else "no such release"
+    raise NoWheel(f"{named} has no published wheel for this node: {reason}")
 
 
 def torches(package: str) -> tuple[str, ...]:

@@ -6,27 +6,13 @@ import shlex
 from collections.abc import Iterator
 
 from attn_doctor.model.stack import Channel, Evidence, PlannedRelease, StackAnswer, StackPlan
+from attn_doctor.stack.commands import install_arguments
 
 
 def commands(plan: StackPlan, *, uv: bool = True) -> list[str]:
-    """What a person types, in order: torch from its own index first, since the other packages follow it."""
+    """What a person types, in order."""
     install = ["uv", "pip", "install"] if uv else ["pip", "install"]
-    lines, rest = [], list(plan.requirements)
-    if plan.channel is Channel.TORCH_INDEX:
-        pinned = f"torch=={plan.torch}+{plan.build}"
-        rest = [one for one in rest if not one.startswith("torch==")]
-        lines.append(shlex.join([*install, pinned, "--index-url", plan.index]))
-        held = pinned
-    else:
-        held = ""
-    apart = {one.name: one for one in plan.releases if one.channel is Channel.TORCH_INDEX and one.name != "torch"}
-    own = [one for one in rest if _name(one) in apart]
-    rest = [one for one in rest if _name(one) not in apart]
-    if rest:
-        lines.append(shlex.join([*install, *([held] if held else []), *rest]))
-    for one in own:
-        lines.append(shlex.join([*install, one, "--no-deps", "--index-url", apart[_name(one)].url]))
-    return lines
+    return [shlex.join([*install, *words]) for words in install_arguments(plan)]
 
 
 def pinned(plan: StackPlan) -> list[str]:
@@ -74,7 +60,3 @@ def no_plan(answer: StackAnswer) -> list[str]:
     lines = [f"attn-doctor plan {' '.join(answer.wants)}", f"for {answer.node.words}", "no plan:"]
     lines += [f"  {' and '.join(one.wants)}: {one.words}" for one in answer.clashes]
     return [*lines, *(f"  instead: {one.title} (gives up {one.gives_up})" for one in answer.alternatives)]
-
-
-def _name(requirement: str) -> str:
-    return requirement.split("==")[0].split(" @")[0].split("[")[0].strip()

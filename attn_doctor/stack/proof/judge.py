@@ -58,7 +58,7 @@ def prove(name: str, file: str, code: WheelCode, node: PlannedNode, *, torch: st
             broken.append(f"it needs the CUDA {min(majors)} runtime, torch brings that of {cuda}")
         elif majors:
             fits.append(f"CUDA {min(majors)} runtime")
-        _gpu(libraries, node, fits, broken, unknown)
+        _gpu(libraries, node, fits, broken)
     symbols = tuple(dict.fromkeys(symbol for one in libraries for symbol in one.torch_symbols))
     if symbols:
         told = held_against_torch(symbols, torch, build)
@@ -76,9 +76,7 @@ def prove(name: str, file: str, code: WheelCode, node: PlannedNode, *, torch: st
     return Proof(proven=tuple(fits), broken=tuple(broken), open=tuple(unknown))
 
 
-def _gpu(
-    libraries: list[LibraryCode], node: PlannedNode, fits: list[str], broken: list[str], unknown: list[str]
-) -> None:
+def _gpu(libraries: list[LibraryCode], node: PlannedNode, fits: list[str], broken: list[str]) -> None:
     """A wheel runs on a GPU when one of its libraries does; parts without code for it are named."""
     coded = [one for one in libraries if one.gpu_code]
     if not node.capability or not coded:
@@ -89,8 +87,8 @@ def _gpu(
         has = ", ".join(dict.fromkeys(code for one in coded for code in one.gpu_code))
         broken.append(f"its GPU code is for {has}, none for {node.capability}")
         return
-    fits.append(f"GPU code for {node.capability}")
-    unknown += [f"{one.name} has no code for it" for one in without]
+    but = f", not in {', '.join(one.name for one in without)}" if without else ""
+    fits.append(f"GPU code for {node.capability}{but}")
 
 
 def _older_glibc(libraries: list[LibraryCode], node: PlannedNode) -> Iterator[str]:

@@ -1,0 +1,28 @@
+"""What a person, or `plan --apply`, types to install a plan."""
+
+from __future__ import annotations
+
+from attn_doctor.model.stack import Channel, StackPlan
+
+
+def install_arguments(plan: StackPlan) -> list[list[str]]:
+    """The arguments of each `pip install` or `uv pip install`, in order: torch from its own index first, since the
+    others follow it."""
+    lines: list[list[str]] = []
+    rest, held = list(plan.requirements), []
+    if plan.channel is Channel.TORCH_INDEX:
+        held = [f"torch=={plan.torch}+{plan.build}"]
+        rest = [one for one in rest if not one.startswith("torch==")]
+        lines.append([*held, "--index-url", plan.index])
+    apart = {one.name: one for one in plan.releases if one.channel is Channel.TORCH_INDEX and one.name != "torch"}
+    own = [one for one in rest if name_of(one) in apart]
+    rest = [one for one in rest if name_of(one) not in apart]
+    if rest:
+        lines.append([*held, *rest])
+    lines += [[one, "--no-deps", "--index-url", apart[name_of(one)].url] for one in own]
+    return lines
+
+
+def name_of(requirement: str) -> str:
+    """The name in a requirement of a plan."""
+    return requirement.split("==")[0].split(" @")[0].split("[")[0].strip()
