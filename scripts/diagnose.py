@@ -46,18 +46,21 @@ def patient(*, yes: bool, no_torch: bool) -> tuple[Path, bool]:
     there = fresh.installed(Path(sys.executable), "torch")
     python = fresh.environment(folder, system=there)
     if not fresh.installed(python, "torch") and not no_torch and (yes or _agreed()):
-        fresh.install_torch(python)
+        try:
+            fresh.install_torch(python)
+        except subprocess.CalledProcessError:
+            fresh.say("torch could not be downloaded (pip's own words are above): it goes on without")
     with_torch = fresh.installed(python, "torch")
     if not fresh.installed(python, "x_transformers"):
         fresh.say(f"installing {fresh.X_TRANSFORMERS}, which turns q and k into float32")
-        fresh.pip(python, *(() if with_torch else ("--no-deps",)), fresh.X_TRANSFORMERS, *_held(python, with_torch))
+        # It imports packaging, which its metadata does not name.
+        more = ("packaging", *_held(python)) if with_torch else ("--no-deps",)
+        fresh.pip(python, fresh.X_TRANSFORMERS, *more)
     return python, with_torch
 
 
-def _held(python: Path, with_torch: bool) -> list[str]:
+def _held(python: Path) -> list[str]:
     """The torch that is there, named again so that pip keeps it."""
-    if not with_torch:
-        return []
     code = "import importlib.metadata as m; print('torch==' + m.version('torch'))"
     return [subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True).stdout.strip()]
 
@@ -74,7 +77,11 @@ def main(words: list[str]) -> int:
     """Runs it; the status is 0 when something was examined, whatever was found."""
     own = {"--yes", "--no-torch"} & set(words)
     options = [word for word in words if word not in own]
-    command = doctor()
+    try:
+        command = doctor()
+    except subprocess.CalledProcessError:
+        fresh.say("what attn-doctor needs could not be installed (pip's own words are above); is an index reachable?")
+        return 3
     if options or has_torch(command):
         return _ended(subprocess.run([str(command), "check", *options], check=False).returncode)
     fresh.say("no environment with torch is here: a small one with a known trouble is examined instead")

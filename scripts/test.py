@@ -43,7 +43,14 @@ def main(words: list[str]) -> int:
             print("--torch-backend takes auto or cpu", file=sys.stderr)
             return 2
         del words[at : at + 2]
-    python = set_up(backend)
+    try:
+        python = set_up(backend)
+    except subprocess.CalledProcessError:
+        fresh.say("the environment could not be made (pip's own words are above)")
+        fresh.say(
+            "a torch for CPUs comes from the index that pip is set to, or with --torch-backend cpu from torch's own"
+        )
+        return 3
     if "--set-up-only" in words:
         return 0
     # As an installation has it: compiled once, not by each of the thousand processes that the tests start.

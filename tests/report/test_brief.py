@@ -15,6 +15,7 @@ from attn_doctor.quick_dataclasses import replace
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import CHECK, TRACE, Manner
 from tests import strategies
+from tests.diagnose.test_derived import facts
 from tests.report.traced import FILE, REPORT, finding
 
 COLUMNS = [60, 80, 100, 200]
@@ -165,3 +166,14 @@ def test_every_report_can_be_written(one: Report) -> None:
     """Whatever text facts and findings hold."""
     said(one)
     said(one, "plain")
+
+
+def test_evidence_that_names_a_promotion_is_quoted(eighty: None) -> None:
+    """A library's finding without the promotion under it still shows the line that its evidence names."""
+    evidence = facts(**{"package__x-transformers__promotes": f"apply_rotary_pos_emb ({FILE}:17)"})
+    one = replace(TORCH, id="rotary", evidence=tuple(evidence.values()))
+    text = said(replace(CHECKED, diagnosis=Diagnosis(findings=(one,))))
+
+    assert f"--> {FILE}:17" in text
+    assert "17 |  k = F.normalize(k, dim=-1)" in text
+    assert "F.normalize" not in said(replace(CHECKED, diagnosis=Diagnosis(findings=(TORCH,))))

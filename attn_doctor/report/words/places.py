@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attn_doctor.model.facts import FactSet
+from attn_doctor.model.facts import FactSet, Known
 from attn_doctor.model.findings import Finding, Location
 from attn_doctor.quick_dataclasses import dataclass
 
@@ -57,6 +57,12 @@ def quoted(finding: Finding, facts: FactSet) -> Quote | None:
         place = place_of(finding)
         if quote is not None and place is not None and (place.line is None or place.line == quote.line):
             return quote
+    # A finding whose evidence names the place of a promotion, such as the function of a library that promotes.
+    named = " ".join(str(fact.state.value) for fact in finding.evidence if isinstance(fact.state, Known))
+    for number in facts.subjects("promotion"):
+        at = facts.text(f"promotion.{number}.place")
+        if at and re.search(rf"(?<![\w/]){re.escape(at)}(?!\d)", named):
+            return _promotion(f"promotion.{number}.", facts)
     return None
 
 
