@@ -5,6 +5,7 @@ Input from other machines is not trusted: every type is checked, and nothing rai
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -103,6 +104,7 @@ def _read(written: Any, task: int | None) -> NodeReport:
         facts=facts,
         task=task,
         kernels=_kernels(written),
+        shares=_shares(written),
     )
 
 
@@ -156,6 +158,20 @@ def _kernels(written: Mapping[str, Any]) -> str:
     from attn_doctor.formats import kernels_v1  # records that few reports need
 
     return {None: "", True: "ran", False: "none ran"}[kernels_v1.ran(written["kernels"])]
+
+
+def _shares(written: Mapping[str, Any]) -> dict[str, float] | None:
+    """The speed of each kernel that was right: the slowest of a node's GPUs counts."""
+    trials = written["kernels"].get("cells") if isinstance(written.get("kernels"), dict) else None
+    found: dict[str, float] = {}
+    for trial in trials if isinstance(trials, list) else ():
+        share = trial.get("share") if isinstance(trial, dict) else None
+        reached = share.get("of_matmul") if isinstance(share, dict) else None
+        if isinstance(reached, float) and math.isfinite(reached):
+            parts = (trial.get(key) for key in ("backend", "dtype", "direction"))
+            name = " ".join(part[:60] for part in parts if isinstance(part, str))
+            found[name] = min(reached, found.get(name, reached))
+    return found or None
 
 
 def _limits(written: Mapping[str, Any]) -> str:

@@ -63,6 +63,8 @@ class Record:
     """Index into Gathered.fingerprints."""
     kernels: str = ""
     """As in NodeReport."""
+    shares: Mapping[str, float] | None = None
+    """As in NodeReport."""
 
 
 @dataclass(slots=True)
@@ -109,6 +111,7 @@ class Gathered:
             outcome=self._share(arrival.outcome),
             fingerprint=None if arrival.facts is None else self._fingerprint(arrival.facts),
             kernels=arrival.kernels,
+            shares=arrival.shares,
         )
         if arrival.task is not None:
             self.tasks[arrival.task] = arrival.node

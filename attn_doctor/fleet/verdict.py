@@ -13,6 +13,7 @@ from attn_doctor.fleet.clocks import old_reports, skewed_clocks
 from attn_doctor.fleet.cohort_diff import Expectation, compare
 from attn_doctor.fleet.cohorts import COHORT_BY, Member, cohorts, environment_of, represented
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
+from attn_doctor.fleet.kernel_outliers import slow_kernels
 from attn_doctor.fleet.launcher_messages import because
 from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
 from attn_doctor.model.full_verdict import OF_ONE_NODE
@@ -121,6 +122,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         without_fingerprint=without,
         versions=_versions(counting),
         kernels=_kernels(counting),
+        slow=_slow(by_cohort),
         stands_for=stands_for,
     )
 
@@ -215,6 +217,16 @@ def _kernels(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ..
         found["ran" if "ran" in states else "none ran" if "none ran" in states else "not asked for"].append(node)
     asked = found["ran"] or found["none ran"]
     return tuple((state, tuple(nodes)) for state, nodes in found.items() if nodes) if asked else ()
+
+
+def _slow(by_cohort: Iterable[Sequence[Member]]) -> tuple[tuple[str, str], ...]:
+    """(node, words) for kernels that are slower than those of the node's peers."""
+    found: list[tuple[str, str]] = []
+    for members in by_cohort:
+        records = (record for member in members for record in (*member.voters, *member.held))
+        shares = {record.node: record.shares for record in records if record.shares}
+        found += [(one.node, one.words()) for one in slow_kernels(shares)]
+    return tuple(found)
 
 
 def _gating(outcome: Outcome) -> set[NodeFinding]:

@@ -53,6 +53,7 @@ def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
         "without_fingerprint": list(verdict.without_fingerprint),
         "doctor_versions": {version: list(nodes) for version, nodes in verdict.versions},
         **({"kernels": {state: list(nodes) for state, nodes in verdict.kernels}} if verdict.kernels else {}),
+        **({"slow_kernels": [{"node": node, "what": what} for node, what in verdict.slow]} if verdict.slow else {}),
         "stands_for": {node: list(others) for node, others in verdict.stands_for.items()},
     }
 

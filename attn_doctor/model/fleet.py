@@ -73,6 +73,8 @@ class NodeReport:
     """Task number under `srun --label`."""
     kernels: str = ""
     """Whether attention kernels were run (--kernels): "ran", "none ran", or empty when not requested."""
+    shares: Mapping[str, float] | None = None
+    """Kernel -> its speed as a share of a matrix product on the same GPU, of the slowest GPU; from --kernels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +218,8 @@ class FleetVerdict:
     """(result of --kernels, nodes), where the result is "ran", "none ran" or "not asked for"; empty when no node ran
     it.
     """
+    slow: tuple[tuple[str, str], ...]
+    """(node, which kernel is how far below its peers), from --kernels."""
     stands_for: Mapping[str, tuple[str, ...]]
     """Node examined in depth -> the nodes of the same fingerprint that it represents."""
 

@@ -12,6 +12,8 @@ import pytest
 
 from attn_doctor.machine.process import Running
 from attn_doctor.model.facts import Absent, FactSet, Known, Unknown
+from attn_doctor.probe.fact_notes import FactNotes
+from attn_doctor.probe.host import gpus
 from attn_doctor.probe.host.gpus import GpuQuery, _visible
 
 pytestmark = pytest.mark.process
@@ -160,3 +162,24 @@ def test_visible_devices(variable: str | None, seen: set[int]) -> None:
     gpus = [{"index": 0, "uuid": "GPU-aaaa"}, {"index": 1, "uuid": "GPU-bbbb"}]
 
     assert _visible(variable, gpus) == seen
+
+
+@pytest.mark.parametrize(("there", "state"), [(8, "unknown"), (0, "known")])
+def test_gpus_that_a_job_may_not_open_are_not_absent(
+    there: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver names no GPU to a job that asked for none, and its list in /proc has eight: nobody could look."""
+    for number in range(there):
+        (tmp_path / f"0000:{number:02x}:00.0").mkdir()
+    monkeypatch.setattr(gpus, "_DRIVERS_LIST", tmp_path)
+    query = object.__new__(gpus.GpuQuery)
+    query._environment = {}
+    notes = FactNotes()
+    query._note(notes, {"gpus": [], "driver": "580.95.05", "cuda": 13000}, "NVML")
+    facts = FactSet(notes.facts())
+
+    assert facts.text("driver.version") == "580.95.05"
+    listed = facts.fact("listed.gpu").state
+    assert isinstance(listed, Unknown) == (state == "unknown")
+    if isinstance(listed, Unknown):
+        assert "8 GPUs are in the machine" in listed.reason

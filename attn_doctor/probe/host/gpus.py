@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,6 +22,8 @@ _QUICK = 2.0
 #: Seconds for NVML with --quick. A driver without a persistence daemon wakes eight GPUs in less; 16 may take longer.
 _QUICK_NVML = 8.0
 _NVML = "NVML (nvidia-ml-py)"
+#: A folder for each GPU of the driver.
+_DRIVERS_LIST = Path("/proc/driver/nvidia/gpus")
 
 
 def start_nvml(
@@ -109,7 +112,16 @@ class GpuQuery:
         notes.known_or_absent("driver.version", answer.get("driver"), how)
         cuda = answer.get("cuda")
         notes.known_or_absent("driver.cuda", f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None, how)
-        notes.known("listed.gpu", len(answer["gpus"]), how)
+        hidden = 0 if answer["gpus"] else _in_the_machine()
+        if hidden:
+            notes.unknown(
+                "listed.gpu",
+                f"{how}, {_DRIVERS_LIST}",
+                f"{hidden} GPUs are in the machine, and this process may open none: it runs in a job or container that "
+                "asked for none",
+            )
+        else:
+            notes.known("listed.gpu", len(answer["gpus"]), how)
         visible = _visible(self._environment.get("CUDA_VISIBLE_DEVICES"), answer["gpus"])
         for gpu in answer["gpus"]:
             index = gpu["index"]
@@ -122,6 +134,13 @@ class GpuQuery:
                 else:
                     notes.unknown(f"gpu.{index}.{attribute}", how, gpu.get("error") or "the driver does not tell")
             notes.known(f"gpu.{index}.visible", index in visible, "CUDA_VISIBLE_DEVICES")
+
+
+def _in_the_machine() -> int:
+    """How many GPUs the driver has, whether this process may open them or not: device cgroups do not hide /proc."""
+    with contextlib.suppress(OSError):
+        return sum(1 for _ in _DRIVERS_LIST.iterdir())
+    return 0
 
 
 def _no_gpu(notes: FactNotes, how: str, reason: str) -> None:

@@ -86,6 +86,7 @@ def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
         told.append(Section(title="too old", tone="unsure", lines=tuple(_old(verdict.old, fold))))
     clocks = tuple((node, f"its clock is off: the report is {what}") for node, what in _most(verdict.skewed))
     told.append(Section(title="not known how old", tone="unsure", lines=clocks))
+    told.append(Section(title="slower than its peers", tone="unsure", lines=tuple(_most(verdict.slow))))
     for cohort in verdict.cohorts:
         told.append(Section(title=_titled("benign", cohort, verdict), tone="note", lines=_groups(cohort.benign, fold)))
     told.append(Section(title="also", tone="note", lines=tuple(_notes(verdict, fold))))

@@ -1,0 +1,58 @@
+"""Nodes whose kernels are slower than those of their peers: the trials of `--kernels`, voted by cohort. Pure.
+
+A kernel's speed on one node says little: clocks, power caps and builds decide. Held against the median of equal nodes,
+with their own scatter as the measure (MAD, the median of the distances from the median), a slow one stands out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from attn_doctor.quick_dataclasses import dataclass
+
+#: Fewer peers have no scatter to be measured by.
+_FEWEST = 4
+#: A node stands out when it is farther below the median than so many scatters, and by at least this share.
+# 3.5 with the factor 1.4826: Iglewicz and Hoaglin's rule for normal scatter
+# (https://www.itl.nist.gov/div898/handbook/eda/section3/eda35h.htm).
+_FAR, _NORMAL = 3.5, 1.4826
+_LEAST = 0.10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowKernel:
+    """One kernel on one node, slower than on its peers."""
+
+    node: str
+    kernel: str
+    below: float
+    """By which part of the median it is below it."""
+    peers: int
+
+    def words(self) -> str:
+        """`flash-attn 2 bf16 is 31 % below its 63 peers`."""
+        return f"{self.kernel} is {self.below:.0%} below its {self.peers:,} peers".replace("%", " %")
+
+
+def slow_kernels(shares: Mapping[str, Mapping[str, float]]) -> tuple[SlowKernel, ...]:
+    """The outliers among the nodes of one cohort; `shares`: node -> kernel -> how fast it was, more is faster."""
+    by_kernel: dict[str, dict[str, float]] = defaultdict(dict)
+    for node, kernels in shares.items():
+        for kernel, share in kernels.items():
+            if share > 0:
+                by_kernel[kernel][node] = share
+    found = (one for kernel, nodes in by_kernel.items() for one in _below(kernel, nodes))
+    return tuple(sorted(found, key=lambda one: (-one.below, one.node, one.kernel)))
+
+
+def _below(kernel: str, nodes: Mapping[str, float]) -> Iterable[SlowKernel]:
+    if len(nodes) <= _FEWEST:
+        return
+    middle = median(nodes.values())
+    scatter = _NORMAL * median(abs(share - middle) for share in nodes.values())
+    for node, share in nodes.items():
+        below = (middle - share) / middle
+        if below >= _LEAST and middle - share > _FAR * scatter:
+            yield SlowKernel(node=node, kernel=kernel, below=below, peers=len(nodes) - 1)
