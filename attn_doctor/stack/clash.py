@@ -81,8 +81,8 @@ def _rank(one: Obstacle) -> int:
 
 
 def _said(obstacles: Iterable[Obstacle]) -> str:
-    """The reasons, each once; those of the newest torch first."""
-    several = list(dict.fromkeys(_short(one.words) for one in obstacles))
+    """The reasons, each once: those that hold beside a torch that there are wheels for come first."""
+    several = sorted(dict.fromkeys(_short(one.words) for one in obstacles), key=lambda words: "none is for" in words)
     return several[0] if len(several) == 1 else "; ".join(several[:2])
 
 

@@ -67,7 +67,8 @@ def solve(
         except CannotResolve as error:
             if not error.is_conflict:
                 raise
-            refused.append(f"{group.build or 'the registry'}: {error.about or error.what}")
+            where = f"with torch of the build {group.build}" if group.build else "with the registry's torch"
+            refused.append(f"{where} {error.what}: {error.about}")
         if len(plans) == most or len(refused) == _MOST_ORIGINS or (plans and _is_from_registry(plans[0])):
             break
     return Solved(plans=tuple(_ranked(plans)), refused=tuple(refused))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.findings import Finding, Severity
+from attn_doctor.model.install_request import BOUND_TO_TORCH
 from attn_doctor.model.stack import PlannedNode, PlannedRelease
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.stack.candidates import Spot
@@ -35,5 +36,8 @@ def _at_fault(finding: Finding, releases: Sequence[PlannedRelease]) -> str:
     another torch), torch itself last."""
     named = {fact.name.subject for fact in finding.evidence if fact.name.kind == "package"}
     named |= {fact.name.kind for fact in finding.evidence if fact.name.kind in ("torch", "triton")}
-    ordered = sorted((one for one in releases if one.name in named), key=lambda one: (one.name == "torch", one.wanted))
+    ordered = sorted(
+        (one for one in releases if one.name in named),
+        key=lambda one: (one.name == "torch", one.wanted, one.name not in BOUND_TO_TORCH),
+    )
     return ordered[0].name if ordered else ""

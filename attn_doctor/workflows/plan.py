@@ -192,7 +192,7 @@ def _by_the_resolver(wants: Sequence[Want], solved: Solved) -> tuple[Clash, ...]
     """The tables know no obstacle, and the resolver found no releases."""
     words = solved.refused[0] if solved.refused else "no reason was given"
     names = tuple(one.words for one in wants if one.typed)
-    return (Clash(wants=names, words=f"the resolver found no releases that go together: {words}"),)
+    return (Clash(wants=names, words=words),)
 
 
 def _notes(request: PlanRequest, resolver: Resolver | None) -> tuple[str, ...]:
