@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from attn_doctor.cli import fleet_hook, fleet_run, fleet_submitted
+from attn_doctor.cli import fleet_hook, fleet_quarantine, fleet_run, fleet_submitted
 from attn_doctor.cli.fleet_answer import (
     Answer,
     CohortBy,
@@ -42,6 +42,7 @@ app.command("run", context_settings={"allow_interspersed_args": False, "help_opt
 )
 app.command("status")(fleet_submitted.status)
 app.command("cancel")(fleet_submitted.cancel)
+app.command("quarantine")(fleet_quarantine.quarantine)
 app.command("hook")(fleet_hook.hook)
 
 _Sources = Annotated[

@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.fleet.nodeset import unfold
@@ -73,6 +74,38 @@ def described(*, partition: str | None = None, among: tuple[str, ...] | None = N
         unknown = (name for name in among if name not in found)
         found.update({name: SlurmNode(name=name, trouble="Slurm knows no such node") for name in unknown})
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """Which nodes take jobs, and why others do not."""
+
+    reasons: Mapping[str, str]
+    """Node that takes none -> the reason that Slurm has."""
+    since: Mapping[str, datetime]
+    """When that reason was given, where Slurm says it."""
+    usable: frozenset[str]
+
+
+def drained() -> Drained:
+    """All nodes of Slurm.
+
+    Raises AttnDoctorError when Slurm does not answer.
+    """
+    reasons: dict[str, str] = {}
+    since: dict[str, datetime] = {}
+    usable: set[str] = set()
+    for one in records(output_of(["scontrol", "show", "node", "-o"], timeout=SOON)):
+        name, state = one.get("NodeName", ""), one.get("State", "")
+        # Reason=words [user@time] is the last of the line but for what follows in newer releases.
+        reason = one.get("Reason", "").rpartition(" [")[0] or one.get("Reason", "")
+        if re.search(r"DRAIN|DOWN|FAIL|NOT_RESPONDING|MAINT", state):
+            reasons[name] = reason or state
+            with contextlib.suppress(ValueError):  # in the controller's zone, which is taken to be ours
+                since[name] = datetime.fromisoformat(one.get("Reason", "").rpartition("@")[2].rstrip("]")).astimezone()
+        elif name:
+            usable.add(name)
+    return Drained(reasons=reasons, since=since, usable=frozenset(usable))
 
 
 def nodes(*, partition: str | None = None, among: tuple[str, ...] | None = None) -> dict[str, str]:

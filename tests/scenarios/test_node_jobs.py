@@ -18,6 +18,7 @@ import pytest
 from attn_doctor.probe.host import node as node_probe
 from tests.cluster import SLURM_PROGRAMS, Cluster, lacking, up
 from tests.conftest import Environment, make_environment
+from tests.fleet.reports import found, line, report
 
 WHY_NOT = lacking(SLURM_PROGRAMS)
 if WHY_NOT:
@@ -154,6 +155,33 @@ def test_submitted_followed_and_cancelled(place: Place) -> None:
     assert answer.returncode == 3
     assert json.loads(answer.stdout)["nodes"]["fit"] == ["n1", "n2"]
     cluster.run("scancel", mine)
+
+
+def test_drained_examined_again_and_resumed(place: Place) -> None:
+    """Said first, done with --apply, once; an old report brings no node back, a new fit one does."""
+    cluster, folder = place.cluster, place.new()
+    folder.mkdir()
+
+    def write(name: str, ill: bool) -> None:
+        written = report(name, created=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()))
+        (folder / f"{name}.json").write_bytes(line(found(written, "gpu-xid") if ill else written))
+
+    def asked(*more: str) -> tuple[int, str]:
+        done = cluster.doctor("fleet", "quarantine", folder, *more)
+        return done.returncode, done.stdout + done.stderr
+
+    for name in ("n1", "n2", "n3"):
+        write(name, name == "n1")
+    status, said = asked()
+    assert (status, "n1: would be drained: [node_problem] attn-doctor: gpu-xid" in said) == (1, True), said
+    assert "idle" in cluster.run("sinfo", "-h", "-n", "n1", "-o", "%t").stdout
+    assert asked("--apply")[0] == 0
+    assert "[node_problem] attn-doctor: gpu-xid" in cluster.run("sinfo", "-h", "-n", "n1", "-o", "%t %E").stdout
+    assert "stays out" in asked("--apply")[1]
+    time.sleep(1.1)  # the controller's clock has whole seconds
+    write("n1", ill=False)
+    assert asked("--apply") == (0, "n1: resumed\n")
+    assert "idle" in cluster.run("sinfo", "-h", "-n", "n1", "-o", "%t").stdout
 
 
 def test_each_trouble_costs_its_own_row(place: Place) -> None:
