@@ -9,6 +9,7 @@ site-packages of the Python that runs the tests, torch among them.
 from __future__ import annotations
 
 import compileall
+import ensurepip
 import functools
 import importlib.util
 import json
@@ -20,6 +21,7 @@ import sysconfig
 import textwrap
 import threading
 import venv
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,6 +205,12 @@ class Environment:
         (info / "RECORD").write_text(f"{info.name}/METADATA,,\n")
         return info
 
+    def pip(self) -> None:
+        """The pip that Python brings, unpacked: ensurepip would run it, and compile its thousand modules."""
+        (wheel,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+        with zipfile.ZipFile(wheel) as packed:
+            packed.extractall(self.site)
+
     def package(self, name: str, version: str, source: str = "", *, imports: str | None = None) -> Path:
         """Both: a distribution and the package that it brings."""
         self.metadata(name, version)
@@ -307,6 +315,14 @@ def _starts_no_process(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
     for module, name in ((subprocess, "Popen"), (os, "fork"), (os, "posix_spawn"), (os, "system")):
         monkeypatch.setattr(module, name, refuse)
+
+
+@pytest.fixture(autouse=True)
+def _no_registry(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not marked `registry` asks none, nor does a pip that it starts: minutes, for words that no assertion
+    reads."""
+    if request.node.get_closest_marker("registry") is None and request.node.get_closest_marker("unit") is None:
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
 
 
 @pytest.fixture(scope="session")

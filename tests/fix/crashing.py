@@ -7,8 +7,10 @@ Used by the tests and by bench/fix_crash.py.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import os
+import shutil
 import signal
 import stat
 from collections.abc import Callable, Mapping
@@ -112,6 +114,7 @@ class Scene:
     def make(cls, folder: Path) -> Scene:
         """A project with three configurations, an environment with one package and a bystander."""
         scene = cls(folder=folder)
+        shutil.rmtree(folder, ignore_errors=True)  # an earlier one's
         scene.project.mkdir(parents=True)
         for name, content in _CONFIGS.items():
             (scene.project / name).write_bytes(content)
@@ -166,6 +169,7 @@ class Scene:
         prefix, project = str(self.prefix), str(self.project)
         return keyword.planned(_PATCH, FactSet(facts), finding="trouble", prefix=prefix, project=project)
 
+    @functools.cache  # noqa: B019  # a scene that is made again in the same folder has the same plan
     def plan(self, *, install: bool = True) -> Plan:
         """Four edits of configurations, a patched package, and an installation between them, and a variable."""
         steps = []

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 
-def gone(pid: int, *, within: float = 5.0) -> bool:
+def gone(pid: int, *, within: float = 20.0) -> bool:
     """Whether the process ends within so many seconds; one that only waits to be reaped has ended."""
     until = time.monotonic() + within
     while time.monotonic() < until:

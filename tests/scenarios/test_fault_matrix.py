@@ -173,7 +173,7 @@ class TestATorchThatBreaksOnImport:
         env = environment()
         self._plant(env, stubs.HANG)
 
-        run = doctor.check(env, "--quick", limit=15)
+        run = doctor.check(env, "--quick", limit=60)
 
         assert run.status == 0
         assert "torch-import-hangs" in run.report["not_asked"]
@@ -190,16 +190,14 @@ class TestADriverInTrouble:
         path = _fake_smi(tmp_path / "bin", "exec sleep 600")
         started = time.monotonic()
 
-        run = doctor.check(
-            environment(), "--timeout", SHORT, *(["--quick"] if quick else []), env=path, limit=SHORT * 10
-        )
+        run = doctor.check(environment(), "--timeout", SHORT, *(["--quick"] if quick else []), env=path)
 
         assert run.report["findings"][0]["id"] == "gpu-driver-not-responding"
         waited = 2 if quick else 3  # --quick gives nvidia-smi two seconds, whatever else may take longer
         assert f"did not answer within {waited} s" in run.report["facts"]["driver.answers"]["how"]
         assert str(run.fact("listed.gpu")).startswith("(unknown) ")
         assert run.status == 1
-        assert time.monotonic() - started < SHORT * 5
+        assert time.monotonic() - started < 60  # of the 600 that it sleeps
 
     @needs_no_driver
     def test_leaves_no_process_behind(self, doctor: Doctor, environment: Make, tmp_path: Path) -> None:

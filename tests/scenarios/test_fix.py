@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import venv
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -306,7 +305,7 @@ def _uv() -> str | None:
 def template(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
     """An environment with pip, torch 2.12.0 and x-transformers 1.30.1, to be copied."""
     folder = tmp_path_factory.mktemp("template") / "environment"
-    venv.EnvBuilder(with_pip=True, symlinks=True).create(folder)
+    make_environment(folder, empty=True).pip()
     line = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--find-links", wheels]
     subprocess.run(
         [*map(str, line), "torch==2.12.0", "x-transformers==1.30.1"], check=True, timeout=120, env=_offline(wheels)
@@ -566,7 +565,7 @@ class TestTracedCall:
 def test_real_releases_from_the_registry(doctor: Doctor, tmp_path: Path, installer: str) -> None:
     """x-transformers 1.30.1 becomes 1.30.2 and, offline, 1.30.1 again with every hash as before."""
     env = make_environment(tmp_path / "environment", torch=HAS_TORCH)
-    subprocess.run([str(env.python), "-m", "ensurepip"], check=True, capture_output=True, timeout=120)
+    env.pip()
     packages = ["x-transformers==1.30.1", *(["uv"] if installer == "uv" else [])]
     done = subprocess.run(
         # What the Python of the tests has is seen from there, and is not there.

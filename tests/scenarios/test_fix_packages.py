@@ -232,7 +232,7 @@ def test_one_anew_is_not_all_anew(doctor: Doctor, environment: object, tmp_path:
     house.mkdir()
     _wheel(house, "x_transformers", "1.30.1", {"x_transformers/__init__.py": "a = 1\n"}, "torch>=2")
     _wheel(house, "torch", "2.12.0", {"torch/version.py": "__version__ = '2.12.0'\ncuda = None\n"})
-    subprocess.run([str(patient.python), "-m", "ensurepip"], check=True, capture_output=True, timeout=120)
+    patient.pip()
     line = [patient.python, "-m", "pip", "install", "--quiet", "--no-index", "--find-links", house]
     subprocess.run([*map(str, line), "x-transformers==1.30.1"], check=True, timeout=120, env=clean_environment())
     recipe = tmp_path / "recipes/mine/damaged/recipe.toml"
@@ -254,7 +254,7 @@ def test_a_pip_from_before_reports(doctor: Doctor, environment: object, tmp_path
     patient = environment()  # type: ignore[operator]
     if sys.version_info >= (3, 12):
         pytest.skip("pip 21.3 does not run on this Python")
-    subprocess.run([str(patient.python), "-m", "ensurepip"], check=True, capture_output=True, timeout=120)
+    patient.pip()
     line = [str(patient.python), "-m", "pip", "install", "--quiet"]
     subprocess.run([*line, "pip==21.3.1"], check=True, timeout=300)
     subprocess.run([*line, "--no-deps", "x-transformers==1.30.1"], check=True, timeout=300, env=clean_environment())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Doctor, Environment, Run, make_environment, needs_torch
-from tests.patient.trace.test_registry import FLA, OLD, SMALL, packages
+from tests.installed import SMALL, flash_linear_attention, installed
 
 pytestmark = needs_torch
 
@@ -121,7 +121,7 @@ ROTARY = ("x-transformers-xpos", BUFFER, "x-transformers-rotary-autocast")
 )
 def test_x_transformers(doctor: Doctor, tmp_path: Path, version: str, verdicts: list[str]) -> None:
     """1.30.1's multiplication in apply_rotary_pos_emb is named with its line; 1.30.2 is clean."""
-    run = doctor.check(_real(tmp_path, packages(f"x-transformers=={version}", *SMALL)))
+    run = doctor.check(_real(tmp_path, installed(f"x-transformers=={version}"), installed(*SMALL)))
 
     assert _verdicts(run, *ROTARY) == verdicts
     assert ("fp32-promoted-before-kernel" in run.findings) == ("raises" in verdicts)
@@ -138,20 +138,15 @@ HALVES = ("fla-rwkv7-bfloat16", "fla-rwkv7-float16")
 @pytest.mark.parametrize(
     ("version", "outcome", "verdict", "line"),
     [
-        ("0.1.2", "raised", "raises", 179),
+        pytest.param("0.1.2", "raised", "raises", 179, marks=pytest.mark.heavy),
         ("0.2.1", "ran", "silently mixed", 242),
-        ("0.2.2", "ran", "clean", None),
+        pytest.param("0.2.2", "ran", "clean", None, marks=pytest.mark.heavy),
         ("0.6.0", "ran", "clean", None),
     ],
 )
 def test_rwkv7(doctor: Doctor, tmp_path: Path, version: str, outcome: str, verdict: str, line: int | None) -> None:
     """flash-linear-attention's RWKV-7 in both halves: addcmul with k_a is named at its line until 0.2.2."""
-    wanted = [f"flash-linear-attention=={version}", *SMALL]
-    if version == "0.6.0":
-        library = packages(*wanted, "fla-core==0.6.0", "transformers==5.23.0", deps=FLA)
-    else:
-        library = packages(*wanted, "transformers==4.50.3", "tokenizers==0.21.4", deps=[*FLA[:1], *OLD])
-    run = doctor.check(_real(tmp_path, library), "--timeout", 120)
+    run = doctor.check(_real(tmp_path, *flash_linear_attention(version)), "--timeout", 120)
 
     assert [run.fact(f"sample.{name}.outcome") for name in HALVES] == [outcome] * 2
     assert _verdicts(run, *HALVES) == [verdict] * 2
@@ -167,11 +162,17 @@ def test_rwkv7(doctor: Doctor, tmp_path: Path, version: str, outcome: str, verdi
 @pytest.mark.registry
 @pytest.mark.triton
 @pytest.mark.parametrize(
-    ("version", "becomes_i16"), [("2.1.0", True), ("2.2.0", True), ("2.3.1", True), ("3.0.0", False), ("3.7.1", False)]
+    ("version", "becomes_i16"),
+    [
+        *(pytest.param(version, True, marks=pytest.mark.heavy) for version in ("2.1.0", "2.2.0")),
+        ("2.3.1", True),
+        pytest.param("3.0.0", False, marks=pytest.mark.heavy),
+        ("3.7.1", False),
+    ],
 )
 def test_canary(doctor: Doctor, tmp_path: Path, version: str, becomes_i16: bool) -> None:
     """A transposed bf16 tile stops Triton up to 2.3.1, as `check` sees it; 3.0.0 and later compile it."""
-    run = doctor.check(_real(tmp_path, packages(f"triton=={version}")))
+    run = doctor.check(_real(tmp_path, installed(f"triton=={version}")))
 
     assert run.fact("triton.bf16_becomes_i16") is becomes_i16
     assert (run.fact("triton.canary") == "compiled") is not becomes_i16

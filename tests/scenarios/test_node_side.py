@@ -431,7 +431,7 @@ class TestRanks:
             assert sorted(bool(out) for out in said) == [False, True]
             assert len(_reports(tmp_path / "reports")) == 1
         finally:
-            first.communicate(timeout=20)
+            first.communicate(timeout=60)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(sleeping, signal.SIGKILL)
 

@@ -7,12 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 import attn_doctor
+from tests.installed import installed
 
 PATIENT = Path(attn_doctor.__file__).parent / "patient"
 CHECKOUT = Path(attn_doctor.__file__).parent.parent
@@ -39,21 +39,7 @@ def answer(value):
 
 def install(package, version):
     """A folder with that package alone, kept between runs; skips where the registry cannot be reached."""
-    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    root = Path(
-        os.environ.get("ATTN_DOCTOR_TEST_PACKAGES") or Path(tempfile.gettempdir()) / "attn-doctor-test-packages"
-    )
-    folder = root / f"{package}-{version}-{tag}"
-    if not folder.exists():
-        partial = folder.with_name(folder.name + f".part{os.getpid()}")
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        done = subprocess.run(
-            [*command, "--target", str(partial), f"{package}=={version}"], capture_output=True, text=True, timeout=900
-        )
-        if done.returncode:
-            pytest.skip(f"{package} {version} could not be installed: {done.stderr[-300:]}")
-        partial.rename(folder)
-    return folder
+    return installed(f"{package}=={version}")
 
 
 class Beside:

@@ -47,7 +47,7 @@ class Tracer:
 
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TRITON"))}
         environment["PYTHONPATH"] = os.pathsep.join(str(p) for p in path)
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        # Compiled files may be written: several children import the same release of a library.
         environment["OMP_NUM_THREADS"] = "1"
         self.child = subprocess.Popen(
             [python, "-W", "ignore", "-c", WORKER],

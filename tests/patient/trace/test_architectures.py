@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tests.installed import new_transformers, old_transformers
 from tests.patient.trace.conftest import Tracer, operand
-from tests.patient.trace.test_registry import FLA, OLD, packages
 
 pytestmark = pytest.mark.registry
 
@@ -31,11 +31,7 @@ WITHOUT_SDPA = {("4.50.3", "t5"), ("5.23.0", "gemma2")}
 
 @pytest.fixture(scope="module", params=["4.50.3", "5.23.0"])
 def release(request):
-    if request.param == "4.50.3":
-        folder = packages("transformers==4.50.3", "tokenizers==0.21.4", deps=OLD)
-    else:
-        folder = packages("transformers==5.23.0", deps=["tokenizers", *FLA[2:]])
-    tracer = Tracer(path=[folder])
+    tracer = Tracer(path=[old_transformers() if request.param == "4.50.3" else new_transformers()])
     yield request.param, tracer
     tracer.close()
 

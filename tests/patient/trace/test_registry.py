@@ -2,14 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import textwrap
-from pathlib import Path
 
 import pytest
 
+from tests.installed import SMALL, flash_linear_attention, installed, new_transformers
 from tests.patient.trace.conftest import Tracer, culprit, operand
 
 pytestmark = pytest.mark.registry
@@ -51,38 +48,6 @@ def attention():
     return RWKV7Attention(**options).cuda(), (torch.randn(2, 64, 128, device="cuda"),)
 """
 
-SMALL = ["einops==0.8.2", "packaging"]
-FLA = ["triton==3.7.1", "tokenizers", "huggingface-hub", "safetensors", "pyyaml", "regex", "tqdm", "filelock", "numpy"]
-
-
-def packages(*wanted, deps=()):
-    """A folder with these packages, and with `deps` and what they need; kept between runs."""
-    name = "-".join(w.replace("==", "-") for w in wanted)
-    root = Path(
-        os.environ.get("ATTN_DOCTOR_TEST_PACKAGES") or Path(tempfile.gettempdir()) / "attn-doctor-test-packages"
-    )
-    folder = root / f"{name}-cp{sys.version_info.major}{sys.version_info.minor}"
-    if not folder.exists():
-        partial = folder.with_name(folder.name + f".part{os.getpid()}")
-        install = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--disable-pip-version-check",
-            "--target",
-            str(partial),
-        ]
-        for command in ([*install, "--no-deps", *wanted], [*install, *deps] if deps else None):
-            if command is None:
-                continue
-            done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-            if done.returncode:
-                pytest.skip(f"{name} could not be installed: {done.stderr[-300:]}")
-        partial.rename(folder)
-    return folder
-
 
 @pytest.fixture
 def tracing(tmp_path):
@@ -111,8 +76,8 @@ def tracing(tmp_path):
 )
 def test_x_transformers(tracing, factory, autocast, verdict):
     """1.30.1 multiplies q and k up to float32 in apply_rotary_pos_emb; 1.30.2 casts them back."""
-    bad = tracing(ROTARY, packages("x-transformers==1.30.1", *SMALL))(factory, autocast=autocast)
-    good = tracing(ROTARY, packages("x-transformers==1.30.2", *SMALL))(factory, autocast=autocast)
+    bad = tracing(ROTARY, installed("x-transformers==1.30.1"), installed(*SMALL))(factory, autocast=autocast)
+    good = tracing(ROTARY, installed("x-transformers==1.30.2"), installed(*SMALL))(factory, autocast=autocast)
 
     assert (bad["verdict"], good["verdict"]) == (verdict, "clean")
     for role in "qk":
@@ -125,19 +90,22 @@ def test_x_transformers(tracing, factory, autocast, verdict):
 
 
 @pytest.mark.triton
-@pytest.mark.parametrize("half", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
-    ("version", "verdict", "line"),
-    [("0.1.2", "raises", 179), ("0.2.1", "silently mixed", 242), ("0.2.2", "clean", None), ("0.6.0", "clean", None)],
+    ("version", "verdict", "line", "half"),
+    [
+        ("0.1.2", "raises", 179, "float16"),
+        ("0.2.1", "silently mixed", 242, "bfloat16"),
+        ("0.2.2", "clean", None, "bfloat16"),
+        ("0.6.0", "clean", None, "float16"),
+        pytest.param("0.1.2", "raises", 179, "bfloat16", marks=pytest.mark.heavy),
+        pytest.param("0.2.1", "silently mixed", 242, "float16", marks=pytest.mark.heavy),
+        pytest.param("0.2.2", "clean", None, "float16", marks=pytest.mark.heavy),
+        pytest.param("0.6.0", "clean", None, "bfloat16", marks=pytest.mark.heavy),
+    ],
 )
 def test_rwkv7(tracing, version, verdict, line, half):
     """flash-linear-attention's RWKV7 under autocast: k is promoted by addcmul with k_a until 0.2.2."""
-    wanted = [f"flash-linear-attention=={version}", *SMALL]
-    if version == "0.6.0":
-        library = packages(*wanted, "fla-core==0.6.0", "transformers==5.23.0", deps=FLA)
-    else:
-        library = packages(*wanted, "transformers==4.50.3", "tokenizers==0.21.4", deps=[*FLA[:1], *OLD])
-    answer = tracing(RWKV, library)("attention", autocast=half, backward=version != "0.1.2")
+    answer = tracing(RWKV, *flash_linear_attention(version))("attention", autocast=half, backward=version != "0.1.2")
 
     assert answer["verdict"] == verdict, answer["error"]
     if line is None:
@@ -154,10 +122,10 @@ def test_rwkv7(tracing, version, verdict, line, half):
 @pytest.mark.triton
 def test_kernels_of_flash_linear_attention_compile(patient):
     """Without a GPU every kernel of its four backends, forward and backward, is compiled for a Hopper."""
-    wanted = ["flash-linear-attention==0.6.0", *SMALL, "fla-core==0.6.0", "transformers==5.23.0"]
+    path = os.pathsep.join(str(folder) for folder in flash_linear_attention("0.6.0"))
     request = {"task": "kernels.run", "mode": "full", "seed": 1, "budget": 400, "scratch": str(patient.scratch)}
     request["gpu"] = {"compute_capability": "9.0", "name": "h100"}
-    done = patient.run(request, timeout=500, env={"PYTHONPATH": str(packages(*wanted, deps=FLA))})
+    done = patient.run(request, timeout=500, env={"PYTHONPATH": path})
 
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (patient.answers_dir / "compiled.jsonl").read_text().splitlines()]
@@ -169,8 +137,6 @@ def test_kernels_of_flash_linear_attention_compile(patient):
         assert any("bwd" in one["kernel"] for one in told["kernels"])
         assert {one["outcome"] for one in told["kernels"]} == {"compiles"}
 
-
-OLD = ["huggingface-hub<1", "safetensors", "pyyaml", "regex", "tqdm", "filelock", "requests", "numpy"]
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],
@@ -187,7 +153,7 @@ LLAMA = {
 
 @pytest.fixture(scope="module")
 def transformers():
-    tracer = Tracer(path=[packages("transformers==5.23.0", deps=["tokenizers", *FLA[2:]])])
+    tracer = Tracer(path=[new_transformers()])
     yield tracer
     tracer.close()
 

@@ -230,9 +230,9 @@ WIDTHS = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "
 
 @pytest.fixture(scope="module")
 def with_transformers():
-    from tests.patient.trace.test_registry import FLA, packages
+    from tests.installed import new_transformers
 
-    tracer = Tracer(path=[packages("transformers==5.23.0", deps=["tokenizers", *FLA[2:]])])
+    tracer = Tracer(path=[new_transformers()])
     yield tracer
     tracer.close()
 
