@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 GROUPS: dict[str, tuple[str, ...]] = {
     "What to examine": (
         "python", "config", "here", "facts_file", "hf", "argument", "backend", "backward", "calls", "trace",
-        "trust_remote_code", "attn", "autocast", "dtype", "as_python", "model", "plan_file", "lock", "from_",
+        "trust_remote_code", "attn", "autocast", "dtype", "as_python", "model", "plan_file", "lock", "from_", "like",
     ),
     "Judge as": (
         "gpu", "driver", "python_version", "glibc", "machine", "cuda", "torch_backend", "assumption", "rules", "only",

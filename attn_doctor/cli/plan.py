@@ -23,6 +23,9 @@ def plan(
     wants: Annotated[
         list[str] | None, Argument(metavar="[WANT...]", help="Packages, as for pip: torch==2.13.* vllm transformers.")
     ] = None,
+    like: Annotated[
+        list[Path] | None, Option(metavar="FILE", help="What this configuration needs is wanted as well. Repeatable.")
+    ] = None,
     from_: Annotated[
         Path | None, Option("--from", metavar="FILE", help="For the node of this report of `check --json`.")
     ] = None,
@@ -80,6 +83,7 @@ def plan(
         python=python_version,
         glibc=glibc,
         machine=machine,
+        like=each(like),
         from_report=from_,
         cuda=cuda,
         torch_backend=torch_backend,

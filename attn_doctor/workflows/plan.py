@@ -20,6 +20,7 @@ from attn_doctor.stack import channels
 from attn_doctor.stack.alternatives import alternatives
 from attn_doctor.stack.candidates import Limits, piece, spots
 from attn_doctor.stack.clash import clashes
+from attn_doctor.stack.like import wants_of
 from attn_doctor.stack.proof.prover import Prover
 from attn_doctor.stack.resolver import Resolver, resolver_here
 from attn_doctor.stack.settings import settings_of_pip
@@ -35,6 +36,8 @@ class PlanRequest:
 
     wants: tuple[str, ...] = ()
     """Requirements, as for pip."""
+    like: tuple[Path, ...] = ()
+    """Configurations whose attention and framework are wanted as well."""
     gpu: str | None = None
     """A name in recipes/gpus.toml, or sm_XY."""
     driver: str | None = None
@@ -62,7 +65,7 @@ def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
 
     Raises BadInput for an invalid request, AttnDoctorError when the index cannot be asked.
     """
-    wants = read_wants(request.wants)
+    wants = read_wants(_with_configurations(request))
     if len(wants) == 1 and not wants[0].typed:
         raise BadInput("nothing is wanted", hint="Name packages: attn-doctor plan torch vllm --gpu h100")
     node = planned_node(request)
@@ -147,6 +150,14 @@ def planned_node(request: PlanRequest) -> PlannedNode:
         return replace(node, gpu=amd.name, amd=amd.architecture)
     named = named_gpu(request.gpu)
     return replace(node, gpu=named.name, capability=named.compute_capability)
+
+
+def _with_configurations(request: PlanRequest) -> tuple[str, ...]:
+    """The wants, and those of the configurations that nobody named. Raises BadInput."""
+    if not request.like:
+        return request.wants
+    named = {one.name for one in read_wants(request.wants) if one.typed}
+    return (*request.wants, *(one for one in wants_of(request.like) if one not in named))
 
 
 def _as_reported(request: PlanRequest, file: Path) -> PlanRequest:
