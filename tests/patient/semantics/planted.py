@@ -11,7 +11,7 @@ WIDTH, HEADS, WORDS = 32, 2, 61
 
 def rotate(x, positions):
     half = x.shape[-1] // 2
-    angles = positions[:, None].float() * torch.pow(10.0, -torch.arange(half).float() / half * 2)
+    angles = positions[:, None].float() * torch.pow(10.0, -torch.arange(half, device=x.device).float() / half * 2)
     cos, sin = angles.cos(), angles.sin()
     one, two = x[..., :half], x[..., half:]
     return torch.cat([one * cos - two * sin, one * sin + two * cos], -1)
@@ -23,9 +23,9 @@ class Attention(nn.Module):
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.fault, self.sliding_window = fault, window
 
-    def mask(self, queries, keys, documents):
+    def mask(self, queries, keys, documents, device):
         offset = keys - queries
-        i, j = torch.arange(queries)[:, None] + offset, torch.arange(keys)[None]
+        i, j = torch.arange(queries, device=device)[:, None] + offset, torch.arange(keys, device=device)[None]
         seen = j <= i
         if self.fault == "off by one":
             seen = j <= i + 1
@@ -35,22 +35,22 @@ class Attention(nn.Module):
         if documents is not None and self.fault != "documents":
             seen = seen & (documents[:, None, :] == documents[:, :, None])[0]
         if self.fault == "inverted":
-            seen = ~seen | torch.eye(queries, keys, dtype=torch.bool)
+            seen = ~seen | torch.eye(queries, keys, dtype=torch.bool, device=device)
         return seen
 
     def forward(self, x, cache=None, documents=None):
         batch, length, _ = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         past = 0 if cache is None else cache[0].shape[2]
-        positions = torch.arange(length) + past
+        positions = torch.arange(length, device=x.device) + past
         if self.fault == "cache position":
-            positions = torch.arange(length)
+            positions = torch.arange(length, device=x.device)
         q, k = rotate(q, positions), rotate(k, positions)
         if cache is not None:
             k, v = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
         if self.fault == "batch":
             v = v + v.mean(0, keepdim=True)
-        seen = self.mask(length, k.shape[2], documents)
+        seen = self.mask(length, k.shape[2], documents, x.device)
         y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
         return self.out(y.transpose(1, 2).reshape(batch, length, WIDTH)), (k, v)
 
