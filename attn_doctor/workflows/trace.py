@@ -23,7 +23,6 @@ from attn_doctor.probe.trace.tracing import check_input, run_trace
 from attn_doctor.quick_dataclasses import asdict
 from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.version import __version__
-from attn_doctor.workflows.small_copy import small_copy
 from attn_doctor.workflows.subject import Say, as_if, assumed_names, examined, pick_recipes, silent
 from attn_doctor.workflows.traced_program import TraceRequest, entry_request, program
 
@@ -39,6 +38,8 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
     Raises BadInput for an invalid request, TargetUnusable when the interpreter does not answer.
     """
     if request.semantics or request.compile:
+        from attn_doctor.workflows.small_copy import small_copy  # records that a trace does not need
+
         return small_copy(request, say=say)
     what, python = program(list(request.what), request.python)
     asked = entry_request(what, request.hf, request.arguments)
