@@ -300,3 +300,18 @@ def test_pruned(scene: Scene) -> None:
     after = scene.state()
     scene.undo()
     assert scene.state() == after
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root works in another user's environment")
+def test_root_leaves_nothing_of_its_own(scene: Scene) -> None:
+    """In another user's environment everything stays that user's, the journal too."""
+    somebody = 65534
+    for path in (scene.folder, *scene.folder.rglob("*")):
+        os.chown(path, somebody, somebody)
+    before = whole_state(scene)
+    scene.run(scene.plan())
+
+    assert {path.lstat().st_uid for path in scene.folder.rglob("*")} == {somebody}
+    scene.undo()
+    assert whole_state(scene) == before
+    assert {path.lstat().st_uid for path in scene.folder.rglob("*")} == {somebody}

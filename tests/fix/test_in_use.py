@@ -50,3 +50,23 @@ def _child(process: int) -> int:
             return int(children[0])
         time.sleep(0.02)
     raise AssertionError("nothing was started")
+
+
+def test_started_by_a_relative_name(environment: Callable[..., Environment], tmp_path: Path) -> None:
+    """`bin/python` in the environment's folder, and `python` found on the program's own PATH."""
+    patient = environment()
+    target = examine_target(str(patient.python), as_module=False, folder=tmp_path, timeout=30)
+    line = ["-c", "import time; time.sleep(60)"]
+    path = {"PATH": str(patient.python.parent)}
+    started = [
+        subprocess.Popen(["bin/python", *line], cwd=patient.folder),
+        subprocess.Popen(["python", *line], executable=str(patient.python), env=path),
+    ]
+    try:
+        found = using(target)
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+
+    assert [any(line.startswith(f"process {one.pid}: ") for line in found) for one in started] == [True, True]

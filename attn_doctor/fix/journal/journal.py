@@ -228,7 +228,29 @@ def held(homes: tuple[Path, ...], *, wait: float = 0.0) -> Iterator[None]:
                 stack.enter_context(lock.locked(folder, wait=wait))
             except OSError as error:
                 raise _unusable(home, error) from None
+            stack.callback(_give_to_owner, home)
         yield
+
+
+def _give_to_owner(home: Path) -> None:
+    """Gives the journal to whom the environment belongs, where root worked in it: undoing must not need root.
+
+    Kept files and found ones have owners of their own.
+    """
+    owner = home.stat()
+    if os.geteuid() != 0 or owner.st_uid == 0:
+        return
+    for place, folders, files in os.walk(home / FOLDER):
+        folders[:] = (
+            [name for name in folders if name not in ("kept", "found", "shadow")] if "/runs/" in place else folders
+        )
+        for name in (".", *files):
+            with contextlib.suppress(OSError):
+                os.chown(Path(place) / name, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    for run in runs(home):
+        for name in ("kept", "found"):
+            with contextlib.suppress(OSError):
+                os.chown(run.folder / name, owner.st_uid, owner.st_gid)
 
 
 def _check_owner(home: Path, folder: Path) -> None:
