@@ -68,7 +68,7 @@ def solve(
             if not error.is_conflict:
                 raise
             where = f"with torch of the build {group.build}" if group.build else "with the registry's torch"
-            refused.append(f"{where} {error.what}: {error.about}")
+            refused.append(f"{where} {error.what}: {' '.join(error.about.split())}")
         if len(plans) == most or len(refused) == _MOST_ORIGINS or (plans and _is_from_registry(plans[0])):
             break
     return Solved(plans=tuple(_ranked(plans)), refused=tuple(refused))
