@@ -68,7 +68,7 @@ def test_text_comes_first_and_json_is_there(kind: Kind[object]) -> None:
         (None, "r.jsonl", "ndjson"),
         (None, "node.prom", "prometheus"),
         (None, "/dev/termination-log", "text"),
-        (None, "r.html", "text"),  # a check has no such page
+        (None, "r.html", "html"),
         (None, ".json", "text"),  # a name, and no end of one
         ("summary", "r.md", "summary"),
         ("text", "r.json", "text"),
@@ -89,7 +89,7 @@ def test_a_folder_of_reports_is_no_format(tmp_path: Path) -> None:
     assert Delivery(form=None, output=str(tmp_path / "new.md")).picked.renderer.name == "markdown"
 
 
-@pytest.mark.parametrize("form", ["bogus", "html", "__init__", "../text", "", "text "])
+@pytest.mark.parametrize("form", ["bogus", "docker-compose", "__init__", "../text", "", "text "])
 def test_what_is_not_there_is_refused_with_what_is(form: str) -> None:
     """The error lists what this result can be written as. An empty name asks for nothing."""
     if not form:

@@ -123,7 +123,7 @@ def test_a_wrong_cell_that_training_may_never_use(doctor: Doctor, arguments: tup
     text = " ".join(done.stdout.split())
 
     assert done.returncode == status, done.stderr
-    assert "[warning] kernel-wrong-result" in text
+    assert "! kernel-wrong-result" in text
     assert "bf16 or fp16 q, k and v, a float32 mask, head dims" in text
 
 
@@ -146,7 +146,7 @@ def test_a_policy_file_makes_it_an_error(
     """Where a site's policy names it, and that trouble alone; the report says whose word it is."""
     policy = tmp_path / "policy.toml"
     policy.write_text(f'[[gate]]\nreason = "our models pass float32 masks"\n{gate}\n')
-    done = doctor("check", "--kernels", "quick", "--no-samples", *H200, "--accept", str(policy))
+    done = doctor("check", "--kernels", "quick", "--no-samples", "-v", *H200, "--accept", str(policy))
     text = " ".join(done.stdout.split())
 
     assert done.returncode == status, done.stderr
@@ -194,7 +194,7 @@ def test_a_trace_that_reaches_it_is_an_error_and_is_mended(tmp_path: Path) -> No
     undone = run("undo")
 
     assert traced.returncode == 1, traced.stdout
-    assert "[error] attn-mask-dtype" in traced.stdout
+    assert "attn-mask-dtype" in traced.stdout
     assert "model.py:13" in traced.stdout
     assert (fixed.returncode, fixed.stderr) == (0, ""), fixed.stdout
     assert "attn_mask=(mask.to(q.dtype) if mask is not None and mask.is_floating_point() else mask))" in after

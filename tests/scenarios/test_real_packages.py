@@ -86,7 +86,7 @@ def test_the_text_fits_what_the_report_says(doctor: Doctor, before: Environment)
     words = doctor("check", "--quick", "--python", before.python).stdout
 
     for trouble, cure in TROUBLES.items():
-        assert f"[warning] {trouble}" in words
+        assert f"! {trouble}" in words
         assert cure in words
 
 

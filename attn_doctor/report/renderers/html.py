@@ -7,11 +7,13 @@ from html import escape
 from typing import IO, TYPE_CHECKING
 
 from attn_doctor.machine.printable import harmless
-from attn_doctor.report.renderer import FLEET, Manner, Media, Page, Renderer
+from attn_doctor.report.renderer import CHECK, COMPARISON, EXPLAIN, FLEET, TRACE, Manner, Media, Page, Renderer
 from attn_doctor.version import __version__
 
 if TYPE_CHECKING:
     from attn_doctor.model.fleet import FleetVerdict
+    from attn_doctor.model.report import Report
+    from attn_doctor.report.comparison import Compared
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -105,4 +107,33 @@ def _lists(verdict: FleetVerdict, stream: IO[str]) -> None:
             )
 
 
-RENDERER = Renderer("html", suffixes=(".html", ".htm"), media=Media.PERSON, pages=(Page(FLEET, _fleet),))
+def _report(report: Report, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.report.pages import report as pages
+
+    stream.write(pages.whole(report))
+
+
+def _comparison(compared: Compared, stream: IO[str], manner: Manner) -> None:
+    from attn_doctor.report import comparison
+    from attn_doctor.report.pages.page import page, tag
+
+    lines = comparison.lines(compared)
+    body = tag("h1", lines[-1]) + "".join(
+        tag("h2" if line and not line.startswith((" ", "old  ", "new  ", "note:")) else "p", line)
+        for line in lines[:-1]
+    )
+    stream.write(page("attn-doctor compare", body))
+
+
+RENDERER = Renderer(
+    "html",
+    suffixes=(".html", ".htm"),
+    media=Media.PERSON,
+    pages=(
+        Page(CHECK, _report),
+        Page(TRACE, _report),
+        Page(EXPLAIN, _report),
+        Page(FLEET, _fleet),
+        Page(COMPARISON, _comparison),
+    ),
+)
