@@ -113,6 +113,28 @@ def test_the_table_is_whole() -> None:
     assert all(row["of"] <= len(table["symbols"]) for row in table["torch"].values())
 
 
+@pytest.mark.parametrize(
+    ("file", "fits"),
+    [
+        ("xformers-0.0.35-", {"2.10.0", "2.11.0", "2.13.0", "2.14.1", "2.15.0"}),
+        ("xformers-0.0.33.post2-", {"2.9.0", "2.9.1"}),
+        ("xformers-0.0.32.post2-", {"2.7.1", "2.8.0"}),
+        ("vllm-0.32.0-", {"2.13.0", "2.14.1", "2.15.0"}),
+    ],
+)
+def test_symbols_agree_with_what_is_published(file: str, fits: set[str]) -> None:
+    """Each has its symbols in the torch that it is published for, and lacks some in the others."""
+    table = known._table()
+    sha256 = next(one for one, row in table["wheels"].items() if row["file"].startswith(file))
+    code = known.known_code(sha256)
+    assert code is not None
+    symbols = tuple(dict.fromkeys(symbol for one in code.libraries for symbol in one.torch_symbols))
+
+    held = {key.partition("+")[0]: known.held_against_torch(symbols, *key.split("+")) for key in table["torch"]}
+
+    assert {torch for torch, told in held.items() if told is not None and not told.lacking} == fits
+
+
 @pytest.fixture
 def wheel(tmp_path: Path) -> Path:
     file = tmp_path / "pages" / "x-1-py3-none-any.whl"
