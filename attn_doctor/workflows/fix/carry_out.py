@@ -31,8 +31,16 @@ class Overtaken(Stale):
     """
 
 
-def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Say, *, wait: float) -> FixResult:
-    """Carries out an agreed plan.
+def carry_out(
+    session: Session,
+    plan: Plan,
+    before: Diagnosis,
+    say: Say,
+    *,
+    signature: tuple[tuple[str, int, int], ...],
+    wait: float,
+) -> FixResult:
+    """Carries out an agreed plan. `signature`: of the environment when the plan was made.
 
     Raises Overtaken when another program changed the environment first, NotCured when a step failed and everything was
     undone.
@@ -41,9 +49,9 @@ def carry_out(session: Session, plan: Plan, before: Diagnosis, say: Say, *, wait
     with journal.held(homes, wait=wait):
         _no_other_run(homes)
         # Again, now under the lock: another program may have changed something between the question and the answer.
-        facts = session.look("locked", lambda _: None)
         try:
-            check_ground(plan, facts)
+            if session.signature() != signature:
+                check_ground(plan, session.look("locked", lambda _: None))
             check_files(plan)
         except Stale as error:
             raise Overtaken(error.what, about=error.about, hint=error.hint) from None

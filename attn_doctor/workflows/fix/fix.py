@@ -111,7 +111,8 @@ def _once(read: ReadRequest, ask: Ask, show: Show, say: Say, warn: Say) -> FixRe
     if not plan.steps:
         return FixResult(ending=FixEnding.DECLINED, exit_status=int(Status.FOUND), plan=plan)
     with scratch() as again:
-        return carry_out.carry_out(replace(session, folder=again), plan, made.before, say, wait=request.wait)
+        going = replace(session, folder=again)
+        return carry_out.carry_out(going, plan, made.before, say, signature=made.signature, wait=request.wait)
 
 
 def _agreed(plan: Plan, ask: Ask) -> Plan:

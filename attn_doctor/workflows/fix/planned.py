@@ -36,6 +36,8 @@ class Planned:
     """Files named by the user."""
     homes: tuple[Path, ...]
     known_runs: frozenset[str]
+    signature: tuple[tuple[str, int, int], ...]
+    """Of the environment when it was examined (Session.signature)."""
 
     @property
     def unused_wheels(self) -> tuple[WheelFile, ...]:
@@ -66,6 +68,7 @@ def make_plan(session: Session, say: Say) -> Planned:
     homes = () if request.shows_only else known_homes(session.target.prefix, session.configs)
     journal.let_finish(homes, wait=request.wait)
     known_runs = journal.names(homes)
+    signature = session.signature()
     facts = session.look("before", say)
     before = session.judged(facts)
     if saved is not None:
@@ -82,6 +85,7 @@ def make_plan(session: Session, say: Say) -> Planned:
         wheels=session.wheels,
         homes=homes,
         known_runs=known_runs,
+        signature=signature,
     )
 
 

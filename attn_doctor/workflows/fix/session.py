@@ -110,6 +110,16 @@ class Session:
     traced: Mapping[str, Any] | None = None
     """The request to the tracer; None to examine the environment itself."""
 
+    def signature(self) -> tuple[tuple[str, int, int], ...]:
+        """Changes when something is installed, removed or configured: cheaper to compare than to examine again."""
+        infos = (info / "RECORD" for folder in self.target.search_path for info in folder.glob("*.*-info"))
+        found = []
+        for path in (*self.target.search_path, *infos, *self.configs):
+            with contextlib.suppress(OSError):
+                seen = path.stat()
+                found.append((str(path), seen.st_mtime_ns, seen.st_size))
+        return tuple(found)
+
     def look(self, name: str, say: Say) -> FactSet:
         """Examines the target; after a change, as in a newly activated environment."""
         with activated(self.target.prefix) if name.startswith("after") else contextlib.nullcontext():
