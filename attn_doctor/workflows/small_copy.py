@@ -52,7 +52,7 @@ def small_copy(request: TraceRequest, *, say: Say = silent) -> Report:
         "attn": request.attn,
         "trust_remote_code": request.trust_remote_code,
         "device": "cuda" if request.rules == "gpu" else "cpu",
-        "budget": min(60.0 if request.semantics else 180.0, request.timeout * 0.8),
+        "budget": request.timeout * 0.7,
         "cwd": str(Path.cwd()),
         "sys_path": [str(Path.cwd())],
     }
