@@ -228,6 +228,11 @@ ALLOWED = {
     "time", "tomli", "tomllib", "types", "typing", "urllib", "warnings", "weakref", "zlib",
 }  # fmt: skip
 PLAINLY = {"argparse", "ast", "atexit", "packaging", "subprocess", "threading", "struct", "tomllib", "weakref", "zlib"}
+#: rich, and what it imports.
+OF_RICH = {
+    "colorsys", "copy", "dataclasses", "dis", "inspect", "linecache", "opcode", "pickle", "random", "rich", "token",
+    "tokenize", "bisect", "getpass", "configparser", "logging", "traceback", "html", "platform", "pprint", "sysconfig",
+}  # fmt: skip
 LOADED = """
 import sys
 sys.argv[0] = "attn-doctor"
@@ -244,6 +249,7 @@ print(*sorted(name for name in loaded if not name.startswith("_")), file=sys.std
     [
         (["--version"], ALLOWED - PLAINLY),
         (["--help"], ALLOWED - PLAINLY),
+        (["check", "--quick", "--python"], ALLOWED | OF_RICH),
         (["status", "--from", "."], ALLOWED - PLAINLY | {"ast", "threading"}),
     ],
     ids=lambda one: one[0] if isinstance(one, list) else "",
@@ -251,8 +257,8 @@ print(*sorted(name for name in loaded if not name.startswith("_")), file=sys.std
 def test_what_a_start_loads_is_known(
     arguments: list[str], allowed: set[str], environment: Make, tmp_path: Path
 ) -> None:
-    """Each module more is paid for by every hook and every prolog: rich, dataclasses with inspect, tempfile with random
-    and three compressors, hashlib with OpenSSL, platform and logging are not among them."""
+    """Each module more is paid for by every hook and every prolog: tempfile with random and three compressors, hashlib
+    with OpenSSL, packaging's parsers and typer are not among them."""
     more = [environment(torch=True).python] if arguments[-1] == "--python" else []
     run = subprocess.run(
         [sys.executable, "-c", LOADED, *arguments, *map(str, more)], capture_output=True, text=True, cwd=tmp_path
