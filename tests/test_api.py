@@ -41,7 +41,7 @@ def test_check_gives_what_the_command_writes(doctor: Doctor, environment: Make) 
     assert _steady(mine.to_json()) == _steady(told.report)
     assert mine.exit_status == told.status
     assert [finding.id for finding in mine.findings] == [finding["id"] for finding in told.report["findings"]]
-    assert str(env.folder) in str(mine).splitlines()[0]
+    assert str(env.folder) in " ".join(str(mine).split())  # a long path has a line of its own
     assert mine._repr_html_().startswith("<pre>")
     assert mine.markdown().startswith("**")
     assert "check" in repr(mine)
