@@ -70,6 +70,8 @@ class Page:
         if self._report.examined.others:
             others = ", ".join(self._report.examined.others)
             self.lines(f"also holding torch, not examined: {others}", indent=0)
+        for line in phrases.configs(self._report.facts):
+            self.console.whole(Text(one_line(line), style="dim"))
         if self._report.trace is None:
             self.console.print()
 
