@@ -49,7 +49,7 @@ def fix_text(
 def _cures(outcome: str, plan: Plan | None, cured: frozenset[str]) -> Iterable[dict[str, Any]]:
     for step in () if plan is None else plan.steps:
         for one in step.cures:
-            how = "cured" if one.finding in cured else {"shown": "planned"}.get(outcome, outcome)
+            how = "fixed" if one.finding in cured else {"shown": "planned"}.get(outcome, outcome)
             yield {
                 "finding": one.finding,
                 "subjects": list(one.subjects),

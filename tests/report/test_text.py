@@ -18,6 +18,7 @@ from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.report.renderer import Manner
 from attn_doctor.report.renderers import markdown
 from attn_doctor.report.terminal import report as text
+from attn_doctor.report.terminal.console import ReportConsole
 from tests import strategies
 from tests.diagnose.test_derived import facts
 
@@ -162,3 +163,17 @@ def test_markdown_holds_words_and_no_markup_of_others() -> None:
         "```",
         "<details><summary>Facts</summary>",
     ]
+
+
+def test_lines_are_broken_between_words() -> None:
+    """None is wider than the page, but for a word that is: a path stays whole."""
+    out = io.StringIO()
+    console = ReportConsole(out)
+    console.width = 40
+    path = "/srv/environments/of/everybody/train/lib/python3.12/site-packages"
+    console.print("Quietly promoted to float32 by one scale parameter that " + path + " holds, and then cast back.")
+
+    lines = out.getvalue().splitlines()
+    assert path in lines
+    assert all(len(line) <= 40 and line == line.rstrip() for line in lines if line != path)
+    assert len(lines) > 3

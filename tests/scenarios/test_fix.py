@@ -367,7 +367,7 @@ class TestPackages:
             doctor, patient, wheels, "--yes", "--only", ROTARY, "--installer", installer, "--json"
         )
         assert (again, seen(patient.folder)) == (0, after)
-        assert json.loads(said)["outcome"] == "nothing-to-cure"
+        assert json.loads(said)["outcome"] == "nothing-to-fix"
         patient.python.unlink()
         patient.python.symlink_to("/nonexistent/python")
         undone = doctor("undo", "--python", patient.python, env={"PATH": "/nonexistent"})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import SEVERITY_STYLES
 from attn_doctor.report.words import phrases
 
@@ -31,7 +31,7 @@ class _Block:
     """The lowest gets room first."""
 
 
-def answer(findings: Sequence[Finding], console: Console, *, room: int) -> None:
+def answer(findings: Sequence[Finding], console: ReportConsole, *, room: int) -> None:
     """Writes the findings in no more lines than there is room for: the first in short, of the others their titles."""
     first, others = findings[0], findings[1:]
     blocks = [*_of(first, console), *_others(others, console)]
@@ -42,7 +42,7 @@ def answer(findings: Sequence[Finding], console: Console, *, room: int) -> None:
         console.print(Text(f"-v shows {hidden}.", style="dim"), no_wrap=True, overflow="ellipsis")
 
 
-def _of(finding: Finding, console: Console) -> list[_Block]:
+def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     place = finding.locations[0] if finding.locations else None
     where = f"  {place.file}" + (f":{place.line}" if place.line else "") if place else ""
     sure = "" if finding.family else "  confirmed" if finding.certainty == "seen" else "  likely"
@@ -74,7 +74,7 @@ def _of(finding: Finding, console: Console) -> list[_Block]:
     return blocks
 
 
-def _remedy(label: str, remedy: Remedy, console: Console) -> list[_Block]:
+def _remedy(label: str, remedy: Remedy, console: ReportConsole) -> list[_Block]:
     aside = "" if label != "fix" else f"  ({remedy.safety.value})"
     blocks = [_Block(lines=_row(label, remedy.title + aside, console), urgency=3)]
     for one in remedy.actions:
@@ -89,7 +89,7 @@ def _remedy(label: str, remedy: Remedy, console: Console) -> list[_Block]:
     return blocks
 
 
-def _others(others: Sequence[Finding], console: Console) -> list[_Block]:
+def _others(others: Sequence[Finding], console: ReportConsole) -> list[_Block]:
     return [
         _Block(lines=_row("or" if number == 0 else "", f"{one.id}: {one_line(one.title)}", console)[:1], urgency=8)
         for number, one in enumerate(others[:_MOST_OTHERS])
@@ -125,12 +125,12 @@ def _fitted(blocks: Sequence[_Block], room: int) -> list[Text]:
     return found
 
 
-def _row(label: str, text: str, console: Console) -> list[Text]:
+def _row(label: str, text: str, console: ReportConsole) -> list[Text]:
     lines = _wrapped(one_line(text), console, indent=_LABEL + 3)
     head = Text(f"  {label:{_LABEL}} ", style="dim") + lines[0][_LABEL + 3 :]
     return [head, *lines[1:]]
 
 
-def _wrapped(text: str, console: Console, *, indent: int) -> list[Text]:
-    lines = Text(text).wrap(console, max(console.width - indent - 2, 40), overflow="ignore")
+def _wrapped(text: str, console: ReportConsole, *, indent: int) -> list[Text]:
+    lines = console.broken(text, max(console.width - indent - 2, 40))
     return [Text(" " * indent) + line for line in lines] or [Text(" " * indent)]

@@ -30,7 +30,20 @@ class ReportConsole(Console):
         self, *objects: Any, crop: bool = False, overflow: OverflowMethod | None = "ignore", **options: Any
     ) -> None:
         """As rich prints it, but no word is broken or cut, however long: a path is there to be copied."""
+        whole = options.get("no_wrap") or options.get("soft_wrap")
+        if not whole and len(objects) == 1 and isinstance(objects[0], str | Text):
+            objects = (Text("\n").join(self.broken(objects[0], self.width)),)
         super().print(*objects, crop=crop, overflow=overflow, **options)
+
+    def broken(self, text: str | Text, width: int) -> list[Text]:
+        """The text in lines of that width, broken between words alone."""
+        found = text.copy() if isinstance(text, Text) else Text(text)
+        # As an argument of `wrap` and of `print`, "ignore" means that nothing is broken at all.
+        found.overflow = "ignore"
+        lines = list(found.wrap(self, width))
+        for line in lines:
+            line.rstrip()
+        return lines
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """As rich renders it, every text made harmless."""

@@ -57,7 +57,7 @@ def _in_short(report: Report, console: ReportConsole) -> None:
     tail = [*([question] if question else []), *_verdict(report)][:2]
     for line in head:
         console.print(line, no_wrap=True, overflow="ellipsis")
-    lines = [line for text in tail for line in Text(text).wrap(console, console.width, overflow="ignore")][:_MOST_TAIL]
+    lines = [line for text in tail for line in console.broken(text, console.width)][:_MOST_TAIL]
     room = MOST_LINES - len(head) - len(lines)
     faults.survive(
         "section of the findings of the report",

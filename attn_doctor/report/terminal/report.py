@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, TYPE_CHECKING
 
-from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.machine import faults
@@ -59,30 +58,30 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
         console.print(Text(one_line(line), style="bold" if line.startswith(counted) else ""))
 
 
-def unwritten(console: Console, reason: str) -> None:
+def unwritten(console: ReportConsole, reason: str) -> None:
     """A line in the place of a section that could not be written."""
     console.print(Text(f"… {reason}", style="bold magenta"))
 
 
-def _trace(trace: Trace, console: Console, *, verbose: bool) -> None:
+def _trace(trace: Trace, console: ReportConsole, *, verbose: bool) -> None:
     from attn_doctor.report.terminal import trace as page  # loads rich's tables, which only this needs
 
     page.write(trace, console, verbose=verbose)
 
 
-def _semantics(found: Semantics, console: Console, *, verbose: bool) -> None:
+def _semantics(found: Semantics, console: ReportConsole, *, verbose: bool) -> None:
     from attn_doctor.report.terminal import semantics as page  # with the page of a trace, which only this needs
 
     page.write(found, console, verbose=verbose)
 
 
-def _compiled(found: CompiledRegions, console: Console, *, verbose: bool) -> None:
+def _compiled(found: CompiledRegions, console: ReportConsole, *, verbose: bool) -> None:
     from attn_doctor.report.terminal import compiled_regions as page
 
     page.write(found, console, verbose=verbose)
 
 
-def _kernels(trials: KernelTrials, console: Console, *, verbose: bool) -> None:
+def _kernels(trials: KernelTrials, console: ReportConsole, *, verbose: bool) -> None:
     from attn_doctor.report.terminal import kernels as page
 
     page.write(trials, console, verbose=verbose)
@@ -91,7 +90,7 @@ def _kernels(trials: KernelTrials, console: Console, *, verbose: bool) -> None:
 class Writer:
     """Writes the parts of a report; other reports for people are made of the same ones."""
 
-    def __init__(self, console: Console, *, verbose: bool) -> None:
+    def __init__(self, console: ReportConsole, *, verbose: bool) -> None:
         self._console = console
         self._verbose = verbose
         self._before: Finding | None = None
@@ -226,13 +225,11 @@ class Writer:
     def _row(self, label: str, text: str, aside: str = "") -> None:
         body = Text(text) + Text(aside, style="dim")
         # The text hangs under itself, not under its label.
-        for number, line in enumerate(
-            body.wrap(self._console, max(self._console.width - _LABEL - 3, 40), overflow="ignore")
-        ):
+        for number, line in enumerate(self._console.broken(body, max(self._console.width - _LABEL - 3, 40))):
             self._whole(Text(f"  {label if number == 0 else '':{_LABEL}} ", style="dim") + line)
 
     def _indented(self, text: str) -> None:
-        for line in Text(text).wrap(self._console, max(self._console.width - 2, 40), overflow="ignore"):
+        for line in self._console.broken(text, max(self._console.width - 2, 40)):
             self._whole(Text("  ") + line)
 
     def _whole(self, text: Text) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from attn_doctor.machine.printable import one_line
@@ -74,14 +75,7 @@ def underlined(mark: Mark, source: str, moved: int, *, gutter: str, width: int) 
 
 def wrapped(words: str, width: int) -> tuple[str, ...]:
     """The words in lines of that width; a word that is longer, such as a path, stays whole on a line of its own."""
-    done, line = [], ""
-    for word in words.split():
-        if line and len(line) + 1 + len(word) > width:
-            done.append(line)
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-    return (*done, line) if line or not done else tuple(done)
+    return tuple(textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False)) or ("",)
 
 
 def _cells(line: Line, roles: tuple[str, ...]) -> str:

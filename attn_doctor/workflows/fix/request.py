@@ -137,10 +137,10 @@ class FixResult:
 
 _OUTCOMES = {
     FixEnding.SHOWN: "shown",
-    FixEnding.NO_STEPS: "nothing-to-cure",
+    FixEnding.NO_STEPS: "nothing-to-fix",
     FixEnding.NEEDS_UNSAFE: "left-for-consent",
     FixEnding.DECLINED: "left-for-consent",
-    FixEnding.CURED: "cured",
+    FixEnding.CURED: "fixed",
     FixEnding.NOT_CURED: "put-back",
     FixEnding.NO_RUN: "nothing-to-resume",
     FixEnding.TAKEN_BACK: "put-back",
