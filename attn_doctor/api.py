@@ -117,6 +117,7 @@ class Planned:
 def check(
     *,
     python: AnyPath | None = None,
+    lock: AnyPath | None = None,
     quick: bool = False,
     samples: bool = True,
     configs: Iterable[AnyPath] = (),
@@ -132,9 +133,25 @@ def check(
 ) -> Examination:
     """Examines an environment and this node, as `attn-doctor check` does: other processes import and run, not this one.
 
-    Without `python` it examines the interpreter that calls it. `timeout` is in seconds, for each import and sample.
+    Without `python` it examines the interpreter that calls it. With `lock`, a lock file or manifest, it judges what
+    that would install, and no environment. `timeout` is in seconds, for each import and sample.
     Raises attn_doctor.AttnDoctorError where nothing could be examined, its kind BadInput for a wrong argument.
     """
+    if lock is not None:
+        from attn_doctor.workflows.check_lock import CheckLockRequest, check_lock
+
+        foreseen = CheckLockRequest(
+            file=Path(lock),
+            gpu=gpu,
+            assumptions=_words(assume),
+            only=_words(only),
+            skip=_words(skip),
+            recipes=_paths(recipes),
+            accept=_path(accept),
+            fail_on=_severity(fail_on),
+        )
+        with faults.collected():
+            return Examination(check_lock(foreseen))
     from attn_doctor.workflows.check import CheckRequest
     from attn_doctor.workflows.check import check as run
 

@@ -101,7 +101,7 @@ def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
             {
                 "context", "command", "kernels", "backend", "dtype", "kernels_budget", "seed", "explain_sdpa",
                 "format_", "json_", "output", "expect", "wait", "prometheus", "exit_zero", "exit_style",
-                "show_names", "verbose",
+                "show_names", "verbose", "verdicts",
             },
         ),
         (
@@ -162,3 +162,14 @@ def test_every_public_name_is_there() -> None:
     assert all(getattr(attn_doctor, name) is not None for name in attn_doctor.__all__)
     with pytest.raises(AttributeError, match="no attribute 'chekc'"):
         attn_doctor.chekc  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_lock_file_in_the_place_of_an_environment(tmp_path: Path) -> None:
+    """It is judged for the GPU that is named; no environment is looked at."""
+    file = tmp_path / "requirements.txt"
+    file.write_text("torch==2.9.1\nflash-attn==2.8.3\n")
+
+    found = attn_doctor.check(lock=file, gpu="t4")
+
+    assert [one.id for one in found.findings] == ["gpu-before-ampere"]
+    assert str(file) in str(found)

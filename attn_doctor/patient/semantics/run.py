@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
+from ..libraries import LIBRARIES
 from ..trace.run import config_entry, entries
 from . import COULD_NOT_LOOK, cache, checks, packing, small, subject, unanswered, windows
 
 if TYPE_CHECKING:
     from .checks import Check
 
-_VERSIONS = ("torch", "transformers", "flash-linear-attention", "causal-conv1d", "mamba-ssm", "flash-attn", "kernels")
+#: Beside those of the attention libraries.
+_VERSIONS = ("torch", "transformers", "causal-conv1d", "mamba-ssm", "kernels")
 _BUDGET = 60.0
 
 
@@ -71,8 +73,10 @@ def _guarded(names: Tuple[str, ...], check: Callable[[Any], List[Check]], one: A
 
 
 def versions() -> Dict[str, str]:
+    """Versions of what decides how a model attends, by distribution, of those that are installed."""
     found = {}
-    for name in _VERSIONS:
+    names = [name for library in LIBRARIES for name in library.distributions]
+    for name in (*_VERSIONS, *names):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
