@@ -21,7 +21,9 @@ def commands() -> str:
     """docs/commands.md: what every --help prints."""
     statuses = "The exit statuses are in [exit-status.md](exit-status.md)."
     parts = [f"# Commands\n\nWhat each command prints with `--help`. {statuses}\n"]
-    for command in ("", *COMMANDS, *(f"fleet {one}" for one in ("run", "merge", "golden", "hook"))):
+    waiting = ["", *COMMANDS]
+    while waiting:
+        command = waiting.pop(0)
         said = subprocess.run(
             [sys.executable, "-m", "attn_doctor", *command.split(), "--help"],
             capture_output=True,
@@ -31,6 +33,9 @@ def commands() -> str:
             env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"},
         ).stdout.replace("python -m attn_doctor", "attn-doctor")
         parts.append(f"## {f'attn-doctor {command}'.strip()}\n\n```text\n{said.rstrip()}\n```\n")
+        if command:
+            listed = said.partition("\nCommands:\n")[2].partition("\n\n")[0]
+            waiting[:0] = [f"{command} {name}" for name in re.findall(r"^  (\w\S*)", listed, re.MULTILINE)]
     return "\n".join(parts)
 
 

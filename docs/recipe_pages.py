@@ -24,7 +24,7 @@ from attn_doctor.recipes.shelf import bundled, families
 
 _SAFETY = {
     "safe": "safe: `attn-doctor fix` does it",
-    "unsafe": "unsafe: `attn-doctor fix --unsafe` does it where it can",
+    "unsafe": "unsafe: `attn-doctor fix --unsafe-fixes` does it where it can",
     "display-only": "for a person to do",
 }
 
