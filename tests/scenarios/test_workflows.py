@@ -62,7 +62,7 @@ class TestFix:
         back = UndoRequest(python=str(patient.python), configs=(config,))
         assert [one.state for one in runs(back)] == ["applied"]
         undone = undo(back)
-        assert (undone.run, undone.files, config.read_bytes()) == (result.run, 1, CONFIG)
+        assert (undone.run, undone.undone.files, config.read_bytes()) == (result.run, 1, CONFIG)
         assert undo(back).run is None
 
     def test_no(self, patient: Environment, config: Path) -> None:
