@@ -205,7 +205,6 @@ KINDS: tuple[Kind, ...] = (
         on_request="--compile",
         shows_trouble=True,
         traced=True,
-        by_call=True,
         from_installed_code=True,
     ),
     Kind(

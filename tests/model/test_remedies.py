@@ -44,7 +44,7 @@ HOUSE = Path(attn_doctor.__file__).parent
 #: The record itself, and what a recipe may say for it.
 SPELL_KINDS = ("model/remedies.py", "recipes/schema/actions.py")
 #: The border of recipe files and that of reports.
-CONVERT = ("model/remedies.py", "recipes/build.py", "formats/report_v1.py")
+CONVERT = ("model/remedies.py", "recipes/build.py", "formats/findings_v1.py")
 #: `install-packages` is also what a plan and a journal call a change, which is another thing.
 OF_CHANGES = ("formats/plan_v1.py",)
 

@@ -52,13 +52,16 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
 
 def _in_short(report: Report, console: ReportConsole) -> None:
     """The findings and their basis, in `MOST_LINES` lines unless parts of attn-doctor failed."""
-    head = [_head(report), _judged_by(report), *(f"{log.name}: {log.note}" for log in report.logs if log.note)][:3]
+    head = [_head(report), _judged_by(report)]
+    note = next((console.broken(f"{log.name}: {log.note}", console.width) for log in report.logs if log.note), [])
     question = next((_asked(one) for one in report.diagnosis.open_questions), "")
     tail = [*([question] if question else []), *_verdict(report)][:2]
     for line in head:
         console.print(line, no_wrap=True, overflow="ellipsis")
+    for part in note[:_MOST_TAIL]:
+        console.whole(part)
     lines = [line for text in tail for line in console.broken(text, console.width)][:_MOST_TAIL]
-    room = MOST_LINES - len(head) - len(lines)
+    room = MOST_LINES - len(head) - len(note[:_MOST_TAIL]) - len(lines)
     faults.survive(
         "section of the findings of the report",
         partial(answer, report.diagnosis.findings, console, room=room),
