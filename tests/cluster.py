@@ -123,7 +123,7 @@ class Cluster:
         self.until(lambda: self._idle() == len(self.nodes), seconds, "nodes are not idle")
 
     def _idle(self) -> int:
-        said = self.run("sinfo", "-h", "-N", "-o", "%t").stdout.split()
+        said = self.run("sinfo", "-h", "-N", "-p", "all", "-o", "%t").stdout.split()
         return said.count("idle")
 
     def until(self, holds: Callable[[], bool], seconds: float, words: str) -> None:

@@ -6,9 +6,11 @@ training script is the one that docs/fleet.md shows.
 
 from __future__ import annotations
 
+import contextlib
 import re
-import socket
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conftest import CHECKOUT, Environment, clean_environment, make_environment, needs_torch
@@ -36,10 +38,33 @@ def _gate() -> str:
     return str(found)
 
 
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
+#: The store of the rendezvous, until its standard input ends. By default the first agent holds it, and when that one
+#: ends before the other, the other fails for want of the store instead of saying what its ranks ended with.
+_STORE = """
+import sys
+from torch.distributed import TCPStore
+
+store = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+print(store.port, flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def _store() -> Iterator[int]:
+    """The port of a store that outlives all agents."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STORE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+    )
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.communicate(timeout=60)
 
 
 def _rename(patient: Environment, version: str) -> None:
@@ -62,7 +87,11 @@ def _rename(patient: Environment, version: str) -> None:
 def _torchrun(folder: Path, torches: dict[str, str | None]) -> dict[str, tuple[int, str]]:
     """Exit status and output of the agent of each node, which has this torch; None: the tests' own."""
     (folder / "train.py").write_text(_gate() + _TRAINING)
-    port = _free_port()
+    with _store() as port:
+        return _agents(folder, torches, port)
+
+
+def _agents(folder: Path, torches: dict[str, str | None], port: int) -> dict[str, tuple[int, str]]:
     agents = {}
     for rank, (node, torch) in enumerate(torches.items()):
         patient = make_environment(folder / node / "env", torch=True)
@@ -72,6 +101,7 @@ def _torchrun(folder: Path, torches: dict[str, str | None]) -> dict[str, tuple[i
             [
                 str(patient.python), "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(rank),
                 "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}",
+                "--rdzv-conf", "is_host=0",
                 "--rdzv-id", "job", "--local-addr", "127.0.0.1", str(folder / "train.py"),
             ],
             cwd=CHECKOUT,
