@@ -74,7 +74,7 @@ def test_four_findings_on_a_screen(eighty: None) -> None:
     text = "\n".join(lines)
     for one in FOUR:
         assert f" {one.id}" in text
-    assert "--> /work/project/model.py:16" in text
+    assert "--> /code/project/model.py:16" in text
     assert "16 |  q = F.normalize(q, dim=-1) * self.scale_mul" in text
     assert "       |      ^^^^^^^^^^^^^^^^^^^^^^" in lines
     assert "       |    fp16 → fp32: autocast's own rule for linalg_vector_norm" in lines
@@ -91,7 +91,7 @@ def test_a_traced_call_on_a_screen(eighty: None) -> None:
 
     assert len(lines) <= 25
     assert "error[fp32-promoted-before-kernel]: flash_attn_func gets q fp32, k fp32, v fp16" in lines
-    assert "  --> /work/project/model.py:18   (3 calls, all alike; flash_attn 2.8.3 stand-in)" in lines
+    assert "  --> /code/project/model.py:18   (3 calls, all alike; flash_attn 2.8.3 stand-in)" in lines
     at = lines.index(next(line for line in lines if line.startswith("16 |")))
     assert lines[at].endswith("q FP32")
     start = lines[at].index("F.normalize(q, dim=-1)")
@@ -157,7 +157,7 @@ def test_plain_has_no_signs(report: Report) -> None:
     assert not re.search(r"\^\^|-->|✗|·|\|  |  +\S", text)
     for one in report.diagnosis.findings:
         assert f": {one.id}." in text
-    assert "Where: /work/project/model.py, line 16." in text
+    assert "Where: /code/project/model.py, line 16." in text
     assert "Source: q = F.normalize(q, dim=-1) * self.scale_mul" in text
 
 

@@ -43,7 +43,7 @@ class TestGithub:
 
     @pytest.fixture(autouse=True)
     def _workspace(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("GITHUB_WORKSPACE", "/work/project")
+        monkeypatch.setenv("GITHUB_WORKSPACE", "/code/project")
 
     def annotations(self, report: Report) -> list[tuple[str, dict[str, str], str]]:
         """Level, properties and message of each command that is not stopped, read as the runner reads them."""
@@ -108,7 +108,7 @@ class TestGithub:
             severity=Severity.ERROR,
             title=evil,
             why=evil,
-            locations=(Location(file=f"/work/project/{evil}"),),
+            locations=(Location(file=f"/code/project/{evil}"),),
         )
         report = replace(one, diagnosis=replace(one.diagnosis, findings=(*one.diagnosis.findings, bad)))
 
@@ -209,7 +209,7 @@ class TestSarif:
 
     def test_place_and_source(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """Relative to the folder it was made in, with the line itself; one rule for three results."""
-        monkeypatch.setattr(places, "below", lambda file, folder=None: file.removeprefix("/work/project/"))
+        monkeypatch.setattr(places, "below", lambda file, folder=None: file.removeprefix("/code/project/"))
         (run,) = json.loads(written(REPORT, "sarif"))["runs"]
         first = run["results"][0]["locations"][0]["physicalLocation"]
 
@@ -258,9 +258,9 @@ class TestJunit:
         found = self.cases(REPORT)
 
         assert sum(outcome == "failure" for outcome in found.values()) == 2  # two findings are of one line
-        assert found["flash_attn_func at /work/project/model.py:18"] == "passed"
+        assert found["flash_attn_func at /code/project/model.py:18"] == "passed"
         assert self.cases(replace(REPORT, diagnosis=Diagnosis())) == {
-            "flash_attn_func at /work/project/model.py:18": "failure"
+            "flash_attn_func at /code/project/model.py:18": "failure"
         }
 
     @given(one=strategies.reports)
@@ -284,7 +284,7 @@ class TestMarkdown:
         assert "q FP32  k FP32  v fp16  ✗" in said
         assert "Write q, k = q.to(v.dtype), k.to(v.dtype)" in said
         assert said.count("torch promotes.") == 1
-        assert "### [error] fp32-promoted-before-kernel `/work/project/model.py:16`" in said
+        assert "### [error] fp32-promoted-before-kernel `/code/project/model.py:16`" in said
 
     def test_it_fits_into_an_issue(self) -> None:
         """At most 65,000 characters, whole lines, each block closed; the first findings stay."""

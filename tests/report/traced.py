@@ -8,7 +8,7 @@ from attn_doctor.model.remedies import Advise, EditSource, ProposedAction
 from attn_doctor.model.report import Examined, Report
 from attn_doctor.model.trace import Arrived, AttentionCall, Operand, Place, Promotion, Step, Trace
 
-FILE = "/work/project/model.py"
+FILE = "/code/project/model.py"
 SOURCES = {
     14: "q, k, v = self.qkv(x).view(*x.shape[:2], 3, self.heads, -1).unbind(2)",
     16: "q = F.normalize(q, dim=-1) * self.scale_mul",
