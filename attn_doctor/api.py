@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_doctor.cli import door
+from attn_doctor.errors import BadInput
 from attn_doctor.formats import report_v1, stack_v1
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import absolute
@@ -140,6 +141,12 @@ def check(
     if lock is not None:
         from attn_doctor.workflows.check_lock import CheckLockRequest, check_lock
 
+        if python is not None or configs or quick or strict:
+            raise BadInput(
+                "with a lock file no environment is looked at",
+                about="attn_doctor.check(lock=…) with python, configs, quick or strict",
+                hint="Leave these out.",
+            )
         foreseen = CheckLockRequest(
             file=Path(lock),
             gpu=gpu,

@@ -173,3 +173,5 @@ def test_a_lock_file_in_the_place_of_an_environment(tmp_path: Path) -> None:
 
     assert [one.id for one in found.findings] == ["gpu-before-ampere"]
     assert str(file) in str(found)
+    with pytest.raises(attn_doctor.BadInput, match="no environment is looked at"):
+        attn_doctor.check(lock=file, python="/usr/bin/python3")
