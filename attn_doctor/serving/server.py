@@ -28,7 +28,7 @@ from attn_doctor.serving.commands import answer
 from attn_doctor.version import __version__
 
 _ABOUT = (
-    "Examines the attention stack of a training node (torch, flash-attn, xformers, Triton and what uses them). "
+    "Examines the attention stack of a training node (torch, attention kernels and what uses them). "
     "Start with `explain` for an error text, `check` for an environment, `trace` for a model that can be run, `plan` "
     "for which releases go together. Each answer is the JSON of the command of the same name: `findings` (worst first, "
     "each with `certainty`, `evidence` and `remedies`, whose first is the one to try), `open_questions` (what could "
