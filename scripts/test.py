@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts import fresh
 
 #: What fails in seconds first. Then neighbours stay together, so that a fixture of a file or a folder is made once.
-RUNS = (("-m", "unit"), ("-m", "not unit"))
+#: The second part waits a quarter of its time, for daemons of a cluster above all: a third process fills two cores.
+RUNS = (("-n", "2", "-m", "unit"), ("-n", "3", "-m", "not unit"))
 HOW = ("-n", "2", "--dist", "worksteal")
 
 
