@@ -31,6 +31,10 @@ SMI = (
     "echo '0, NVIDIA H100 80GB HBM3, GPU-1, 9.0, 81559, Disabled, {driver}'\n"
 )
 TIMEOUT, QUEUE = 20, 15
+#: Nodes with another torch, in clusters that are large enough for it; and nodes that are not in the default partition.
+SEVEN = range(16, 23)
+ELSEWHERE = ("n23", "n24", "n25")
+PARTITIONS = "PartitionName=own Nodes=n23,n24 State=UP\nPartitionName=shut Nodes=n25 State=DOWN\n"
 
 
 class Bench:
@@ -40,24 +44,23 @@ class Bench:
         self.count, self.folder = count, folder
         self.shared = folder / "shared"
         self.programs = folder / "programs"
-        self.doctor = folder / "doctor"
+        self.doctor = folder / "opt" / "doctor"
         self.train = make_environment(folder / "train")
         self.train.metadata("torch", "2.13.0")
         other = make_environment(folder / "other")
         other.metadata("torch", "2.12.1")
-        for made in (self.shared, self.programs, folder / "away"):
+        for made in (self.shared, self.programs, folder / "away", folder / "opt"):
             made.mkdir()
         self._program(self.programs / "nvidia-smi", SMI.format(hangs="n2", driver="580.95.05"))
         self._program(folder / "other-smi", SMI.format(hangs="none", driver="570.86.10"))
         self._program(self.doctor, f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m attn_doctor "$@"\n')
         torch = [(str(other.folder), self.train.folder)]
         self.mounts = {
-            "n3": ((str(folder / "away"), self.folder / "gone"),),
+            "n3": ((str(folder / "away"), self.folder / "opt"),),
             "n4": (("read-only", self.shared),),
             "n5": ((str(folder / "other-smi"), self.programs / "nvidia-smi"),),
-            **{f"n{number}": tuple(torch) for number in (6, *((13, 14) if count > 16 else ()))},
+            **{f"n{number}": tuple(torch) for number in (6, *((13, 14, *SEVEN) if count > 16 else ()))},
         }
-        (folder / "gone").mkdir()
 
     @staticmethod
     def _program(file: Path, text: str) -> None:
@@ -87,6 +90,13 @@ def freeze_node(cluster: Cluster, name: str) -> None:
     cluster.cut(name)
 
 
+def partitions(count: int) -> dict[str, str]:
+    """In a large cluster three nodes are not in the default partition."""
+    if count <= 16:
+        return {}
+    return {"in_default": f"n[1-22],n[26-{count}]", "more": PARTITIONS}
+
+
 def job(cluster: Cluster, bench: Bench, name: str) -> None:
     """Somebody's job on the whole node."""
     script = bench.folder / "sleep.sh"
@@ -106,19 +116,22 @@ def cases(cluster: Cluster, bench: Bench) -> list[tuple[str, tuple[str, ...], Ca
     reserve = ("scontrol", "create", "reservation", "reservationname=maint", "starttime=now", "duration=60")
     found: list[tuple[str, tuple[str, ...], Callable[[], object]]] = [
         ("hung nvidia-smi", ("n2",), nothing),
+        ("missing doctor", ("n3",), nothing),
         ("read-only share", ("n4",), nothing),
         ("another driver", ("n5",), nothing),
         ("another torch", ("n6",), nothing),
         ("busy", ("n7",), lambda: job(cluster, bench, "n7")),
         ("reserved", ("n8",), lambda: cluster.run(*reserve, "nodes=n8", "users=nobody")),
         ("drained", ("n9",), update("n9", "state=drain", "reason=bad_fan")),
-        ("down", ("n10",), update("n10", "state=down", "reason=no_power")),
+        ("down", ("n10",), lambda: (cluster.kill("n10"), update("n10", "state=down", "reason=no_power")())),
         ("slurmd frozen, not yet noticed", ("n11",), lambda: cluster.freeze("n11")),
         ("slurmd killed, not yet noticed", ("n12",), lambda: cluster.kill("n12")),
         ("node frozen, not yet noticed", ("n15",), lambda: freeze_node(cluster, "n15")),
     ]
     if bench.count > 16:
-        found.insert(4, ("another torch on two", ("n13", "n14"), nothing))
+        found.insert(5, ("another torch on two", ("n13", "n14"), nothing))
+        found.insert(6, ("another torch on seven", tuple(f"n{number}" for number in SEVEN), nothing))
+        found.insert(7, ("partitions: two nodes in another, one in a closed one", ELSEWHERE, nothing))
     return found
 
 
@@ -151,7 +164,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fleet-slurm-") as folder:
         bench = Bench(options.nodes, Path(folder))
-        with up(Path(folder) / "cluster", options.nodes, mounts=bench.mounts) as cluster:
+        with up(Path(folder) / "cluster", options.nodes, mounts=bench.mounts, **partitions(options.nodes)) as cluster:
             every = {f"n{number}" for number in range(1, options.nodes + 1)}
             spoiled: set[str] = set()
             plan = cases(cluster, bench)

@@ -63,6 +63,8 @@ class Cluster:
     """The same, of single nodes."""
     gres: str = ""
     """gres.conf"""
+    in_default: str = "ALL"
+    """The nodes of the default partition."""
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -123,8 +125,8 @@ class Cluster:
         self.until(lambda: self._idle() == len(self.nodes), seconds, "nodes are not idle")
 
     def _idle(self) -> int:
-        said = self.run("sinfo", "-h", "-N", "-p", "all", "-o", "%t").stdout.split()
-        return said.count("idle")
+        said = self.run("sinfo", "-h", "-N", "-o", "%N %t").stdout.splitlines()
+        return len({line.split()[0] for line in said if line.endswith(" idle")})
 
     def until(self, holds: Callable[[], bool], seconds: float, words: str) -> None:
         """Waits until it holds, not longer than a daemon that fails: of a mount that cannot be made, for example."""
@@ -206,7 +208,7 @@ class Cluster:
             "SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nSchedulerType=sched/backfill\n"
             "SchedulerParameters=sched_interval=2,bf_interval=2\nSlurmdParameters=config_overrides\nReturnToService=2\n"
             "SlurmdTimeout=20\nSlurmctldTimeout=20\nMessageTimeout=5\nKillWait=2\nInactiveLimit=0\n"
-            f"{nodes}\nPartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
+            f"{nodes}\nPartitionName=all Nodes={self.in_default} Default=YES MaxTime=INFINITE State=UP\n"
         )
 
     def _inside(self, node: Node, *command: str, log: str) -> subprocess.Popen[bytes]:
@@ -262,6 +264,7 @@ def up(
     node_options: str = "",
     own_options: Mapping[str, str] | None = None,
     gres: str = "",
+    in_default: str = "ALL",
 ) -> Iterator[Cluster]:
     """A cluster of `count` nodes in `folder`; `mounts` by node; `more` lines of slurm.conf."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -274,6 +277,7 @@ def up(
         node_options=node_options,
         own_options=own_options or {},
         gres=gres,
+        in_default=in_default,
         nodes={
             f"n{number}": Node(
                 name=f"n{number}",

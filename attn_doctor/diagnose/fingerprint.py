@@ -38,12 +38,48 @@ _NAMED_WHEN_ABSENT = (
 )  # fmt: skip
 
 
+#: Traits of the host and the fabric that are one fact each.
+_OF_HOST = {
+    "iommu": "node.iommu",
+    "acs_bridges": "node.acs_bridges",
+    "hugepages": "node.hugepages",
+    "transparent_hugepages": "node.transparent_hugepages",
+    "clock_synchronized": "node.clock_synchronized",
+}
+
+#: Traits that count what a node has several of, and the attributes that are counted: addresses and names of devices
+# differ between equal nodes, how many of which sort there are does not.
+_COUNTED = {
+    "nics": ("nic", ("model",)),
+    "nic_firmware": ("nic", ("model", "firmware")),
+    "nic_links": ("nic", ("link", "mbps")),
+    "nic_pcie": ("nic", ("pcie_width", "pcie_speed")),
+    "rdma_devices": ("rdma", ("model",)),
+    "rdma_firmware": ("rdma", ("model", "firmware")),
+    "rdma_ports": ("rdma", ("link_layer", "state")),
+    "rdma_rate": ("rdma", ("rate",)),
+    "gpu_mig": ("gpu", ("mig",)),
+    "gpu_pcie": ("gpu", ("pcie_width", "pcie_generation")),
+    "gpu_persistence": ("gpu", ("persistence",)),
+    "gpu_ecc": ("gpu", ("ecc",)),
+    "gpu_row_remapping": ("gpu", ("row_remapping",)),
+    "gpu_nvlinks": ("gpu", ("nvlinks_up", "nvlinks")),
+}
+
+#: How the numbers among these are written.
+_UNITS = {
+    "pcie_width": "x{}", "pcie_generation": "generation {}", "mbps": "{} Mb/s",
+    "nvlinks_up": "{} of", "nvlinks": "{} up",
+}  # fmt: skip
+
 #: Families of traits, and the listings that say which there are.
 _FAMILIES = {
     "packages.*": ("listed.package",),
     "libraries.*": ("listed.extension", "listed.library"),
     "library_path.*": ("listed.extension", "listed.library"),
     "env.*": ("listed.env",),
+    "kernel_modules.*": ("listed.kernel_module",),
+    "limits.*": ("listed.limit",),
 }
 
 
@@ -95,6 +131,7 @@ def fingerprint_from(facts: FactSet, *, packages: Iterable[str], places: Places)
         state = facts.fact(f"env.{variable}").state
         if not isinstance(state, Absent):  # unset ones would be all possible names
             states[f"env.{variable}"] = state
+    states |= _of_host(facts)
     for family, listings in _FAMILIES.items():
         # A member that could not be listed is not absent: without this it would count as such.
         named = (FactName.parse(listing) for listing in listings)
@@ -102,6 +139,49 @@ def fingerprint_from(facts: FactSet, *, packages: Iterable[str], places: Places)
         if unlisted:
             states[family] = unlisted[0]
     return fingerprint.fingerprint_of({name: _trait(name, state, places) for name, state in states.items()})
+
+
+def _of_host(facts: FactSet) -> dict[str, State]:
+    """Host and fabric. Without the probe (a report of a log, of assumptions) there are none of these."""
+    states = {name: facts.fact(fact).state for name, fact in _OF_HOST.items() if FactName.parse(fact) in facts}
+    for name, (kind, attributes) in _COUNTED.items():
+        if FactName.parse(f"listed.{kind}") in facts:
+            states[name] = _counted(facts, kind, attributes)
+    for module in facts.subjects("kernel_module"):
+        version = facts.fact(f"kernel_module.{module}.version").state
+        states[f"kernel_modules.{module}"] = Known("loaded") if isinstance(version, Absent) else version
+    for limit in facts.subjects("limit"):
+        # Registered memory is locked: without RDMA the limit of that is as good as any.
+        if limit != "memlock" or facts.value("listed.rdma") != 0:
+            states[f"limits.{limit}"] = facts.fact(f"limit.{limit}.soft").state
+    return states
+
+
+def _counted(facts: FactSet, kind: str, attributes: tuple[str, ...]) -> State:
+    """`7 × InfiniBand ACTIVE, 1 × InfiniBand DOWN`; absent when there is none of the kind."""
+    listed = facts.fact(f"listed.{kind}").state
+    if isinstance(listed, Unknown):
+        return listed
+    counts: dict[str, int] = {}
+    for subject in facts.subjects(kind):
+        states = [facts.fact(f"{kind}.{subject}.{attribute}").state for attribute in attributes]
+        unknown = next((state for state in states if isinstance(state, Unknown)), None)
+        if unknown is not None:
+            return unknown
+        words = _member_words(attributes, states)
+        counts[words] = counts.get(words, 0) + 1
+    text = ", ".join(f"{count} × {words}" for words, count in sorted(counts.items()))
+    return Known(text) if text else Absent("there is none")
+
+
+def _member_words(attributes: tuple[str, ...], states: list[State]) -> str:
+    """`x16 32.0 GT/s`: what is known of one member, in a word each."""
+    words = []
+    for attribute, state in zip(attributes, states, strict=True):
+        if isinstance(state, Known):
+            value = {True: "on", False: "off"}[state.value] if isinstance(state.value, bool) else state.value
+            words.append(_UNITS.get(attribute, "{}").format(value))
+    return " ".join(words) or f"no {attributes[0].replace('_', ' ')}"
 
 
 def cohort_of(facts: FactSet, *, partition: str | None, environment: str) -> Cohort:

@@ -71,6 +71,11 @@ TABLE: tuple[tuple[Importance, tuple[str, ...]], ...] = (
             "env.FLASH_ATTENTION_FORCE_BUILD", "env.FLASH_ATTENTION_SKIP_CUDA_BUILD", "env.FLASH_ATTN_CUDA_ARCHS",
             "env.DS_SKIP_CUDA_CHECK", "env.CUDA_LAUNCH_BLOCKING", "env.CUDA_MODULE_LOADING",
             "driver", "driver_cuda", "gpu", "python_release", "kernel", "glibc", "os", "container",
+            # Host and fabric: slower, or a setting. What keeps ranks from reaching each other is critical: a port that
+            # is down, a lost adapter or NVLink, memory that cannot be locked for RDMA; so are MIG and failed rows.
+            "nics", "nic_firmware", "nic_links", "nic_pcie", "rdma_firmware", "rdma_rate", "gpu_pcie",
+            "gpu_persistence", "gpu_ecc", "iommu", "acs_bridges", "hugepages", "transparent_hugepages",
+            "clock_synchronized", "kernel_modules.*", "limits.nofile", "limits.nproc", "limits.stack",
         ),
     ),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.probe import not_examined
 from attn_doctor.probe.binaries import extensions
-from attn_doctor.probe.host import node, nvcc
+from attn_doctor.probe.host import host_facts, node, nvcc
 from attn_doctor.probe.host.gpus import GpuQuery
 from attn_doctor.probe.live import interpreter
 from attn_doctor.probe.packages import packages, patches, torch_files
@@ -153,6 +153,13 @@ def _asked_of_the_node(facts: FactSet, asked: NodeQuestions, wanted: Examination
     hint = facts.text("node.gpu_hint")
     patience = min(wanted.timeout, _DRIVER_TIMEOUT)
     yield from run(Probe("gpus", lambda: asked.gpus.facts(patience, hint=hint, quick=wanted.quick), ("host/gpus",)))
+    yield from run(
+        Probe(
+            "host",
+            lambda: host_facts.probe(asked.gpus.host_answer(patience, quick=wanted.quick)),
+            ("host/host_facts",),
+        )
+    )
     yield from run(Probe("nvcc", lambda: asked.toolkit.facts(min(wanted.timeout, 10.0)), ("host/nvcc",)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from attn_doctor.probe.host import nvml_child
+from attn_doctor.probe.host import nvml_reads
 
 
 class NVMLError(Exception):
@@ -37,7 +37,7 @@ def nvml(**more: Any) -> Any:
 
 
 def state(pynvml: Any) -> dict[str, Any]:
-    return nvml_child._state(pynvml, "handle", lambda call: nvml_child._or_none(pynvml, call))
+    return nvml_reads._state(pynvml, "handle", lambda call: nvml_reads._or_none(pynvml, call))
 
 
 def test_what_holds_it_down() -> None:

@@ -84,7 +84,7 @@ def test_smi_hangs(tmp_path: Path) -> None:
 def test_nvml_hangs_and_somebody_is_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--quick waits a few seconds, and does not call a driver dead that may only be slow; a full check does."""
 
-    def hangs(answer: Path, environment: Mapping[str, str], *, folder: Path, name: str) -> Running:
+    def hangs(answer: Path, environment: Mapping[str, str], *, folder: Path, name: str, host: Path) -> Running:
         return Running(["sleep", "600"], folder=folder, name=name, environment=environment)
 
     monkeypatch.setattr("attn_doctor.probe.host.gpus.start_nvml", hangs)

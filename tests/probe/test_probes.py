@@ -31,7 +31,9 @@ from attn_doctor.report.terminal import report as text
 
 pytestmark = pytest.mark.process
 
-PROBES = ("configurations", "node", "interpreter", "packages", "patches", "torch's files", "binaries", "gpus", "nvcc")
+PROBES = (
+    "configurations", "node", "interpreter", "packages", "patches", "torch's files", "binaries", "gpus", "host", "nvcc",
+)  # fmt: skip
 
 
 def planted(*_arguments: object, **_options: object) -> tuple[Fact, ...]:

@@ -15,7 +15,7 @@ class GpuStates:
 
     def __init__(self, environment: Mapping[str, str], *, folder: Path, name: str) -> None:
         self._file = folder / f"{name}.json"
-        self._running = start_nvml(self._file, environment, folder=folder, name=name, state=True)
+        self._running = start_nvml(self._file, environment, folder=folder, name=name)
 
     def answer(self, timeout: float) -> list[dict[str, Any]]:
         """A dict for each GPU; empty when NVML does not answer."""

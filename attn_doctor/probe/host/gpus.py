@@ -17,6 +17,10 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.probe.fact_notes import FactNotes
 
 _SMI_FIELDS = ("index", "name", "uuid", "compute_cap", "memory.total", "mig.mode.current", "driver_version")
+_LASTING = (
+    "pcie_width", "pcie_max_width", "pcie_generation", "persistence", "ecc", "ecc_errors", "remapped_rows",
+    "row_remapping", "nvlinks", "nvlinks_up",
+)  # fmt: skip
 #: Seconds for nvidia-smi with --quick: a hanging one would take longer than all other probes.
 _QUICK = 2.0
 #: Seconds for NVML with --quick. A driver without a persistence daemon wakes eight GPUs in less; 16 may take longer.
@@ -27,13 +31,17 @@ _DRIVERS_LIST = Path("/proc/driver/nvidia/gpus")
 
 
 def start_nvml(
-    answer: Path, environment: Mapping[str, str], *, folder: Path, name: str, state: bool = False
+    answer: Path, environment: Mapping[str, str], *, folder: Path, name: str, host: Path | None = None
 ) -> Running:
-    """Starts the question what each GPU is, and with `state` how it is doing; `answer` is the file to write."""
-    script = Path(__file__).with_name("nvml_child.py")
+    """Starts the question what each GPU is; `answer` is the file to write.
+
+    `host`: the file for what is read of the host meanwhile (probe/host/host_facts.py). Without it the GPUs are also
+    asked how they are doing.
+    """
+    script = Path(__file__).with_name("node_child.py")
     # -S saves a third of its time; the location of nvidia-ml-py is already known here.
     return Running(
-        [sys.executable, "-B", "-S", str(script), str(answer), *(["state"] if state else [])],
+        [sys.executable, "-B", "-S", str(script), str(answer), "state" if host is None else str(host)],
         folder=folder,
         name=name,
         environment={**environment, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
@@ -47,7 +55,9 @@ class GpuQuery:
         self._environment = environment
         self._folder = folder
         self._answer = folder / "nvml.json"
-        self._running = start_nvml(self._answer, environment, folder=folder, name="nvml")
+        self._host = folder / "host"
+        self._running = start_nvml(self._answer, environment, folder=folder, name="nvml", host=self._host)
+        self._completed: Completed | None = None
 
     def end(self) -> None:
         """Ends the query early."""
@@ -59,7 +69,7 @@ class GpuQuery:
         `hint` is a sign of a GPU found without the driver library (probe/host/node.py). `quick`: nvidia-smi gets at
         most two seconds; it is used when the driver library is missing, and then mostly fails too."""
         notes = FactNotes()
-        completed = self._running.wait(min(timeout, _QUICK_NVML) if quick else timeout)
+        completed = self._wait(timeout, quick=quick)
         try:
             answer: dict[str, Any] = json.loads(self._answer.read_text())
         except (OSError, ValueError):
@@ -75,6 +85,16 @@ class GpuQuery:
             return notes.facts()
         self._ask_smi(notes, answer, min(timeout, _QUICK) if quick else timeout, hint)
         return notes.facts()
+
+    def host_answer(self, timeout: float, *, quick: bool = False) -> Path:
+        """The file of what was read of the host meanwhile (probe/host/host_facts.py), there or not."""
+        self._wait(timeout, quick=quick)
+        return self._host
+
+    def _wait(self, timeout: float, *, quick: bool) -> Completed:
+        if self._completed is None:
+            self._completed = self._running.wait(min(timeout, _QUICK_NVML) if quick else timeout)
+        return self._completed
 
     def _ask_smi(self, notes: FactNotes, nvml: dict[str, Any], timeout: float, hint: str | None) -> None:
         smi = which("nvidia-smi", path=self._environment.get("PATH"))
@@ -134,6 +154,19 @@ class GpuQuery:
                 else:
                     notes.unknown(f"gpu.{index}.{attribute}", how, gpu.get("error") or "the driver does not tell")
             notes.known(f"gpu.{index}.visible", index in visible, "CUDA_VISIBLE_DEVICES")
+            _note_lasting(notes, index, gpu.get("lasting"), how)
+
+
+def _note_lasting(notes: FactNotes, index: int, lasting: dict[str, Any] | None, how: str) -> None:
+    """Bus, modes, memory rows and NVLinks of one GPU, which only NVML tells."""
+    for attribute in _LASTING:
+        value = None if lasting is None else lasting.get(attribute)
+        if lasting is None:
+            notes.unknown(f"gpu.{index}.{attribute}", how, "only NVML tells, and it did not answer")
+        elif isinstance(value, dict):
+            notes.unknown(f"gpu.{index}.{attribute}", how, value["unknown"])
+        else:
+            notes.known_or_absent(f"gpu.{index}.{attribute}", value, how, "this GPU has no such thing")
 
 
 def _in_the_machine() -> int:

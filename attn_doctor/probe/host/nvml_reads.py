@@ -1,14 +1,9 @@
-"""Queries NVML about every GPU and writes the answer to a file. Runs in its own process, because a stuck driver call
-cannot be interrupted otherwise.
+"""Asks NVML about every GPU: what it is, what lasts of it (bus, modes, memory rows, links), and how it is doing.
 
-    python nvml_child.py ANSWER.json          the GPUs
-    python nvml_child.py ANSWER.json state    also their state: clocks, throttling, power, errors, load
+Runs in a process of its own (node_child.py), because a stuck driver call cannot be interrupted otherwise.
 """
 
 from __future__ import annotations
-
-import os
-import sys
 
 TYPE_CHECKING = False  # importing typing is too slow here: most queried nodes have no GPU
 if TYPE_CHECKING:
@@ -19,13 +14,13 @@ if TYPE_CHECKING:
 _NO_LIBRARY = '{"outcome": "no library", "message": "NVML Shared Library Not Found"}'
 
 
-def main(file: str, what: str = "") -> None:
-    """Writes {"outcome": "ok" | "no library" | "error", ...}."""
-    sys.path.pop(0)  # this folder; its files must not be importable as top-level modules
-    answer = _answer(with_state=what == "state") if _library_is_there() else _NO_LIBRARY
-    with open(file + ".part", "w") as handle:  # noqa: PTH123
-        handle.write(answer)
-    os.replace(file + ".part", file)  # noqa: PTH105
+def answer(*, with_state: bool) -> str:
+    """JSON: {"outcome": "ok" | "no library" | "error", ...}."""
+    if not _library_is_there():
+        return _NO_LIBRARY
+    import json
+
+    return json.dumps(_ask(with_state=with_state))
 
 
 def _library_is_there() -> bool:
@@ -37,12 +32,6 @@ def _library_is_there() -> bool:
     except OSError:
         return False
     return True
-
-
-def _answer(*, with_state: bool) -> str:
-    import json
-
-    return json.dumps(_ask(with_state=with_state))
 
 
 def _ask(*, with_state: bool) -> dict[str, Any]:
@@ -86,8 +75,55 @@ def _gpu(pynvml: Any, index: int, with_state: bool) -> dict[str, Any]:
         "compute_capability": f"{capability[0]}.{capability[1]}" if capability else None,
         "memory_mib": memory // 2**20 if memory else None,
         "mig": None if mig is None else "on" if mig else "off",
-        **(_state(pynvml, handle, ask) if with_state else {}),
+        **(_state(pynvml, handle, ask) if with_state else {"lasting": _lasting(pynvml, handle)}),
     }
+
+
+def _lasting(pynvml: Any, handle: Any) -> dict[str, Any]:
+    """What stays as it is from one look to the next: bus, modes, rows of memory, links. None where the GPU has no such
+    thing, {"unknown": reason} where the driver did not tell."""
+
+    def ask(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except AttributeError:
+            return {"unknown": "nvidia-ml-py is too old to ask"}
+        except pynvml.NVMLError as error:
+            return None if getattr(error, "value", 0) == _NOT_SUPPORTED else {"unknown": f"NVML: {error}"}
+
+    rows = ask(lambda: pynvml.nvmlDeviceGetRemappedRows(handle))
+    told = isinstance(rows, (list, tuple))
+    return {
+        # Idle GPUs lower the generation of their link and keep its width.
+        "pcie_width": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+        "pcie_max_width": ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        "pcie_generation": ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
+        "persistence": ask(lambda: bool(pynvml.nvmlDeviceGetPersistenceMode(handle))),
+        "ecc": ask(lambda: bool(pynvml.nvmlDeviceGetEccMode(handle)[0])),
+        "ecc_errors": ask(lambda: _ecc_errors(pynvml, handle)),
+        "remapped_rows": rows[0] + rows[1] if told else rows,
+        "row_remapping": ("failed" if rows[3] else "pending" if rows[2] else "good") if told else rows,
+        **_links(pynvml, handle),
+    }
+
+
+#: NVML_ERROR_INVALID_ARGUMENT, NVML_ERROR_NOT_SUPPORTED: no such link, no NVLink at all.
+_INVALID, _NOT_SUPPORTED = 2, 3
+
+
+def _links(pynvml: Any, handle: Any) -> dict[str, Any]:
+    """How many NVLinks there are, and how many of them are up."""
+    states: list[bool] = []
+    lost = None
+    try:
+        for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+            states.append(bool(pynvml.nvmlDeviceGetNvLinkState(handle, link)))
+    except AttributeError:
+        lost = {"unknown": "nvidia-ml-py is too old to ask"}
+    except pynvml.NVMLError as error:
+        if getattr(error, "value", 0) not in (_INVALID, _NOT_SUPPORTED):
+            lost = {"unknown": f"NVML: {error}"}
+    return {"nvlinks": lost or len(states), "nvlinks_up": lost or sum(states)}
 
 
 #: https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
@@ -122,11 +158,7 @@ def _state(pynvml: Any, handle: Any, ask: Callable[[Callable[[], Any]], Any]) ->
         "power_limit_watts": None if limit is None else limit // 1000,
         "power_default_watts": None if usual is None else usual // 1000,
         "temperature": ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-        "ecc_errors": ask(
-            lambda: pynvml.nvmlDeviceGetTotalEccErrors(
-                handle, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-            )
-        ),
+        "ecc_errors": ask(lambda: _ecc_errors(pynvml, handle)),
         "remapped_rows": None
         if rows is None
         else {"corrected": rows[0], "uncorrected": rows[1], "pending": bool(rows[2]), "failed": bool(rows[3])},
@@ -134,6 +166,11 @@ def _state(pynvml: Any, handle: Any, ask: Callable[[Callable[[], Any]], Any]) ->
         "memory_used_mib": None if used is None else used // 2**20,
         "processes": None if processes is None else len(processes),
     }
+
+
+def _ecc_errors(pynvml: Any, handle: Any) -> Any:
+    kinds = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    return pynvml.nvmlDeviceGetTotalEccErrors(handle, *kinds)
 
 
 def _or_none(pynvml: Any, call: Callable[[], Any]) -> Any:
@@ -145,7 +182,3 @@ def _or_none(pynvml: Any, call: Callable[[], Any]) -> Any:
 
 def _text(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:3])
