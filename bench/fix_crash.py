@@ -27,7 +27,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fix_places import CASES, WAYS, Places, State, enter_namespace, python_of, state, without_times
+from fix_places import BY_UV, CASES, WAYS, Places, State, enter_namespace, python_of, state, without_times
 
 RECIPE = """format = 1
 id = "to-be-moved"
@@ -77,7 +77,7 @@ class Bench:
         return [
             sys.executable, "-m", "attn_doctor", "fix", "--quick", "--yes", "--unsafe-fixes", "--only", "to-be-moved",
             "--recipes", str(recipe.parent.parent.parent), "--python", str(python_of(environment, way)), "--installer",
-            "uv" if way == "uv" else "pip", "--no-index", "--find-links", str(self.places.wheels),
+            "uv" if way in BY_UV else "pip", "--no-index", "--find-links", str(self.places.wheels),
         ]  # fmt: skip
 
     def run(self, case: str, way: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 #: Releases of a package that attn-doctor examines: the first one of a case is what its finding is about.
 _OLD, _NEW = ("einops==0.8.0",), ("einops==0.8.1",)
 #: Name -> packages of the environment, and what the fix asks for.
-CASES = {
+CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "x-transformers": (("x-transformers==1.30.1",), ("x-transformers==1.30.2",)),
     "fla": (
         ("fla-core==0.4.0", "flash-linear-attention==0.4.0"),
@@ -33,18 +33,24 @@ CASES = {
     "scripts": ((*_OLD, "accelerate==1.0.0"), (*_NEW, "accelerate==1.0.1")),
     "data": ((*_OLD, "notebook-shim==0.2.3", "tqdm==4.66.4"), (*_NEW, "notebook-shim==0.2.4", "tqdm==4.66.5")),
 }
+_TOGETHER = ("nvidia", "pth", "scripts", "data", "x-transformers")
+CASES["mixed"] = (
+    tuple(dict.fromkeys(pin for case in _TOGETHER for pin in CASES[case][0])),
+    tuple(dict.fromkeys(pin for case in _TOGETHER for pin in CASES[case][1])),
+)
 #: How an environment is laid out, or where it lies -> what that is.
 WAYS = {
     "pip": "a venv, its own pip",
     "uv": "a venv, uv with hard links into its cache",
     "bare": "a venv without pip: attn-doctor's own works",
-    "full": "a venv on a disk with little room",
-    "bind": "a venv whose site-packages is mounted from another file system",
-    "overlay": "a venv in the lower layer of an overlay",
-    "dist": "a system's Python with dist-packages",
-    "user": "the user's own site-packages of a Python",
-    "conda": "a Python of its own with conda-meta",
+    "full": "a venv on a disk with little room, pip",
+    "bind": "a venv whose site-packages is mounted from another file system, uv",
+    "overlay": "a venv in the lower layer of an overlay, uv",
+    "dist": "a system's Python with dist-packages, pip",
+    "user": "the user's own site-packages of a Python, pip",
+    "conda": "a Python of its own with conda-meta, uv",
 }
+BY_UV = ("uv", "bind", "overlay", "conda")
 _MOUNTED = ("full", "bind", "overlay")
 _SMALL = 96 << 20
 State = dict[str, tuple[object, ...]]
@@ -131,7 +137,7 @@ class Places:
             without = [] if way in ("pip", "full") else ["--without-pip"]
             subprocess.run([sys.executable, "-m", "venv", *without, str(made)], check=True)
         pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "install", "--quiet"]
-        tool = ["uv", "pip", "install", "--quiet", "--python", python] if way == "uv" else pip
+        tool = ["uv", "pip", "install", "--quiet", "--python", python] if way in BY_UV else pip
         users = {**self.environment, "PYTHONUSERBASE": str(made / "user")}
         subprocess.run([*tool, *words], check=True, env=users)
         return made

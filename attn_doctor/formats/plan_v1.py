@@ -183,6 +183,7 @@ def _read_change(written: dict[str, Any]) -> Change:
         index_url=None if written["index_url"] is None else _text(written["index_url"]),
         no_index=bool(written["no_index"]),
         find_links=_texts(written["find_links"]),
+        users_base=_text(written.get("users_base", "")),
         kept_bytes=_number(written.get("kept_bytes", 0)),
         warnings=_texts(written["warnings"]),
     )

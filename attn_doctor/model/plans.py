@@ -77,6 +77,8 @@ class Install:
     index_url: str | None = None
     no_index: bool = False
     find_links: tuple[str, ...] = ()
+    users_base: str = ""
+    """The user's own folder, where the packages lie there; empty for the environment's folders."""
     kept_bytes: int = 0
     """Size of the files that give way; they are kept, so that undo can put them back."""
     warnings: tuple[str, ...] = ()

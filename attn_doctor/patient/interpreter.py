@@ -51,6 +51,7 @@ def main(request: dict[str, object], answers: str) -> None:
             "platlib": paths["platlib"],
             "scripts": paths["scripts"],
             "data": paths["data"],
+            "user_base": site.getuserbase(),
             "user_site": site.getusersitepackages(),
             "user_site_enabled": users,
             "conda": os.path.isdir(os.path.join(sys.prefix, "conda-meta")),

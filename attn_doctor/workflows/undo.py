@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.fix.journal import journal
 from attn_doctor.fix.journal import undo as undoing
-from attn_doctor.fix.journal.homes import known_homes
+from attn_doctor.fix.journal.homes import known_homes, runs_about
 from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.journal.prune import prune
 from attn_doctor.machine.candidates import candidates
@@ -53,7 +52,9 @@ def runs(request: UndoRequest) -> tuple[Run, ...]:
 
     Raises TargetUnusable when neither files nor the interpreter say where the environment is.
     """
-    return tuple(sorted((run for home in _homes(request) for run in journal.runs(home)), key=lambda one: one.id))
+    prefix = _prefix(request)
+    homes = known_homes(prefix, request.configs)
+    return tuple(sorted((run for home in homes for run in runs_about(prefix, home)), key=lambda one: one.id))
 
 
 def undo(request: UndoRequest) -> UndoResult:
@@ -80,12 +81,13 @@ def pruned(request: UndoRequest, *, keep: int) -> tuple[tuple[Run, int], ...]:
 
     Raises Held, JournalUnusable.
     """
-    homes = tuple(home for home in _homes(request) if journal.runs(home))
+    prefix = _prefix(request)
+    homes = tuple(home for home in known_homes(prefix, request.configs) if journal.runs(home))
     with journal.held(homes, wait=request.wait):
-        return tuple(one for home in homes for one in prune(home, keep=keep))
+        return tuple(one for home in homes for one in prune(runs_about(prefix, home), keep=keep))
 
 
-def _homes(request: UndoRequest) -> Sequence[Path]:
+def _prefix(request: UndoRequest) -> Path:
     prefix = _prefix_by_files(request)
     if prefix is None:
         with scratch() as folder:
@@ -93,7 +95,7 @@ def _homes(request: UndoRequest) -> Sequence[Path]:
                 request.python, as_module=request.as_module, folder=folder, timeout=60.0, isolated=True
             )
         prefix = target.prefix
-    return known_homes(prefix, request.configs)
+    return prefix
 
 
 def _prefix_by_files(request: UndoRequest) -> Path | None:

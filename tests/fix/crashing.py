@@ -230,7 +230,7 @@ class Scene:
     def resume(self) -> None:
         """As `fix --resume` does it."""
         with journal.held((self.prefix, self.project)):
-            run = unfinished(self.prefix)
+            run = unfinished(journal.runs(self.prefix))
             plan = None if run is None else resumed_plan(run)
             if run is not None and plan is not None:
                 run_plan.go_on(plan, run, hands=self.hands())

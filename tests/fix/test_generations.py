@@ -227,7 +227,7 @@ def test_cut_off_before_its_first_change(scene: Scene) -> None:
     killed, _ = in_child(lambda: scene.run(scene.plan()), kill_at=20)
     assert killed
     assert (last(scene).state, scene.state()) == ("prepared", before)
-    run = unfinished(scene.prefix)
+    run = unfinished(journal.runs(scene.prefix))
     assert run is not None
     assert resumed_plan(run) == scene.plan()
     drop_prepared(scene.prefix)
@@ -293,8 +293,8 @@ def test_pruned(scene: Scene) -> None:
     first = scene.run(scene.plan()).run
     assert first.size() > 10_000
     with held((scene.prefix,)):
-        assert prune(scene.prefix, keep=1) == ()
-        assert [run.id for run, _ in prune(scene.prefix, keep=0)] == [first.id]
+        assert prune(journal.runs(scene.prefix), keep=1) == ()
+        assert [run.id for run, _ in prune(journal.runs(scene.prefix), keep=0)] == [first.id]
 
     assert first.state == "pruned"
     after = scene.state()

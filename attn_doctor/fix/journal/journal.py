@@ -116,6 +116,14 @@ class Run:
         except (OSError, ValueError) as error:
             raise JournalUnusable(f"the journal cannot be read: {error}", about=str(self.folder / name)) from None
 
+    @property
+    def prefix(self) -> str:
+        """The environment that it is about; empty where its plan cannot be read."""
+        try:
+            return str(self.read("plan.json")["prefix"])
+        except (JournalUnusable, KeyError, TypeError):
+            return ""
+
     def reached(self, at: str) -> bool:
         """True when the run has such an entry."""
         return any(entry["at"] == at for entry in self.entries())

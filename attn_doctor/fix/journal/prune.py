@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from collections.abc import Sequence
 
-from attn_doctor.fix.journal.journal import Run, runs
+from attn_doctor.fix.journal.journal import Run
 
 _KEPT = ("kept", "found")
 
 
-def prune(home: Path, *, keep: int) -> tuple[tuple[Run, int], ...]:
+def prune(every: Sequence[Run], *, keep: int) -> tuple[tuple[Run, int], ...]:
     """Removes the old files of all but the last `keep` applied runs, and everything of undone ones; returns the runs
     and the bytes that were freed. A run that was cut off stays. The caller holds the lock.
 
     Raises OSError.
     """
     found = []
-    every = runs(home)
     applied = [run for run in every if run.state == "applied"]
     for run in every:
         state = run.state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from attn_doctor.fix.journal import run_commands
@@ -14,15 +15,15 @@ from attn_doctor.formats import plan_v1
 from attn_doctor.model.plans import Plan
 
 
-def interrupted(home: Path) -> Run | None:
-    """The last run of a home, when it was cut off between two of its changes. The caller holds the lock."""
-    return next((run for run in reversed(runs(home)) if run.state == "interrupted"), None)
+def interrupted(every: Sequence[Run]) -> Run | None:
+    """The last of the runs of a home that was cut off between two of its changes. The caller holds the lock."""
+    return next((run for run in reversed(every) if run.state == "interrupted"), None)
 
 
-def unfinished(home: Path) -> Run | None:
+def unfinished(every: Sequence[Run]) -> Run | None:
     """The same, or the last run when it was cut off before its first change."""
-    last = next(reversed(runs(home)), None)
-    return interrupted(home) or (last if last is not None and last.state == "prepared" else None)
+    last = next(reversed(every), None)
+    return interrupted(every) or (last if last is not None and last.state == "prepared" else None)
 
 
 def drop_prepared(home: Path) -> None:

@@ -11,6 +11,7 @@ from packaging.version import InvalidVersion, Version
 
 from attn_doctor.fix.packages.installed import installed
 from attn_doctor.fix.packages.installers import REPORTS, Installer, Sources
+from attn_doctor.fix.packages.scheme import sites
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 
@@ -58,7 +59,7 @@ def installer_for(asked: str, target: Target, sources: Sources, folder: Path) ->
 
 def _pip_version(target: Target) -> Version | None:
     """Version of the target's own pip; None when its metadata does not contain it (then it counts as a recent one)."""
-    here = installed((str(target.told["purelib"]), str(target.told["platlib"])))
+    here = installed(sites(target))
     try:
         return Version(here["pip"].version)
     except (KeyError, InvalidVersion):

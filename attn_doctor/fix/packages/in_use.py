@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from attn_doctor.errors import AttnDoctorError
+from attn_doctor.fix.packages.scheme import sites
 from attn_doctor.machine.target import Target
 
 
@@ -19,7 +20,7 @@ def using(target: Target) -> tuple[str, ...]:
 
     Only processes that this user may inspect, and only on this node.
     """
-    site = os.path.realpath(str(target.told["purelib"])) + "/"
+    folders = tuple(f"{os.path.realpath(site)}/" for site in sites(target))
     own = set(_line(os.getpid()))
     found = []
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
@@ -28,11 +29,16 @@ def using(target: Target) -> tuple[str, ...]:
         words = _words(folder)
         # Another `fix` and its installer are exempt: it holds the lock, or waits for it as we will. An installer that
         # outlived its `fix` is not exempt.
-        if (_from(_program(folder, words[0]), target) or site in _read(folder / "maps")) and not any(
+        if (_from(_program(folder, words[0]), target) or _maps(folder, folders)) and not any(
             _is_fix(_words(Path(f"/proc/{one}"))) for one in _line(int(folder.name))
         ):
             found.append(f"process {folder.name}: {' '.join(words).strip()[:100]}")
     return tuple(found)
+
+
+def _maps(folder: Path, sites: tuple[str, ...]) -> bool:
+    text = _read(folder / "maps")
+    return any(site in text for site in sites)
 
 
 def _is_fix(words: list[str]) -> bool:

@@ -24,6 +24,7 @@ from attn_doctor.fix.packages.releases import (
     release,
     unmet,
 )
+from attn_doctor.fix.packages.scheme import sites
 from attn_doctor.fix.refusal import Refused, Unavailable
 from attn_doctor.machine.atomic import sha256_of
 from attn_doctor.machine.process import Completed, Running
@@ -176,7 +177,7 @@ class Installer:
         return tuple(sorted(found, key=lambda one: one.name))
 
     def _check_needs(self, needed: list[str], brought: Mapping[str, str]) -> None:
-        here = installed((str(self.target.told["purelib"]), str(self.target.told["platlib"])))
+        here = installed(sites(self.target))
         there = {**{one.name: one.version for one in here.values()}, **brought}
         markers = {key: str(value) for key, value in (self.target.told.get("markers") or {}).items()}
         missing = unmet(needed, there, markers)

@@ -12,6 +12,7 @@ from attn_doctor.fix.packages.installed import Installed, conda_names, every_ins
 from attn_doctor.fix.packages.installers import Installer
 from attn_doctor.fix.packages.ownership import broken_requirements, check_origin
 from attn_doctor.fix.packages.releases import Release
+from attn_doctor.fix.packages.scheme import scheme_for, sites
 from attn_doctor.fix.packages.wheel_file import WheelFile
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
@@ -39,7 +40,7 @@ def resolve(
     builds = tuple(_exact(one) for one in request.builds)
     installer = find()
     target = installer.target
-    every = every_installed((str(target.told["purelib"]), str(target.told["platlib"])))
+    every = every_installed(sites(target))
     here = {one.name: one for one in reversed(every)}
     names = request.names
     requirements = request.with_companions({name: one.version for name, one in here.items()})
@@ -67,6 +68,7 @@ def resolve(
     moved = [] if request.moves_torch else [one for one in moved if one not in names]
     if moved:
         raise Refused(f"the fix would change {', '.join(moved)}, which its recipe does not say")
+    scheme = scheme_for((one.name for one in changes), target)
     origins = check_origin(changes, every)
     _check_requirements(changes, target, allowed=allow_unmet)
     found = Install(
@@ -83,6 +85,7 @@ def resolve(
         index_url=_without_secrets(installer.sources.index_url),
         no_index=installer.sources.no_index,
         find_links=installer.sources.find_links,
+        users_base=scheme.data if scheme.users else "",
         kept_bytes=sum(_size(here[one.name]) for one in changes if one.name in here),
         warnings=(*_warnings(changes, here, installer), *origins),
     )

@@ -15,6 +15,7 @@ from attn_doctor.fix.journal.journal import Run, boundary
 from attn_doctor.fix.journal.prepare import Stale, StepFailed
 from attn_doctor.fix.packages.installed import Installed, every_installed
 from attn_doctor.fix.packages.installers import Installer
+from attn_doctor.fix.packages.scheme import Scheme, schemes
 from attn_doctor.fix.packages.staged_records import digests, settle
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.atomic import sha256_of
@@ -32,26 +33,31 @@ class _Place:
 
     stage: Path
     """The part of the stage that stands for `data`."""
+    packages: tuple[str, ...]
+    """Below lib or lib64 of it: where modules are, as this installer names that folder below a prefix."""
     data: Path
-    """sysconfig's `data` folder of the environment, links resolved."""
-    sites: tuple[str, ...]
-    """purelib and platlib of the environment, links resolved."""
-    suffix: str
-    """purelib relative to `data`."""
+    """The scheme's folders, links resolved."""
+    purelib: Path
+    platlib: Path
 
     @classmethod
-    def of(cls, target: Target, into: Path, site: Path) -> _Place:
-        told = target.told
-        data = Path(os.path.realpath(told.get("data") or told["prefix"]))
-        suffix = os.path.relpath(os.path.realpath(told["purelib"]), data)
-        written = os.path.relpath(str(told["purelib"]), str(told.get("data") or told["prefix"]))
-        stage = Path(str(site)[: -len(written)].rstrip("/")) if str(site).endswith(f"/{written}") else into
-        sites = tuple(dict.fromkeys(os.path.realpath(told[name]) for name in ("purelib", "platlib")))
-        return cls(stage=stage, data=data, sites=sites, suffix=suffix if written == suffix else written)
+    def of(cls, scheme: Scheme, site: Path) -> _Place:
+        """`site`: where staged metadata lies, such as STAGE/lib/python3.11/site-packages."""
+        data, purelib, platlib = (Path(os.path.realpath(one)) for one in (scheme.data, scheme.purelib, scheme.platlib))
+        packages = (site.parent.name, site.name)
+        return cls(stage=site.parents[2], packages=packages, data=data, purelib=purelib, platlib=platlib)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((str(self.purelib), str(self.platlib))))
 
     def placed(self, staged: Path) -> Path:
         """The path in the environment; links in folders are resolved, since site-packages may be one."""
-        plain = self.data / staged.relative_to(self.stage)
+        parts = staged.relative_to(self.stage).parts
+        if parts[1:3] == self.packages:
+            plain = (self.platlib if parts[0] == "lib64" else self.purelib).joinpath(*parts[3:])
+        else:
+            plain = self.data.joinpath(*parts)
         if staged.is_dir() and not staged.is_symlink():
             return Path(os.path.realpath(plain))
         return Path(os.path.realpath(plain.parent)) / plain.name
@@ -63,11 +69,14 @@ def stage(change: Install, run: Run, *, installer: Installer) -> Swap:
     Raises StepFailed with the installer's last message, Stale, OSError.
     """
     target = installer.target
-    here = every_installed((str(target.told["purelib"]), str(target.told["platlib"])))
+    scheme = next((one for one in schemes(target) if one.users == bool(change.users_base)), None)
+    if scheme is None or (change.users_base and scheme.data != change.users_base):
+        raise Stale(f"{change.users_base} is not on this Python's path", about=str(target.python), hint="Plan anew.")
+    here = every_installed(scheme.sites)
     _check_versions(change, here, target)
     wheels = _named(change)
     into, fetched = run.folder / "stage", run.folder / "fetched"
-    owner = _foreign_owner(Path(target.told["purelib"]))
+    owner = _foreign_owner(Path(scheme.purelib))
     try:
         copies = installer.install_beside(change, wheels, into, fetched, linked=owner is None)
     except Refused as error:
@@ -78,7 +87,7 @@ def stage(change: Install, run: Run, *, installer: Installer) -> Swap:
     infos = sorted({info.parent for info in into.rglob("RECORD") if info.parent.name.endswith(".dist-info")})
     if not infos:
         raise StepFailed("the installer installed nothing", about=str(into), hint="Nothing was changed.")
-    place = _Place.of(target, into, infos[0].parent)
+    place = _Place.of(scheme, infos[0].parent)
     fresh = every_installed(str(site) for site in dict.fromkeys(info.parent for info in infos))
     _check_staged(change, fresh)
     compiled = _compiled(installer, fresh, place)

@@ -7,7 +7,7 @@ from pathlib import Path
 from attn_doctor.fix.journal import journal, run_commands
 from attn_doctor.fix.journal import run_plan as carrying
 from attn_doctor.fix.journal.exchange import Swap
-from attn_doctor.fix.journal.homes import homes_of, known_homes
+from attn_doctor.fix.journal.homes import homes_of, known_homes, runs_about
 from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.journal.prepare import Stale, check_files
 from attn_doctor.fix.journal.resume import drop_prepared, interrupted, resumed_plan, unfinished
@@ -70,7 +70,8 @@ def resume(session: Session, say: Say, *, wait: float) -> FixResult:
     """Finishes an interrupted run."""
     homes = known_homes(session.target.prefix, session.configs)
     with journal.held(tuple(home for home in homes if (home / journal.FOLDER).is_dir()), wait=wait):
-        run = next((found for home in homes if (found := unfinished(home)) is not None), None)
+        prefix = session.target.prefix
+        run = next((found for home in homes if (found := unfinished(runs_about(prefix, home))) is not None), None)
         if run is None:
             return FixResult(ending=FixEnding.NO_RUN, exit_status=int(Status.HEALTHY))
         plan = resumed_plan(run)
@@ -114,7 +115,7 @@ def left_status(plan: Plan) -> Status:
 def _no_other_run(homes: tuple[Path, ...]) -> None:
     for home in homes:
         drop_prepared(home)
-        run = interrupted(home)
+        run = interrupted(journal.runs(home))
         if run is not None:
             raise Stale(
                 "an earlier run was cut off",
