@@ -32,12 +32,12 @@ def project_of(file: Path) -> Path:
 
 
 def check_plan(plan: Plan, *, prefix: Path, here: Path) -> None:
-    """Checks that a plan read from a file changes only this target, and the projects of its own configurations or of
-    the current folder. Raises Refused.
+    """Checks that a plan read from a file changes only this target, and the projects of its own configurations of the
+    environment, or of the current folder. Raises Refused.
     """
     if plan.prefix != os.path.realpath(prefix):
         raise Refused(f"the plan is for the environment {plan.prefix}, and its interpreter is of {prefix}")
-    known = {str(project_of(Path(one))) for one in (*plan.configs, str(here.resolve() / "file"))}
+    known = {str(project_of(Path(one))) for one in (*plan.configs, plan.prefix, str(here.resolve() / "file"))}
     foreign = [one for one in plan.projects if one not in known]
     if foreign:
         raise Refused(f"the plan speaks of a project that is not the current one: {foreign[0]}")

@@ -7,11 +7,12 @@ from typing import TypeVar
 
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.fix.edits.pins import Manifests
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy, Safety
 from attn_doctor.model.install_request import InstallRequest, name_of
-from attn_doctor.model.plans import Change, Cured, Install, Remaining, Reversal, Step
+from attn_doctor.model.plans import Change, Cured, FileEdit, Install, Remaining, Reversal, Step
 from attn_doctor.model.remedies import Action, InstallPackages
 from attn_doctor.quick_dataclasses import dataclass, field, replace
 
@@ -51,6 +52,8 @@ class PlanBuilder:
     """The current project; empty when there is none."""
     sealed: bool = False
     """The environment belongs to the system's package manager and must not be changed."""
+    manifests: Manifests = field(default_factory=Manifests)
+    """Where lists of packages lie that would bring old releases back."""
     resolve: Resolve = _nothing_is_installed
     steps: list[Step] = field(default_factory=list)
     left: list[Remaining] = field(default_factory=list)
@@ -79,9 +82,9 @@ class PlanBuilder:
             )
         )
 
-    def add_installation(self, install: Install, chosen: Sequence[Chosen]) -> None:
-        """Adds the step that installs; the plan becomes stale when the installed version of a package it changes
-        differs.
+    def add_installation(self, install: Install, chosen: Sequence[Chosen], lists: Sequence[FileEdit] = ()) -> None:
+        """Adds the step that installs, and those that record it in lists of packages; the plan becomes stale when the
+        installed version of a package it changes differs.
         """
         for change in install.changes:
             fact = self.facts.fact(FactName("package", change.name, "version"))
@@ -92,7 +95,10 @@ class PlanBuilder:
         more = _more_than_a_patch(install, chosen)
         if step.safety is Safety.SAFE and more:
             words = f"{step.why_this_safety} Here more changes: {more}.".strip()
-            self.steps[-1] = replace(step, safety=Safety.UNSAFE, why_this_safety=words)
+            self.steps[-1] = step = replace(step, safety=Safety.UNSAFE, why_this_safety=words)
+        self.steps += [replace(step, change=one) for one in lists]
+        if lists and self.manifests.owning is not None:
+            self.projects = tuple(dict.fromkeys((*self.projects, str(self.manifests.owning))))
 
 
 def _more_than_a_patch(install: Install, chosen: Sequence[Chosen]) -> str:

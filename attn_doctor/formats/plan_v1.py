@@ -148,6 +148,7 @@ def _read_step(step: dict[str, Any]) -> Step:
 def _read_change(written: dict[str, Any]) -> Change:
     if written["kind"] == "edit-file":
         return FileEdit(
+            is_list=bool(written.get("is_list", False)),
             file=_text(written["file"]),
             before=None if written["before"] is None else _text(written["before"]),
             after=_text(written["after"]),

@@ -40,6 +40,8 @@ class FileEdit:
     splices: tuple[Splice, ...]
     diff: str
     """Unified diff, for people."""
+    is_list: bool = False
+    """True for a list of packages, which no examination reads."""
     warnings: tuple[str, ...] = ()
 
 

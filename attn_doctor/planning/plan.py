@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from attn_doctor.fix.allowed import project_of
+from attn_doctor.fix.edits.pins import Manifests
 from attn_doctor.fix.plan_builder import Chosen, PlanBuilder, Resolve
 from attn_doctor.fix.treatments import PlannedTreatment, treatment_of
 from attn_doctor.model.facts import FactSet
@@ -30,9 +31,11 @@ def plan(
     resolve: Resolve,
     projects: tuple[Path, ...] = (),
     here: Path | None = None,
+    manifests: Manifests | None = None,
     sealed: bool = False,
 ) -> Plan:
     """Makes the plan. `here` is the current project; a `sealed` environment belongs to the system's package manager.
+    `manifests`: where lists of packages lie.
 
     Equal diagnoses, facts, policies and resolver answers give equal plans.
     """
@@ -46,6 +49,7 @@ def plan(
         prefix=os.path.realpath(prefix),
         here=os.path.realpath(here) if here is not None else "",
         sealed=sealed,
+        manifests=manifests or Manifests(),
         left=list(stay),
         resolve=resolve,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.fix.packages.installed import Installed
-from attn_doctor.fix.packages.ownership import broken_requirements, check_origin, named_elsewhere
+from attn_doctor.fix.packages.ownership import broken_requirements, check_origin
 from attn_doctor.fix.proof import unmet_requirements
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.plans import PackageChange
@@ -83,35 +83,3 @@ def test_requirements_of_everything_installed(need: str, broken: bool) -> None:
     after = (needing("other", need), Installed(name="x-transformers", version="1.30.2", info=Path("/nowhere")))
     known = unmet_requirements(every, {"sys_platform": "linux"})
     assert bool(unmet_requirements(after, {"sys_platform": "linux"}).keys() - known.keys()) is broken
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "words"),
-    [
-        ("uv.lock", '[[package]]\nname = "x-transformers"\nversion = "1.30.1"\n', "uv add 'x-transformers==1.30.2'"),
-        ("poetry.lock", '[[package]]\nname = "x-transformers"\n', "poetry add"),
-        ("Pipfile.lock", '{"default": {"x-transformers": {"version": "==1.30.1"}}}', "pipenv install"),
-        (
-            "requirements-train.txt",
-            "torch\nx-transformers==1.30.1  # pinned\n",
-            "1.30.2 fits",
-        ),
-        ("environment.yml", "dependencies:\n  - pip:\n      - x-transformers==1.30.1\n", "1.30.2 fits"),
-        ("Dockerfile", 'RUN pip install "x-transformers==1.30.1" torch\n', "1.30.2 fits"),
-    ],
-)
-def test_what_would_bring_the_fault_back(tmp_path: Path, file: str, text: str, words: str) -> None:
-    """A lock or a list beside the environment, with what records the change."""
-    (tmp_path / file).write_text(text)
-    (told,) = named_elsewhere((CHANGE,), (tmp_path, tmp_path))
-
-    assert words in told
-    assert str(tmp_path / file) in told
-
-
-@pytest.mark.parametrize("text", ["x-transformers\n", "x-transformers>=1.30\n", "# x-transformers==1.30.1\n", "\0\xff"])
-def test_lists_that_allow_it(tmp_path: Path, text: str) -> None:
-    """Nothing is said of them."""
-    (tmp_path / "requirements.txt").write_text(text, errors="replace")
-
-    assert named_elsewhere((CHANGE,), (tmp_path,)) == ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -93,53 +92,3 @@ def broken_requirements(
             if name in versions and need.specifier.contains(versions[name], prereleases=True):
                 found.append(f"{one.name} {one.version} needs {need.name}{need.specifier}")
     return tuple(dict.fromkeys(found))
-
-
-#: Files that say what an environment holds -> how a change is recorded there.
-_LOCKS = {
-    "uv.lock": "`uv add '{name}=={version}'` records the change",
-    "poetry.lock": "`poetry add '{name}=={version}'` records the change",
-    "pdm.lock": "`pdm add '{name}=={version}'` records the change",
-    "Pipfile.lock": "`pipenv install '{name}=={version}'` records the change",
-}
-_LISTS = ("requirements*.txt", "requirements/*.txt", "constraints*.txt", "environment*.y*ml", "Dockerfile*")
-_LARGEST = 8 << 20
-
-
-def named_elsewhere(changes: Iterable[PackageChange], folders: Iterable[Path]) -> tuple[str, ...]:
-    """Files beside the environment that would bring the old release back, and how the new one is recorded there."""
-    found = []
-    every = tuple(one for one in changes if one.before is not None)
-    for folder in dict.fromkeys(folders):
-        for name, how in _LOCKS.items():
-            text = _text(folder / name).lower()
-            for one in every:
-                if f'name = "{one.name}"' in text or f'"{one.name}": {{' in text:
-                    told = how.format(name=one.name, version=one.after)
-                    found.append(f"{folder / name} names {one.name}: the next sync undoes this; {told}")
-        for file in sorted(path for pattern in _LISTS for path in folder.glob(pattern)):
-            for line in _text(file).splitlines():
-                for one in every:
-                    if _pins_another(line, one):
-                        found.append(f"{file} says {line.strip()!r}: it brings the old release back; {one.after} fits")
-    return tuple(dict.fromkeys(found))
-
-
-def _pins_another(line: str, change: PackageChange) -> bool:
-    for word in line.split("#")[0].replace("'", " ").replace('"', " ").split():
-        try:
-            need = Requirement(word.rstrip(";\\,"))
-        except InvalidRequirement:
-            continue
-        if canonical_name(need.name) == change.name and need.specifier:
-            return not need.specifier.contains(change.after, prereleases=True)
-    return False
-
-
-def _text(file: Path) -> str:
-    try:
-        if not file.is_file() or file.stat().st_size > _LARGEST:
-            return ""
-        return file.read_text(errors="replace")
-    except OSError:
-        return ""

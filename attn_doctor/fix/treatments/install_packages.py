@@ -57,6 +57,8 @@ def _removals(requirements: Sequence[str], facts: FactSet) -> tuple[str, ...]:
 
 def plan_installation(builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
     """One step that installs for all of them, or for those that can be installed."""
+    from attn_doctor.fix.edits import pins
+
     try:
         install = _resolved(builder, chosen)
     except Refused as error:
@@ -70,7 +72,8 @@ def plan_installation(builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
             plan_installation(builder, [one for number, one in enumerate(chosen) if number not in refused])
         return
     notes = dict.fromkeys(note for one in chosen for note in one.notes)
-    builder.add_installation(replace(install, warnings=(*notes, *install.warnings)), chosen)
+    edits, told = pins.planned(install.changes, builder.manifests)
+    builder.add_installation(replace(install, warnings=(*notes, *install.warnings, *told)), chosen, edits)
 
 
 def _resolved(builder: PlanBuilder, chosen: Sequence[Chosen]) -> Install:

@@ -120,5 +120,6 @@ def _planned(session: Session, facts: FactSet, before: Diagnosis, policy: Policy
         resolve=session.resolve(facts, before),
         projects=(here,) if traced else (),
         here=here,
+        manifests=session.manifests(),
         sealed=session.target.externally_managed,
     )

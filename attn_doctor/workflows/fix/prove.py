@@ -92,7 +92,7 @@ def _folders(target: Target, *, whole: bool) -> tuple[str, ...]:
 
 
 def _is_about(step: Step, inside: set[str]) -> bool:
-    return isinstance(step.change, Install) or step.change.file in inside
+    return isinstance(step.change, Install) or step.change.is_list or step.change.file in inside
 
 
 def _tried(target: Target, shadow: Shadow, folder: Path, *, whole: bool, timeout: float) -> Target:

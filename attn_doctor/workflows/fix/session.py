@@ -17,10 +17,10 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import BadInput
 from attn_doctor.fix.allowed import project_of
 from attn_doctor.fix.edits.environment import activated
+from attn_doctor.fix.edits.pins import Manifests
 from attn_doctor.fix.journal.prepare import Stale
 from attn_doctor.fix.packages import build_jobs, find_installer, installers, wheel_file
 from attn_doctor.fix.packages.install_commands import other_names
-from attn_doctor.fix.packages.ownership import named_elsewhere
 from attn_doctor.fix.packages.resolve import Judge, resolve
 from attn_doctor.fix.packages.wheel_file import WheelFile, unofficial
 from attn_doctor.fix.plan_builder import Resolve
@@ -192,16 +192,22 @@ class Session:
             _check_reached(found, facts)
             planned_set.check(found, facts, before, lambda these: self.judged(derive(these)))
             more = [words for one in self.wheels if str(one.path) in found.wheels and (words := unofficial(one, facts))]
-            more += named_elsewhere(found.changes, self._folders())
             return replace(found, warnings=(*found.warnings, *more, *planned_set.warnings(found, facts)))
 
         return ask
 
-    def _folders(self) -> tuple[Path, ...]:
-        """Where the files lie that say what this environment holds."""
-        beside = self.target.prefix.parent
+    def manifests(self) -> Manifests:
+        """Where the files lie that say what this environment holds: a virtual environment is part of the project
+        around it, an interpreter without one (a container's) of the project of the current folder.
+        """
+        prefix = Path(os.path.realpath(self.target.prefix))
         here = project_of(Path.cwd().resolve() / "file")
-        return (here, beside) if self.target.environment_kind in ("venv", "uv") else (here,)
+        if self.target.environment_kind in ("venv", "uv"):
+            around = project_of(prefix)
+            if around in (Path.home(), Path(around.anchor)):
+                return Manifests(others=tuple({around, here}))
+            return Manifests(owning=around, others=tuple({prefix.parent, here} - {around}))
+        return Manifests(owning=here if self.target.environment_kind == "system" else None, others=(here,))
 
     def _for(self, request: InstallRequest) -> installers.Installer:
         found = self.find()
