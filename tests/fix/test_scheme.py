@@ -68,11 +68,11 @@ def test_the_journal_lies_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Found from the interpreter, and not from another one that shares the folder."""
     monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path / "user"))
     scene = Scene.make(tmp_path / "scene")
-    (scene.prefix / "pyvenv.cfg").unlink()
     plan = scene.plan()
+    (scene.prefix / "pyvenv.cfg").unlink()
     (step,) = (step for step in plan.steps if isinstance(step.change, Install))
     change = replace(step.change, users_base=str(tmp_path / "user"))
-    home, locked = homes.homes_of(replace(plan, steps=(replace(step, change=change),), configs=()))
+    home, locked = homes.homes_of(replace(plan, steps=(replace(step, change=change),)))
     (home / ".attn-doctor/runs").mkdir(parents=True)
     run = begin(home, f'{{"prefix": "{scene.prefix}"}}', "")
 
