@@ -29,6 +29,8 @@ COMMANDS: dict[str, Command] = {
     "undo": Command("undo", "undo", "Put back every byte that a run of `fix` changed."),
     "fleet": Command("fleet", None, "Many nodes, one answer: fit or not, and which nodes differ."),
     "recipes": Command("recipes", None, "What the doctor knows."),
+    "help": Command("help_page", "help_page", "Print a page of the documentation."),
+    "completion": Command("completion", "completion", "Print a script that completes the command line in your shell."),
     "mcp": Command("mcp", "mcp", "Offer the commands as tools to agents."),
     "schema": Command("schema", "schema", "Print the JSON Schema of `check --json` (attn-doctor/report/v1)."),
 }

@@ -85,6 +85,8 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
                 made.write_text(compiled(Path(self.root) / "recipes"))
                 self._made.append(made)
                 build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{name}"
+            for page in sorted((Path(self.root) / "docs").glob("*.md")):  # for `attn-doctor help`
+                build_data["force_include"][str(page)] = f"attn_doctor/_bundled_docs/{page.name}"
             import runpy  # here, as above
 
             package = Path(self.root) / "attn_doctor"

@@ -82,7 +82,7 @@ async def explain(
 
 
 async def trace(
-    what: Annotated[str, Field(description="file.py:factory or package.module:factory; see docs/trace.md.")],
+    what: Annotated[str, Field(description="file.py:factory or package.module:factory; see `attn-doctor help trace`.")],
     python: Python = None,
     gpu: Gpu = None,
     autocast: Annotated[str | None, Field(description="Run it inside torch.autocast with bf16 or fp16.")] = None,

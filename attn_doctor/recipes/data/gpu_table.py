@@ -85,6 +85,11 @@ class AmdGpu:
     """gfx942"""
 
 
+def names() -> tuple[str, ...]:
+    """The names that `--gpu` takes, without other spellings of them."""
+    return tuple(item["name"] for item in shelf.table(TABLE)["gpu"])
+
+
 def amd_gpu(text: str) -> AmdGpu | None:
     """AMD's GPU with this name or architecture; None for every other name."""
     return _amd(shelf.table(TABLE), text)

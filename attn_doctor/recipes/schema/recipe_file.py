@@ -284,7 +284,7 @@ def refuse(error: ValidationError, *, what: str, origin: str) -> NoReturn:
     raise BrokenRecipe(
         f"the {what} has {len(found)} fault{'s' if len(found) > 1 else ''}:\n{faults}",
         about=f"file: {origin}",
-        hint="The format is described in docs/recipes.md; `attn-doctor recipes show ID` prints a sound one.",
+        hint="`attn-doctor help recipes` describes the format; `attn-doctor recipes show ID` prints a sound one.",
     ) from None
 
 
