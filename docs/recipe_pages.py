@@ -48,10 +48,10 @@ def _families(known: Iterable[Recipe]) -> str:
         f"{told} What the parts mean is in [recipes.md](../recipes.md#families).",
         _list(f"[{one.id}](#{one.id}): {one.title}" for one in known),
     ]
-    return "\n\n".join([*head, *map(_family, known)]) + "\n"
+    return "\n\n".join([*head, *map(family, known)]) + "\n"
 
 
-def _family(one: Recipe) -> str:
+def family(one: Recipe) -> str:
     assert one.family is not None
     of = [f"about: {one.family.about}"]
     of += [f"of {', '.join(f'`{name}`' for name in one.family.owners)}"] if one.family.owners else []
@@ -77,10 +77,10 @@ def _page(library: str, recipes: list[Recipe]) -> str:
         "Written by `python docs/generate.py` from the shelf. What the parts mean is in [recipes.md](../recipes.md).",
         "\n".join(f"- [{recipe.id}](#{recipe.id}): {recipe.title}" for recipe in recipes),
     ]
-    return "\n\n".join([*head, *(_section(recipe) for recipe in recipes)]) + "\n"
+    return "\n\n".join([*head, *(section(recipe) for recipe in recipes)]) + "\n"
 
 
-def _section(recipe: Recipe) -> str:
+def section(recipe: Recipe) -> str:
     severity = recipe.severity.value
     if recipe.severity_when_reached:
         severity += f", {recipe.severity_when_reached.value} when reached"
