@@ -270,6 +270,6 @@ def check(
     if expect is not None:
         from attn_doctor.cli import gate as gates
 
-        gate = gates.gate(expect, wait or 60.0, delivery)
+        gate = gates.gate(expect, wait or 60.0, delivery, accept=accept_file)
     delivery.prepare()
     return examined_once(look, delivery, python=python, quick=quick, timeout=timeout, gate=gate)

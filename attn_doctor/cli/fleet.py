@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from attn_doctor.cli import fleet_hook, fleet_quarantine, fleet_run, fleet_submitted
+from attn_doctor.cli import fleet_hook, fleet_policy, fleet_quarantine, fleet_run, fleet_submitted
 from attn_doctor.cli.fleet_answer import (
+    AcceptFile,
     Answer,
     CohortBy,
     Expect,
@@ -29,7 +30,6 @@ from attn_doctor.workflows.fleet import submitted
 from attn_doctor.workflows.fleet.merge import GoldenRequest, MergeRequest
 from attn_doctor.workflows.fleet.merge import golden as make_golden
 from attn_doctor.workflows.fleet.merge import merge as run_merge
-from attn_doctor.workflows.fleet.standard import standard
 
 app = typer.Typer(
     help="Many nodes, one answer: fit or not, which nodes differ, and in what.",
@@ -43,6 +43,7 @@ app.command("run", context_settings={"allow_interspersed_args": False, "help_opt
 app.command("status")(fleet_submitted.status)
 app.command("cancel")(fleet_submitted.cancel)
 app.command("quarantine")(fleet_quarantine.quarantine)
+app.command("policy")(fleet_policy.policy)
 app.command("hook")(fleet_hook.hook)
 
 _Sources = Annotated[
@@ -64,11 +65,13 @@ def merge(
         typer.Option(min=0.0, max=86400.0, metavar="SECONDS", help="Wait so long for reports of expected nodes."),
     ] = 0.0,
     max_age: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="SPAN", help="A node whose last report is older is not known to be fit: 90s, 30m, 6h, 7d."
+            metavar="SPAN",
+            help="A node whose last report is older is not known to be fit: 6h; 7d without a policy.",
         ),
-    ] = "7d",
+    ] = None,
+    accept_file: AcceptFile = None,
     follow: Annotated[
         bool,
         typer.Option("--follow", help="DIR of a submitted run: wait until every node reported or has no job left."),
@@ -91,15 +94,15 @@ def merge(
         expect=expect,
         golden=golden,
         cohort_by=cohort_by,
-        max_age=span(max_age, flag="--max-age"),
+        max_age=None if max_age is None else span(max_age, flag="--max-age"),
+        accept=accept_file,
         wait=wait,
     )
     if not follow:
         return answer.write(run_merge(request))
     if len(sources) != 1 or wait:
         raise BadInput("--follow takes the folder of one run", about="fleet merge --follow", hint="It waits by itself.")
-    held = standard(expect=expect, golden=golden, cohort_by=cohort_by, max_age=request.max_age)
-    return fleet_run.told(answer, submitted.follow(Path(sources[0]), held, hear=fleet_run.hear))
+    return fleet_run.told(answer, submitted.follow(Path(sources[0]), request.standard(), hear=fleet_run.hear))
 
 
 @app.command("golden")

@@ -27,6 +27,14 @@ CohortBy = Annotated[
     str | None,
     typer.Option(metavar="NAMES", help=f"What equal nodes have in common, with commas. Default: {','.join(COHORT_BY)}"),
 ]
+AcceptFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--accept",
+        metavar="FILE",
+        help="A site's policy: what gates, what is lived with, thresholds, by partition. `fleet policy` prints one.",
+    ),
+]
 How = Annotated[str | None, written_as(FLEET)]
 Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 Output = Annotated[

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from attn_doctor.cli.fleet_answer import AcceptFile
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import span
 from attn_doctor.machine.printable import one_line
@@ -23,13 +24,15 @@ def quarantine(
         list[str], typer.Argument(metavar="SRC...", help="Folders or files of reports, as for `fleet merge`.")
     ],
     most: Annotated[
-        str, typer.Option("--max", metavar="N|N%", help="Most nodes that it keeps out at once, of all that Slurm has.")
-    ] = "2%",
+        str | None,
+        typer.Option("--max", metavar="N|N%", help="Most nodes that it keeps out at once, of all that Slurm has: 2%."),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Do it. Without it, only what would be done is said.")] = False,
     max_age: Annotated[
         str, typer.Option(metavar="SPAN", help="An older report neither drains nor resumes: 90s, 30m, 6h, 7d.")
     ] = "24h",
     golden: Annotated[Path | None, typer.Option(metavar="FILE", help="As in `fleet merge`.")] = None,
+    accept_file: AcceptFile = None,
     json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> int:
     """Drain nodes in Slurm for what was found on them, and resume those that are fit in a newer report.
@@ -41,7 +44,9 @@ def quarantine(
     """
     longest: timedelta = span(max_age, flag="--max-age")
     result = run_quarantine(
-        QuarantineRequest(sources=tuple(sources), most=most, apply=apply, max_age=longest, golden=golden)
+        QuarantineRequest(
+            sources=tuple(sources), most=most, apply=apply, max_age=longest, golden=golden, accept=accept_file
+        )
     )
     print(_as_json(result) if json_ else "\n".join(_lines(result)))  # noqa: T201
     if result.refused:

@@ -12,6 +12,7 @@ import typer
 
 from attn_doctor.cli import started
 from attn_doctor.cli.fleet_answer import (
+    AcceptFile,
     Answer,
     CohortBy,
     Expect,
@@ -129,6 +130,7 @@ def run(
     expect: Expect = None,
     golden: GoldenFile = None,
     cohort_by: CohortBy = None,
+    accept_file: AcceptFile = None,
     format_: How = None,
     json_: Json = False,
     output: Output = None,
@@ -168,6 +170,7 @@ def run(
         expect=expect,
         golden=golden,
         cohort_by=cohort_by,
+        accept=accept_file,
     )
     if dry_run:
         print(shown(first_command(request)))  # noqa: T201

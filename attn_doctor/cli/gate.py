@@ -33,8 +33,8 @@ class Gate:
         return self.answer.write(self.standard.awaited([self.folder], Messages(), self.wait, since=self.since))
 
 
-def gate(expect: str, wait: float, delivery: Delivery) -> Gate:
-    """The gate for these options, starting now.
+def gate(expect: str, wait: float, delivery: Delivery, *, accept: Path | None = None) -> Gate:
+    """The gate for these options, starting now. `accept`: a site's policy.
 
     Raises BadInput.
     """
@@ -51,7 +51,7 @@ def gate(expect: str, wait: float, delivery: Delivery) -> Gate:
             about="--exit-zero" if delivery.exit_zero else f"--format {delivery.form}",
             hint="Leave that option out; the report of this node is in the folder.",
         )
-    held = standard(expect=expect)
+    held = standard(expect=expect, accept=accept)
     answer = Answer(form=None, json=False, output=None, write_lists=None)
     # Other nodes start at most `wait` seconds before or after this one: an older report belongs to another run.
     since = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(seconds=wait)

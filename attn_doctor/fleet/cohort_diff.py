@@ -7,16 +7,19 @@ are still compared.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeAlias
 
 from attn_doctor.fleet.cohorts import Member
 from attn_doctor.fleet.gather import ABSENT, CohortKey, Gathered, Record
-from attn_doctor.model.fingerprint import Importance, importance, whole_family
+from attn_doctor.model.fingerprint import Importance, whole_family
 from attn_doctor.model.fleet import Cohort, Difference, OddGroup, Value
+from attn_doctor.model.policy import Policy
 from attn_doctor.quick_dataclasses import dataclass
 
+_Weigh: TypeAlias = Callable[[str], Importance]
 #: Facts that decide what would run at all; the driver is added on nodes with GPUs.
 _DECIDING = frozenset({"packages.torch", "gpu_count", "compute_capability"})
 #: In place of the number of a pair, for a name that a node does not have.
@@ -49,11 +52,13 @@ def compare(
     *,
     expectation: Expectation | None,
     golden: bool,
+    policy: Policy,
 ) -> Cohort:
-    """Compares the `members` of one cohort; `golden`: a golden file was given."""
+    """Compares the `members` of one cohort; `golden`: a golden file was given; `policy`: of the cohort's partition."""
+    importance = functools.cache(policy.importance)
     votes = _holders(members, lambda member: member.voters)
     holders = _holders(members, lambda member: member.held)
-    facts = _varying(gathered, votes, [one for one in holders if one not in votes], expectation)
+    facts = _varying(gathered, votes, [one for one in holders if one not in votes], expectation, importance)
     deciding = _DECIDING | ({"driver"} if dict(key).get("gpu") else set())
     judged = {fact.name: fact for fact in facts}
     theirs = _theirs(gathered, holders, judged)
@@ -79,7 +84,7 @@ def compare(
             odd[weight][tuple(found)] += nodes
     # A fact in the golden file is reported as not compared with it.
     told = {name for name in unlooked if importance(name) is Importance.CRITICAL}
-    unknown = tuple(one for one in _unknown_everywhere(gathered, votes, deciding) if one[0] not in told)
+    unknown = tuple(one for one in _unknown_everywhere(gathered, votes, deciding, importance) if one[0] not in told)
     unproven = {name for name, _ in unknown if name in deciding}
     return Cohort(
         key=key,
@@ -92,10 +97,10 @@ def compare(
         drifting=_groups(odd[Importance.CRITICAL]),
         benign=_groups(odd[Importance.BENIGN]),
         undecided=tuple(
-            _difference(fact, gathered, holders, theirs, holders) for fact in facts if fact.baseline is None
+            _difference(fact, gathered, holders, theirs, holders, importance) for fact in facts if fact.baseline is None
         ),
         uncompared=tuple(
-            _difference(judged[name], gathered, holders, theirs, fingerprints)
+            _difference(judged[name], gathered, holders, theirs, fingerprints, importance)
             for name, fingerprints in sorted(unlooked.items())
             if importance(name) is Importance.CRITICAL
         ),
@@ -125,7 +130,9 @@ def _not_looked_at(gathered: Gathered, holders: Mapping[int, Sequence[str]], nam
     return tuple(sorted(found))
 
 
-def _unknown_everywhere(gathered: Gathered, holders: Iterable[int], deciding: Set[str]) -> tuple[tuple[str, str], ...]:
+def _unknown_everywhere(
+    gathered: Gathered, holders: Iterable[int], deciding: Set[str], importance: _Weigh
+) -> tuple[tuple[str, str], ...]:
     """Facts unknown on all nodes: since all are alike, no vote would ever report them."""
     shared = set.intersection(*(set(gathered.fingerprints[one]) for one in holders))
     found = (gathered.pairs[one] for one in shared if gathered.pairs[one].unknown)
@@ -179,6 +186,7 @@ def _varying(
     votes: Mapping[int, Sequence[str]],
     others: Iterable[int],
     expectation: Expectation | None,
+    importance: _Weigh,
 ) -> list[_Fact]:
     """The facts in which nodes differ, each with the vote on it; `others` are fingerprints that do not vote."""
     counts, total = _counts(gathered, votes)
@@ -251,6 +259,7 @@ def _difference(
     holders: Mapping[int, Sequence[str]],
     theirs: Mapping[int, Mapping[str, int]],
     fingerprints: Iterable[int],
+    importance: _Weigh,
 ) -> Difference:
     nodes_of: dict[int, list[str]] = defaultdict(list)
     for fingerprint in fingerprints:

@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from statistics import median
 
+from attn_doctor.model.policy import Policy
 from attn_doctor.quick_dataclasses import dataclass
 
-#: Fewer peers have no scatter to be measured by.
-_FEWEST = 4
-#: A node stands out when it is farther below the median than so many scatters, and by at least this share.
-# 3.5 with the factor 1.4826: Iglewicz and Hoaglin's rule for normal scatter
+#: A node stands out when it is farther below the median than so many scatters (3.5 where no policy says otherwise), and
+# by at least a share. With the factor 1.4826 this is Iglewicz and Hoaglin's rule for normal scatter
 # (https://www.itl.nist.gov/div898/handbook/eda/section3/eda35h.htm).
-_FAR, _NORMAL = 3.5, 1.4826
-_LEAST = 0.10
+_NORMAL = 1.4826
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,23 +34,33 @@ class SlowKernel:
         return f"{self.kernel} is {self.below:.0%} below its {self.peers:,} peers".replace("%", " %")
 
 
-def slow_kernels(shares: Mapping[str, Mapping[str, float]]) -> tuple[SlowKernel, ...]:
-    """The outliers among the nodes of one cohort; `shares`: node -> kernel -> how fast it was, more is faster."""
+def slow_kernels(shares: Mapping[str, Mapping[str, float]], policy: Policy) -> tuple[SlowKernel, ...]:
+    """The outliers among the nodes of one cohort; `shares`: node -> kernel -> how fast it was, more is faster;
+    `policy`: of the cohort's partition.
+    """
     by_kernel: dict[str, dict[str, float]] = defaultdict(dict)
     for node, kernels in shares.items():
         for kernel, share in kernels.items():
             if share > 0:
                 by_kernel[kernel][node] = share
-    found = (one for kernel, nodes in by_kernel.items() for one in _below(kernel, nodes))
+    found = (one for kernel, nodes in by_kernel.items() for one in _below(kernel, nodes, policy))
     return tuple(sorted(found, key=lambda one: (-one.below, one.node, one.kernel)))
 
 
-def _below(kernel: str, nodes: Mapping[str, float]) -> Iterable[SlowKernel]:
-    if len(nodes) <= _FEWEST:
+def _below(kernel: str, nodes: Mapping[str, float], policy: Policy) -> Iterable[SlowKernel]:
+    if len(nodes) <= policy.threshold("slow-kernel-peers"):
         return
+    least = policy.threshold("slow-kernel-percent") / 100
+    far = policy.threshold("slow-kernel-scatters")
+    for node, below in below_the_median(nodes, scatters=far, least=least):
+        yield SlowKernel(node=node, kernel=kernel, below=below, peers=len(nodes) - 1)
+
+
+def below_the_median(nodes: Mapping[str, float], *, scatters: float, least: float) -> Iterable[tuple[str, float]]:
+    """(node, by which part of the median it is below it) for nodes that stand out."""
     middle = median(nodes.values())
     scatter = _NORMAL * median(abs(share - middle) for share in nodes.values())
     for node, share in nodes.items():
         below = (middle - share) / middle
-        if below >= _LEAST and middle - share > _FAR * scatter:
-            yield SlowKernel(node=node, kernel=kernel, below=below, peers=len(nodes) - 1)
+        if below >= least and middle - share > scatters * scatter:
+            yield node, below

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from attn_doctor.fleet.clocks import old_reports, skewed_clocks
 from attn_doctor.fleet.cohort_diff import Expectation, compare
 from attn_doctor.fleet.cohorts import COHORT_BY, Member, cohorts, environment_of, represented
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
-from attn_doctor.fleet.kernel_outliers import slow_kernels
+from attn_doctor.fleet.kernel_outliers import SlowKernel, slow_kernels
 from attn_doctor.fleet.launcher_messages import because
-from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, Outcome, State, Unreadable
+from attn_doctor.fleet.site_policy import SitePolicy
+from attn_doctor.model.fleet import Cohort, FailedBy, FleetVerdict, NodeFinding, State, Unreadable
 from attn_doctor.model.full_verdict import OF_ONE_NODE
+from attn_doctor.model.policy import Policy
 from attn_doctor.quick_dataclasses import dataclass, field, replace
 
 _NO_GPU = "GPUs were asked for, and none is seen"
@@ -42,9 +45,11 @@ class Question:
     """Cohorts were given by option: nodes without a GPU stay in their own."""
     golden: Mapping[CohortKey, Expectation] | None = None
     max_age: timedelta | None = None
-    """A node whose last report is older is not known to be fit. None: old reports are marked, without effect on the
-    verdict.
-    """
+    """A node whose last report is older is not known to be fit. None: as the policy says, if `age_decides`."""
+    age_decides: bool = False
+    """Without a maximum age of its own: the policy's counts. Else old reports are marked, without effect on the
+    verdict."""
+    policy: Policy = field(default_factory=Policy)
     engine_said: Sequence[str] = ()
     node_said: Mapping[str, str] = field(default_factory=dict)
 
@@ -60,10 +65,12 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     missing = tuple(sorted(set(expected or ()) - seen - sent))
     deep = {record.node for record in records if not record.quick}
     not_deep = tuple(sorted(set(question.deep_expected) - deep - set(missing)))
-    compared, by_cohort = _cohorts(gathered, records, question)
-    counting = _counting(records)
+    site = SitePolicy(question.policy, today=question.now.date())
+    counting = [site.judged(record) for record in _counting(records)]
+    compared, by_cohort = _cohorts(gathered, records, question, site)
     stands_for = represented(by_cohort)
-    failing, warned = _findings(counting, stands_for)
+    slow = _slow(by_cohort, site)
+    failing, warned = _findings(counting, stands_for, site.slower(slow))
     same_name = tuple(sorted({names.get(node, node) for node in gathered.shared_names()}))
     unexamined = {record.node: record.outcome.failure for record in counting if record.outcome.unexamined}
     without_gpu = tuple(sorted({one.node for one in counting if dict(one.cohort).get("gpu_count") == "0"}))
@@ -72,8 +79,11 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     without = tuple(
         sorted({one.node for one in records if one.fingerprint is None and not (one.limited or one.outcome.failure)})
     )
-    old = old_reports(records, question.now, question.max_age)
-    skewed = skewed_clocks(records, question.now)
+    age_decides = question.max_age is not None or question.age_decides
+    young = partial(site.span, "young-hours")
+    longest = young if not age_decides else lambda one: question.max_age or site.span("max-age-days", one)
+    old = old_reports(records, question.now, longest)
+    skewed = skewed_clocks(records, question.now, partial(site.span, "clock-ahead-minutes"))
     wanted = {*missing, *not_deep, *sent}
     said = because(question.engine_said, question.node_said, wanted, nothing_came=not gathered.reports)
     states = _states(
@@ -87,7 +97,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
                 *same_name,
                 *without,
                 *not_deep,
-                *(node for node, _ in (old if question.max_age is not None else ())),
+                *(node for node, _ in (old if age_decides else ())),
                 *(node for node, _ in skewed),
                 *_unsure(compared),
             ],
@@ -117,12 +127,12 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         same_name=same_name,
         skewed=skewed,
         old=old,
-        aging=tuple(one for one in old_reports(records, question.now, None) if one not in old),
-        age_decides=question.max_age is not None,
+        aging=tuple(one for one in old_reports(records, question.now, young) if one not in old),
+        age_decides=age_decides,
         without_fingerprint=without,
         versions=_versions(counting),
         kernels=_kernels(counting),
-        slow=_slow(by_cohort),
+        slow=tuple((one.node, one.words()) for one, _ in slow),
         stands_for=stands_for,
     )
 
@@ -162,13 +172,15 @@ def _unreadable(gathered: Gathered, expected: Sequence[str] | None, names: Mappi
 
 
 def _cohorts(
-    gathered: Gathered, records: Sequence[Record], question: Question
+    gathered: Gathered, records: Sequence[Record], question: Question, site: SitePolicy
 ) -> tuple[tuple[Cohort, ...], list[list[Member]]]:
     found = []
     groups = cohorts(records, question.cohort_by, as_given=question.cohorts_as_given)
     for key, there in groups.items():
         expectation = None if question.golden is None else question.golden.get(key)
-        found.append(compare(gathered, key, there, expectation=expectation, golden=question.golden is not None))
+        policy = site.of(dict(key).get("partition"))
+        golden = question.golden is not None
+        found.append(compare(gathered, key, there, expectation=expectation, golden=golden, policy=policy))
     return tuple(found), list(groups.values())
 
 
@@ -187,13 +199,13 @@ def _counting(records: Sequence[Record]) -> list[Record]:
 
 
 def _findings(
-    records: Iterable[Record], stands_for: Mapping[str, tuple[str, ...]]
+    records: Iterable[Record], stands_for: Mapping[str, tuple[str, ...]], slower: Mapping[NodeFinding, set[str]]
 ) -> tuple[tuple[FailedBy, ...], tuple[FailedBy, ...]]:
-    failing: dict[NodeFinding, set[str]] = defaultdict(set)
+    failing: dict[NodeFinding, set[str]] = defaultdict(set, slower)
     warned: dict[NodeFinding, set[str]] = defaultdict(set)
     for record in records:
         nodes = {record.node, *(() if record.quick else stands_for.get(record.node, ()))}
-        gating = _gating(record.outcome)
+        gating = record.outcome.gating()
         for finding in record.outcome.findings:
             where = {record.node} if finding.id in OF_ONE_NODE else nodes
             (failing if finding in gating else warned)[finding] |= where
@@ -219,23 +231,15 @@ def _kernels(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ..
     return tuple((state, tuple(nodes)) for state, nodes in found.items() if nodes) if asked else ()
 
 
-def _slow(by_cohort: Iterable[Sequence[Member]]) -> tuple[tuple[str, str], ...]:
-    """(node, words) for kernels that are slower than those of the node's peers."""
-    found: list[tuple[str, str]] = []
+def _slow(by_cohort: Iterable[Sequence[Member]], site: SitePolicy) -> list[tuple[SlowKernel, str | None]]:
+    """Kernels that are slower than those of the node's peers, each with the node's partition."""
+    found: list[tuple[SlowKernel, str | None]] = []
     for members in by_cohort:
         records = (record for member in members for record in (*member.voters, *member.held))
         shares = {record.node: record.shares for record in records if record.shares}
-        found += [(one.node, one.words()) for one in slow_kernels(shares)]
-    return tuple(found)
-
-
-def _gating(outcome: Outcome) -> set[NodeFinding]:
-    """The errors; for a report that fails without an error, the findings on which it was asked to fail."""
-    errors = {one for one in outcome.findings if one.severity == "error"}
-    if errors or not outcome.fails:
-        return errors
-    worst = "warning" if any(one.severity == "warning" for one in outcome.findings) else "info"
-    return {one for one in outcome.findings if one.severity == worst}
+        partition = dict(members[0].voters[0].cohort).get("partition")
+        found += [(one, partition) for one in slow_kernels(shares, site.of(partition))]
+    return found
 
 
 def _ranked(found: Mapping[NodeFinding, set[str]]) -> tuple[FailedBy, ...]:

@@ -68,6 +68,8 @@ class Acceptance:
     expires: str
     """ISO date; empty when it never expires."""
     subject: str = ""
+    partition: str = ""
+    """Pattern of the partition whose nodes it is accepted on; empty for every node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,8 @@ class Gate:
     reason: str
     subject: str = ""
     """Pattern of the subject, `*` for any characters; empty for every subject."""
+    partition: str = ""
+    """Pattern of the partition on whose nodes it gates; empty for every node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

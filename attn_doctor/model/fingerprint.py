@@ -81,16 +81,28 @@ TABLE: tuple[tuple[Importance, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 
+#: Facts of a fingerprint that come once, and the first words of those that come several times (`packages.torch`).
+NAMES = (
+    "python", "python_release", "cuda_runtime", "rocm_runtime", "torch_commit", "gpu_count", "gpu",
+    "compute_capability", "driver", "driver_cuda", "kernel", "machine", "os", "container", "glibc", "iommu",
+    "acs_bridges", "hugepages", "transparent_hugepages", "clock_synchronized", "nics", "nic_firmware", "nic_links",
+    "nic_pcie", "rdma_devices", "rdma_firmware", "rdma_ports", "rdma_rate", "gpu_mig", "gpu_pcie",
+    "gpu_persistence", "gpu_ecc", "gpu_row_remapping", "gpu_nvlinks",
+)  # fmt: skip
+FAMILIES = ("packages", "libraries", "library_path", "env", "kernel_modules", "limits")
+
+
 @functools.lru_cache(maxsize=4096)
 def importance(name: str) -> Importance:
     """How much a difference in this fact matters."""
     for answer, patterns in TABLE:
-        if any(_fits(name, pattern) for pattern in patterns):
+        if any(fits(name, pattern) for pattern in patterns):
             return answer
     return Importance.CRITICAL
 
 
-def _fits(name: str, pattern: str) -> bool:
+def fits(name: str, pattern: str) -> bool:
+    """True when a fact of this name is meant by the pattern, which has one star at most."""
     # fnmatch would compile a regular expression for each pattern, which takes longer than all comparisons.
     begin, star, end = pattern.partition("*")
     if not star:

@@ -37,6 +37,14 @@ class Outcome:
         """True when a finding fails the node. An error counts, whatever exit status the report claims."""
         return self.exit_status == 1 or any(one.severity == "error" for one in self.findings)
 
+    def gating(self) -> set[NodeFinding]:
+        """The errors; of a report that fails without an error, the findings on which it was asked to fail."""
+        errors = {one for one in self.findings if one.severity == "error"}
+        if errors or not self.fails:
+            return errors
+        worst = "warning" if any(one.severity == "warning" for one in self.findings) else "info"
+        return {one for one in self.findings if one.severity == worst}
+
     @property
     def unexamined(self) -> bool:
         """True when the report itself records that the node could not be examined."""

@@ -20,7 +20,6 @@ from attn_doctor.model.report import Report, nothing_to_examine
 from attn_doctor.probe.examine import ExaminationRequest, NodeQuestions, examine
 from attn_doctor.quick_dataclasses import asdict, dataclass
 from attn_doctor.recipes import shelf
-from attn_doctor.recipes.data import accepted
 from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import (
@@ -36,6 +35,7 @@ from attn_doctor.workflows.subject import (
 
 if TYPE_CHECKING:
     from attn_doctor.model.identity import Identity
+    from attn_doctor.model.policy import Policy
     from attn_doctor.probe.kernels.trials import TrialRequest  # needed by few checks
     from attn_doctor.workflows.full_verdicts import Known
 
@@ -72,6 +72,12 @@ class CheckRequest:
     """With `quick`: the folder in which the verdicts of full examinations are kept."""
 
 
+def _policy(file: Path) -> Policy:
+    from attn_doctor.recipes.data import accepted  # most checks have none
+
+    return accepted.policy(file)
+
+
 def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Report:
     """Examines and diagnoses. `say` receives progress messages, `warn` --accept entries without effect.
 
@@ -85,7 +91,7 @@ def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Re
         recipes = pick_recipes(request.only, request.skip, request.recipes)
         refuse_unreadable(request.assumptions)
         gpu = named_gpu(request.gpu) if request.gpu is not None else None
-        acceptances, errors_here = accepted.policy(request.accept) if request.accept else ((), ())
+        policy = None if request.accept is None else _policy(request.accept)
         target = question.answer(request.timeout)
         wanted = ExaminationRequest(
             quick=request.quick,
@@ -105,7 +111,9 @@ def check(request: CheckRequest, *, say: Say = silent, warn: Say = silent) -> Re
             )
     identity = identify(target, facts, asked.environment, seconds=time.monotonic() - began)
     facts = as_if(facts, gpu, request.assumptions)
-    judged = raise_gated(judge(facts, recipes), errors_here)
+    policy = None if policy is None else policy.here(identity.cohort.partition)
+    acceptances = () if policy is None else policy.acceptances
+    judged = raise_gated(judge(facts, recipes), () if policy is None else policy.gates)
     today = datetime.now(timezone.utc).date()
     diagnosis = accept(judged, acceptances, today=today)
     if acceptances:

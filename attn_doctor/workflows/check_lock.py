@@ -13,6 +13,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.machine import faults
 from attn_doctor.model import exit_status
 from attn_doctor.model.findings import Diagnosis, Finding, Location, Severity
+from attn_doctor.model.policy import Policy
 from attn_doctor.model.report import Examined, Foreseen, Report
 from attn_doctor.model.stack import PlannedNode
 from attn_doctor.quick_dataclasses import dataclass, replace
@@ -53,7 +54,8 @@ def check_lock(request: CheckLockRequest) -> Report:
     recipes = pick_recipes(request.only, request.skip, request.recipes)
     refuse_unreadable(request.assumptions)
     gpu = named_gpu(request.gpu) if request.gpu is not None else None
-    acceptances, errors_here = accepted.policy(request.accept) if request.accept else ((), ())
+    # A file is of no node: what holds for the nodes of one partition alone does not hold for it.
+    policy = (accepted.policy(request.accept) if request.accept else Policy()).here(None)
     lock = read(request.file, python="", machine=request.machine)
     node = PlannedNode(python=lock.python, glibc="", machine=request.machine)
     pins = {one.name: one for one in lock.pins}
@@ -63,8 +65,8 @@ def check_lock(request: CheckLockRequest) -> Report:
     judged = judge(facts, recipes)
     about = tuple(found for one in judged.findings if (found := _placed(one, pins)) is not None)
     # What only an installed environment shows is open for every lock: it is not listed.
-    diagnosis = raise_gated(Diagnosis(findings=about, cleared=judged.cleared), errors_here)
-    diagnosis = accept(diagnosis, acceptances, today=datetime.now(timezone.utc).date())
+    diagnosis = raise_gated(Diagnosis(findings=about, cleared=judged.cleared), policy.gates)
+    diagnosis = accept(diagnosis, policy.acceptances, today=datetime.now(timezone.utc).date())
     status = exit_status.status_of(
         diagnosis, fail_on=request.fail_on, strict=False, own_faults=bool(faults.met()), nothing=_nothing(lock)
     )

@@ -33,7 +33,7 @@ def test_both_sorts_of_entries(tmp_path: Path) -> None:
     file = written(tmp_path, BOTH)
 
     assert [one.id for one in accepted.read(file)] == ["gpu-before-ampere"]
-    assert accepted.policy(file)[1] == (
+    assert accepted.policy(file).gates == (
         Gate(id="kernel-wrong-result", reason="we pass float32 masks", subject="cell sdpa-*"),
     )
 
@@ -48,13 +48,31 @@ def test_both_sorts_of_entries(tmp_path: Path) -> None:
         "[[gate]]\nid = 'x'\nreason = 'y'\nexpires = 2027-01-01",
         "[[gate]]\nid = 'x'\nreason = 'y'\nsubject = 3",
         "[[gates]]\nid = 'x'\nreason = 'y'",
+        "[[gate]]\nid = 'x'\nfact = 'rdma_rate'\nreason = 'y'",
+        "[[gate]]\nfact = 'rdma_rates'\nreason = 'y'",
+        "[[gate]]\nfact = []\nreason = 'y'",
+        "[[gate]]\nfact = 'rdma_rate'\nreason = 'y'\nsubject = 'gpu 0'",
+        "[[gate]]\nfact = 'package.torch'\nreason = 'y'",
+        "[[gate]]\nfact = 'env.CUDA_VISIBLE_DEVICES'\nreason = 'y'",
+        "[[accept]]\nfact = 'env.*X*'\nreason = 'y'",
+        "[[accept]]\nid = 'x'\nreason = 'y'\npartition = 3",
+        "[[ignore]]\nid = 'x'\nreason = 'y'",
+        "[[ignore]]\nfact = 'gpu'",
+        "[[threshold]]\nname = 'slow-kernels'\nvalue = 3",
+        "[[threshold]]\nname = 'slow-kernel-percent'\nvalue = '3'",
+        "[[threshold]]\nname = 'slow-kernel-percent'\nvalue = -1",
+        "[[threshold]]\nname = 'quarantine-percent'\nvalue = 3\npartition = 'a'",
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     """One clear message, never a policy that quietly holds nothing."""
     file = written(tmp_path, text)
-    with pytest.raises(BadInput):
+    with pytest.raises(BadInput) as caught:
         accepted.policy(file)
+
+    assert caught.value.what
+    assert str(file) in caught.value.about
+    assert caught.value.hint
 
 
 def finding(id_: str, *subjects: str, symptoms: tuple[Finding, ...] = ()) -> Finding:

@@ -252,7 +252,7 @@ def open_session(read: ReadRequest, target: Target, folder: Path) -> Session:
         given=read,
         target=target,
         folder=folder,
-        acceptances=accepted.read(request.accept) if request.accept else (),
+        acceptances=accepted.read(request.accept, os.environ.get("SLURM_JOB_PARTITION")) if request.accept else (),
         # A configuration given to a call in a script is fixed in its own file. Links are resolved because the files are
         # edited, and so that facts have the same names when a saved plan is carried out.
         configs=tuple(Path(os.path.realpath(one)) for one in followed_files(request.configs))

@@ -12,7 +12,7 @@ from attn_doctor.fleet.reading import Messages, check_sources, read
 from attn_doctor.fleet.run_folder import RunFolder
 from attn_doctor.model.fleet import FleetVerdict, Unreadable
 from attn_doctor.quick_dataclasses import dataclass, replace
-from attn_doctor.workflows.fleet.standard import cohorts, standard
+from attn_doctor.workflows.fleet.standard import Standard, cohorts, standard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,22 @@ class MergeRequest:
     cohort_by: str | None = None
     """Facts that equal nodes share: names, separated by commas."""
     max_age: timedelta | None = None
-    """A node whose last report is older is not known to be fit."""
+    """A node whose last report is older is not known to be fit; None: as the policy says."""
+    accept: Path | None = None
+    """A site's policy."""
     wait: float = 0.0
     """Seconds to wait for reports of expected nodes."""
+
+    def standard(self) -> Standard:
+        """What the reports are held against. Raises BadInput."""
+        return standard(
+            expect=self.expect,
+            golden=self.golden,
+            cohort_by=self.cohort_by,
+            max_age=self.max_age,
+            age_decides=True,
+            accept=self.accept,
+        )
 
 
 def merge(request: MergeRequest) -> FleetVerdict:
@@ -39,7 +52,7 @@ def merge(request: MergeRequest) -> FleetVerdict:
     Raises BadInput for an invalid request.
     """
     check_sources(request.sources)
-    held = standard(expect=request.expect, golden=request.golden, cohort_by=request.cohort_by, max_age=request.max_age)
+    held = request.standard()
     folders = [Path(source) for source in request.sources if Path(source).is_dir()]
     plan = RunFolder(folders[0]).plan() if len(request.sources) == len(folders) == 1 else None
     if plan is not None and held.expected is None:  # the folder of a run: the nodes that it asked

@@ -23,11 +23,13 @@ class QuarantineRequest:
     """The reports, and how far it may go."""
 
     sources: tuple[str, ...]
-    most: str = "2%"
-    """Most nodes that may be out at once: a number, or a share of all nodes that Slurm has."""
+    most: str | None = None
+    """Most nodes that may be out at once: a number, or a share of all that Slurm has; None: as the policy says."""
     apply: bool = False
     max_age: timedelta = timedelta(hours=24)
     golden: Path | None = None
+    accept: Path | None = None
+    """A site's policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +48,16 @@ def quarantine(request: QuarantineRequest) -> Result:
     Raises BadInput for an invalid request, AttnDoctorError when Slurm does not answer.
     """
     check_sources(request.sources)
+    held = standard(golden=request.golden, max_age=request.max_age, accept=request.accept)
     states = slurm.drained()
+    most = request.most or f"{held.policy.threshold('quarantine-percent'):g}%"
     try:
-        cap = cap_of(request.most, len(states.reasons) + len(states.usable))
+        cap = cap_of(most, len(states.reasons) + len(states.usable))
     except ValueError:
-        raise BadInput("that is no number of nodes", about=f"--max {request.most}", hint="Write 5 or 2%.") from None
+        raise BadInput("that is no number of nodes", about=f"--max {most}", hint="Write 5 or 2%.") from None
     gathered, heard = Gathered(), Messages()
     gathered.add_all(read(request.sources, heard))
-    verdict = standard(golden=request.golden, max_age=request.max_age).judged(gathered, heard)
+    verdict = held.judged(gathered, heard)
     # A report that is too old, or dated ahead, says nothing of the node as it is now.
     doubtful = {node for node, _ in (*verdict.old, *verdict.skewed)} | {*verdict.same_name}
     doubtful |= {node for node, since in states.since.items() if _newest(gathered, node) <= since}

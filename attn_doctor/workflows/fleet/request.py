@@ -76,6 +76,8 @@ class RunRequest:
     expect: str | None = None
     golden: Path | None = None
     cohort_by: str | None = None
+    accept: Path | None = None
+    """A site's policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ class Ready:
 
 def prepared(request: RunRequest) -> Ready:
     """Looks at the nodes and the standard; starts nothing there. Raises BadInput."""
-    held = standard(expect=request.expect, golden=request.golden, cohort_by=request.cohort_by)
+    held = standard(expect=request.expect, golden=request.golden, cohort_by=request.cohort_by, accept=request.accept)
     engine = _picked(request.engine, os.environ)
     by_slurm = engine in (Engine.SLURM, Engine.SRUN)
     job = slurm.nodes_of_job(os.environ) if by_slurm else None

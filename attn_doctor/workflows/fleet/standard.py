@@ -18,7 +18,9 @@ from attn_doctor.fleet.verdict import Question
 from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.machine.files import read_input
 from attn_doctor.model.fleet import FleetVerdict, NodeReport, Unreadable
-from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.model.policy import Policy
+from attn_doctor.quick_dataclasses import dataclass, field
+from attn_doctor.recipes.data import accepted
 
 #: Largest file of node names, in bytes: enough for a million nodes, the maximum.
 _MOST_NAMES = 64 << 20
@@ -36,6 +38,9 @@ class Standard:
     cohorts_as_given: bool = False
     """The user chose the cohorts."""
     max_age: timedelta | None = None
+    age_decides: bool = False
+    """Without a maximum age of its own, the policy's counts."""
+    policy: Policy = field(default_factory=Policy)
 
     def judged(
         self,
@@ -61,6 +66,8 @@ class Standard:
                 cohorts_as_given=self.cohorts_as_given,
                 golden=None if self.golden is None else self.golden.cohorts,
                 max_age=self.max_age,
+                age_decides=self.age_decides,
+                policy=self.policy,
                 engine_said=heard.engine,
                 node_said=heard.nodes,
             ),
@@ -97,8 +104,11 @@ def standard(
     golden: Path | None = None,
     cohort_by: str | None = None,
     max_age: timedelta | None = None,
+    age_decides: bool = False,
+    accept: Path | None = None,
 ) -> Standard:
-    """Reads the standard. `expect`: a node set, @FILE with one, or slurm; `cohort_by`: names separated by commas.
+    """Reads the standard. `expect`: a node set, @FILE with one, or slurm; `cohort_by`: names separated by commas;
+    `accept`: a site's policy.
 
     Raises BadInput for input that cannot be read.
     """
@@ -109,6 +119,8 @@ def standard(
         cohort_by=cohorts(cohort_by, held),
         cohorts_as_given=cohort_by is not None,
         max_age=max_age,
+        age_decides=age_decides,
+        policy=accepted.policy(accept) if accept is not None else Policy(),
     )
 
 
