@@ -16,16 +16,35 @@ WIDE = str.maketrans(
 )  # fmt: skip
 
 _BAR = re.compile(r"(?:[^|\n]{0,80}?:? ?)?\d{1,3}%\|[^|\n]{0,400}\| ?[^\s\[]{1,40} ?\[[^\]\n]{0,80}\]")
+#: What is left of a bar whose line was cut, or that was drawn without its blocks.
+_REST_OF_BAR = re.compile(
+    r"^(?:[^\]\n]{0,120}\d\d:\d\d(?:<[^\]\n,]{1,20})?, ?)?[^\]\s]{1,20}(?:it/s|s/it)[^\]\n]{0,80}\](?=[ \t]*\S)"
+)
+#: The place in the program that a record names before its message.
+_RECORD_PLACE = re.compile(
+    r"[\w.]{1,60} - (?=DEBUG|INFO|WARN|ERROR|CRIT|FATAL)"
+    r"|(?:[\w.<>/-]{1,80}:){1,2}\d{1,6}(?: -|\]| \|)?[ \t]"
+)
 _DATE = r"\d{4}[-/.]\d\d[-/.]\d\d"
-_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?[AP]M)?"
 _SHORT_DATE = rf"\d\d[-/]\d\d(?:[-/]\d{{2,4}})? {_CLOCK}"
 _ZONE = r"(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
 _PLACE = r"[\w./-]{1,80}"
 _LEVEL = (
     rf"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?:[|:]{_PLACE}:\d+\])?(?=$|[:\s|-])[:\s|-]{{0,4}}"
+    r"(?:(?<=:)(?![\w.]*(?:Error|Exception|Warning|Failed):)[\w.]{1,60}:(?=[^:]))?"  # logging.basicConfig: level:logger:message
 )
 _ACTOR = r"(?:(?P<actor>[A-Za-z_][\w.:<>()-]{0,80}(?: rank=\d+)?) )?pid=(?P<pid>\d+)"
-_DOCKER = r"(?P<docker>[\w.-]{1,60}-\d{1,4}) {1,20}\| (?=\S| )"
+#: docker compose: the container's name, which nobody has to number.
+_DOCKER = r"(?P<docker>(?=[\d._-]{0,30}[A-Za-z])[\w.@-]{1,60}) {1,30}\| (?=\S| )"
+#: journald and syslog: host and program behind the time.
+_UNIT = r"(?: \S{1,60} [\w.@/()-]{1,60}\[\d+\]:)?"
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+#: `Mon Nov 22 10:00:00 2026`, `22/Nov/2026:10:00:00 +0000`, `22-Nov-26 10:00:00`.
+_SPOKEN_DATE = rf"(?:{_DAY},? )?(?:{_MONTH} [ \d]\d {_CLOCK}(?: \d{{4}})?|\d\d[-/ ]{_MONTH}[-/ ]\d{{2,4}}[: ]{_CLOCK}(?: [+-]\d{{4}})?)"
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 
 #: Prefixes by their first character (several may follow one another): a log is read line by line, and trying all of
 #: them on each line would take longer than everything else. Within one expression the order matters.
@@ -36,31 +55,44 @@ _PREFIXES = {
         r"\[default(?P<local>\d{1,4})\]:[ \t]?",
         r"\[\d{1,4},(?P<mpi>\d{1,6})\]<std(?:out|err)>:[ \t]?",
         r"\[PID:[\d*]+\][ \t]?",
+        rf"(?P<spoken>\[(?:{_SPOKEN_DATE}|[DIWEC] {_DATE}[T ]{_CLOCK}(?: {_PLACE}:\d+)?)\]:?[ \t]?)",
         rf"\[(?P<hf>INFO|WARNING|ERROR)\|{_PLACE}:\d+\][ \t]?(?:>> )?",
         rf"\[{_LEVEL}",
         rf"\[(?P<glog>[IWEF])(?:\d{{3,4}}|\d{{8}}) [\d:.]{{8,20}} (?: *\d+ )?{_PLACE}:\d+\] ?",
         rf"\[{_PLACE}\.(?:py|cpp|cc|cu):\d+(?::\w+)?\][ \t]?",
+        # a tag that some tool puts there: [bash], [pod/trainer-0/main], [trainer][ERROR]
+        r"\[(?!Errno|WinError|end of|Previous)[A-Za-z][\w./@:+ -]{0,60}\]:?(?:[ \t](?=[ \t]*\S)|(?=\[))",
     ),
     "0123456789": (
-        rf"(?P<time>{_DATE}[T _,-]{_CLOCK}{_ZONE}:?[ \t]?|{_SHORT_DATE}[ \t]?|{_CLOCK}(?=[ |]|$)[ \t]?)",
+        rf"(?P<time>{_DATE}[T _,-]{_CLOCK}{_ZONE}{_UNIT}:?[ \t]?|{_SHORT_DATE}[ \t]?|{_CLOCK}(?=[ |]|$)[ \t]?"
+        rf"|{_SPOKEN_DATE}:?[ \t]?)",
+        r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=\S| )",
         r"(?P<srun>\d{1,5}): (?=\S| )",
         r"(?P<built>\d{1,5}\.\d{2,3})(?:$| (?= *[A-Za-z×│╰├\[\"'~^]))",  # seconds of a container's build
         _DOCKER,
     ),
-    "(": (rf"\({_ACTOR}(?:, ip=[\d.a-fA-F:]+)?(?:, [^\s)]+)?\)[ \t]?",),
+    "(": (
+        rf"\({_ACTOR}(?:, [^\s)]+){{0,4}}\)[ \t]?",
+        r"\((?:raylet|autoscaler|gcs_server|dashboard\w{0,20})\b[^)\n]{0,60}\)[ \t]?",
+    ),
     "|": (r"\|(?P<letter>[DIWEF])\|", r"\| (?=\S| )"),
     "DIWECF": (rf"{_LEVEL}", rf"(?P<glog>[IWEF])(?:\d{{3,4}}|\d{{8}}) [\d:.]{{8,20}} (?: *\d+ )?{_PLACE}:\d+\] ?"),
     "JFMASOND": (rf"(?P<time>[A-Z][a-z]{{2}} [ \d]\d {_CLOCK}(?: \S{{1,60}} [\w.@/-]{{1,60}}(?:\[\d+\])?:)? ?)",),
+    "MTWFS": (rf"(?P<spoken>{_SPOKEN_DATE}:?[ \t]?)",),
     # logging's usual format: time - name - level - message
     "-": (r"- (?:[\w.]{1,60} - (?=DEBUG|INFO|WARN|ERROR|CRIT|FATAL))?",),
     "E": (r"E {3,7}(?=\S)",),
-    ">": (r">> ", r"> (?=Traceback|  File|[A-Z]\w*Error)"),
-    "#": (r"# ?(?=Traceback|  File|[A-Z]\w*Error)", r"#\d{1,3} (?=\d{1,5}\.\d{2,3} )"),
+    ">": (r">> ", r"> (?=\S|  )"),
+    "#": (r"# ?(?=Traceback|  File|[A-Z]\w*Error)", r"#\d{1,3} (?=\d{1,5}\.\d{2,3} )", r"##\[\w{1,20}\]"),
+    ":": (r"::(?:error|warning|notice|debug)(?: [^:\n]{1,200})?::",),  # GitHub's runner
     "abcdefghijklmnopqrstuvwxyz": (
         r"(?:stdout|stderr) [FP] ",
-        r"(?P<host>[a-z][a-z0-9-]{0,40}\d): (?=Traceback|  |[A-Z]\w*(?:Error|Exception))",
-        _DOCKER,
+        r"(?:stdout|stderr|remote|wandb)(?::| \|) ?(?=\S| )",
+        r"(?P<host>[a-z][a-z0-9.-]{0,60}\d(?:\.[a-z0-9.-]{1,60})?): (?=Traceback|  |[A-Z]\w*(?:Error|Exception)|\[)",
+        r"(?P<node>(?:node|gpu|worker|host|ip|cn|dgx|compute|pod|trainer|master)[a-z0-9.-]{0,60}): (?=\S| )",
+        r"[\w./-]{1,40}\[\d{1,7}\]: (?=\S| )",
     ),
+    _LETTERS: (rf"[^\t\n]{{1,80}}\t[^\t\n]{{1,80}}\t(?P<job>\ufeff?{_DATE}T{_CLOCK}Z[ \t]?)", _DOCKER),
 }
 _BY_FIRST = {
     first: re.compile("|".join(part for firsts, parts in _PREFIXES.items() if first in firsts for part in parts))
@@ -68,6 +100,9 @@ _BY_FIRST = {
 }
 _RANKS = ("rank", "local", "mpi", "srun")
 _LEVELS = ("level", "hf", "glog", "letter")
+_RECORDS = ("time", "spoken", "job")
+#: Prefixes that are none of a program's own text, also behind blanks.
+_SURE = (*_RECORDS, "rank", "local", "mpi", "pid", "hf", "glog", "level")
 
 #: rich draws tracebacks in boxes; pip and uv draw errors as a tree.
 _BOX = re.compile(r"^[\s│┃]*[│┃╭╰├┏┗└┌╮╯][\s─━▶>]*|^[\s]*×\s")
@@ -89,13 +124,18 @@ def clean(number: int, text: str) -> Line:
         return Line(number, "")
     if not text.isascii():
         text = text.translate(WIDE)
-        text = _unboxed(text)
     if "%|" in text:
         text = _BAR.sub("", text)
+    if "it/s" in text or "s/it" in text:
+        text = _REST_OF_BAR.sub("", text, count=1)
+    if not text.isascii():
+        text = _unboxed(text)
     origin, level, record, at = "", "", False, 0
     if text:
         origin, level, record, at = _prefixes(text)
     text = text[at:]
+    if at and not text.isascii():
+        text = _unboxed(text)
     if "  " in text or "\t" in text:
         text = _BLANKS.sub(" ", text.expandtabs(4) if "\t" in text else text)
     if "::" in text:
@@ -111,11 +151,17 @@ def _unboxed(text: str) -> str:
     return _POINTER.sub(r"\1", text)
 
 
+def _past_blanks(text: str, at: int) -> int:
+    while at < len(text) and text[at] == " ":
+        at += 1
+    return at
+
+
 def _prefixes(text: str) -> tuple[str, str, bool, int]:
     origin, level, record, at = "", "", False, 0
-    while at < len(text) and (pattern := _BY_FIRST.get(text[at])):
-        found = pattern.match(text, at)
-        if found is None:
+    while (place := _past_blanks(text, at)) < len(text) and (pattern := _BY_FIRST.get(text[place])):
+        found = pattern.match(text, place)
+        if found is None or (place > at and found.lastgroup not in _SURE):
             break
         at = found.end()
         name, value = found.lastgroup, found[found.lastgroup or 0]
@@ -125,7 +171,9 @@ def _prefixes(text: str) -> tuple[str, str, bool, int]:
             level = value[0]
         elif name == "pid":
             origin = origin or f"{found['actor'] or ''} pid {value}".strip()
-        elif name in ("docker", "host"):
+        elif name in ("docker", "host", "node"):
             origin = origin or value
-        record = record or name == "time" or bool(level)
+        record = record or name in _RECORDS or bool(level)
+        if record and (named := _RECORD_PLACE.match(text, at)):
+            at = named.end()
     return origin, level, record, at

@@ -7,6 +7,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_doctor.diagnose.log.clean import clean
+from attn_doctor.recipes import shelf
+
+#: What launchers, containers, schedulers and terminals put before a line.
+PREFIXES = (
+    "trainer  | ", "my-gpt.server  | (RayWorkerWrapper pid=356) ", "worker.1.abc@node12    | ", "[bash] ",
+    "(RayWorker pid=12, ip=10.0.0.1, actor_id=ab) ", "(Worker_TP0 pid=1) ERROR 05-14 09:18:09 [executor.py:870] ",
+    "(raylet) ", "[rank0]: ", "[rank0]:", "    [rank1]: ", "[default3]:", "[1,7]<stderr>:", "12: ", "node12.cluster: ",
+    "ip-10-0-0-1: ", "10.0.0.1: ", "[pod/trainer-0/main] ", "2026-11-22T10:00:00.123456789Z stderr F ",
+    "2026-11-22T10:00:00.1234567Z ", "2026-11-22T10:00:00Z ##[error]", "::error file=a.py,line=3::",
+    "build\tRun tests\t2026-11-22T10:00:00.1234567Z ", "2026-11-22T10:00:00+0000 node12 python[123]: ",
+    "Nov 22 10:00:00 node12 python3[123]: ", "python3[123]: ", "ERROR:root:", "ERROR:trainer.loop:",
+    "2026-11-22 10:00:00.123 | ERROR    | __main__:main:12 - ", "[2026-11-22 10:00:00,123][trainer][ERROR] - ",
+    "2026-11-22 10:00:00,123 - __main__ - ERROR - ", "2026-11-22 10:00:00 ERROR train.py:12 ",
+    "Mon Nov 22 10:00:00 2026 ", "[22/Nov/2026:10:00:00 +0000] ", "22-Nov-26 10:00:00 ", "10:00:00 PM ",
+    "[E 2026-11-22 10:00:00,000] ", "E1122 10:00:00.123456 1234 file.cc:12] ", "    2026-11-22 10:00:00,123 ",
+    "stderr: ", "stdout F ", "wandb: ", "> ", "100%|##########| 3/3 [00:01<00:00,  2.1it/s]", "?it/s]",
+    "00:00<?, ?it/s]", "  0%|          | 0/100 [00:00<?, ?it/s]",
+)  # fmt: skip
+LINES = [
+    line
+    for recipe in (*shelf.bundled(), *shelf.families())
+    for case in recipe.cases
+    for line in (case.log or "").split("\n")
+    if line.strip()
+]
 
 
 @pytest.mark.parametrize(
@@ -24,6 +49,7 @@ from attn_doctor.diagnose.log.clean import clean
         ("[2026-11-21 10:00:00,123] [INFO] [axolotl.py:3] [RANK:0] x", "x", "rank 0"),
         ("Nov  1 10:00:00 node12 train[77]: x", "x", ""),
         ("4.984 RuntimeError: x", "RuntimeError: x", ""),
+        ("[bash]  ERROR: x", "x", ""),
         ("#12 4.984 RuntimeError: x", "RuntimeError: x", ""),
         ("2026-11-21 10:00:00,123 - my.module - ERROR - x", "x", ""),
         (
@@ -45,6 +71,16 @@ def test_taken_off(text: str, said: str, origin: str) -> None:
     line = clean(1, text)
 
     assert (line.text, line.origin) == (said, origin)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_no_prefix_changes_a_line(prefix: str) -> None:
+    """Of any line of any text on the shelf the same is left, whatever stands before it."""
+    lines = LINES[PREFIXES.index(prefix) % 4 :: 4]
+    changed = [line for line in lines if clean(1, prefix + line).text.strip() != clean(1, line).text.strip()]
+
+    assert len(LINES) > 500
+    assert changed == []
 
 
 @pytest.mark.parametrize(
