@@ -20,7 +20,7 @@ TELLING = (
 )  # fmt: skip
 
 _WORTH = re.compile(
-    r"apability|ardware limit|NVIDIA|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton|lash.?[Aa]tt"
+    r"apability|ardware limit|NVIDIA|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton|lash.?[Aa]tt"
     r"|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
 )
 _CAPABILITY = re.compile(
@@ -59,15 +59,23 @@ _STATED = tuple(
 )
 #: torch's own message: the CUDA release that the driver supports, in the encoding of cudaDriverGetVersion.
 _DRIVER_SPEAKS = re.compile(r"\(found version (?P<number>\d{4,6})\)")
+#: torch's version, its GPU's or its compiler's name show a build for ROCm.
+_ROCM = re.compile(
+    r"\+rocm(?P<version>\d{1,2}\.\d{1,2})|\bROCM?[ _-]?(?:[Vv]ersion)?[ :=]{1,3}(?P<stated>\d{1,2}\.\d{1,2})\b"
+    r"|/opt/rocm-(?P<folder>\d{1,2}\.\d{1,2})"
+)
 _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
 )
 #: flash-attn's setup.py names the wheel by the torch that it found.
 _GUESSED = re.compile(r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})")
 _SYSTEM = re.compile(
-    r"(?P<Windows>\b[A-Za-z]:/\w|\.pyd\b|win_amd64|\[WinError|DLL load failed)"
-    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library)/\w|macosx_\d|\.dylib\b)"
-    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu))"
+    r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
+    r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
+    r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b)"
+    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library)/\w|macosx_\d|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
+    r"|'mps'|\bmps:\d)"
+    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu)|\bLinux/|x86_64-conda[-_]linux)"
 )
 _SUBJECT = "subject.package"
 _BUILT = re.compile(r"uild|pip-|sdists|Guessing|likely indicates")
@@ -134,6 +142,9 @@ class Clues:
         if found_version:
             number = int(found_version["number"])
             self._tell("driver.cuda", f"{number // 1000}.{number % 1000 // 10}", line.number)
+        rocm = _ROCM.search(text) if "oc" in text or "OC" in text else None
+        if rocm:
+            self._tell("torch.hip", rocm["version"] or rocm["stated"] or rocm["folder"], line.number)
         python = _PYTHON.search(text)
         if python:
             self._tell("python.version", python["dotted"] or f"3.{python['minor']}", line.number)
@@ -142,8 +153,7 @@ class Clues:
             self._package("torch", guessed["torch"], line.number)
         for package in builds_in(text) if _BUILT.search(text) else ():
             self._tell(_SUBJECT, package, line.number)
-        handled = handled_in(text) if "import" in text or "pip" in text else None
-        if handled:
+        for handled in handled_in(text):
             self._handled.setdefault(handled, line.number)
         have = _HAVE.search(text)
         if have:

@@ -44,6 +44,7 @@ _BUILD = re.compile(
     r"|Guessing wheel URL: \S{1,200}/(?P<guessed>[\w.]{2,60})-\d"
 )
 _IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
+_CALLED = re.compile(r"\b(?P<module>_C_\w{3,40}|_qattn\w{0,20}|[a-z]\w{2,40}_cuda)\.\w+\(")
 _INSTALLED = re.compile(r"\bpip3? install (?:-\S+ )*[\"']?(?P<module>[A-Za-z][\w-]{1,60})")
 #: Installed and imported everywhere: no evidence about a message.
 _COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
@@ -130,11 +131,18 @@ def _first_named(text: str, *, at_the_start: bool = False) -> str | None:
     return None
 
 
-def handled_in(text: str) -> str | None:
-    """The known package that a line imports or installs: a later message may be about it."""
-    found = _IMPORTED.match(text) or _INSTALLED.search(text)
-    name = found and distribution_of((found["module"]).replace("-", "_"))
-    return name if name in BY_NAME and name not in _COMMON else None
+def handled_in(text: str) -> Iterator[str]:
+    """The known package that a line imports, installs, or calls the compiled module of: a later message may be about
+    it.
+    """
+    found = _IMPORTED.match(text) or _INSTALLED.search(text) if "import" in text or "pip" in text else None
+    if found:
+        name = distribution_of((found["module"]).replace("-", "_"))
+        if name in BY_NAME and name not in _COMMON:
+            yield name
+    called = _CALLED.search(text) if "_C_" in text or "_cuda" in text or "_qattn" in text else None
+    if called:
+        yield distribution_of(PARTS.get(called["module"], called["module"]))
 
 
 def builds_in(text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ names of a distribution, its import and its compiled modules differ: nvidia-cutl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -111,7 +112,13 @@ PACKAGES: tuple[Package, ...] = (
         sources=("DeepSpeed",),
         built_at_use=_DEEPSPEED,
     ),
-    _named("vllm", "vllm", called=r"\bvLLM\b|\bvllm\b", around=True),
+    _named(
+        "vllm",
+        "vllm",
+        called=r"\bvLLM\b|\bvllm\b|\bVLLM_[A-Z]|\bVllm\w|\bAttentionBackendEnum\b|\bMLACommon|\bPagedAttention\b"
+        r"|\bSelected backend |\bCannot use \w[\w -]{2,40} backend|\bWorker failed with error|\b(?:FlashAttn|FlashInfer|FlashMLA|TritonAttn|Mamba)\w*Backend\b",
+        around=True,
+    ),
     _named("sglang", "sglang", called=r"\bSGLang\b|\bsglang\b", around=True),
     # Its metadata does not require torch, but its files are compiled against it.
     _package("sgl-kernel", "sgl_kernel"),
@@ -121,7 +128,10 @@ PACKAGES: tuple[Package, ...] = (
     _package("peft", "peft"),
     _package("trl", "trl"),
     _package("kernels", "kernels"),
-    _package("tilelang", "tilelang"),
+    _named("tilelang", "tilelang", called=r"\b[Tt]ile[Ll]ang\b"),
+    _package("apache-tvm-ffi", "tvm_ffi"),
+    _package("spas-sage-attn", "spas_sage_attn"),
+    _named("natten", "natten", called=r"\bnatten\b|\bNATTEN\b", extensions=("libnatten",)),
     _named("flashinfer-python", "flashinfer", called=r"\b[Ff]lash[Ii]nfer\b", sources=("flashinfer",)),
     _package("einops", "einops"),
     _package("nvidia-nccl-cu12", "nvidia"),
@@ -139,6 +149,10 @@ BY_MODULE = {package.module: package for package in reversed(PACKAGES)}
 AMBIGUOUS = frozenset({"cutlass", "kernels", "nvidia"})
 
 
+#: How compiled modules are called after their package.
+_COMPILED = re.compile(r"(?<=\w)(?:_\d)?_(?:cuda|ext|cpp|hip|kernels|C)$")
+
+
 def distribution_of(module: str, installed: Collection[str] = ()) -> str:
     """The distribution of a module, by its import name or that of an extension.
 
@@ -148,4 +162,9 @@ def distribution_of(module: str, installed: Collection[str] = ()) -> str:
     owners = [package.name for package in PACKAGES if top == package.module or top in package.extensions]
     exact = [package.name for package in PACKAGES if module in package.imports and module != package.module]
     every = [*exact, *owners]
-    return next((one for one in every if one in installed), next(iter(every), top.replace("_", "-")))
+    return next((one for one in every if one in installed), next(iter(every), _guessed(top)))
+
+
+def _guessed(module: str) -> str:
+    """The name of a distribution that is on no list: `flex_head_fa_2_cuda` is a compiled part of flex-head-fa."""
+    return _COMPILED.sub("", module).replace("_", "-") or module
