@@ -32,7 +32,8 @@ _ZONE = r"(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
 _PLACE = r"[\w./-]{1,80}"
 _LEVEL = (
     rf"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?:[|:]{_PLACE}:\d+\])?(?=$|[:\s|-])[:\s|-]{{0,4}}"
-    r"(?:(?<=:)(?![\w.]*(?:Error|Exception|Warning|Failed):)[\w.]{1,60}:(?=[^:]))?"  # logging.basicConfig: level:logger:message
+    # logging.basicConfig: level:logger:message
+    r"(?:(?<=:)(?![\w.]*(?:Error|Exception|Warning|Failed):)[\w.]{1,60}:(?=[^:]))?"
 )
 _ACTOR = r"(?:(?P<actor>[A-Za-z_][\w.:<>()-]{0,80}(?: rank=\d+)?) )?pid=(?P<pid>\d+)"
 #: docker compose: the container's name, which nobody has to number.
@@ -42,7 +43,10 @@ _UNIT = r"(?: \S{1,60} [\w.@/()-]{1,60}\[\d+\]:)?"
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 #: `Mon Nov 22 10:00:00 2026`, `22/Nov/2026:10:00:00 +0000`, `22-Nov-26 10:00:00`.
-_SPOKEN_DATE = rf"(?:{_DAY},? )?(?:{_MONTH} [ \d]\d {_CLOCK}(?: \d{{4}})?|\d\d[-/ ]{_MONTH}[-/ ]\d{{2,4}}[: ]{_CLOCK}(?: [+-]\d{{4}})?)"
+_SPOKEN_DATE = (
+    rf"(?:{_DAY},? )?(?:{_MONTH} [ \d]\d {_CLOCK}(?: \d{{4}})?"
+    rf"|\d\d[-/ ]{_MONTH}[-/ ]\d{{2,4}}[: ]{_CLOCK}(?: [+-]\d{{4}})?)"
+)
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 
@@ -64,8 +68,8 @@ _PREFIXES = {
         r"\[(?!Errno|WinError|end of|Previous)[A-Za-z][\w./@:+ -]{0,60}\]:?(?:[ \t](?=[ \t]*\S)|(?=\[))",
     ),
     "0123456789": (
-        rf"(?P<time>{_DATE}[T _,-]{_CLOCK}{_ZONE}{_UNIT}:?[ \t]?|{_SHORT_DATE}[ \t]?|{_CLOCK}(?=[ |]|$)[ \t]?"
-        rf"|{_SPOKEN_DATE}:?[ \t]?)",
+        rf"(?P<time>{_DATE}[T _,-]{_CLOCK}{_ZONE}{_UNIT}:?[ \t]?|{_SHORT_DATE}[ \t]?|{_CLOCK}(?=[ |]|$)[ \t]?)",
+        rf"(?P<spoken>{_SPOKEN_DATE}:?[ \t]?)",
         r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=\S| )",
         r"(?P<srun>\d{1,5}): (?=\S| )",
         r"(?P<built>\d{1,5}\.\d{2,3})(?:$| (?= *[A-Za-z×│╰├\[\"'~^]))",  # seconds of a container's build

@@ -20,8 +20,8 @@ TELLING = (
 )  # fmt: skip
 
 _WORTH = re.compile(
-    r"apability|ardware limit|NVIDIA|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton|lash.?[Aa]tt"
-    r"|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
+    r"apability|ardware limit|NVIDIA|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
+    r"|lash.?[Aa]tt|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
@@ -70,7 +70,7 @@ _PYTHON = re.compile(
 #: flash-attn's setup.py names the wheel by the torch that it found.
 _GUESSED = re.compile(r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})")
 _SYSTEM = re.compile(
-    r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
+    r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
     r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
     r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library)/\w|macosx_\d|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"

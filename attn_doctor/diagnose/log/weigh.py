@@ -41,11 +41,20 @@ class Weighed:
         return self.match.pattern.confirms or (self.verdict is Verdict.HOLDS and bool(self.evidence))
 
     @property
-    def order(self) -> tuple[int, bool, bool, int, int, int, int, int, int]:
+    def _standing(self) -> int:
+        """Recipes stand before families; but what a notice says never leads where an exception is of a family."""
+        unit = self.match.unit
+        failed = bool(unit.exception) and unit.kind is not UnitKind.WARNING
+        if self.match.recipe.family is None:
+            return 0 if failed or self.severity is not Severity.INFO else 2
+        return 1 if failed and self.match.recipe.family.ours else 3
+
+    @property
+    def order(self) -> tuple[int, int, bool, int, int, int, int, int, int]:
         """Sort key; the smallest comes first."""
         return (
             self.severity.rank,
-            self.match.recipe.family is not None,
+            self._standing,
             self.match.pattern.wrapper,
             self.match.unit.depth,
             0 if self.proven else 1 if self.evidence else 2,

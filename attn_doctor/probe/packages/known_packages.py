@@ -116,7 +116,9 @@ PACKAGES: tuple[Package, ...] = (
         "vllm",
         "vllm",
         called=r"\bvLLM\b|\bvllm\b|\bVLLM_[A-Z]|\bVllm\w|\bAttentionBackendEnum\b|\bMLACommon|\bPagedAttention\b"
-        r"|\bSelected backend |\bCannot use \w[\w -]{2,40} backend|\bWorker failed with error|\b(?:FlashAttn|FlashInfer|FlashMLA|TritonAttn|Mamba)\w*Backend\b",
+        r"|\bSelected backend "
+        r"|\bCannot use \w[\w -]{2,40} backend|\bWorker failed with error"
+        r"|\b(?:FlashAttn|FlashInfer|FlashMLA|TritonAttn|Mamba)\w*Backend\b",
         around=True,
     ),
     _named("sglang", "sglang", called=r"\bSGLang\b|\bsglang\b", around=True),

@@ -164,3 +164,12 @@ def test_a_large_log_is_not_searched_for_the_small_words_of_families() -> None:
     scanner = Scanner(patterns)
     far = "".join(f"step {number} loss 2.1\n" for number in range(5000))
     assert [one.recipe.id for one in scanner.scan("x", [far, "ValueError: 3 is not 4\n", far]).matches] == ["small"]
+
+
+def test_a_notice_does_not_lead_where_an_exception_is_of_a_family() -> None:
+    """What is harmless stands behind what failed; alone with a family of plain lines it leads."""
+    notice = made("notice", {"pattern": "looks odd", "severity": "info", "confirms": True})
+    family = _family("failed", "no backend")
+
+    assert _ids("this looks odd\nValueError: no backend here\n", notice, family) == ["failed", "notice"]
+    assert _ids("this looks odd\nno backend here\n", notice, family) == ["notice", "failed"]

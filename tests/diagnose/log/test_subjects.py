@@ -59,6 +59,11 @@ def _subject(text: str) -> object:
             "mamba-ssm",
         ),
         ("pip install xformers\nRuntimeError: CUDA error: no kernel image", "xformers"),
+        ("    out, lse = _C_flashattention.fwd(\n        ^^^^\nRuntimeError: CUDA error: no kernel image", "xformers"),
+        ("ModuleNotFoundError: No module named 'flex_head_fa_2_cuda' rror:", "flex-head-fa"),
+        ("ModuleNotFoundError: No module named 'tvm_ffi' rror:", "apache-tvm-ffi"),
+        ("ValueError: Selected backend AttentionBackendEnum.FLASHINFER is not valid", "vllm"),
+        ("Cannot use FlashAttention-2 backend for head size 72. rror:", "vllm"),
     ],
 )  # fmt: skip
 def test_a_message_is_about_a_distribution(text: str, subject: str) -> None:
@@ -180,3 +185,22 @@ def test_what_a_person_assumes_stands_above_what_the_log_tells() -> None:
 def test_the_package_that_a_message_names_first(message: str, subject: str) -> None:
     """Kernels before the frameworks around them, a longer name before the one that it begins with, in any language."""
     assert named_in(message) == subject
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("fatal error C1083: Cannot open include file: 'Python.h'", "node.system", "Windows"),
+        ("LINK : fatal error LNK1181: cannot open input file", "node.system", "Windows"),
+        ("c:\\\\Users\\\\me\\\\x.py", "node.system", "Windows"),
+        ("RuntimeError: x on device mps:0", "node.system", "macOS"),
+        ("x86_64-conda-linux-gnu-cc: error", "node.system", "Linux"),
+        ("torch.__version__ = 2.5.1+rocm6.2", "torch.hip", "6.2"),
+        ("PyTorch version: 2.5\nROCM version: 6.1", "torch.hip", "6.1"),
+    ],
+)
+def test_a_line_shows_the_system(text: str, name: str, value: str) -> None:
+    """Compilers, linkers and versions are signs as good as paths."""
+    told = explain_text(f"{text}\nRuntimeError: x rror:", [_ANY], FactSet()).facts
+
+    assert told.text(name) == value
