@@ -3,6 +3,7 @@
     AttnDoctorError
     ├── BadInput          an invalid file, option or value from the user    exit status 2
     │   └── BrokenRecipe  a recipe file with all its faults                 exit status 2
+    ├── AttentionTrouble  a guard of a training run that was asked to stop it found something
     ├── TargetUnusable    the interpreter cannot be examined                exit status 3
     └── NotKept           a report could not be written, and was printed    exit status 6
 
@@ -41,6 +42,10 @@ class NotKept(AttnDoctorError):
     """The examination took place, and its report could not be written where it was wanted: a read-only folder."""
 
     exit_status = 6
+
+
+class AttentionTrouble(AttnDoctorError):
+    """A guard found that attention goes wrong in the run, and its policy is to stop it (`watch(every=…)`)."""
 
 
 class TargetUnusable(AttnDoctorError):

@@ -26,7 +26,7 @@ class Watching:
 
     def __init__(self, *, enabled: bool = True, all_ranks: bool = False) -> None:
         self._options = {"enabled": enabled, "all_ranks": all_ranks}
-        self._on = enabled and (all_ranks or _rank() == 0)
+        self._on = enabled and (all_ranks or rank() == 0)
         self._watch: Any = None
         self.results: list[Mapping[str, Any]] = []
         self.trouble: str | None = None
@@ -45,7 +45,7 @@ class Watching:
     def __enter__(self) -> Watching:
         if self._on:
             try:
-                _load_inside()
+                load_inside()
                 from _attn_doctor_patient.trace.run.watch import Watch
 
                 self._watch = Watch(self._tell).start()
@@ -53,7 +53,7 @@ class Watching:
             except Exception:  # the program must run as without attn-doctor
                 self.trouble = traceback.format_exc()
             if self.trouble:
-                _say(f"attn-doctor: nothing is watched: {self.trouble.strip().splitlines()[-1]}")
+                say(f"attn-doctor: nothing is watched: {self.trouble.strip().splitlines()[-1]}")
         return self
 
     def __exit__(
@@ -74,7 +74,11 @@ class Watching:
         page.write(trace_v1.read(answer), console, verbose=False)
 
 
-def _rank() -> int:
+def rank() -> int:
+    """This process's number among those that train together; 0 alone."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
     # Launchers set it before torch.distributed is initialized: torchrun, Slurm, Open MPI.
     for variable in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
         value = os.environ.get(variable, "")
@@ -83,7 +87,7 @@ def _rank() -> int:
     return 0
 
 
-def _load_inside() -> None:
+def load_inside() -> None:
     """The scripts of patient/ under the private name that they have everywhere: their folders are called `trace`…"""
     if _PATIENT in sys.modules:
         return
@@ -98,5 +102,5 @@ def _load_inside() -> None:
     spec.loader.exec_module(package)
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     sys.stderr.write(line + "\n")

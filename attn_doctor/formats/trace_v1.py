@@ -12,6 +12,7 @@ from attn_doctor.model.trace import (
     Broken,
     Failure,
     Fed,
+    Guarded,
     KernelVerdict,
     MathCost,
     Operand,
@@ -111,7 +112,15 @@ def _call(written: Json) -> AttentionCall:
         ),
         backend=_backend(written.get("backend")),
         written_out=bool(written.get("written_out")),
+        guarded=_guarded(written.get("guarded")),
     )
+
+
+def _guarded(written: Json | None) -> Guarded | None:
+    if not written:
+        return None
+    row = tuple(written["worst_row"] or ())
+    return Guarded(**{**written, "worst_row": row, "not_shadowed": written["not_shadowed"] or ""})
 
 
 def _backend(written: Json | None) -> Backend | None:

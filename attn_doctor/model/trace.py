@@ -8,6 +8,7 @@ from attn_doctor.quick_dataclasses import dataclass
 
 #: What a clean verdict covers, and what it does not.
 JUDGED = "dtypes and backends; values, masks and packing were not examined"
+JUDGED_BY_GUARD = "dtypes; values are in the findings, and only those of the examined steps and sampled rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,34 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """What the guard of a training run saw of calls alike (attn_doctor.watch(every=…))."""
+
+    examined: int
+    first_step: int
+    last_step: int
+    rows: int
+    nonfinite_rows: int
+    """Rows of outputs that are not finite although q, k and v are."""
+    nonfinite_step: int | None
+    spoiled_calls: int
+    """Calls whose q, k or v were not finite themselves."""
+    nan_gradients: int
+    nan_gradient_step: int | None
+    shadowed_rows: int
+    """Rows that were computed in float64 as well."""
+    wrong_rows: int
+    worst: float | None
+    """Largest error of a row, divided by what it is made of: the weights times the absolute values of v."""
+    limit: float | None
+    worst_step: int | None
+    worst_row: tuple[int, ...]
+    """Batch, head and row."""
+    not_shadowed: str
+    """Why no row was computed in float64; empty when rows were."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionCall:
     """One attention call; calls that are equal in several layers are folded into one."""
 
@@ -150,6 +179,8 @@ class AttentionCall:
     """None for kernels other than SDPA, and when its choice cannot be predicted."""
     written_out: bool = False
     """No attention kernel was called: softmax(q k^T) v in the model's own ops."""
+    guarded: Guarded | None = None
+    """Set in the report of a guard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

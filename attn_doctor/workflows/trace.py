@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from pathlib import Path
 
-from attn_doctor.diagnose.derived import derive
-from attn_doctor.diagnose.judge import judge
-from attn_doctor.diagnose.traced import met
 from attn_doctor.errors import BadInput
-from attn_doctor.machine import faults
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
-from attn_doctor.model import exit_status
 from attn_doctor.model.dtypes import dtype_named
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.libraries import libraries
 from attn_doctor.model.report import Report
 from attn_doctor.probe.examine import ExaminationRequest, examine
-from attn_doctor.probe.trace.trace_facts import facts_of
 from attn_doctor.probe.trace.tracing import check_input, run_trace
 from attn_doctor.quick_dataclasses import asdict
 from attn_doctor.recipes.data.gpu_table import named_gpu
-from attn_doctor.version import __version__
-from attn_doctor.workflows.subject import Say, as_if, assumed_names, examined, pick_recipes, silent
+from attn_doctor.workflows.subject import Say, as_if, pick_recipes, silent
 from attn_doctor.workflows.traced_program import TraceRequest, entry_request, program
+from attn_doctor.workflows.traced_report import report_of
 
 #: attn_implementation of a config -> library that gets a stand-in when it is not installed.
 _STAND_INS = {one.attn_implementation: one.key for one in libraries() if one.newest and one.attn_implementation}
@@ -69,27 +62,14 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
         asked["rules"] = _rules(request.rules, facts, assumed=gpu is not None)
         traced = run_trace(target, asked, timeout=request.timeout, folder=folder, say=say)
     check_input(traced.trace, about)
-    facts = derive(FactSet([*as_if(facts, gpu, ()).values(), *facts_of(traced.trace)]))
-    # `check` reports problems of the rest of the environment; here only findings of the traced run are kept.
-    diagnosis = met(judge(facts, recipes), recipes)
-    status = exit_status.status_of(diagnosis, fail_on=request.fail_on, strict=False, own_faults=bool(faults.met()))
-    ended_early = traced.trace.outcome in ("could not run", "raised") or bool(traced.trace.error)
-    if (ended_early or not traced.trace.seen) and status == exit_status.Status.HEALTHY:
-        status = exit_status.Status.COULD_NOT_EXAMINE
-    return Report(
-        command="trace",
-        doctor_version=__version__,
-        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        examined=examined(target),
-        quick=False,
-        assumed=assumed_names(facts),
-        diagnosis=diagnosis,
-        exit_status=int(status),
-        facts=facts,
-        trace=traced.trace,
-        trace_answer=traced.answer,
+    return report_of(
+        traced.trace,
+        traced.answer,
+        target,
+        as_if(facts, gpu, ()),
+        recipes,
+        fail_on=request.fail_on,
         rerun=_rerun(request),
-        own_faults=faults.met(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attn_doctor.model.facts import Fact
 from attn_doctor.model.outcomes import BROKEN, GRAVITY, TraceVerdict
-from attn_doctor.model.trace import AttentionCall, MathCost, Promotion, Trace
+from attn_doctor.model.trace import AttentionCall, Guarded, MathCost, Promotion, Trace
 from attn_doctor.probe.fact_notes import FactNotes
 
 #: Verdicts, worst first; a clean call gets no finding.
@@ -106,6 +106,7 @@ def _note_call(notes: FactNotes, number: int, call: AttentionCall, how: str) -> 
     notes.known_or_absent(own + "stand_in", call.stand_in or None, how)
     notes.known(own + "calls", call.calls, how)
     _note_backend(notes, own, call, how)
+    _note_guarded(notes, own, call.guarded, how)
 
 
 def _note_backend(notes: FactNotes, own: str, call: AttentionCall, how: str) -> None:
@@ -130,6 +131,26 @@ def _note_backend(notes: FactNotes, own: str, call: AttentionCall, how: str) -> 
     notes.known_or_absent(own + "math_cost", _cost(cost) if cost is not None and not small else None, chosen, small)
     ways = tuple(f"{words} ({taken})" for taken, words in cost.ways) if cost is not None else ()
     notes.known_or_absent(own + "math_ways", ways or None, chosen, "no change of the call that is known here")
+
+
+def _note_guarded(notes: FactNotes, own: str, guarded: Guarded | None, how: str) -> None:
+    if guarded is None:
+        for name in ("nonfinite", "spoiled", "nan_gradient", "wrong_rows"):
+            notes.absent(own + name, how, "no guard watched the call")
+        return
+    rows = f"of {guarded.rows:,} rows in {guarded.examined:,} calls"
+    bad = f"{guarded.nonfinite_rows:,} {rows}, first in step {guarded.nonfinite_step}"
+    notes.known_or_absent(own + "nonfinite", bad if guarded.nonfinite_rows else None, how)
+    spoiled = f"{guarded.spoiled_calls:,} of {guarded.examined:,} calls"
+    notes.known_or_absent(own + "spoiled", spoiled if guarded.spoiled_calls else None, how)
+    step = f"in {guarded.nan_gradients:,} gradients, first in step {guarded.nan_gradient_step}"
+    notes.known_or_absent(own + "nan_gradient", step if guarded.nan_gradients else None, how)
+    worst = f"batch, head, row {guarded.worst_row} in step {guarded.worst_step}"
+    wrong = (
+        f"{guarded.wrong_rows:,} of {guarded.shadowed_rows:,} sampled rows, by {guarded.worst or 0:.2g} where "
+        f"{guarded.limit or 0:.2g} is rounding; the worst: {worst}"
+    )
+    notes.known_or_absent(own + "wrong_rows", wrong if guarded.wrong_rows else None, how)
 
 
 def _cost(cost: MathCost) -> str:

@@ -67,6 +67,7 @@ class Calls:
             text.append(f"  {places.shown(call.place.file, call.place.line)}", style="dim")
         self._console.whole(text)
         full.backend(call, self._console, verbose=False)
+        full.guarded(call, self._console)
 
     def _call(self, call: AttentionCall, findings: tuple[Finding, ...], told: set[str]) -> None:
         console, width = self._console, self._console.width
@@ -88,6 +89,7 @@ class Calls:
             console.whole(Text(line, style=_TONES[tone]))
         full.beginnings(call, console)
         full.backend(call, console, verbose=False)
+        full.guarded(call, console)
         if call.error:
             self._row("says", call.error)
         ids = [one.id for one in findings]

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_doctor.model.trace import Arrived, AttentionCall, Failure, MathCost, Place, Promotion, Trace
+from attn_doctor.report.words import guarded as guarded_words
 from attn_doctor.report.words import verdict
 
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
@@ -71,6 +72,7 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
     if call.error:
         console.print(Text(f"  {call.error}"))
     backend(call, console, verbose=verbose)
+    guarded(call, console)
     widened = any(one.promotion is not None for one in call.operands)
     if call.verdict == "clean" and not verbose and not widened:
         dtypes = ", ".join(f"{one.role} {short(one.dtype)}" for one in call.operands)
@@ -144,6 +146,13 @@ def backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:
         _math(chosen.math, console)
     for words in chosen.doubts if verbose else ():
         console.print(Text(f"    {words}", style="dim"))
+
+
+def guarded(call: AttentionCall, console: Console) -> None:
+    """What the guard of a training run saw of it."""
+    words = guarded_words.told(call)
+    if words:
+        whole(console, Text(f"  {words}", style="dim"))
 
 
 def _math(cost: MathCost, console: Console) -> None:

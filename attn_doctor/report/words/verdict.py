@@ -81,9 +81,10 @@ def lines(report: Report, *, questions: bool = True) -> tuple[str, ...]:
             "Name the target, for example --gpu h100, to see what holds there."
         )
     if report.trace is not None and any(call.verdict == "clean" for call in report.trace.calls):
-        from attn_doctor.model.trace import JUDGED
+        from attn_doctor.model.trace import JUDGED, JUDGED_BY_GUARD
 
-        told.append(f"Clean means: {JUDGED}.")
+        guarded = any(call.guarded is not None for call in report.trace.calls)
+        told.append(f"Clean means: {JUDGED_BY_GUARD if guarded else JUDGED}.")
     if report.full is not None:
         told.append(f"This environment was {report.full.words()}.")
         told += [f"  {one.title}" for one in report.full.errors]

@@ -173,7 +173,7 @@ def _wrapped(function: Any, module: str, attention: Attending, owner: str = "") 
 
     @functools.wraps(function)
     def attend(*args: Any, **kwargs: Any) -> object:
-        if attention.recorder.paused:
+        if torch.compiler.is_compiling() or attention.recorder.paused:
             return function(*args, **kwargs)
         tensors = tensors_of(signature, name, args, kwargs)
         given = {**dict(zip(names, args)), **kwargs}

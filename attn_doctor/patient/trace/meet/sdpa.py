@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...arguments import Keywords, Positional
 
 _NAMES = ["query", "key", "value", "attn_mask"]
-_SIGNATURE = Signature(_NAMES, {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"})
+SIGNATURE = Signature(_NAMES, {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"})
 _OWN_NAMESPACES = ("aten", "prims", "prim", "profiler", "debugprims", "inductor", "higher_order")
 
 
@@ -66,7 +66,7 @@ def hooked(attention: Attention) -> Iterator[None]:
         return attention.attend(
             "scaled_dot_product_attention",
             "torch",
-            _SIGNATURE.bind(args, kwargs),
+            SIGNATURE.bind(args, kwargs),
             contract,
             run,
             frame=frame,

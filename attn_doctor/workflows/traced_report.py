@@ -1,0 +1,57 @@
+"""The report of a traced or guarded run: its calls judged by the recipes, beside the facts of its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.diagnose.traced import met
+from attn_doctor.machine import faults
+from attn_doctor.machine.target import Target
+from attn_doctor.model import exit_status
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Severity
+from attn_doctor.model.report import Report
+from attn_doctor.model.trace import Trace
+from attn_doctor.probe.trace.trace_facts import facts_of
+from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.version import __version__
+from attn_doctor.workflows.subject import assumed_names, examined
+
+
+def report_of(
+    trace: Trace,
+    answer: Mapping[str, Any],
+    target: Target,
+    facts: FactSet,
+    recipes: tuple[Recipe, ...],
+    *,
+    fail_on: Severity = Severity.ERROR,
+    rerun: tuple[str, ...] = (),
+) -> Report:
+    """Judges the calls of `trace`; `answer` is the trace as its process wrote it."""
+    facts = derive(FactSet([*facts.values(), *facts_of(trace)]))
+    # `check` reports problems of the rest of the environment; here only findings of the traced run are kept.
+    diagnosis = met(judge(facts, recipes), recipes)
+    status = exit_status.status_of(diagnosis, fail_on=fail_on, strict=False, own_faults=bool(faults.met()))
+    ended_early = trace.outcome in ("could not run", "raised") or bool(trace.error)
+    if (ended_early or not trace.seen) and status == exit_status.Status.HEALTHY:
+        status = exit_status.Status.COULD_NOT_EXAMINE
+    return Report(
+        command="trace",
+        doctor_version=__version__,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        examined=examined(target),
+        quick=False,
+        assumed=assumed_names(facts),
+        diagnosis=diagnosis,
+        exit_status=int(status),
+        facts=facts,
+        trace=trace,
+        trace_answer=answer,
+        rerun=rerun,
+        own_faults=faults.met(),
+    )
