@@ -54,6 +54,7 @@ def test_recipes_in_commands_exist(page: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.registry
 def test_it_builds_strictly(tmp_path: Path) -> None:
     """No link is dead, no page is lost. mkdocs-material comes from the registry."""
     home = tmp_path / "environment"

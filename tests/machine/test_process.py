@@ -85,7 +85,8 @@ def test_ending_twice_touches_nobody_else(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_no_child_leaves_a_core_file(tmp_path: Path) -> None:
     """An import that crashes would leave gigabytes behind."""
-    told = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"
+    # Set from here once it runs, so that it waits for a moment on a busy machine.
+    told = "import resource, time; time.sleep(0.5); print(resource.getrlimit(resource.RLIMIT_CORE))"
     completed = Running([sys.executable, "-c", told], folder=tmp_path, name="x").wait(10)
 
     assert completed.stdout.strip() == "(0, 0)"
