@@ -3,8 +3,9 @@
     python bench/kernels.py             all three, on a GPU node
     python bench/kernels.py agreement   predicted against asked, over some thousand calls; prints every disagreement
     python bench/kernels.py times       seconds of --kernels quick and full after torch is imported, and what they found
-    python bench/kernels.py planted     a kernel off by 2 %, one that leaves a tile unwritten, one that hangs, one that
-                                        crashes: on the GPU if there is one, else on CPU tensors
+    python bench/kernels.py planted     kernels with a planted fault each (tests/patient/kernels/planted.py): off by 2 %,
+                                        rows dropped, strides swapped, a stale cache, …: on the GPU if there is one,
+                                        else on CPU tensors
     python bench/kernels.py shares [N]  what share of a matrix product beside it each kernel reaches, over N fresh
                                         processes (5): the numbers of recipes/kernel_shares.toml
 
@@ -17,6 +18,7 @@ import importlib
 import importlib.util
 import itertools
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,35 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 PATIENT = ROOT / "attn_doctor" / "patient"
 
-PLANTED = """
-import os, signal, time
-import torch
-import torch.nn.functional as F
-
-
-def off_by_two_per_cent(q, k, v, **given):
-    return F.scaled_dot_product_attention(q, k, v, **given) * 1.02
-
-
-def tile_unwritten(q, k, v, **given):
-    right = F.scaled_dot_product_attention(q, k, v, **given)
-    out = torch.empty_like(right)
-    out[:, :, :128] = right[:, :, :128]
-    out[:, :, 192:] = right[:, :, 192:]
-    return out
-
-
-def hangs(q, k, v, **given):
-    if given["is_causal"]:
-        time.sleep(3600)
-    return F.scaled_dot_product_attention(q, k, v, **given)
-
-
-def crashes(q, k, v, **given):
-    if given["is_causal"]:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    return F.scaled_dot_product_attention(q, k, v, **given)
-"""
+PLANTED = ROOT / "tests" / "patient" / "kernels" / "planted.py"
 
 
 def load_patient_code():
@@ -240,6 +214,21 @@ def shares(runs="5"):
     }
 
 
+_FAULTS = (
+    "off_by_two_per_cent",
+    "tile_unwritten",
+    "gradient_off",
+    "hangs",
+    "crashes",
+    "rows_dropped",
+    "strides_swapped",
+    "cache_stale",
+    "mask_off_by_one",
+    "wrong_scale",
+    "no_key_no_zero",
+)
+
+
 def planted():
     import os
 
@@ -249,16 +238,16 @@ def planted():
     from attn_doctor.probe.kernels import trials as kernels
 
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "planted_kernels.py").write_text(PLANTED)
+        shutil.copy(PLANTED, Path(folder) / "planted_kernels.py")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
         import torch
 
         devices = () if torch.cuda.is_available() else ("cpu",)
         found = {}
-        for name in ("off_by_two_per_cent", "tile_unwritten", "hangs", "crashes"):
+        for name in _FAULTS:
             with scratch() as own:
                 target = examine_target(None, as_module=True, folder=own, timeout=60.0)
-                asked = kernels.Asked(mode="quick", seed=1, backends=(f"planted_kernels:{name}",), budget=90.0)
+                asked = kernels.TrialRequest(mode="quick", seed=1, backends=(f"planted_kernels:{name}",), budget=90.0)
                 answer = kernels.run(
                     target, asked, timeout=60.0, folder=own, environment=dict(os.environ), devices=devices
                 )

@@ -40,7 +40,9 @@ def condition(group: Sequence[Trial]) -> str:
     variants = dict.fromkeys(trial.variant for trial in group if trial.variant)
     held = f", when its tuning chooses {' or '.join(variants)}" if variants else ""
     forms = " or ".join(dict.fromkeys(FORMS[trial.form] for trial in group))
-    return f"{dtypes} q, k and v, {forms}, head dim{many} {dims}, {way}{held}"
+    situations = " or ".join(dict.fromkeys(trial.situation_words for trial in group if trial.situation_words))
+    in_it = f", {situations}" if situations else ""
+    return f"{dtypes} q, k and v, {forms}{in_it}, head dim{many} {dims}, {way}{held}"
 
 
 def worst(group: Iterable[Trial]) -> str:

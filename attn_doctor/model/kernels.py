@@ -109,6 +109,8 @@ class PlannedTrial:
     """`train` (forward and backward) or `forward`."""
     variant: str = ""
     """The configuration it is fixed to, for a kernel that tunes itself."""
+    situation: str | None = field(default=None, metadata=LEFT_OUT)
+    """A layout, values or a way to call (patient/kernels/situations.py); None: the usual one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,11 @@ class Trial:
     form: str
     direction: str
     variant: str = ""
+    situation: str | None = field(default=None, metadata=LEFT_OUT)
+    """A layout, values or a way to call; None: contiguous random numbers of one length."""
+    situation_words: str | None = field(default=None, metadata=LEFT_OUT)
+    rare: bool | None = field(default=None, metadata=LEFT_OUT)
+    """Ordinary training does not make such calls."""
     outcome: str
     reason: str | None = field(default=None, metadata=LEFT_OUT)
     """The kernel's own message, or why it was not run."""
@@ -188,7 +195,7 @@ class Trial:
     @property
     def ordinary(self) -> bool:
         """True when such a call is common in training."""
-        return self.form in _ORDINARY and self.dtype in HALVES
+        return self.form in _ORDINARY and self.dtype in HALVES and not self.rare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,9 +278,16 @@ class KernelTrials:
         """Failed trials, grouped: trials that differ only in dtype, head dim or direction are together; wrong results
         first.
         """
-        groups: dict[tuple[str, str, str, str, bool], list[Trial]] = {}
+        groups: dict[tuple[str, str, str, str, str | None, bool], list[Trial]] = {}
         for trial in self.cells:
             if trial.trouble is not None:
-                key = (trial.backend, trial.form, trial.trouble, trial.gpu, trial.refused_by_head_dim)
+                key = (
+                    trial.backend,
+                    trial.form,
+                    trial.trouble,
+                    trial.gpu,
+                    trial.situation_words,
+                    trial.refused_by_head_dim,
+                )
                 groups.setdefault(key, []).append(trial)
         return [group for _, group in sorted(groups.items(), key=lambda item: _TROUBLES.index(item[0][2]))]

@@ -380,6 +380,7 @@ TERMS: tuple[Term, ...] = (
         ("cell.*.backend", _T, "the kernel, by its name in --backend"),
         ("cell.*.title", _T, "the kernel, in words"),
         ("cell.*.form", _T, "dense, causal, gqa, varlen, bool-mask, half-mask, fp32-mask, window, softcap"),
+        ("cell.*.situation", _T, "the layout, values or way to call in which it fails; absent for the usual one"),
         ("cell.*.condition", _T, "when it happens: dtypes, head dims, form, direction, GPU"),
         ("cell.*.gpu", _I, "index of the GPU, as torch counts"),
         ("cell.*.trials", _I, "how many trials met it"),

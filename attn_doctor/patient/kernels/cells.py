@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Optional, Tuple
 
+from . import situations
+
 DTYPES = ("bfloat16", "float16", "float32")
 HEAD_DIMS = (128, 64, 96, 192, 256)
 FORMS = ("dense", "causal", "gqa", "varlen", "bool-mask", "half-mask", "fp32-mask", "window", "softcap")
@@ -39,6 +41,8 @@ class Cell:
     direction: str
     variant: str = ""
     """The configuration to which a self-tuning kernel is fixed, such as "4 warps"."""
+    situation: str = ""
+    """The name of a layout, of values or of a way to call (situations.py); "" is the usual one."""
 
     @property
     def axes(self) -> Tuple[object, ...]:
@@ -46,16 +50,18 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return " ".join(str(one) for one in (*self.axes, self.variant)).strip()
+        return " ".join(str(one) for one in (*self.axes, self.variant, self.situation) if one != "")
 
     @property
     def words(self) -> str:
         """Description of the call: "bfloat16, head dim 128, causal, with gradients"."""
         direction = "with gradients" if self.direction == "train" else "without gradients"
-        return "{}, head dim {}, {}, {}".format(self.dtype, self.head_dim, FORM_WORDS[self.form], direction)
+        words = [self.dtype, "head dim {}".format(self.head_dim), FORM_WORDS[self.form]]
+        words += [situations.named(self.situation).words] if self.situation else []
+        return ", ".join([*words, direction])
 
     def as_json(self) -> Dict[str, object]:
-        return dataclasses.asdict(self)
+        return {name: value for name, value in dataclasses.asdict(self).items() if name != "situation" or value}
 
 
 def from_json(written: Dict[str, Any]) -> Cell:

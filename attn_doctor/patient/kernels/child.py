@@ -1,4 +1,4 @@
-"""The work of a child with one GPU: measure its ceilings, run its cells, write a line about each.
+"""The work of a child with one GPU: measure its ceilings, judge or time its cells, write a line about each.
 
 Each cell has an alarm. Its default action ends the process even when Python cannot run.
 """
@@ -10,8 +10,9 @@ import json
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+from . import situations
 from .cells import Cell
 from .registry import backend
 
@@ -36,7 +37,13 @@ class Work:
     cell_timeout: float
     seed: int
     waits_for: Optional[str]
-    """A file: until it exists, nothing may run on the GPU. None: this line of cells is the one that is timed."""
+    """A file: until it exists, nothing may run on the GPU. None: this line of cells measures the GPU's ceilings."""
+    then_open: str = ""
+    """A file that is made once the ceilings are measured: others wait for it."""
+    pauses: Tuple[str, str] = ("", "")
+    """Two files: from when the first exists until the second does, nothing may run on the GPU: others are timed."""
+    times: bool = False
+    """Its cells were found right and are timed."""
     ceiling: Optional[Dict[str, float]] = None
 
 
@@ -52,26 +59,41 @@ def run(work: Work, cells: List[Cell]) -> None:
     device = "cuda:" + work.device if on_gpu else "cpu"
     if not on_gpu:
         torch.set_num_threads(1)  # the threads of the parent do not exist in a forked child
-    if work.waits_for is not None:
-        _import_early(cells)
-        while not os.path.exists(work.waits_for) and time.monotonic() < work.deadline:
-            time.sleep(0.02)
     if on_gpu:
         torch.cuda.set_device(device)
-        if work.waits_for is None and work.ceiling is None:
-            _measure(work, device)
+        torch.zeros(1, device=device)
+    if work.waits_for is not None:
+        _import_early(cells)
+        _wait(work, lambda: os.path.exists(str(work.waits_for)))
+    elif on_gpu and work.ceiling is None:
+        _measure(work, device)
+    if work.then_open:
+        with open(work.then_open, "w"):
+            pass
+    began, ended = work.pauses
     for cell in cells:
+        _wait(work, lambda: not os.path.exists(began) or os.path.exists(ended))
         left = work.deadline - time.monotonic()
         if left <= 0:
             break
         note(work.file, {"begun": cell.as_json()})
-        one = backend(cell.backend)
+        one, seed = backend(cell.backend), work.seed + _own_seed(cell)
         _alarm(min(_LONGEST_COMPILATION, left + _LATE) if one.compiled else work.cell_timeout)
-        result = trial.attempt(cell, one, device, work.seed + _own_seed(cell), work.ceiling)
-        note(work.file, {"cell": cell.as_json(), **result})
+        if work.times:
+            assert work.ceiling is not None
+            result = trial.timed(cell, one, device, seed, work.ceiling)
+            note(work.file, {"timed": cell.as_json(), **result})
+        else:
+            result = trial.attempt(cell, one, device, seed)
+            note(work.file, {"cell": cell.as_json(), **result, **situations.named(cell.situation).as_json()})
         if result.get("context_lost"):
             break
     _alarm(0)
+
+
+def _wait(work: Work, ready: Callable[[], bool]) -> None:
+    while not ready() and time.monotonic() < work.deadline:
+        time.sleep(0.02)
 
 
 def _measure(work: Work, device: str) -> None:
@@ -91,9 +113,12 @@ def _import_early(cells: List[Cell]) -> None:
     import importlib
 
     _held_to(cells[0].variant)
-    for name in dict.fromkeys(backend(cell.backend).module for cell in cells):
+    backends = [backend(cell.backend) for cell in cells]
+    for name in dict.fromkeys(
+        one.module or "torch._inductor.compile_fx" for one in backends if one.module or one.compiled
+    ):
         try:
-            importlib.import_module(name or "torch._inductor.compile_fx")
+            importlib.import_module(name)
         except Exception:  # noqa: BLE001
             pass
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 from typing import Callable, Dict, Iterable, List, Sequence, Set, Tuple
 
+from . import situations
 from .cells import DIRECTIONS, DTYPES, FORMS, HEAD_DIMS, Cell
 from .registry import Backend
+from .situations import Situation
 
 Pair = Tuple[int, object, int, object]
 
@@ -23,6 +25,56 @@ def everything(backend: str, dtypes: Iterable[str] = DTYPES) -> List[Cell]:
     ]
 
 
+def special(backend: Backend, dtypes: Iterable[str] = DTYPES) -> List[Cell]:
+    """Every combination of a situation with its forms, and with the dtypes and head dims that models use."""
+    wanted = [dtype for dtype in dtypes if dtype in DTYPES]
+    return [
+        Cell(backend.name, dtype, head_dim, form, direction, situation=one.name)
+        for one in asked_of(backend)
+        for form, dtype, direction, head_dim in itertools.product(one.forms, wanted, one.directions, (64, 128))
+    ]
+
+
+def asked_of(backend: Backend) -> List[Situation]:
+    """The situations in which a backend is tried, those that fail most often first."""
+    if backend.linear:
+        return []
+    named = [one for one in situations.NAMED.values() if one.name]
+    if backend.compiled:
+        return [one for one in named if one.name in _COMPILED_SITUATIONS]
+    return [one for one in named if not one.asked or one.name in backend.takes]
+
+
+_COMPILED_SITUATIONS = ("dead-rows", "fused", "again", "off-tile", "one-hot")
+"""Each costs seconds: those for which such a kernel was reported wrong."""
+
+#: Forms of which most faults have been reported, first; trials of a mode are run in this order.
+_FORMS_BY_FAULTS = ("fp32-mask", "bool-mask", "varlen", "gqa", "half-mask", "window", "softcap", "causal", "dense")
+
+
+def by_faults(cells: Sequence[Cell]) -> List[Cell]:
+    """The trials that fail most often first: situations and forms in turn."""
+    usual = sorted((cell for cell in cells if not cell.situation), key=_rank)
+    others = sorted((cell for cell in cells if cell.situation), key=_rank)
+    return [cell for pair in itertools.zip_longest(others, usual) for cell in pair if cell is not None]
+
+
+def _rank(cell: Cell) -> Tuple[int, int, int]:
+    order = list(situations.NAMED)
+    return order.index(cell.situation), _FORMS_BY_FAULTS.index(cell.form), DIRECTIONS.index(cell.direction)
+
+
+def of_each_situation(cells: Sequence[Cell], *, thoroughly: bool) -> List[Cell]:
+    """One trial for each situation; thoroughly: each of its forms and directions, and each dtype."""
+
+    def goals(cell: Cell) -> Set[object]:
+        if not thoroughly:
+            return {cell.situation}
+        return {(cell.situation, cell.form, cell.direction), (cell.situation, cell.dtype)}
+
+    return cover(cells, goals)
+
+
 def for_share(backend: Backend) -> List[Cell]:
     """The trials whose speed is compared with the same kernel elsewhere (shares.py): for kernels that exist for speed,
     have one implementation, and are not compiled when they are called."""
@@ -30,6 +82,12 @@ def for_share(backend: Backend) -> List[Cell]:
     if choice or backend.calls is None or backend.name == "sdpa-math":
         return []
     return [Cell(backend.name, "bfloat16", 128, "causal", direction) for direction in ("forward", "train")]
+
+
+def worth_timing(cell: Cell) -> bool:
+    """True for common sizes and forms: cuDNN makes a new plan for each size, which takes half a second."""
+    common = cell.head_dim in (64, 128) and cell.form in ("dense", "causal", "gqa", "varlen")
+    return common and not cell.situation
 
 
 def pairs(cell: Cell) -> Set[Pair]:

@@ -5,46 +5,61 @@ The contracts are those of ../libraries, evaluated on descriptions of cells. Acc
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..libraries import LIBRARIES, contract
 from ..libraries.contract import Call, Clause, Described, no_such_mask
 from ..libraries.sdpa import not_for_its_arguments
+from . import situations
 from .cells import Cell, Place
+from .shapes import shapes_of
 
 Reason = Optional[str]
 
 OWN_WORDS = tuple(words for library in LIBRARIES for words in library.refusals)
 """Messages with which a kernel reports at the call that it does not support it."""
 
-_BATCH, _HEADS, _LENGTH = 2, 8, 512
-_MASKS = {"bool-mask": "bool", "fp32-mask": "float32"}
-
 
 def described(cell: Cell, place: Place) -> Call:
     """A cell as a call, with operands (batch, length, heads, head_dim) that are only descriptions."""
-    kv_heads = _HEADS // 4 if cell.form == "gqa" else _HEADS
-    operands: Dict[str, Any] = {"q": Described(cell.dtype, (_BATCH, _LENGTH, _HEADS, cell.head_dim))}
-    for role in "kv":
-        operands[role] = Described(cell.dtype, (_BATCH, _LENGTH, kv_heads, cell.head_dim))
-    if cell.form.endswith("-mask"):
-        operands["mask"] = Described(_MASKS.get(cell.form, cell.dtype), (1, 1, _LENGTH, _LENGTH))
+    shapes = shapes_of(cell)
+    operands: Dict[str, Any] = {role: _by_length(getattr(shapes, role)) for role in "qkv"}
+    if shapes.mask is not None:
+        operands["mask"] = shapes.mask
     options: Dict[str, Any] = {
         "described": True,
-        "window": cell.form == "window",
-        "softcap": cell.form == "softcap",
-        "grouped": cell.form == "gqa",
+        "window": shapes.window is not None,
+        "softcap": shapes.softcap is not None,
+        "packed": shapes.documents is not None,
+        "grouped": shapes.gqa,
         "scales": cell.dtype.startswith("float8"),
     }
     versions = {**place.versions, "torch": place.torch_version}
     return Call(operands, place.capability, versions, cell.direction == "train", options)
 
 
+def _by_length(one: Described) -> Described:
+    """(batch, heads, length, head_dim) as (batch, length, heads, head_dim)."""
+
+    def turned(sizes: Tuple[int, ...]) -> Tuple[int, ...]:
+        return (sizes[0], sizes[2], sizes[1], sizes[3])
+
+    return Described(one.kind, turned(one.shape), None if one.stride is None else turned(one.stride))
+
+
+def no_such_call(cell: Cell, place: Place) -> Reason:
+    """Why no kernel can be asked for a cell here, or None."""
+    situation = situations.named(cell.situation)
+    if place.capability is None and (situation.calls == "graph" or situation.judged_rows):
+        return "this is for GPUs"
+    return no_such_mask(cell)
+
+
 def by(clauses: Callable[[Call], List[Clause]]) -> Callable[[Cell, Place], Reason]:
     """Evaluates a library's contract: why a cell is not offered, or None."""
 
     def asked(cell: Cell, place: Place) -> Reason:
-        return no_such_mask(cell) or contract.refused(clauses(described(cell, place)))
+        return no_such_call(cell, place) or contract.refused(clauses(described(cell, place)))
 
     return asked
 
@@ -53,7 +68,7 @@ def own(cell: Cell, place: Place) -> Reason:
     """For a function with the arguments of scaled_dot_product_attention: always offered, since only the function itself
     can refuse.
     """
-    return not_for_its_arguments(cell) or no_such_mask(cell)
+    return not_for_its_arguments(cell) or no_such_call(cell, place)
 
 
 def own_words(message: str) -> Optional[str]:

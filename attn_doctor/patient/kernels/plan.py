@@ -87,23 +87,34 @@ def make_plan(
             continue
         timed = [cell for cell in matrix.for_share(backend) if cell in offered]
         few = matrix.pairwise([cell for cell in offered if cell.head_dim in _QUICK_HEAD_DIMS])
-        few = [*timed, *(cell for cell in few if cell not in timed)]
+        few += [cell for cell in timed if cell not in few]
+        special = [
+            cell
+            for cell in matrix.special(backend, dtypes or DTYPES)
+            if backend.contract is None or backend.contract(cell, place) is None
+        ]
+        few += matrix.of_each_situation(special, thoroughly=False)
         chosen = few
         if mode == "full":
-            chosen = [*few, *(cell for cell in matrix.thorough(offered) if cell not in set(few))]
+            more = [*matrix.thorough(offered), *matrix.of_each_situation(special, thoroughly=True)]
+            chosen = [*few, *(cell for cell in more if cell not in set(few))]
         if backend.linear:
             chosen = [cell for cell in offered if (cell.dtype, cell.direction) == (offered[0].dtype, "train")]
         elif backend.compiled:
             # The point is which head dimensions and masks compile: all pairs would be too many.
             chosen = matrix.singles(offered)
         if backend.compiled:
-            few = chosen = chosen[: _MOST_COMPILED[mode]] if mode == "full" or named else []
+            chosen = chosen[: _MOST_COMPILED[mode]] if mode == "full" or named else []
+            if mode == "full" and not backend.linear:
+                chosen += matrix.of_each_situation(special, thoroughly=False)
+            few = chosen
         few, chosen = (
             [dataclasses.replace(c, variant=v) for c in part for v in backend.variants] for part in (few, chosen)
         )
-        first.append(few)
-        rest.append([cell for cell in chosen if cell not in set(few)])
-        plan.left_out[backend.name] = len(offered) - len({cell.axes for cell in chosen})
+        first.append(matrix.by_faults(few))
+        rest.append(matrix.by_faults([cell for cell in chosen if cell not in set(few)]))
+        usual = {cell.axes for cell in chosen if not cell.situation}
+        plan.left_out[backend.name] = len(offered) - len(usual)
     # Backends alternate, so that each one has been tried when the time is over.
     plan.cells = [*_in_turn(first), *_in_turn(rest)]
     return plan

@@ -8,20 +8,17 @@ times their scale, so that rounding the operands does not count as an error.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional
 
 import torch
 
 from ..dtypes import EIGHT_BITS
+from . import situations, values
 from .cells import Cell
+from .shapes import SMALL, Shapes, Sizes, shapes_of
 
-WINDOW = 128
-SOFTCAP = 20.0
-_DOCUMENTS = (0.2, 0.5, 0.3)  # shares of the length: sequences packed one after the other
+__all__ = ["LARGE", "SMALL", "TINY", "Problem", "Sizes", "make_problem", "result_dtype"]
 
-Sizes = Tuple[int, int, int]
-SMALL: Sizes = (2, 8, 512)
-"""(batch, heads, length) for comparing results with the reference."""
 LARGE: Sizes = (2, 16, 2048)
 """The same for speed: the plain computation's scores take 0.5 GiB in float32, which bounds the memory."""
 TINY: Sizes = (2, 4, 256)
@@ -48,6 +45,8 @@ class Problem:
     softcap: Optional[float] = None
     documents: Optional[List[int]] = None
     """Lengths of the sequences packed along the length (batch is 1), each causal."""
+    rows: Optional[torch.Tensor] = None
+    """Indices of the queries whose output is judged; None: all. The others receive no gradient."""
     extra: Dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
     """Further operands of linear attention, by name."""
     scales: Dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
@@ -70,26 +69,37 @@ class Problem:
         scale = self.scales[name].to(dtype)
         return operand * scale.repeat_interleave(operand.shape[1] // scale.shape[1], dim=1)[..., None, None]
 
+    def judged(self, of_each_query: torch.Tensor) -> torch.Tensor:
+        """The part of a tensor (…, queries, n) that belongs to the judged queries."""
+        return of_each_query if self.rows is None else of_each_query.index_select(-2, self.rows)
+
     def allowed(self) -> Optional[torch.Tensor]:
-        """(length, length) or (1, 1, length, length), True where a query sees a key; None: everywhere."""
-        length = self.q.shape[-2]
-        here = torch.arange(length, device=self.device)
-        distance = here[:, None] - here[None, :]
+        """(queries, keys) or (1, 1, queries, keys), True where a judged query sees a key; None: everywhere."""
         if self.mask is not None and self.mask.dtype == torch.bool:
-            return self.mask
+            return self._of_judged(self.mask)
+        if self.window is None and self.documents is None and not self.causal:
+            return None
+        here = torch.arange(self.q.shape[-2], device=self.device)
+        distance = self.judged(here[:, None]) - torch.arange(self.k.shape[-2], device=self.device)[None, :]
         if self.window is not None:
             return (distance >= 0) & (distance < self.window)
         if self.documents is not None:
             number = self.document_numbers()
-            return (number[:, None] == number[None, :]) & (distance >= 0)
-        return distance >= 0 if self.causal else None
+            return (self.judged(number[:, None]) == number[None, :]) & (distance >= 0)
+        return distance >= 0
+
+    def _of_judged(self, mask: torch.Tensor) -> torch.Tensor:
+        return mask if mask.shape[-2] == 1 else self.judged(mask)
 
     def document_numbers(self) -> torch.Tensor:
-        lengths = torch.tensor(self.documents, device=self.device)
+        """The packed sequence of each token; that of tokens behind the last one is one more."""
+        documents = list(self.documents or ())
+        lengths = torch.tensor([*documents, self.q.shape[-2] - sum(documents)], device=self.device)
         return torch.repeat_interleave(torch.arange(len(lengths), device=self.device), lengths)
 
     def bias(self) -> Optional[torch.Tensor]:
-        return self.mask if self.mask is not None and self.mask.dtype != torch.bool else None
+        """The additive mask of the judged queries, or None."""
+        return self._of_judged(self.mask) if self.mask is not None and self.mask.dtype != torch.bool else None
 
     def without_gradients(self) -> None:
         for tensor in self.leaves().values():
@@ -114,52 +124,72 @@ def _in_eight_bits(drawn: torch.Tensor, groups: int, name: str, scales: Dict[str
 
 def make_problem(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
     """Makes the problem for an attention with softmax."""
-    batch, heads, length = sizes
-    dtype = getattr(torch, cell.dtype)
+    situation, shapes = situations.named(cell.situation), shapes_of(cell, sizes)
     generator = torch.Generator(device=device).manual_seed(seed)
-    if cell.form == "varlen":
-        batch, length = 1, batch * length
     trains = cell.direction == "train"
-
-    def tensor(count: int) -> torch.Tensor:
-        made = torch.randn(batch, count, length, cell.head_dim, generator=generator, device=device).to(dtype)
-        return made.requires_grad_(trains)
-
-    kv_heads = max(1, heads // 4) if cell.form == "gqa" else heads
     scales: Dict[str, torch.Tensor] = {}
+    drawn = values.drawn(shapes, situation, generator)
     if cell.dtype == EIGHT_BITS:
-        drawn = {
-            name: torch.randn(batch, count, length, cell.head_dim, generator=generator, device=device)
-            for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads))
-        }
         # If all scales were equal, a kernel that uses another head's scale would pass.
-        drawn["v"] *= 1 + torch.arange(kv_heads, device=device)[:, None, None] % 2
-        q, k, v = (_in_eight_bits(one, kv_heads, name, scales) for name, one in drawn.items())
+        drawn["v"] *= 1 + torch.arange(shapes.v.shape[1], device=device)[:, None, None] % 2
+        operands = {name: _in_eight_bits(one, shapes.k.shape[1], name, scales) for name, one in drawn.items()}
     else:
-        q, k, v = tensor(heads), tensor(kv_heads), tensor(kv_heads)
+        operands = _laid_out(drawn, shapes)
+    q, k, v = (one.requires_grad_(trains) for one in operands.values())
+    out_shape = (*shapes.q.shape[:3], shapes.v.shape[3])
     problem = Problem(
         cell=cell,
         q=q,
         k=k,
         v=v,
-        out_gradient=torch.randn(q.shape, generator=generator, device=device).to(result_dtype(cell)),
-        scale=cell.head_dim**-0.5,
-        causal=cell.form in ("causal", "gqa"),
-        gqa=cell.form == "gqa",
-        window=WINDOW if cell.form == "window" else None,
-        softcap=SOFTCAP if cell.form == "softcap" else None,
+        out_gradient=torch.randn(out_shape, generator=generator, device=device).to(result_dtype(cell)),
+        scale=float(shapes.q.shape[3]) ** -0.5,
+        causal=shapes.causal,
+        gqa=shapes.gqa,
+        window=shapes.window,
+        softcap=shapes.softcap,
+        documents=None if shapes.documents is None else list(shapes.documents),
         scales=scales,
     )
-    if cell.form == "varlen":
-        parts = [int(length * part) for part in _DOCUMENTS[:-1]]
-        problem.documents = [*parts, length - sum(parts)]
-    elif cell.form == "bool-mask":
-        mask = torch.rand(1, 1, length, length, generator=generator, device=device) < 0.75
-        # For a query that sees no key, kernels give different results: each query always sees its own position.
-        problem.mask = mask | torch.eye(length, dtype=torch.bool, device=device)
-    elif cell.form in ("half-mask", "fp32-mask"):
-        # Finite, and exactly representable in bfloat16: a kernel that misreads the bytes of a float32 mask then gives a
-        # finite error, where other masks give NaN.
-        bias = torch.randn(1, 1, length, length, generator=generator, device=device).to(torch.bfloat16)
-        problem.mask = bias.to(torch.float32 if cell.form == "fp32-mask" else dtype)
+    if shapes.mask is not None:
+        problem.mask = values.mask(shapes, situation, generator)
+    if situation.judged_rows:
+        length = shapes.q.shape[2]
+        drawn_rows = torch.randint(length, (96,), generator=generator, device=device)
+        last = torch.arange(length - 32, length, device=device)
+        problem.rows = torch.cat([drawn_rows, last]).unique()
+    elif shapes.packed < shapes.q.shape[2]:
+        problem.rows = torch.arange(shapes.packed, device=device)
     return problem
+
+
+def _laid_out(drawn: Dict[str, torch.Tensor], shapes: Shapes) -> Dict[str, torch.Tensor]:
+    """The drawn numbers in the dtypes and strides of the call."""
+    found: Dict[str, torch.Tensor] = {}
+    storage, offset = None, 0
+    if shapes.one_storage:
+        room = sum(one.numel() for one in drawn.values())
+        storage = torch.zeros(room, dtype=getattr(torch, shapes.q.kind), device=drawn["q"].device)
+    for name, one in (("q", shapes.q), ("k", shapes.k), ("v", shapes.v)):
+        numbers = drawn[name].to(getattr(torch, one.kind))
+        found[name] = numbers if one.stride is None else values.laid_out(numbers, one.stride, storage, offset)
+        offset += one.shape[1] * one.shape[3] * shapes.one_storage
+    return found
+
+
+def relaid(problem: Problem, seed: int) -> Problem:
+    """The same call with other values in contiguous tensors: what a cache may have kept from before."""
+    cell = dataclasses.replace(problem.cell, situation="")
+    generator = torch.Generator(device=problem.device).manual_seed(seed + 1)
+
+    def other(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.randn(tensor.shape, generator=generator, device=tensor.device).to(tensor.dtype)
+
+    found = dataclasses.replace(problem, cell=cell, out_gradient=other(problem.out_gradient))
+    for name in ("q", "k", "v"):
+        leaf = getattr(problem, name)
+        setattr(found, name, other(leaf).requires_grad_(leaf.requires_grad))
+    if problem.mask is not None and problem.mask.dtype == torch.bool:
+        eye = torch.eye(*problem.mask.shape[-2:], dtype=torch.bool, device=problem.device)
+        found.mask = ~problem.mask | eye
+    return found

@@ -34,7 +34,9 @@ _BY_NAME: Dict[str, Backend] = {backend.name: backend for backend in BACKENDS}
 def own(name: str) -> Backend:
     """A user's function, `module:function`, with the arguments of scaled_dot_product_attention."""
     module = name.partition(":")[0]
-    return Backend(name, name, calls=OWN, contract=offers.own, module=module, compiled_as="call")
+    return Backend(
+        name, name, calls=OWN, contract=offers.own, module=module, compiled_as="call", takes=("expanded",), plans=True
+    )
 
 
 def backend(name: str) -> Backend:

@@ -7,9 +7,7 @@ import of torch on), `cell_timeout` (seconds), `scratch`, `devices` (None: the G
 done; meanwhile, lines of cells-DEVICE*.jsonl: a cell begun, a cell finished; without a GPU lines of compiled.jsonl,
 from compilation.py.
 
-A child that dies costs only its current cell; a new one continues with the next. Kernels that are compiled when they
-are called have a child each: they import and compile in parallel, and run only after the GPU's own child has ended,
-whose timings must not be disturbed. Elsewhere: the work of a child (child.py), one trial (trial.py).
+Elsewhere: the children of one GPU (lines.py), the work of a child (child.py), one trial (trial.py).
 """
 
 from __future__ import annotations
@@ -19,15 +17,14 @@ import importlib.metadata
 import importlib.util
 import os
 import resource
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .. import answers as _answers
 from .. import forked, imports, outcomes, torch_facts
-from . import child, compilation, plan
-from .cells import Cell, Place, from_json
+from . import child, compilation, lines, plan
+from .cells import Place
 from .registry import BACKENDS, OWN, Backend, backend
 
 if TYPE_CHECKING:
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
     from ..forked import Tell
     from ..torch_facts import Device
 
-_MOST_OF_ONE = 3
-"""Number of children that one backend may kill before the rest of its cells is skipped."""
 _AT_ONCE = 256
 
 
@@ -147,7 +142,19 @@ class _Run:
             )
             made = self._plan(place)
             plans[name] = made.as_json()
-            children += [_Line(self, name, part, cells).child() for part, cells in _parts(made.cells).items()]
+            children += lines.Device(
+                child.Work(
+                    torch=self.torch,
+                    device=name,
+                    file=os.path.join(self.answers, "cells-" + name),
+                    deadline=self.imported + float(self.request["budget"]),
+                    cell_timeout=self.cell_timeout,
+                    seed=int(self.request["seed"]),
+                    waits_for=None,
+                ),
+                self.scratch,
+                lines.at_once(len(devices)) if place.capability is not None else 1,
+            ).children(made.cells)
         self._write("plan", {"plans": plans})
         self._write("gpus", {"gpus": devices})
         return children
@@ -167,85 +174,6 @@ class _Run:
             cudnn=cudnn,
             versions=versions,
         )
-
-
-class _Line:
-    """Cells that run one after the other on one GPU, in as many children as needed."""
-
-    def __init__(self, run: _Run, device: str, part: str, cells: List[Cell]) -> None:
-        self.part = part
-        self.left = list(cells)
-        self.deadline = run.imported + float(run.request["budget"])
-        self.taken: Dict[str, int] = {}
-        quiet = os.path.join(run.scratch, "quiet-" + device)
-        self.work = child.Work(
-            torch=run.torch,
-            device=device,
-            file=os.path.join(run.answers, "cells-{}{}.jsonl".format(device, "." + part if part else "")),
-            deadline=self.deadline,
-            cell_timeout=run.cell_timeout,
-            seed=int(run.request["seed"]),
-            waits_for=quiet if part else None,
-        )
-        self.quiet = None if part else quiet
-
-    def child(self) -> forked.Child:
-        return forked.Child(
-            "gpu {} {}".format(self.work.device, self.part),
-            lambda tell: child.run(self.work, self.left),
-            # Each cell has an alarm of its own; this limit ends a child that outlives all of them.
-            timeout=max(1.0, self.deadline - time.monotonic()) + self.work.cell_timeout + 60.0,
-            done=self._ended,
-        )
-
-    def _ended(self, ended: forked.Ended) -> List[forked.Child]:
-        more = self._more(ended)
-        if not more and self.quiet is not None:
-            with open(self.quiet, "w"):
-                pass
-        return more
-
-    def _more(self, ended: forked.Ended) -> List[forked.Child]:
-        lines = child.lines(self.work.file)
-        finished = {from_json(line["cell"]) for line in lines if "cell" in line}
-        ceilings = [line["ceiling"] for line in lines if "ceiling" in line]
-        self.work.ceiling = ceilings[-1] if ceilings else None
-        begun = [from_json(line["begun"]) for line in lines if "begun" in line]
-        died_at = begun[-1] if begun and begun[-1] not in finished else None
-        before = len(self.left)
-        if died_at is not None:
-            late = backend(died_at.backend).compiled and time.monotonic() > self.deadline
-            child.note(self.work.file, {"cell": died_at.as_json(), **(_LATE if late else death(ended))})
-            finished.add(died_at)
-            self.taken[died_at.backend] = self.taken.get(died_at.backend, 0) + 1
-        self.left = [cell for cell in self.left if cell not in finished]
-        came_to_none = len(self.left) == before  # the next child would make no progress either
-        given_up = {name for name, deaths in self.taken.items() if deaths >= _MOST_OF_ONE}
-        for cell in [cell for cell in self.left if cell.backend in given_up]:
-            reason = "not run: this backend ended its process {} times".format(_MOST_OF_ONE)
-            child.note(self.work.file, {"cell": cell.as_json(), "outcome": "not run", "reason": reason})
-        self.left = [cell for cell in self.left if cell.backend not in given_up]
-        if not self.left or time.monotonic() > self.deadline:
-            return []
-        if came_to_none:
-            child.note(self.work.file, {"stopped": death(ended)["reason"]})
-            return []
-        return [self.child()]
-
-
-_LATE = {"outcome": "not run", "reason": "it was still being compiled when the time was over"}
-
-
-def _parts(cells: List[Cell]) -> Dict[str, List[Cell]]:
-    """Groups the cells into children: the GPU's own line under "", one for each compiled backend and each fixed tuning
-    choice, and one for each backend that cannot share a process with another."""
-    parts: Dict[str, List[Cell]] = {"": []}
-    names = {cell.backend for cell in cells}
-    for cell in cells:
-        one = backend(cell.backend)
-        part = "-".join([cell.backend, *cell.variant.split()]) if one.compiled or one.apart_from in names else ""
-        parts.setdefault(part, []).append(cell)
-    return parts
 
 
 def _missing(one: Backend, place: Place) -> Optional[str]:
@@ -283,17 +211,3 @@ def _cudnn(torch: ModuleType) -> Optional[int]:
         return None if version is None else int(version)
     except Exception:  # noqa: BLE001
         return None
-
-
-def death(ended: forked.Ended) -> Dict[str, object]:
-    """The result of the cell that killed its child."""
-    if ended.hung or ended.signal == signal.SIGALRM:
-        return {"outcome": outcomes.HUNG, "reason": "it did not end in time and was killed"}
-    if ended.trouble:
-        return {"outcome": outcomes.HUNG, "reason": ended.trouble}
-    words = " ".join(ended.stderr.strip().splitlines()[-1:])[:200]
-    if ended.signal is not None:
-        name = next((one.name for one in signal.Signals if one == ended.signal), "signal {}".format(ended.signal))
-        return {"outcome": outcomes.CRASHED, "reason": "killed by {}".format(name) + (": " + words if words else "")}
-    status = "left the process with status {}".format(ended.status)
-    return {"outcome": outcomes.CRASHED, "reason": status + (": " + words if words else "")}

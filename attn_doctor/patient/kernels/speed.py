@@ -67,10 +67,11 @@ def flops(problem: Problem) -> float:
     """Operations of the two matrix products, counting only the scores that the form needs; a backward pass costs 2.5
     times that.
     """
-    batch, heads, length, head_dim = problem.q.shape
+    batch, heads, queries, head_dim = problem.q.shape
+    pairs, dims = queries * problem.k.shape[2], head_dim + problem.v.shape[3]
     allowed = problem.allowed()
     share = 1.0 if allowed is None or problem.mask is not None else float(allowed.float().mean())
-    forward = 4.0 * batch * heads * length * length * head_dim * share
+    forward = 2.0 * batch * heads * pairs * dims * share
     return float(forward) * (3.5 if problem.cell.direction == "train" else 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Runs one trial: calls the kernel twice on poisoned memory, judges the results, and times it when they are right."""
+"""Runs one trial: calls the kernel twice on poisoned memory and judges the results; times right ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from ..torch_facts import last_line, telling_line
-from . import matrix, offers, problems, shares, speed, truth
+from . import matrix, offers, problems, shares, situations, speed, truth, ways
 from .cells import Cell
 from .registry import OWN, Backend
 
@@ -18,17 +18,17 @@ _POISON = 12288.0  # exact in every dtype, and far larger than any output or gra
 _LONGEST = 400
 
 
-def attempt(
-    cell: Cell, backend: Backend, device: str, seed: int, ceiling: Optional[Dict[str, float]]
-) -> Dict[str, Any]:
+def attempt(cell: Cell, backend: Backend, device: str, seed: int) -> Dict[str, Any]:
     """The result of the trial. outcome: right, wrong, refused or not offered (it raised), crashed (it broke the GPU's
     context), no memory."""
     started = time.monotonic()
     result: Dict[str, Any] = {}
     try:
-        result = _tried(cell, backend, device, seed, ceiling)
+        result = _tried(cell, backend, device, seed)
     except torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError as error:
-        result = {"outcome": "no memory", "reason": last_line(error)[:_LONGEST]}
+        # A GPU that is too small for it cannot meet that fault either.
+        large = situations.named(cell.situation).judged_rows
+        result = {"outcome": "not offered" if large else "no memory", "reason": last_line(error)[:_LONGEST]}
         torch.cuda.empty_cache()
     except Exception as error:  # noqa: BLE001
         lost = _lost(device)
@@ -45,19 +45,15 @@ def calls_of(backend: Backend) -> Any:
     return importlib.import_module(where, __name__)
 
 
-def _tried(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Optional[Dict[str, float]]) -> Dict[str, Any]:
+def _tried(cell: Cell, backend: Backend, device: str, seed: int) -> Dict[str, Any]:
     calls = calls_of(backend)
-    on_gpu = device != "cpu"
-    if backend.linear:
-        problem = calls.make_problem(cell, device, seed)
-        recipe: truth.Recipe = calls.reference
-    else:
-        problem = problems.make_problem(cell, device, seed, problems.SMALL if on_gpu else problems.TINY)
-        recipe = truth.softmax_attention
-    with warnings.catch_warnings(record=True) as caught:
+    situation = situations.named(cell.situation)
+    problem = _problem(cell, backend, device, seed, problems.SMALL if device != "cpu" else problems.TINY)
+    recipe: truth.Recipe = calls.reference if backend.linear else truth.softmax_attention
+    with warnings.catch_warnings(record=True) as caught, ways.of_calling(situation):
         warnings.simplefilter("always")
         try:
-            compute = calls.prepare(problem, backend)
+            compute = ways.compute(problem, lambda asked: calls.prepare(asked, backend), situation, seed)
             first = truth.run_poisoned(compute, problem, float("nan"))
             second = truth.run_poisoned(compute, problem, _POISON)
         except RuntimeError as error:
@@ -66,25 +62,40 @@ def _tried(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Option
                 raise
             return {"outcome": "refused", "reason": said[0][:_LONGEST], "context_lost": False}
     reference = truth.plain(problem, torch.float64, recipe)
+    sizes = truth.made_of(problem) if situation.degenerate else None
     if backend.linear:
         limit = truth.linear_limits(reference, cell.dtype)
     else:
-        limit = truth.limits(truth.yardstick(problem, reference), cell.dtype)
-    result = truth.judge(first, second, _POISON, reference, limit, cell.direction in backend.promises)
-    del first, second, reference
+        limit = truth.limits(truth.yardstick(problem, reference, sizes), cell.dtype)
+    promised = cell.direction in backend.promises or situation.calls == "deterministic"
+    result = truth.judge(first, second, _POISON, reference, limit, promised, sizes)
     if backend.chooses:
         result["chosen"] = calls.chosen(problem)
-    if ceiling is not None and result["outcome"] == "right" and _worth_timing(cell):
-        del problem
-        result["speed"] = _timed(cell, backend, calls, device, seed, ceiling)
-        if cell in matrix.for_share(backend):
-            result["share"] = _share(cell, backend, calls, device, seed)
     return result
 
 
-def _worth_timing(cell: Cell) -> bool:
-    """True for common sizes and forms: cuDNN makes a new plan for each size, which takes half a second."""
-    return cell.head_dim in (64, 128) and cell.form in ("dense", "causal", "gqa", "varlen")
+def _problem(cell: Cell, backend: Backend, device: str, seed: int, sizes: problems.Sizes) -> problems.Problem:
+    if backend.linear:
+        made: problems.Problem = calls_of(backend).make_problem(cell, device, seed)
+        return made
+    return problems.make_problem(cell, device, seed, sizes)
+
+
+def timed(cell: Cell, backend: Backend, device: str, seed: int, ceiling: Dict[str, float]) -> Dict[str, Any]:
+    """Its speed, after it was found right; `share` where that is compared with the same kernel elsewhere."""
+    calls, result = calls_of(backend), {}
+    try:
+        result["speed"] = _timed(cell, backend, calls, device, seed, ceiling)
+        if cell in matrix.for_share(backend):
+            result["share"] = _share(cell, backend, calls, device, seed)
+    except Exception as error:  # noqa: BLE001
+        lost = _lost(device)
+        return {
+            "outcome": "crashed" if lost else "refused",
+            "reason": telling_line(error)[:_LONGEST],
+            "context_lost": lost,
+        }
+    return result
 
 
 def _timed(

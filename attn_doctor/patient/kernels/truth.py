@@ -11,7 +11,7 @@ before the kernel receives them, and the kernel itself must round the weights of
 from __future__ import annotations
 
 import math
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -47,9 +47,39 @@ def plain(problem: Problem, dtype: torch.dtype, recipe: Recipe) -> Results:
 
 
 def softmax_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torch.Tensor:
-    """softmax(q kᵀ · scale) v with the form's mask or bias, nothing fused."""
+    """softmax(q kᵀ · scale) v with the form's mask or bias, nothing fused. A query that sees no key gets 0, as torch
+    defines it since 2.5 (https://github.com/pytorch/pytorch/pull/131863)."""
     scores, v = _scores(problem, leaves)
-    return torch.softmax(scores, dim=-1) @ v
+    return _weights(problem, scores) @ v
+
+
+def _weights(problem: Problem, scores: torch.Tensor) -> torch.Tensor:
+    allowed = problem.allowed()
+    if allowed is None:
+        return torch.softmax(scores, dim=-1)
+    blind = ~allowed.any(dim=-1, keepdim=True)
+    return torch.softmax(scores.masked_fill(blind, 0.0), dim=-1).masked_fill(blind, 0.0)
+
+
+def made_of(problem: Problem) -> Results:
+    """What each result sums up, without signs: |P| |v| and so on, in float64. A result that cancels to nothing, such as
+    the gradient of a query with one key, is held against this."""
+    with torch.no_grad():
+        leaves = {name: problem.meant(name, torch.float64) for name in problem.leaves()}
+        scores, v = _scores(problem, leaves)
+        weights = _weights(problem, scores)
+        found = {"out": weights @ v.abs()}
+        if problem.cell.direction != "train":
+            return found
+        g = problem.judged(problem.out_gradient).to(torch.float64).abs()
+        flowing = g @ v.abs().transpose(-2, -1)
+        flowing = weights * (flowing + (weights * flowing).sum(dim=-1, keepdim=True)) * problem.scale
+        q, k = problem.judged(leaves["q"]).abs(), leaves["k"].abs()
+        share = q.shape[1] // k.shape[1]
+        found["dq"] = flowing @ k.repeat_interleave(share, dim=1)
+        found["dk"] = (flowing.transpose(-2, -1) @ q).unflatten(1, (-1, share)).sum(dim=2)
+        found["dv"] = (weights.transpose(-2, -1) @ g).unflatten(1, (-1, share)).sum(dim=2)
+        return found
 
 
 def eight_bit_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torch.Tensor:
@@ -64,13 +94,15 @@ def eight_bit_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> to
     return (rounded @ v / weights.sum(dim=-1, keepdim=True)).to(torch.bfloat16)
 
 
-def yardstick(problem: Problem, reference: Results) -> Dict[str, float]:
-    """The relative error of plain attention in the problem's own dtype."""
+def yardstick(problem: Problem, reference: Results, sizes: Optional[Results] = None) -> Dict[str, float]:
+    """The relative error of plain attention in the problem's own dtype, as `judge` computes it."""
     if problem.cell.dtype == EIGHT_BITS:
         found = plain(problem, torch.float32, eight_bit_attention)
     else:
         found = plain(problem, problem.q.dtype, softmax_attention)
-    return {name: distance(found[name], wanted)["relative"] for name, wanted in reference.items()}
+    return {
+        name: distance(found[name], wanted, (sizes or {}).get(name))["relative"] for name, wanted in reference.items()
+    }
 
 
 def _scores(problem: Problem, leaves: Dict[str, torch.Tensor]) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -79,7 +111,7 @@ def _scores(problem: Problem, leaves: Dict[str, torch.Tensor]) -> Tuple[torch.Te
     if problem.gqa:
         share = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(share, dim=1), v.repeat_interleave(share, dim=1)
-    scores = (q * problem.scale) @ k.transpose(-2, -1)
+    scores = (problem.judged(q) * problem.scale) @ k.transpose(-2, -1)
     if problem.softcap is not None:
         scores = torch.tanh(scores / problem.softcap) * problem.softcap
     bias, allowed = problem.bias(), problem.allowed()
@@ -91,19 +123,23 @@ def _scores(problem: Problem, leaves: Dict[str, torch.Tensor]) -> Tuple[torch.Te
 
 
 def with_gradients(out: torch.Tensor, leaves: Dict[str, torch.Tensor], problem: Problem) -> Results:
-    """`out` and, when the problem trains, the gradient of every leaf."""
+    """The judged rows of `out`, of which a kernel computes all; and, when the problem trains, the gradient of every
+    leaf."""
+    if out.shape[-2] == problem.q.shape[-2]:
+        out = problem.judged(out)
     results = {"out": out.detach()}
     if problem.cell.direction == "train":
         trained = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
-        gradients = torch.autograd.grad(out, list(trained.values()), problem.out_gradient.to(out.dtype))
+        gradients = torch.autograd.grad(out, list(trained.values()), problem.judged(problem.out_gradient).to(out.dtype))
         results.update(("d" + name, gradient) for name, gradient in zip(trained, gradients))
     return results
 
 
-def distance(found: torch.Tensor, wanted: torch.Tensor) -> Dict[str, float]:
-    """‖found − wanted‖ / ‖wanted‖ and the largest difference. NaN and infinity are returned as they are."""
+def distance(found: torch.Tensor, wanted: torch.Tensor, sizes: Optional[torch.Tensor] = None) -> Dict[str, float]:
+    """‖found − wanted‖ / ‖wanted‖, or / ‖sizes‖ if given, and the largest difference. NaN and infinity are returned as
+    they are."""
     difference = found.to(torch.float64) - wanted
-    size = float(wanted.norm())
+    size = float((wanted if sizes is None else sizes).norm())
     return {"relative": float(difference.norm()) / (size or 1.0), "max": float(difference.abs().max())}
 
 
@@ -123,9 +159,17 @@ def linear_limits(reference: Results, dtype: str) -> Dict[str, float]:
 
 
 def judge(
-    first: Results, second: Results, poison: float, reference: Results, limit: Dict[str, float], promised: bool
+    first: Results,
+    second: Results,
+    poison: float,
+    reference: Results,
+    limit: Dict[str, float],
+    promised: bool,
+    sizes: Optional[Results] = None,
 ) -> Dict[str, object]:
-    """The verdict on two runs; free memory was filled with NaN before the first, with `poison` before the second."""
+    """The verdict on two runs; free memory was filled with NaN before the first, with `poison` before the second.
+
+    `sizes`: what the results are made of, where errors are held against that and not against the results' own size."""
     errors: Dict[str, Dict[str, float]] = {}
     troubles: List[str] = []
     unwritten = 0
@@ -138,10 +182,11 @@ def judge(
         # An element that is NaN in one run and the poison in the other was not written.
         left = ~torch.isfinite(found) & (again == poison)
         unwritten += int(left.sum())
-        error = distance(found, wanted)
+        size = (sizes or {}).get(name)
+        error = distance(found, wanted, size)
         if not bool(left.any()):
             # Some instructions ignore NaN: memory that is read but not written may show only in the second run.
-            error = max(error, distance(again, wanted), key=_how_bad)
+            error = max(error, distance(again, wanted, size), key=_how_bad)
         error["limit"] = limit[name]
         errors[name] = error
         if bool(((torch.isnan(found) | torch.isnan(again)) & ~left).any()):

@@ -26,6 +26,8 @@ def options_of(problem: Problem) -> Given:
         given.update(causal=True, window_size=(problem.window - 1, 0))
     if problem.softcap is not None:
         given["softcap"] = problem.softcap
+    if torch.are_deterministic_algorithms_enabled():  # which these libraries do not ask for
+        given["deterministic"] = True
     return given
 
 

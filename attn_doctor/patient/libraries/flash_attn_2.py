@@ -193,6 +193,7 @@ LIBRARY = Library(
             calls="flash_attn_2",
             module="flash_attn_2_cuda",
             promises=("forward",),  # flash_attn_func's docstring: "The forward pass is always deterministic."
+            takes=("tail", "empty-documents", "deterministic"),
             whole=True,
         ),
     ),

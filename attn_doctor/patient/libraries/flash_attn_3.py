@@ -240,6 +240,7 @@ LIBRARY = Library(
             title="FlashAttention-3",
             calls="flash_attn_3",
             promises=("forward",),  # flash_attn_func's docstring: "The forward pass is always deterministic."
+            takes=("tail", "empty-documents", "deterministic"),
             more_dtypes=("float8_e4m3fn",),
             whole=True,
         ),

@@ -90,19 +90,19 @@ def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    length = problem.q.shape[-2]
+    queries, keys = problem.q.shape[-2], problem.k.shape[-2]
     allowed, bias, cap = problem.allowed(), problem.bias(), problem.softcap
     block_mask = None
     if allowed is not None:
-        seen = allowed.reshape(length, length)
+        seen = allowed.reshape(queries, keys)
 
         def mask_mod(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return seen[query, key]
 
-        block_mask = create_block_mask(mask_mod, None, None, length, length, device=str(problem.device))
+        block_mask = create_block_mask(mask_mod, None, None, queries, keys, device=str(problem.device))
     score_mod = None
     if bias is not None:
-        table = bias.reshape(length, length)
+        table = bias.reshape(queries, keys)
 
         def score_mod(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return score + table[query, key]

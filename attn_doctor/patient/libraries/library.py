@@ -113,6 +113,11 @@ class Backend:
     """The sample, without its dtype, whose launches are compiled when there is no GPU."""
     more_dtypes: Tuple[str, ...] = ()
     """Dtypes that it supports in addition to the default ones."""
+    takes: Tuple[str, ...] = ()
+    """Situations in which it is tried although only backends that name them are (kernels/situations.py, `asked`)."""
+    plans: bool = False
+    """It spends a fraction of a second of the processor's time on each new shape: tried in processes of its own, beside
+    the others."""
     whole: bool = False
     """A model that uses the library runs this kernel and no other of it."""
 

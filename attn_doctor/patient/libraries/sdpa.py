@@ -16,7 +16,7 @@ from ..simulate.sdpa import choice as sdpa_choice
 from ..simulate.sdpa.rules import Call as TorchCall
 from ..simulate.sdpa.rules import Situation, Tensor
 from ..simulate.triton.driver import version_of
-from .contract import RAISES, SILENT, Call, Clause, equal_dtypes, mended_by_autocast, no_such_mask, release_of
+from .contract import RAISES, SILENT, Call, Clause, Described, equal_dtypes, mended_by_autocast, release_of
 from .library import Backend, Library
 
 if TYPE_CHECKING:
@@ -123,21 +123,21 @@ def laid_out(out: TorchTensor, query: TorchTensor, backend: Optional[str]) -> To
 
 def torch_call(cell: Cell, sizes: Tuple[int, int, int]) -> TorchCall:
     """The call of scaled_dot_product_attention that a cell describes. sizes: batch, heads, length."""
-    batch, heads, length = sizes
+    from ..kernels.shapes import shapes_of
+
     trains = cell.direction == "train"
-    kv_heads = max(1, heads // 4) if cell.form == "gqa" else heads
+    shapes = shapes_of(cell, sizes)
 
-    def tensor(count: int) -> Tensor:
-        return Tensor(shape=(batch, count, length, cell.head_dim), dtype=cell.dtype, requires_grad=trains)
+    def tensor(one: Described) -> Tensor:
+        return Tensor(shape=one.shape, dtype=one.kind, strides=one.stride, requires_grad=trains)
 
-    dtype = {"bool-mask": "bool", "half-mask": cell.dtype, "fp32-mask": "float32"}.get(cell.form)
     return TorchCall(
-        query=tensor(heads),
-        key=tensor(kv_heads),
-        value=tensor(kv_heads),
-        mask=Tensor(shape=(1, 1, length, length), dtype=dtype) if dtype else None,
-        causal=cell.form in ("causal", "gqa"),
-        enable_gqa=cell.form == "gqa",
+        query=tensor(shapes.q),
+        key=tensor(shapes.k),
+        value=tensor(shapes.v),
+        mask=Tensor(shapes.mask.shape, shapes.mask.kind, shapes.mask.stride) if shapes.mask is not None else None,
+        causal=shapes.causal,
+        enable_gqa=shapes.gqa,
         grad_mode=trains,
     )
 
@@ -149,7 +149,9 @@ def gpu_of(place: Place) -> simulated_gpu.Gpu:
 
 def offered(cell: Cell, place: Place) -> Optional[str]:
     """Why a cell is not offered, by one backend or by torch's own choice; None when it is."""
-    refused = no_such_mask(cell) or not_for_its_arguments(cell)
+    from ..kernels.offers import no_such_call
+
+    refused = no_such_call(cell, place) or not_for_its_arguments(cell)
     if refused is not None:
         return refused
     call = torch_call(cell, (2, 8, 512))
@@ -255,11 +257,39 @@ LIBRARY = Library(
             calls="sdpa",
             contract=offered,
             chooses=True,
+            takes=("expanded", "sink", "columns", "narrow-v", "long-mask"),
+            plans=True,
             whole=True,
         ),
-        Backend(name="sdpa-flash", title="SDPA flash", calls="sdpa", contract=offered, promises=("forward",)),
-        Backend(name="sdpa-efficient", title="SDPA memory-efficient", calls="sdpa", contract=offered),
-        Backend(name="sdpa-cudnn", title="SDPA cuDNN", calls="sdpa", contract=offered),
-        Backend(name="sdpa-math", title="SDPA math", calls="sdpa", contract=offered),
+        Backend(
+            name="sdpa-flash",
+            title="SDPA flash",
+            calls="sdpa",
+            contract=offered,
+            promises=("forward",),
+            takes=("expanded", "deterministic"),
+        ),
+        Backend(
+            name="sdpa-efficient",
+            title="SDPA memory-efficient",
+            calls="sdpa",
+            contract=offered,
+            takes=("expanded", "sink", "narrow-v", "long-mask"),
+        ),
+        Backend(
+            name="sdpa-cudnn",
+            title="SDPA cuDNN",
+            calls="sdpa",
+            contract=offered,
+            takes=("expanded", "sink", "narrow-v", "long-mask"),
+            plans=True,
+        ),
+        Backend(
+            name="sdpa-math",
+            title="SDPA math",
+            calls="sdpa",
+            contract=offered,
+            takes=("expanded", "sink", "columns", "narrow-v"),
+        ),
     ),
 )

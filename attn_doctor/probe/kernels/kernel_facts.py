@@ -36,11 +36,13 @@ def _note_trouble(notes: FactNotes, group: Sequence[Trial], trials: KernelTrials
     first = group[0]
     sort = first.trouble or ""
     what = f"head-dim-{first.form}" if first.refused_by_head_dim else first.form
+    what += f"-{first.situation}" if first.situation else ""
     own = f"cell.{first.backend}-{what}-{sort.replace(' ', '-')}-gpu{first.gpu}."
     notes.known(own + "outcome", sort, _HOW)
     notes.known(own + "backend", first.backend, _HOW)
     notes.known(own + "title", trials.title(first.backend), _HOW)
     notes.known(own + "form", first.form, _HOW)
+    notes.known_or_absent(own + "situation", first.situation or None, _HOW, "the usual one")
     notes.known(own + "condition", kernel_words.condition(group), _HOW)
     if first.gpu.isdigit():
         notes.known(own + "gpu", int(first.gpu), _HOW)

@@ -177,7 +177,8 @@ def collate(answers: Path, asked: TrialRequest, completed: Completed, states: Ma
         planned = name in plans and bool(plans[name]["cells"])
         silent = f"the trials {completed.ended()} before they came to it" if planned and not lines else None
         gpus.append(_gpu(name, device, lines, states, silent))
-        own = [trial for one in each for trial in _trials(name, one, gpus[-1].heard)]
+        timed = {_key(line["timed"]): line for line in lines if "timed" in line}
+        own = [trial for one in each for trial in _trials(name, one, gpus[-1].heard, timed)]
         cells += own
         not_reached += len(plans[name]["cells"]) - len(own) if name in plans else 0
     first: Mapping[str, Any] = next(iter(plans.values()), {"backends": [], "left_out": {}})
@@ -238,17 +239,21 @@ def _state(states: Any, uuid: Any, name: str) -> GpuState | None:
     return None
 
 
-def _trials(gpu: str, lines: list[dict[str, Any]], heard: Xids) -> list[Trial]:
-    """The trials of one child; failed ones with the Xids that the GPU reported during them."""
-    begun: dict[str, float] = {
-        json.dumps(line["begun"], sort_keys=True): line["at"] for line in lines if "begun" in line and "at" in line
-    }
+def _key(cell: Mapping[str, Any]) -> str:
+    return json.dumps(cell, sort_keys=True)
+
+
+def _trials(gpu: str, lines: list[dict[str, Any]], heard: Xids, timed: Mapping[str, Mapping[str, Any]]) -> list[Trial]:
+    """The trials of one child, with their times; failed ones with the Xids that the GPU reported during them."""
+    begun = {_key(line["begun"]): line["at"] for line in lines if "begun" in line and "at" in line}
     found = []
     for line in lines:
         if "cell" not in line:
             continue
-        trial = kernels_v1.trial({"gpu": gpu, **line["cell"], **line})
-        since = begun.get(json.dumps(line["cell"], sort_keys=True))
+        later = timed.get(_key(line["cell"]), {})
+        times = {name: value for name, value in later.items() if name not in ("at", "timed")}
+        trial = kernels_v1.trial({"gpu": gpu, **line["cell"], **line, **times})
+        since = begun.get(_key(line["cell"]))
         if trial.outcome not in (RIGHT, NOT_OFFERED) and since is not None and "at" in line:
             after = min((at for at in begun.values() if at > since), default=math.inf)
             numbers = xids.during(heard, since, line["at"], before=after)

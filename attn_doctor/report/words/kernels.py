@@ -119,7 +119,7 @@ def _told_alike(trials: KernelTrials) -> list[list[Trial]]:
     groups: dict[tuple[object, ...], list[Trial]] = {}
     for group in trials.troubles:
         first = group[0]
-        met = frozenset((one.dtype, one.head_dim, one.direction, one.variant) for one in group)
+        met = frozenset((one.dtype, one.head_dim, one.direction, one.variant, one.situation) for one in group)
         told = kernel_words.trouble(group, trials)
         groups.setdefault((first.backend, first.gpu, first.trouble, told, met), []).extend(group)
     return list(groups.values())

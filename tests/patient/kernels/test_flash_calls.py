@@ -106,7 +106,7 @@ def four(monkeypatch):
 
 
 def tried(name, dtype, form, direction="train"):
-    return trial.attempt(Cell(name, dtype, 64, form, direction), registry.backend(name), "cpu", 5, None)
+    return trial.attempt(Cell(name, dtype, 64, form, direction), registry.backend(name), "cpu", 5)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -9,7 +9,9 @@ import pytest
 from attn_doctor.patient.dtypes import HALVES
 from attn_doctor.patient.kernels import matrix, offers, plan
 from attn_doctor.patient.kernels.cells import DIRECTIONS, DTYPES, FORMS, Place
+from attn_doctor.patient.kernels.lines import parts
 from attn_doctor.patient.kernels.registry import BACKENDS, backend
+from attn_doctor.patient.kernels.shapes import shapes_of
 from attn_doctor.patient.libraries import flex
 
 H200 = Place(
@@ -48,7 +50,7 @@ def test_full_meets_every_form_in_every_dtype_and_direction(one):
     """Every backend and dtype is met by every mask and direction that it offers."""
 
     def met(cells):
-        return {(cell.dtype, cell.form, cell.direction) for cell in cells}
+        return {(cell.dtype, cell.form, cell.direction) for cell in cells if not cell.situation}
 
     assert met(full(one).cells) == met(offered(one))
 
@@ -94,7 +96,7 @@ def test_what_was_left_out_is_counted():
     one = backend("sdpa-cudnn")
     made = full(one)
 
-    assert len(made.cells) + made.left_out[one.name] == len(offered(one))
+    assert len([c for c in made.cells if not c.situation]) + made.left_out[one.name] == len(offered(one))
     assert len(made.not_offered) + len(offered(one)) == len(everything(one))
 
 
@@ -124,16 +126,55 @@ def test_the_doctor_knows_every_name():
 
 def test_two_that_register_the_same_operators_share_no_process():
     """xformers brings FlashAttention-3's operators along: where both are run, each has a child of its own."""
-    from attn_doctor.patient.kernels.run import _parts
-
     three, own, math = backend("flash-attn-3"), backend("xformers"), backend("sdpa-math")
-    together = _parts(full(three, own, math).cells)
+    together = parts(full(three, own, math).cells)
 
     assert {part: {cell.backend for cell in cells} for part, cells in together.items()} == {
         "": {"flash-attn-3", "sdpa-math"},
         "xformers": {"xformers"},
     }
-    assert list(_parts(full(own, math).cells)) == [""]
+    assert list(parts(full(own, math).cells)) == [""]
+
+
+def test_plans_are_made_beside_each_other():
+    """cuDNN makes a plan for each shape: in processes of their own, where those that make the same one are together."""
+    default, cudnn, math = backend("sdpa-default"), backend("sdpa-cudnn"), backend("sdpa-math")
+    together = parts(full(default, cudnn, math).cells, beside=4)
+    where = {}
+    for part, cells in together.items():
+        for cell in cells:
+            key = (cell.dtype, cell.direction, shapes_of(cell), cell.backend == "sdpa-math")
+            where.setdefault(key, set()).add(part)
+
+    assert set(together) == {"", "plans-0", "plans-1", "plans-2", "plans-3"}
+    assert {cell.backend for cell in together[""]} == {"sdpa-math"}
+    assert all(len(found) == 1 for found in where.values())
+    sizes = [len(cells) for part, cells in together.items() if part]
+    assert max(sizes) < 2 * min(sizes)
+    assert list(parts(full(default, cudnn).cells)) == [""]
+
+
+@pytest.mark.parametrize("one", RUN, ids=lambda one: one.name)
+def test_quick_meets_every_situation(one):
+    """Each layout, value and way to call that a kernel is asked for is met once by `quick`, the usual ones as well."""
+    cells = plan.make_plan([(one, None)], H200, "quick", None, named=False).cells
+    wanted = {c.situation for c in matrix.special(one) if one.contract(c, H200) is None}
+
+    assert {c.situation for c in cells if c.situation} == (set() if one.compiled else wanted)
+    assert sum(bool(c.situation) for c in cells) == len({c.situation for c in cells if c.situation})
+
+
+def test_what_fails_most_often_comes_first():
+    """Rows without a key, layouts and wide masks before dense calls; situations and forms in turn."""
+    cells = full(backend("sdpa-cudnn")).cells
+
+    assert [(c.situation, c.form) for c in cells[:4]] == [
+        ("dead-rows", "bool-mask"),
+        ("", "fp32-mask"),
+        ("fused", "causal"),
+        ("", "fp32-mask"),
+    ]
+    assert cells.index(next(c for c in cells if c.form == "dense" and not c.situation)) > 10
 
 
 @pytest.fixture
@@ -162,16 +203,17 @@ def test_flash_attention_4_is_more_than_its_folder():
 
 @pytest.mark.parametrize("mode", ["quick", "full"])
 @pytest.mark.parametrize("name", ["sdpa-flash", "sdpa-efficient", "sdpa-cudnn", "flash-attn-2"])
-def test_what_is_timed_against_elsewhere_is_tried_first(mode, name):
-    """bf16, head dim 128, causal, forward and in training: in each mode, before time can run out."""
+def test_what_is_timed_against_elsewhere_is_tried(mode, name):
+    """bf16, head dim 128, causal, forward and in training, in each mode; timed before others."""
     cells = plan.make_plan([(backend(name), None)], H200, mode, None, named=False).cells
+    compared = [cell for cell in cells if cell in matrix.for_share(backend(name))]
 
-    assert cells[:2] == matrix.for_share(backend(name))
     assert len(set(cells)) == len(cells)
-    assert [(c.dtype, c.head_dim, c.form, c.direction) for c in cells[:2]] == [
+    assert {(c.dtype, c.head_dim, c.form, c.direction) for c in compared} == {
         ("bfloat16", 128, "causal", "forward"),
         ("bfloat16", 128, "causal", "train"),
-    ]
+    }
+    assert all(matrix.worth_timing(cell) for cell in compared)
 
 
 @pytest.mark.parametrize("name", ["sdpa-default", "sdpa-math", "flex", "fla-gla", "mine:attend"])
