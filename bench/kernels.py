@@ -3,7 +3,7 @@
     python bench/kernels.py             all three, on a GPU node
     python bench/kernels.py agreement   predicted against asked, over some thousand calls; prints every disagreement
     python bench/kernels.py times       seconds of --kernels quick and full after torch is imported, and what they found
-    python bench/kernels.py planted     kernels with a planted fault each (tests/patient/kernels/planted.py): off by 2 %,
+    python bench/kernels.py planted     kernels with planted faults (tests/patient/kernels/planted.py): off by 2 %,
                                         rows dropped, strides swapped, a stale cache, …: on the GPU if there is one,
                                         else on CPU tensors
     python bench/kernels.py shares [N]  what share of a matrix product beside it each kernel reaches, over N fresh
