@@ -32,6 +32,8 @@ class InstallRequest:
     """Packages for which a wheel file was named."""
     torch_backend: str = ""
     """The build in torch's own package index (cu130) to install from; `auto`: uv picks it by the node's GPU."""
+    limits: tuple[str, ...] = ()
+    """Releases that the resolver may not choose, as constraints: what the shelf's tables and recipes leave."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -46,6 +46,8 @@ class PlannedNode:
     """Name of the GPU as given; empty when none was named."""
     capability: str = ""
     """Its compute capability; empty for AMD's, and when none was named."""
+    more: tuple[str, ...] = ()
+    """Compute capabilities of other GPUs that have to be served as well."""
     amd: str = ""
     """AMD's architecture: gfx942."""
     driver: str = ""
@@ -56,9 +58,14 @@ class PlannedNode:
     """What nobody named and was assumed, in words."""
 
     @property
+    def capabilities(self) -> tuple[str, ...]:
+        """Those of all its GPUs; empty when none is known."""
+        return (self.capability, *self.more) if self.capability else ()
+
+    @property
     def words(self) -> str:
         """The node for people."""
-        gpu = f"{self.gpu} ({self.capability or self.amd})" if self.gpu else "no GPU named"
+        gpu = f"{self.gpu} ({', '.join(self.capabilities) or self.amd})" if self.gpu else "no GPU named"
         driver = f"driver {self.driver}" if self.driver else "driver not named"
         return f"{gpu}, {driver}, Python {self.python}, glibc {self.glibc}, {self.machine}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.requirements import unmet_in_stack
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, State, Unknown
@@ -82,25 +81,35 @@ def warnings(install: Install, facts: FactSet) -> tuple[str, ...]:
     return (f"{words} once it is fetched, and nothing is changed if they do not fit",)
 
 
-def check(install: Install, facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
-    """Raises Refused when the planned packages cause a new finding with severity warning or error."""
-    check_facts(facts, derive(planned(install, facts)), before, judged)
-
-
-def check_facts(had: FactSet, facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
-    """The same check on given facts, such as those of downloaded files; `had` are the present facts."""
-    broken = newly_unmet(had, facts)
-    if broken:
-        raise Refused(f"the fix would break requirements that are met today and is not started: {'; '.join(broken)}")
+def fresh_findings(facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> tuple[Finding, ...]:
+    """The findings with severity warning or error that these facts have, and `before` has not."""
     known = {key: one.severity.rank for one in _flat(before.findings) for key in _keys(one)}
-    fresh = [
+    return tuple(
         one
         for one in _flat(judged(facts).findings)
         if one.severity is not Severity.INFO and any(known.get(key, 99) > one.severity.rank for key in _keys(one))
-    ]
+    )
+
+
+def refuse_unmet(had: FactSet, facts: FactSet) -> None:
+    """Raises Refused for requirements that are met by the facts as they are, and would not be any more."""
+    broken = newly_unmet(had, facts)
+    if broken:
+        raise Refused(f"the fix would break requirements that are met today and is not started: {'; '.join(broken)}")
+
+
+def check_facts(had: FactSet, facts: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
+    """Raises Refused when these facts, such as those of downloaded files, have new findings; `had`: today's."""
+    refuse_unmet(had, facts)
+    fresh = fresh_findings(facts, before, judged)
     if fresh:
-        words = "; ".join(dict.fromkeys(f"{one.id}: {one.title}" for one in fresh))
-        raise Refused(f"the fix would cause other trouble and is not started: {words}")
+        raise other_trouble(f"{one.id}: {one.title}" for one in fresh)
+
+
+def other_trouble(words: Iterable[str]) -> Refused:
+    """The refusal with these faults, each once."""
+    several = "; ".join(dict.fromkeys(words))
+    return Refused(f"the fix would cause other trouble and is not started: {several}")
 
 
 def newly_unmet(had: FactSet, facts: FactSet) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from attn_doctor.model.stack import Alternative, Clash, PlannedNode, StackPlan
 from attn_doctor.quick_dataclasses import replace
@@ -12,6 +14,8 @@ from attn_doctor.stack.candidates import Limits, Piece, Spot, piece, spots
 from attn_doctor.stack.wants import Want
 
 _ROCM = "https://pytorch.org/get-started/locally/"
+
+_AT_A_TIME = 4
 
 #: (wants, node, limits) -> the best plan, or None
 Solve = Callable[[Sequence[Want], PlannedNode, Limits], "StackPlan | None"]
@@ -29,22 +33,24 @@ def alternatives(
             ),
         )
     stuck = {name for clash in clashes for name in clash.wants}
-    found: list[Alternative] = []
-    torch, *others = wants
-    if torch.specifier:
-        found += _other_torch(wants, node, limits, solve)
+    # Each is looked up by itself: the resolver, another process, is asked about several at a time.
+    looked_up: list[Callable[[], Iterable[Alternative]]] = []
+    if wants[0].specifier:
+        looked_up.append(lambda: _other_torch(wants, node, limits, solve))
     if limits.build or limits.cuda:
-        plan = solve(wants, node, Limits())
-        if plan is not None:
-            what = f"--torch-backend {limits.build}" if limits.build else f"--cuda {limits.cuda}"
-            found.append(
-                Alternative(title=f"another build of torch: {plan.torch} ({plan.build})", gives_up=what, plan=plan)
-            )
-    found += _other_node(wants, node, limits, solve)
-    for want in others:
-        if want.words in stuck:
-            found += _instead_of(want, wants, node, limits, solve)
-    return tuple(found)
+        looked_up.append(lambda: _other_build(wants, node, limits, solve))
+    looked_up.append(lambda: _other_node(wants, node, limits, solve))
+    looked_up += [partial(_instead_of, want, wants, node, limits, solve) for want in wants[1:] if want.words in stuck]
+    with ThreadPoolExecutor(max_workers=_AT_A_TIME) as threads:
+        found = threads.map(lambda look: list(look()), looked_up)
+        return tuple(one for several in found for one in several)
+
+
+def _other_build(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve) -> Iterator[Alternative]:
+    plan = solve(wants, node, Limits())
+    if plan is not None:
+        what = f"--torch-backend {limits.build}" if limits.build else f"--cuda {limits.cuda}"
+        yield Alternative(title=f"another build of torch: {plan.torch} ({plan.build})", gives_up=what, plan=plan)
 
 
 def _other_torch(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve) -> Iterator[Alternative]:
@@ -55,9 +61,11 @@ def _other_torch(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve
 
 
 def _other_node(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve) -> Iterator[Alternative]:
-    """A newer driver, or another Python, when that is what stands in the way."""
-    if node.driver:
-        plan = solve(wants, replace(node, driver=""), limits)
+    """A newer driver, or another Python, when that is what stands in the way: more builds of torch fit then."""
+    before = _fitting(wants, node, limits)
+    newer = replace(node, driver="")
+    if node.driver and _fitting(wants, newer, limits) - before:
+        plan = solve(wants, newer, limits)
         if plan is not None and plan.build.startswith("cu"):
             oldest = OLDEST_DRIVER.get(int(plan.build[2:4]), "a newer one")
             yield Alternative(
@@ -68,11 +76,19 @@ def _other_node(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve:
             return
     major, minor = map(int, node.python.split("."))
     for other in (minor - 1, minor + 1, minor - 2, minor + 2):
-        plan = solve(wants, replace(node, python=f"{major}.{other}"), limits)
+        where = replace(node, python=f"{major}.{other}")
+        plan = solve(wants, where, limits) if _fitting(wants, where, limits) - before else None
         if plan is not None:
             title = f"with Python {major}.{other}: torch {plan.torch} ({plan.build})"
             yield Alternative(title=title, gives_up=f"Python {node.python}", plan=plan)
             return
+
+
+def _fitting(wants: Sequence[Want], node: PlannedNode, limits: Limits) -> set[Spot]:
+    """The builds of torch beside which the tables know an obstacle to none of the wants."""
+    torch, *others = wants
+    can = [one for one in spots(node, limits)[0] if torch.specifier.contains(one.torch)]
+    return {spot for spot in can if all(isinstance(piece(one, spot, node), Piece) for one in others)}
 
 
 def _instead_of(
@@ -96,7 +112,7 @@ def _instead_of(
 def _takes(row: StackPackage, node: PlannedNode) -> bool:
     if node.amd:
         return False
-    return not row.gpus or not node.capability or any(one.takes(node.capability) for one in row.gpus)
+    return not row.gpus or any(all(map(one.takes, node.capabilities)) for one in row.gpus)
 
 
 def _from_hub(

@@ -98,8 +98,10 @@ def piece(want: Want, spot: Spot, node: PlannedNode) -> Piece | Obstacle:
     """How the want can be had beside that build of torch, or why it cannot."""
     row = stack_package(want.name)
     if row is None:
-        return Piece(want=want, channel=Channel.REGISTRY, requirement=want.words)
-    wanted = _for_gpu(want, row, node)
+        return _partner(want, want.specifier, (), spot, ()) or Piece(
+            want=want, channel=Channel.REGISTRY, requirement=want.words
+        )
+    wanted = for_gpus(want, node)
     if isinstance(wanted, Obstacle):
         return wanted
     notes = _notes(row, node)
@@ -112,20 +114,56 @@ def piece(want: Want, spot: Spot, node: PlannedNode) -> Piece | Obstacle:
     if row.registry == "source":
         return _from_authors(want, row, spot, node, notes)
     if row.registry == "nothing":
-        return _from_torch_index(want, row, spot, torch_releases.flash_attn_3_build(spot.cuda), "", notes)
-    majors = torch_releases.registry_cuda_majors(want.name)
-    if majors and spot.cuda and int(spot.cuda.partition(".")[0]) not in majors:
-        release = torch_releases.partner_for(want.name, spot.torch)
-        if release is None or not want.specifier.contains(release, prereleases=True):
-            words = f"no release of {want.words} is known to be made for torch {spot.torch}"
-            return Obstacle(about=want.name, words=words, sources=row.sources)
-        return _from_torch_index(want, row, spot, spot.build, release, notes)
+        return _from_torch_index(want, row.sources, spot, torch_releases.flash_attn_3_build(spot.cuda), "", notes)
+    apart = _partner(want, wanted, row.sources, spot, notes)
+    if apart is not None:
+        return apart
+    bound = _made_for(want, row, spot)
+    if isinstance(bound, Obstacle):
+        return bound
     registry = torch_releases.registry_cuda(spot.torch)
-    if row.bound == "torch-minor" and not majors and spot.cuda and _major(registry) != _major(spot.cuda):
+    if (
+        row.bound == "torch-minor"
+        and want.name not in torch_releases.partners()
+        and spot.cuda
+        and _major(registry) != _major(spot.cuda)
+    ):
         words = f"the registry's {want.name} for torch {spot.torch} is compiled for CUDA {registry}, not {spot.cuda}"
         return Obstacle(about=want.name, words=words, sources=row.sources)
     extras = f"[{','.join(want.extras)}]" if want.extras else ""
-    return Piece(want=want, channel=Channel.REGISTRY, requirement=f"{want.name}{extras}{wanted}", notes=notes)
+    return Piece(want=want, channel=Channel.REGISTRY, requirement=f"{want.name}{extras}{wanted & bound}", notes=notes)
+
+
+def _partner(
+    want: Want, wanted: SpecifierSet, sources: tuple[str, ...], spot: Spot, notes: tuple[str, ...]
+) -> Piece | Obstacle | None:
+    """A package that is released with torch and has to come from torch's own index here; None when it has not."""
+    own = "" if spot.channel is Channel.REGISTRY else f"+{spot.build}"
+    build = torch_releases.backend_for(want.name, installed=f"{spot.torch}{own}", cuda=spot.cuda or None)
+    if build is None:
+        return None
+    release = torch_releases.partner_for(want.name, spot.torch)
+    if release is None or not wanted.contains(release, prereleases=True):
+        words = f"no release of {want.words} is known to be made for torch {spot.torch}"
+        return Obstacle(about=want.name, words=words, sources=sources)
+    return _from_torch_index(want, sources, spot, build, release, notes)
+
+
+def _made_for(want: Want, row: StackPackage, spot: Spot) -> SpecifierSet | Obstacle:
+    """What the table says of the releases that pin this torch: a bound for the resolver, which would try all newer ones
+    first."""
+    pins = [one.version for one in want.specifier if one.operator in ("==", "===") and "*" not in one.version]
+    own = row.torch_of(pins[0]) if pins else ""
+    newest = row.newest_for(spot.torch)
+    if own and own != spot.torch:
+        return Obstacle(about=want.name, words=f"{want.name} {pins[0]} is made for torch {own}", sources=row.sources)
+    if newest is None:
+        known = [one.torch for one in row.made_for]
+        older = next(one for one in known if Version(one) < Version(spot.torch))
+        newer = [one for one in known if Version(one) > Version(spot.torch)][-1]
+        words = f"no release of {want.name} is made for torch {spot.torch}: the nearest are for {older} and {newer}"
+        return Obstacle(about=want.name, words=words, sources=row.sources)
+    return SpecifierSet(f"<={newest}" if newest and not pins else "")
 
 
 def _of_release(release: str, node: PlannedNode, limits: Limits) -> Iterator[Spot]:
@@ -159,46 +197,45 @@ def _against(spot: Spot, node: PlannedNode) -> Obstacle | None:
         words = f"{spot.words} is NVIDIA's, and {node.gpu} is AMD's ({node.amd})"
         return Obstacle(about="torch", words=words, by_gpu=True)
     build = Build(torch=spot.torch, cuda=spot.cuda)
-    if node.capability and torch_releases.lacking_code(build, [node.capability], node.machine):
+    try:
+        why = torch_releases.against(build, driver=node.driver or None, gpus=node.capabilities, machine=node.machine)
+    except InvalidVersion:
+        return None
+    if why == "gpu":
         has = ", ".join(torch_releases.gpu_code(build, node.machine))
         words = f"{spot.words} holds code for {has}, none for {node.gpu} ({node.capability})"
         return Obstacle(about="torch", words=words, by_gpu=True)
-    try:
-        too_old = bool(node.driver) and torch_releases.is_driver_too_old(spot.cuda, node.driver)
-    except InvalidVersion:
-        return None
-    if too_old:
-        oldest = OLDEST_DRIVER[int(spot.cuda.partition(".")[0])]
+    if why == "driver":
+        oldest = OLDEST_DRIVER.get(int(spot.cuda.partition(".")[0]), "a newer one")
         words = f"CUDA {spot.cuda} needs driver {oldest} or later; the driver is {node.driver}"
         return Obstacle(about="torch", words=words, by_driver=True)
     return None
 
 
-def _for_gpu(want: Want, row: StackPackage, node: PlannedNode) -> SpecifierSet | Obstacle:
-    """The want's specifier, narrowed to the releases that take the GPU."""
-    ranges = row.ranges(want.specifier)
-    if not node.capability or not ranges:
+def for_gpus(want: Want, node: PlannedNode) -> SpecifierSet | Obstacle:
+    """The want's specifier, narrowed to the releases that take all GPUs of the node."""
+    row = stack_package(want.name)
+    ranges = row.ranges(want.specifier) if row is not None else ()
+    if row is None or not node.capabilities or not ranges:
         return want.specifier
-    taking = [one for one in ranges if one.takes(node.capability)]
+    taking = [one for one in ranges if all(map(one.takes, node.capabilities))]
     if not taking:
         oldest = min(ranges, key=lambda one: as_capability(one.at_least))
-        is_older = as_capability(node.capability) < as_capability(oldest.at_least)
+        lacking = [one for one in node.capabilities if not oldest.takes(one)] or node.capabilities
+        is_older = as_capability(lacking[0]) < as_capability(oldest.at_least)
         needs = f"compute capability {oldest.at_least} or later" if is_older and not oldest.at_most else ""
         needs = needs or " or ".join(dict.fromkeys(one.words for one in ranges))
-        words = f"{want.name} needs {needs}; {node.gpu} has {node.capability}"
+        words = f"{want.name} needs {needs}; {node.gpu} has {', '.join(lacking)}"
         return Obstacle(about=want.name, words=words, sources=row.sources, by_gpu=True)
     return want.specifier & taking[0].releases if len(taking) < len(ranges) else want.specifier
 
 
 def _notes(row: StackPackage, node: PlannedNode) -> tuple[str, ...]:
-    if (
-        not row.tested
-        or not node.capability
-        or tuple(map(int, node.capability.split("."))) >= tuple(map(int, row.tested.split(".")))
-    ):
+    oldest = min(node.capabilities, key=as_capability, default="")
+    if not row.tested or not oldest or as_capability(oldest) >= as_capability(row.tested):
         return ()
-    words = f"{row.name}: its authors name GPUs of compute capability {row.tested} and later; {node.gpu} has {{}}"
-    return (words.format(node.capability),)
+    words = f"{row.name}: its authors name GPUs of compute capability {row.tested} and later; {node.gpu} has {oldest}"
+    return (words,)
 
 
 def _from_authors(
@@ -213,7 +250,7 @@ def _from_authors(
         words = f"the published wheels of {want.name} are for torch {minors[0]} to {minors[-1]}, none is for {minor}"
         return Obstacle(about=want.name, words=words, sources=row.sources)
     build = Build(torch=spot.torch, cuda=spot.cuda)
-    wanted = _for_gpu(want, row, node)
+    wanted = for_gpus(want, node)
     try:
         wheel = wheels.fitting(
             want.name,
@@ -224,7 +261,7 @@ def _from_authors(
                 python=node.python,
                 platform=f"linux_{node.machine}",
                 glibc=node.glibc,
-                gpus=(node.capability,) if node.capability else (),
+                gpus=node.capabilities,
             ),
             str(wanted) if isinstance(wanted, SpecifierSet) else "",
         )
@@ -234,11 +271,11 @@ def _from_authors(
 
 
 def _from_torch_index(
-    want: Want, row: StackPackage, spot: Spot, build: str | None, version: str, notes: tuple[str, ...]
+    want: Want, sources: tuple[str, ...], spot: Spot, build: str | None, version: str, notes: tuple[str, ...]
 ) -> Piece | Obstacle:
-    if build is None or not spot.cuda:
+    if build is None:
         words = f"torch's own indexes have no {want.name} for {spot.words}"
-        return Obstacle(about=want.name, words=words, sources=row.sources)
+        return Obstacle(about=want.name, words=words, sources=sources)
     return Piece(
         want=want, channel=Channel.TORCH_INDEX, version=version, url=torch_releases.index_of(build), notes=notes
     )

@@ -8,6 +8,9 @@ import platform
 import re
 import shutil
 import sys
+import threading
+import uuid
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,26 +76,35 @@ class Uv:
     """Options of uv that name where packages come from."""
     timeout: float = 120.0
     words: str = "uv"
+    asked: threading.Event = field(default_factory=threading.Event)
+    """Set once the index has answered: what it said lies in uv's cache from then on, and later questions, mostly about
+    the same packages, are asked of that. uv asks the index about every package again otherwise: seconds instead of
+    tenths."""
 
     def resolve(
         self, requirements: tuple[str, ...], constraints: tuple[str, ...], node: PlannedNode
     ) -> tuple[Resolved, ...]:
         """The releases. Raises CannotResolve."""
-        number = len(list(self.folder.glob("wants*.in")))
+        number = uuid.uuid4().hex
         wanted, limits = self.folder / f"wants{number}.in", self.folder / f"limits{number}.txt"
         lock = self.folder / f"pylock.n{number}.toml"
         wanted.write_text("".join(f"{one}\n" for one in requirements))
         limits.write_text("".join(f"{one}\n" for one in constraints))
-        self._run(
-            [
-                "pip", "compile", "--quiet", "--no-header", "--no-python-downloads", "--no-config",
-                "--only-binary", ":all:", "--python", sys.executable, "--python-version", node.python,
-                "--python-platform", _platform(node), "--constraints", str(limits),
-                "--format", "pylock.toml", "--output-file", str(lock),
-                *self.settings.for_uv(), *self.extra, str(wanted),
-            ],
-            f"uv{number}",
-        )  # fmt: skip
+        words = [
+            "pip", "compile", "--quiet", "--no-header", "--no-python-downloads", "--no-config",
+            "--only-binary", ":all:", "--python", sys.executable, "--python-version", node.python,
+            "--python-platform", _platform(node), "--constraints", str(limits),
+            "--format", "pylock.toml", "--output-file", str(lock),
+            *self.settings.for_uv(), *self.extra, str(wanted),
+        ]  # fmt: skip
+        if self.asked.is_set():
+            try:
+                self._run([*words, "--offline"], f"cached{number}")
+                return _of_pylock(lock)
+            except CannotResolve:
+                pass  # it needs what nobody asked for yet
+        self._run(words, f"uv{number}")
+        self.asked.set()
         return _of_pylock(lock)
 
     def _run(self, arguments: list[str], name: str) -> None:
@@ -128,7 +140,7 @@ class Pip:
                 about=f"Python {node.python} on {node.machine}",
                 hint="Install uv beside attn-doctor (pip install 'attn-doctor[plan]'), which plans for any.",
             )
-        number = len(list(self.folder.glob("pip*.json")))
+        number = uuid.uuid4().hex
         report, limits = self.folder / f"pip{number}.json", self.folder / f"limits{number}.txt"
         limits.write_text("".join(f"{one}\n" for one in constraints))
         running = Running(
@@ -147,6 +159,36 @@ class Pip:
         if not completed.ok:
             raise _refusal("pip", completed.stderr.strip() or completed.ended())
         return _of_pip(report)
+
+
+class Remembering:
+    """A resolver that is asked each question once, by several threads at a time."""
+
+    def __init__(self, asked: Resolver) -> None:
+        self._asked = asked
+        self._answers: dict[tuple[object, ...], Future[tuple[Resolved, ...]]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def words(self) -> str:
+        """Those of the resolver that is asked."""
+        return self._asked.words
+
+    def resolve(
+        self, requirements: tuple[str, ...], constraints: tuple[str, ...], node: PlannedNode
+    ) -> tuple[Resolved, ...]:
+        """The releases. Raises CannotResolve."""
+        # GPU and driver are no question of the resolver's.
+        key = (requirements, constraints, node.python, node.glibc, node.machine)
+        with self._lock:
+            known = self._answers.get(key)
+            answer = known or self._answers.setdefault(key, Future())
+        if known is None:
+            try:
+                answer.set_result(self._asked.resolve(requirements, constraints, node))
+            except BaseException as error:
+                answer.set_exception(error)
+        return answer.result()
 
 
 def resolver_here(folder: Path, settings: IndexSettings, *, extra: tuple[str, ...] = ()) -> Uv | Pip | None:

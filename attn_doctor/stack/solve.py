@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -96,28 +97,67 @@ def _plan(
     verdict: Verdict,
 ) -> StackPlan:
     """Raises CannotResolve."""
-    excluded: dict[str, set[str]] = {}
-    said: list[str] = []
-    for _ in range(_MOST_TRIES):
-        left = [spot for spot in fitting if spot.torch not in excluded.get("torch", set())]
+
+    def ask(excluded: Excluded) -> tuple[Spot, tuple[Piece, ...], tuple[PlannedRelease, ...]]:
+        left = [spot for spot in fitting if spot.torch not in excluded.get("torch", ())]
         if not left:
-            break
+            raise CannotResolve("every build of torch is excluded", is_conflict=True)
+        spot, answer = _asked(wants, node, left, resolver, excluded)
+        pieces = tuple(one for want in wants[1:] if isinstance(one := piece(want, spot, node), Piece))
+        return spot, pieces, _releases(wants, spot, pieces, answer)
+
+    def at_fault(answer: tuple[Spot, tuple[Piece, ...], tuple[PlannedRelease, ...]]) -> dict[str, Fault]:
+        spot, _, releases = answer
+        versions = {one.name: one.version for one in releases}
+        return {
+            name: Fault(version=versions[name], words=words) for name, words in verdict(releases, node, spot).items()
+        }
+
+    spot, pieces, releases = settled(ask, at_fault)
+    return _written(wants, spot, pieces, releases, resolver)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What is wrong with one release of an answer."""
+
+    version: str
+    words: str
+
+
+#: Canonical name -> versions that were at fault.
+Excluded = Mapping[str, "set[str]"]
+Answer = TypeVar("Answer")
+
+
+def settled(ask: Callable[[Excluded], Answer], at_fault: Callable[[Answer], Mapping[str, Fault]]) -> Answer:
+    """The first answer of a resolver in which nothing is at fault: what is gets excluded, and it is asked again.
+
+    This one loop chooses the releases of `plan` and of `fix`. Raises CannotResolve: the resolver's own for the first
+    question, later one with the faults.
+    """
+    excluded: dict[str, set[str]] = {}
+    words: list[str] = []
+    for _ in range(_MOST_TRIES):
         try:
-            spot, answer = _asked(wants, node, left, resolver, excluded)
+            answer = ask(excluded)
         except CannotResolve:
-            if not said:
+            if not words:
                 raise
             break
-        pieces = [one for want in wants[1:] if isinstance(one := piece(want, spot, node), Piece)]
-        releases = _releases(wants, spot, pieces, answer)
-        faults = verdict(releases, node, spot)
+        faults = at_fault(answer)
         if not faults:
-            return _written(wants, spot, pieces, releases, resolver)
-        said += faults.values()
-        versions = {one.name: one.version for one in releases}
-        for name in faults:
-            excluded.setdefault(name, set()).add(versions[name])
-    raise CannotResolve("the recipes find fault with every set", about="; ".join(dict.fromkeys(said)), is_conflict=True)
+            return answer
+        for name, fault in faults.items():
+            words.append(fault.words)
+            excluded.setdefault(name, set()).add(fault.version)
+    about = "; ".join(dict.fromkeys(words))
+    raise CannotResolve("the recipes find fault with every set", about=about, is_conflict=True)
+
+
+def exclusions(excluded: Excluded) -> tuple[str, ...]:
+    """What was at fault as constraints for a resolver."""
+    return tuple(f"{name}!={version}" for name, versions in excluded.items() for version in sorted(versions))
 
 
 def _asked(
@@ -125,7 +165,7 @@ def _asked(
     node: PlannedNode,
     fitting: Sequence[Spot],
     resolver: Resolver | None,
-    excluded: dict[str, set[str]],
+    excluded: Excluded,
 ) -> tuple[Spot, tuple[Resolved, ...]]:
     """The build whose release the resolver chose, and its answer; without a resolver the newest."""
     if resolver is None:
@@ -135,8 +175,7 @@ def _asked(
     seen = [one.requirement for one in pieces if one.requirement]
     unseen = [need for one in pieces if not one.requirement for need in _needs(one)]
     constraints = [f"torch{_only([one.torch for one in fitting])}"]
-    constraints += [f"{name}!={version}" for name, versions in excluded.items() for version in sorted(versions)]
-    answer = resolver.resolve(("torch", *seen, *unseen), tuple(constraints), node)
+    answer = resolver.resolve(("torch", *seen, *unseen), (*constraints, *exclusions(excluded)), node)
     chosen = next((one.version.partition("+")[0] for one in answer if one.name == "torch"), "")
     spot = next((one for one in fitting if one.torch == chosen), None)
     if spot is None:

@@ -8,6 +8,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.install_request import BOUND_TO_TORCH
 from attn_doctor.model.stack import PlannedNode, PlannedRelease
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.stack.candidates import Spot
 from attn_doctor.stack.foreseen import ForeseenRelease, foreseen_facts
@@ -17,23 +18,20 @@ def faults(
     releases: Sequence[PlannedRelease], node: PlannedNode, spot: Spot, recipes: Sequence[Recipe]
 ) -> dict[str, str]:
     """Canonical name of the release at fault -> the words of the finding; empty for a sound set."""
-    facts = foreseen_facts(
-        [ForeseenRelease(name=one.name, version=one.version) for one in releases if one.version],
-        node,
-        cuda=spot.cuda,
-    )
+    known = [ForeseenRelease(name=one.name, version=one.version) for one in releases if one.version]
     found: dict[str, str] = {}
-    for finding in judge(facts, recipes).findings:
-        if finding.severity is not Severity.INFO:
-            name = _at_fault(finding, releases)
+    for gpu in node.capabilities or ("",):
+        facts = foreseen_facts(known, replace(node, capability=gpu, more=()), cuda=spot.cuda)
+        for finding in judge(facts, recipes).findings:
+            name = at_fault(finding, releases) if finding.severity is not Severity.INFO else ""
             if name:
                 found.setdefault(name, f"{finding.id}: {finding.title}")
     return found
 
 
-def _at_fault(finding: Finding, releases: Sequence[PlannedRelease]) -> str:
+def at_fault(finding: Finding, releases: Sequence[PlannedRelease]) -> str:
     """The release that another one could take the place of: what the wants bring first (another triton comes with
-    another torch), torch itself last."""
+    another torch), torch itself last. Empty when the finding is about none of them."""
     named = {fact.name.subject for fact in finding.evidence if fact.name.kind == "package"}
     named |= {fact.name.kind for fact in finding.evidence if fact.name.kind in ("torch", "triton")}
     ordered = sorted(

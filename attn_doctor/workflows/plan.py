@@ -22,7 +22,7 @@ from attn_doctor.stack.candidates import Limits, piece, spots
 from attn_doctor.stack.clash import clashes
 from attn_doctor.stack.like import wants_of
 from attn_doctor.stack.proof.prover import Prover
-from attn_doctor.stack.resolver import Resolver, resolver_here
+from attn_doctor.stack.resolver import Remembering, Resolver, resolver_here
 from attn_doctor.stack.settings import settings_of_pip
 from attn_doctor.stack.solve import Solved, solve
 from attn_doctor.stack.wants import Want, read_wants
@@ -74,7 +74,8 @@ def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
     with scratch() as folder:
         prover = Prover(recipes, folder, opens=request.prove and not request.offline)
         verdict = prover.faults
-        resolver = None if request.offline else resolver_here(folder, settings_of_pip(), extra=_sources(request))
+        there = None if request.offline else resolver_here(folder, settings_of_pip(), extra=_sources(request))
+        resolver = Remembering(there) if there is not None else None
         say("asking which releases go together")
         can, cannot = spots(node, limits)
         clashing = clashes(wants, node, can, cannot, lambda want, spot: piece(want, spot, node))

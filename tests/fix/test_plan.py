@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,6 +66,11 @@ def facts(*more: Fact, **known: object) -> FactSet:
 
 def fact(name: str, state: State) -> Fact:
     return Fact(name=FactName.parse(name), state=state, how="test")
+
+
+def checked(change: Install, found: FactSet, before: Diagnosis, judged: Callable[[FactSet], Diagnosis]) -> None:
+    """Raises Refused when the planned set has new findings."""
+    planned_set.check_facts(found, derive(planned_set.planned(change, found)), before, judged)
 
 
 def install(request: InstallRequest) -> Install:
@@ -471,7 +477,7 @@ def test_a_cure_that_would_break_the_node_is_not_started(recipes: tuple[Recipe, 
     )  # fmt: skip
 
     with pytest.raises(Refused, match="x-transformers-rotary-fp32"):
-        planned_set.check(bad, found, before, lambda these: judge(derive(these), recipes))
+        checked(bad, found, before, lambda these: judge(derive(these), recipes))
 
 
 def test_what_only_files_tell_is_unknown_in_the_planned_set() -> None:
@@ -505,7 +511,7 @@ def test_a_package_that_was_not_there_is_not_said_to_lack_its_modules(recipes: t
         changes=(PackageChange(name="flash-attn", before=None, after="2.8.3"),),
     )  # fmt: skip
 
-    planned_set.check(new, found, judge(found, recipes), lambda these: judge(derive(these), recipes))
+    checked(new, found, judge(found, recipes), lambda these: judge(derive(these), recipes))
 
 
 def test_a_model_in_the_cache_is_left_alone(recipes: tuple[Recipe, ...], tmp_path: Path) -> None:
@@ -564,7 +570,7 @@ def test_a_torch_for_a_newer_driver_is_not_fetched(recipes: tuple[Recipe, ...]) 
     )
     new = Install(installer="uv", requirements=(), no_deps=False, no_cache=False, reinstall=False, changes=changes)
     with pytest.raises(Refused, match="driver-too-old"):
-        planned_set.check(new, found, judge(found, recipes), lambda these: judge(derive(these), recipes))
+        checked(new, found, judge(found, recipes), lambda these: judge(derive(these), recipes))
 
 
 def _with_requirements(**states: str) -> FactSet:
@@ -598,17 +604,13 @@ def test_a_plan_that_leaves_a_pin_unmet_is_refused_and_named(recipes: tuple[Reci
     found = _with_requirements()
 
     with pytest.raises(Refused, match=r"packages here are made for torch 2\.14\.0: vllm"):
-        planned_set.check(
-            _moving("torch", "2.14.0", "2.15.0"), found, judge(found, recipes), lambda these: judge(these, recipes)
-        )
+        checked(_moving("torch", "2.14.0", "2.15.0"), found, judge(found, recipes), lambda these: judge(these, recipes))
 
 
 def test_what_was_unmet_before_is_no_reason_against_a_plan(recipes: tuple[Recipe, ...]) -> None:
     """And what a changed package asks for itself is known once it is fetched."""
     found = _with_requirements(**{"requirement.vllm.torch.specifier": "==2.13.0"})
-    planned_set.check(
-        _moving("torch", "2.14.0", "2.14.1"), found, judge(found, recipes), lambda these: judge(these, recipes)
-    )
+    checked(_moving("torch", "2.14.0", "2.14.1"), found, judge(found, recipes), lambda these: judge(these, recipes))
     these = planned_set.planned(_moving("vllm", "0.33.0", "0.34.0"), found)
 
     assert isinstance(these.fact("requirement.vllm.torch.specifier").state, Unknown)

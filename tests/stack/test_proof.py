@@ -14,8 +14,9 @@ import pytest
 
 from attn_doctor.machine.web import Unreachable
 from attn_doctor.model.stack import PlannedNode
+from attn_doctor.recipes.data import torch_releases
 from attn_doctor.stack.proof import known
-from attn_doctor.stack.proof.judge import prove
+from attn_doctor.stack.proof.judge import prove, prove_torch
 from attn_doctor.stack.proof.remote_file import RemoteFile
 from attn_doctor.stack.proof.wheel_code import LibraryCode, NoWheel, WheelCode, code_behind, code_of, size_to_read
 
@@ -78,13 +79,13 @@ def test_tags(file: str, fits: bool) -> None:
 
 
 def test_symbols_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that a release lacks; what may be in its GPU library; and a release that nobody looked at."""
+    """Those that a release lacks, and a release that nobody looked at."""
     table = {
         "symbols": ["_ZN2at1aEv", "_ZN2at4cuda1bEv"],
         "wheels": {},
         "torch": {
-            "2.9.1+cu128": {"of": 2, "lacks": [0], "open": [1]},
-            "2.8.0+cu128": {"of": 2, "lacks": [], "open": [1]},
+            "2.9.1+cu128": {"of": 2, "lacks": [0]},
+            "2.8.0+cu128": {"of": 2, "lacks": []},
         },
     }
     monkeypatch.setattr(known, "_table", lambda: table)
@@ -95,7 +96,7 @@ def test_symbols_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         return prove("xformers", XFORMERS, needs, H100, torch=torch, cuda="12.8").words
 
     assert "lacks 1 of its symbols, _ZN2at1aEv" in words("2.9.1")
-    assert "1 symbols of torch 2.8.0, 1 more are its GPU library's" in words("2.8.0")
+    assert "2 symbols of torch 2.8.0" in words("2.8.0")
     assert "not known: whether torch 2.7.0" in words("2.7.0")
     known._numbers.cache_clear()
 
@@ -116,10 +117,13 @@ def test_the_table_is_whole() -> None:
 @pytest.mark.parametrize(
     ("file", "fits"),
     [
-        ("xformers-0.0.35-", {"2.10.0", "2.11.0", "2.13.0", "2.14.1", "2.15.0"}),
+        ("xformers-0.0.35-", {"2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.14.0", "2.14.1", "2.15.0"}),
         ("xformers-0.0.33.post2-", {"2.9.0", "2.9.1"}),
-        ("xformers-0.0.32.post2-", {"2.7.1", "2.8.0"}),
-        ("vllm-0.32.0-", {"2.13.0", "2.14.1", "2.15.0"}),
+        ("xformers-0.0.32.post2-", {"2.7.0", "2.7.1", "2.8.0"}),
+        ("xformers-0.0.29.post3-", {"2.6.0"}),
+        ("vllm-0.32.0-", {"2.13.0", "2.14.0", "2.14.1", "2.15.0"}),
+        ("vllm-0.8.5.post1-", {"2.6.0"}),
+        ("sgl_kernel-0.3.21-", {"2.9.0", "2.9.1"}),
     ],
 )
 def test_symbols_agree_with_what_is_published(file: str, fits: set[str]) -> None:
@@ -130,9 +134,37 @@ def test_symbols_agree_with_what_is_published(file: str, fits: set[str]) -> None
     assert code is not None
     symbols = tuple(dict.fromkeys(symbol for one in code.libraries for symbol in one.torch_symbols))
 
-    held = {key.partition("+")[0]: known.held_against_torch(symbols, *key.split("+")) for key in table["torch"]}
+    held = {key.partition("+")[0]: known.lacking_in_torch(symbols, *key.split("+")) for key in table["torch"]}
 
-    assert {torch for torch, told in held.items() if told is not None and not told.lacking} == fits
+    assert {torch for torch, lacking in held.items() if lacking == ()} == fits
+
+
+def test_every_release_of_torch_holds_the_code_that_its_table_says() -> None:
+    """Opened wheels, held against what plans and `check` rest on."""
+    opened = {one: known.opened_torch(*one.split("+")) for one in known._table()["torch"]}
+
+    for version, wheel in opened.items():
+        torch, _, build = version.partition("+")
+        table = torch_releases.gpu_code(torch_releases.Build(torch=torch, cuda=f"{build[2:-1]}.{build[-1]}"))
+        assert wheel is not None
+        code = {one for one in wheel.gpu_code if one[3:].isdigit() and one.startswith("sm_")}
+        assert {f"sm_{one.replace('.', '')}" for one in table} == code - {"sm_121"}, version
+
+
+def test_torch_itself_is_proven() -> None:
+    """By the very wheel that was opened, or by that of another Python, which is said."""
+    row = known.opened_torch("2.13.0", "cu130")
+    assert row is not None
+    same = prove_torch("2.13.0", row.file, row.sha256, H100, build="cu130")
+    assert same is not None
+    assert same.words == "GPU code for 9.0"
+    other = prove_torch("2.13.0", "torch-2.13.0-cp312-cp312-manylinux_2_28_x86_64.whl", "", H100, build="cu130")
+    assert other is not None
+    assert other.words.endswith(f"seen in {row.file}")
+    v100 = prove_torch("2.13.0", row.file, row.sha256, PlannedNode(gpu="v100", capability="7.0"), build="cu130")
+    assert v100 is not None
+    assert v100.broken
+    assert prove_torch("2.13.0", "", "", H100, build="cu126") is None
 
 
 @pytest.fixture

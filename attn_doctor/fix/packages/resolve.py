@@ -139,10 +139,12 @@ def _previewed(
         # uv's compiler ignores installed versions and takes the newest: ask first with everything pinned.
         rest = tuple(one.pin for one in here.values() if one.pin and one.name not in names)
         try:
-            return installer.preview(requirements, rest, no_deps=False, reinstall=request.reinstall)
+            return installer.preview(requirements, (*rest, *request.limits), no_deps=False, reinstall=request.reinstall)
         except Refused:
             pass  # something has to change: the resolver's own choice, except torch
-    return installer.preview(requirements, pins, no_deps=request.no_deps, reinstall=request.reinstall)
+    return installer.preview(
+        requirements, (*pins, *request.limits), no_deps=request.no_deps, reinstall=request.reinstall
+    )
 
 
 def _requirement(text: str) -> Requirement:

@@ -54,6 +54,14 @@ class HubKernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MadeFor:
+    """A release of torch, and the newest release of a package that pins it."""
+
+    torch: str
+    newest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StackPackage:
     """One package of the table; recipes/packages.toml describes the fields."""
 
@@ -75,6 +83,8 @@ class StackPackage:
     """Extras without which its wheel has no part for torch."""
     core: str = ""
     """Extra that names the CUDA major."""
+    made_for: tuple[MadeFor, ...] = ()
+    """Newest first; empty when its metadata pins no torch."""
 
     def ranges(self, wanted: SpecifierSet) -> tuple[GpuRange, ...]:
         """The ranges of the releases that a specifier may mean; both sides of a limit when it may mean either."""
@@ -82,6 +92,20 @@ class StackPackage:
         if pins:
             return tuple(one for one in self.gpus if one.releases.contains(pins[0], prereleases=True))
         return self.gpus
+
+    def torch_of(self, version: str) -> str:
+        """The torch that this release pins; empty when the table does not say: it is newer, or pins none."""
+        own = Version(version)
+        rows = [one for one in self.made_for if own <= Version(one.newest)]
+        # Those before the oldest row pin torches that are not in it.
+        return rows[-1].torch if rows and (own == Version(rows[-1].newest) or rows[-1] != self.made_for[-1]) else ""
+
+    def newest_for(self, torch: str) -> str | None:
+        """The newest release that pins this torch; None when none does, empty when the table does not say."""
+        if not self.made_for or Version(torch) > Version(self.made_for[0].torch):
+            return ""
+        found = next((one.newest for one in self.made_for if one.torch == torch), None)
+        return found or (None if Version(torch) > Version(self.made_for[-1].torch) else "")
 
     def bound_at(self, version: str) -> str:
         """How that release is bound to torch: `bound`, or stable-abi from `stable_from` on."""
@@ -129,4 +153,5 @@ def _package(row: dict[str, Any]) -> StackPackage:
         instead=row.get("instead", ""),
         extras=tuple(row.get("extras", ())),
         core=row.get("core", ""),
+        made_for=tuple(MadeFor(torch=one["torch"], newest=one["newest"]) for one in row.get("made_for", ())),
     )

@@ -112,26 +112,38 @@ def build_for(
     wanted = tuple(dict.fromkeys(gpus))
     if not wanted:
         raise NoBuild("no GPU is known here")
-    try:
-        drivers = None if driver is None else Version(driver)
-    except InvalidVersion:
-        raise NoBuild(f"the driver's version {driver!r} cannot be compared") from None
     base = _base(torch) if torch else None
     for release in _nearest_first(base):
         if among is not None and not among.contains(release):
             continue
-        cudas = sorted(_cudas(release, machine).items(), key=lambda one: Version(one[0]), reverse=True)
-        for cuda, code in sorted(cudas, key=lambda one: Version(one[0]).major != cuda_major):
-            oldest = OLDEST_DRIVER.get(Version(cuda).major)
-            if drivers is not None and (oldest is None or drivers < Version(oldest)):
-                continue
-            if all(_runs(gpu, code) for gpu in wanted):
-                return Build(torch=release, cuda=cuda)
+        cudas = sorted(_cudas(release, machine), key=Version, reverse=True)
+        for cuda in sorted(cudas, key=lambda one: Version(one).major != cuda_major):
+            build = Build(torch=release, cuda=cuda)
+            try:
+                if against(build, driver=driver, gpus=wanted, machine=machine) is None:
+                    return build
+            except InvalidVersion:
+                raise NoBuild(f"the driver's version {driver!r} cannot be compared") from None
     raise NoBuild(
         f"no published build of torch is known for compute capability {', '.join(wanted)}"
         + (f" and driver {driver}" if driver else "")
         + f" on {machine}"
     )
+
+
+def against(build: Build, *, driver: str | None, gpus: Iterable[str], machine: str) -> str | None:
+    """Why a node cannot run this build; None when it can. This one rule decides for `check`, `fix` and `plan`.
+
+    "gpu": it holds no code for one of these compute capabilities; "driver": the driver is older than its CUDA needs.
+    Raises InvalidVersion for a driver's version that cannot be compared.
+    """
+    code = _cudas(build.torch, machine).get(build.cuda, [])
+    if not all(_runs(gpu, code) for gpu in gpus):
+        return "gpu"
+    if driver is None:
+        return None
+    oldest = OLDEST_DRIVER.get(Version(build.cuda).major)
+    return "driver" if oldest is None or Version(driver) < Version(oldest) else None
 
 
 def _nearest_first(base: Version | None) -> list[str]:
@@ -168,15 +180,13 @@ def index_needed(
         return installed
     row = next(one for one in _table()["release"] if release in one["versions"])
     registry = row.get("registry") if machine == "x86_64" else None
-    published = _cudas(release, machine)
+    published = sorted(_cudas(release, machine), key=Version, reverse=True)
     wanted = tuple(gpus)
-
-    def serves(cuda: str) -> bool:
-        oldest = OLDEST_DRIVER.get(Version(cuda).major)
-        is_too_new = driver is not None and (oldest is None or Version(driver) < Version(oldest))
-        return not is_too_new and all(_runs(gpu, published[cuda]) for gpu in wanted)
-
-    fitting = [one for one in sorted(published, key=Version, reverse=True) if serves(one)]
+    fitting = [
+        one
+        for one in published
+        if against(Build(torch=release, cuda=one), driver=driver, gpus=wanted, machine=machine) is None
+    ]
     fitting = [one for one in fitting if Version(one).major == cuda_major] or fitting
     kept = next((one for one in fitting if _name(one) == installed), None)
     if kept is not None:
@@ -233,21 +243,6 @@ def registry_cuda(release: str) -> str | None:
 def gpu_code(build: Build, machine: str = "x86_64") -> tuple[str, ...]:
     """The machine code in that build, as compute capabilities."""
     return tuple(_cudas(build.torch, machine).get(build.cuda, ()))
-
-
-def lacking_code(build: Build, gpus: Iterable[str], machine: str = "x86_64") -> tuple[str, ...]:
-    """The GPUs, by compute capability, for which that build holds no code."""
-    code = list(gpu_code(build, machine))
-    return tuple(one for one in gpus if not _runs(one, code))
-
-
-def is_driver_too_old(cuda: str, driver: str) -> bool:
-    """True when the driver is older than this CUDA release needs.
-
-    Raises InvalidVersion for a driver's version that cannot be compared.
-    """
-    oldest = OLDEST_DRIVER.get(Version(cuda).major)
-    return oldest is None or Version(driver) < Version(oldest)
 
 
 def has_new_abi(build: Build) -> bool | None:

@@ -11,7 +11,7 @@ from attn_doctor.diagnose.gpu_targets import lacking
 from attn_doctor.model.stack import PlannedNode
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data.stack_packages import as_capability, stack_package
-from attn_doctor.stack.proof.known import held_against_torch
+from attn_doctor.stack.proof.known import lacking_in_torch, opened_torch
 from attn_doctor.stack.proof.wheel_code import LibraryCode, WheelCode
 
 
@@ -47,7 +47,7 @@ def prove(name: str, file: str, code: WheelCode, node: PlannedNode, *, torch: st
         if not own and any(one.cudart_major for one in libraries):
             broken.append(f"it holds no library for CUDA {cuda}")
         libraries = own
-    tag = _tag(file, node)
+    tag = _tag(file, node) if node.python else ""
     if tag:
         broken.append(tag)
     for words in _older_glibc(libraries, node):
@@ -61,16 +61,14 @@ def prove(name: str, file: str, code: WheelCode, node: PlannedNode, *, torch: st
         _gpu(libraries, node, fits, broken)
     symbols = tuple(dict.fromkeys(symbol for one in libraries for symbol in one.torch_symbols))
     if symbols:
-        told = held_against_torch(symbols, torch, build)
-        if told is None:
+        lacking_ones = lacking_in_torch(symbols, torch, build)
+        if lacking_ones is None:
             unknown.append(f"whether torch {torch} ({build}) has its {len(symbols)} symbols of torch")
-        elif told.lacking:
-            count = len(told.lacking)
-            broken.append(f"torch {torch} ({build}) lacks {count} of its symbols, {told.lacking[0]} among them")
+        elif lacking_ones:
+            count = len(lacking_ones)
+            broken.append(f"torch {torch} ({build}) lacks {count} of its symbols, {lacking_ones[0]} among them")
         else:
-            seen = len(symbols) - len(told.open)
-            of = f", {len(told.open)} more are its GPU library's" if told.open else ""
-            fits.append(f"{seen} symbols of torch {torch}{of}")
+            fits.append(f"{len(symbols)} symbols of torch {torch}")
     unknown += [f"{one.name}: {one.unreadable}" for one in libraries if one.unreadable]
     fits += [] if broken else ["Python tag and glibc"]
     return Proof(proven=tuple(fits), broken=tuple(broken), open=tuple(unknown))
@@ -79,16 +77,30 @@ def prove(name: str, file: str, code: WheelCode, node: PlannedNode, *, torch: st
 def _gpu(libraries: list[LibraryCode], node: PlannedNode, fits: list[str], broken: list[str]) -> None:
     """A wheel runs on a GPU when one of its libraries does; parts without code for it are named."""
     coded = [one for one in libraries if one.gpu_code]
-    if not node.capability or not coded:
-        return
-    gpu = as_capability(node.capability)
-    without = [one for one in coded if lacking(one.gpu_code, [gpu])]
-    if len(without) == len(coded):
-        has = ", ".join(dict.fromkeys(code for one in coded for code in one.gpu_code))
-        broken.append(f"its GPU code is for {has}, none for {node.capability}")
-        return
-    but = f", not in {', '.join(one.name for one in without)}" if without else ""
-    fits.append(f"GPU code for {node.capability}{but}")
+    for gpu in node.capabilities if coded else ():
+        without = [one for one in coded if lacking(one.gpu_code, [as_capability(gpu)])]
+        if len(without) == len(coded):
+            has = ", ".join(dict.fromkeys(code for one in coded for code in one.gpu_code))
+            broken.append(f"its GPU code is for {has}, none for {gpu}")
+            continue
+        but = f", not in {', '.join(one.name for one in without)}" if without else ""
+        fits.append(f"GPU code for {gpu}{but}")
+
+
+def prove_torch(torch: str, file: str, sha256: str, node: PlannedNode, *, build: str) -> Proof | None:
+    """The proof of torch itself by its wheel that was opened; None when none of this build was."""
+    opened = opened_torch(torch, build)
+    if opened is None:
+        return None
+    fits: list[str] = []
+    broken: list[str] = []
+    whole = LibraryCode(name=opened.file, gpu_code=opened.gpu_code)
+    _gpu([whole], node, fits, broken)
+    tag = _tag(file, node) if file and node.python else ""
+    broken += [tag] if tag else []
+    same = "" if sha256 == opened.sha256 else f", seen in {opened.file}"
+    code = fits or [f"GPU code for {', '.join(opened.gpu_code)}"]
+    return Proof(proven=(f"{', '.join(code)}{same}",), broken=tuple(broken))
 
 
 def _older_glibc(libraries: list[LibraryCode], node: PlannedNode) -> Iterator[str]:

@@ -38,28 +38,34 @@ def known_code(sha256: str) -> WheelCode | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OfTorch:
-    """Symbols that a wheel needs, held against a release of torch."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedTorch:
+    """A wheel of torch that was opened."""
 
-    lacking: tuple[str, ...]
-    open: tuple[str, ...]
-    """They may be in its GPU library, which was not read."""
+    file: str
+    sha256: str
+    gpu_code: tuple[str, ...]
+    """Of its largest library: sm_90, compute_90."""
 
 
-def held_against_torch(symbols: tuple[str, ...], torch: str, build: str) -> OfTorch | None:
-    """What this release of torch has of the symbols; None when it, or one of them, was never looked at."""
+def opened_torch(torch: str, build: str) -> OpenedTorch | None:
+    """The wheel of this very build that was opened; None when none was."""
+    row = _table()["torch"].get(f"{torch}+{build}")
+    return None if row is None else OpenedTorch(
+        file=row["file"], sha256=row["sha256"], gpu_code=tuple(row["gpu_code"])
+    )  # fmt: skip
+
+
+def lacking_in_torch(symbols: tuple[str, ...], torch: str, build: str) -> tuple[str, ...] | None:
+    """Those of a wheel's symbols that this torch does not export; None when it, or one of them, was never looked at."""
     builds = _table()["torch"]
-    # What is outside of its GPU library is compiled from one source for every CUDA.
+    # Every CUDA's build of a release is compiled from one source.
     row = builds.get(f"{torch}+{build}") or next((builds[one] for one in builds if one.startswith(f"{torch}+")), None)
     numbers = _numbers()
     if row is None or any(numbers.get(one, row["of"]) >= row["of"] for one in symbols):
         return None
-    lacks, left = set(row["lacks"]), set(row["open"])
-    return OfTorch(
-        lacking=tuple(one for one in symbols if numbers[one] in lacks),
-        open=tuple(one for one in symbols if numbers[one] in left),
-    )
+    lacks = set(row["lacks"])
+    return tuple(one for one in symbols if numbers[one] in lacks)
 
 
 @cache

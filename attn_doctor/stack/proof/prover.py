@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -11,7 +11,7 @@ from attn_doctor.model.stack import Channel, Evidence, PlannedNode, PlannedRelea
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.stack.candidates import Spot
-from attn_doctor.stack.proof.judge import Proof, prove
+from attn_doctor.stack.proof.judge import Proof, prove, prove_torch
 from attn_doctor.stack.proof.known import known_code
 from attn_doctor.stack.proof.wheel_code import WheelCode, code_behind, code_of
 from attn_doctor.stack.verdict import faults
@@ -31,11 +31,18 @@ class Prover:
 
     def faults(self, releases: Sequence[PlannedRelease], node: PlannedNode, spot: Spot) -> dict[str, str]:
         """Canonical name of a release at fault -> why; empty for a sound set. Raises NoWheel for a damaged file."""
-        found = faults(releases, node, spot, self._recipes)
+        return {
+            **self.broken(releases, node, torch=spot.torch, cuda=spot.cuda),
+            **faults(releases, node, spot, self._recipes),
+        }
+
+    def broken(self, releases: Iterable[PlannedRelease], node: PlannedNode, *, torch: str, cuda: str) -> dict[str, str]:
+        """Canonical name of a wanted release whose wheel does not fit -> why. Raises NoWheel for a damaged file."""
+        found = {}
         for one in releases:
-            proof = self._proof(one, node, spot.torch, spot.cuda) if one.wanted else None
+            proof = self._proof(one, node, torch, cuda) if one.wanted else None
             if isinstance(proof, Proof) and proof.broken:
-                found.setdefault(one.name, f"{one.file or one.name}: {proof.words}")
+                found[one.name] = f"{one.file or one.name}: {proof.words}"
         return found
 
     def marked(self, plan: StackPlan, node: PlannedNode) -> StackPlan:
@@ -44,7 +51,7 @@ class Prover:
         return replace(plan, releases=tuple(self._marked(one, node, plan.torch, cuda) for one in plan.releases))
 
     def _marked(self, one: PlannedRelease, node: PlannedNode, torch: str, cuda: str) -> PlannedRelease:
-        if one.evidence is not Evidence.BY_NAME or one.name == "torch" or not one.wanted:
+        if one.evidence is not Evidence.BY_NAME or not one.wanted:
             return one
         proof = self._proof(one, node, torch, cuda)
         if not isinstance(proof, Proof):
@@ -54,7 +61,10 @@ class Prover:
 
     def _proof(self, one: PlannedRelease, node: PlannedNode, torch: str, cuda: str) -> Proof | str:
         """The proof, or why there is none; empty where none is needed."""
-        if one.evidence is Evidence.NOTHING_COMPILED or one.name == "torch" or one.channel is Channel.TORCH_INDEX:
+        if one.name == "torch":
+            own = prove_torch(torch, one.file, one.sha256, node, build=f"cu{cuda.replace('.', '')}" if cuda else "cpu")
+            return own or ""
+        if one.evidence is Evidence.NOTHING_COMPILED or one.channel is Channel.TORCH_INDEX:
             return ""
         code = self._code(one)
         return code if isinstance(code, str) else prove(one.name, one.file, code, node, torch=torch, cuda=cuda)

@@ -6,8 +6,10 @@ import io
 
 from attn_doctor.machine.web import read_part
 
-#: The directory of a wheel lies at its end; one request brings that of most.
+#: The directory of a wheel lies at its end; one request brings that of most. What is read on from there is asked for
+#: in ever larger parts, so that a library of a gigabyte takes some sixty requests.
 _BLOCK = 1 << 20
+_LARGEST = 1 << 24
 
 
 class RemoteFile(io.RawIOBase):
@@ -21,6 +23,7 @@ class RemoteFile(io.RawIOBase):
         self.downloaded = len(last.data)
         """Bytes that were read so far."""
         self._held = (last.size - len(last.data), last.data)
+        self._next = _BLOCK
 
     def readable(self) -> bool:
         """True."""
@@ -46,7 +49,9 @@ class RemoteFile(io.RawIOBase):
             return b""
         start, data = self._held
         if not (start <= self._at and self._at + size <= start + len(data)):
-            part = read_part(self._address, self._at, max(size, _BLOCK))
+            reads_on = start <= self._at <= start + len(data)
+            self._next = min(2 * self._next, _LARGEST) if reads_on else _BLOCK
+            part = read_part(self._address, self._at, max(size, self._next))
             self.downloaded += len(part.data)
             self._held = start, data = self._at, part.data
         found = data[self._at - start : self._at - start + size]

@@ -36,6 +36,7 @@ from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.planning import planned_set, preview_install
 from attn_doctor.planning.choose import Policy
+from attn_doctor.planning.chosen_releases import choose_releases
 from attn_doctor.probe.configs.sources import followed_files
 from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.trace.trace_facts import facts_of
@@ -45,6 +46,7 @@ from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data import accepted
 from attn_doctor.recipes.data.gpu_table import NamedGpu, named_gpu
 from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.stack.proof.prover import Prover
 from attn_doctor.workflows import kernels as kernel_trials
 from attn_doctor.workflows.fix.request import FixRequest
 from attn_doctor.workflows.subject import Say, as_if, refuse_unreadable
@@ -171,16 +173,10 @@ class Session:
         )
 
     def resolve(self, facts: FactSet, before: Diagnosis) -> Resolve:
-        """Resolves packages with the installer, and evaluates the recipes on the result before anything is
-        installed.
-        """
+        """Resolves packages with the installer, and chooses among its answers before anything is installed."""
+        prover = Prover((), self.folder, opens=False)
 
-        def ask(request: InstallRequest) -> Install:
-            if renamed := other_names(request.requirements, facts):
-                raise Refused(
-                    f"the library is installed here as the distribution {', '.join(renamed)}, and two distributions "
-                    "must not own the same files: take that one out first"
-                )
+        def preview(request: InstallRequest) -> Install:
             found = resolve(
                 request,
                 lambda: self._for(request),
@@ -190,7 +186,22 @@ class Session:
                 judge=self.judge_fetched(facts, before),
             )
             _check_reached(found, facts)
-            planned_set.check(found, facts, before, lambda these: self.judged(derive(these)))
+            return found
+
+        def ask(request: InstallRequest) -> Install:
+            if renamed := other_names(request.requirements, facts):
+                raise Refused(
+                    f"the library is installed here as the distribution {', '.join(renamed)}, and two distributions "
+                    "must not own the same files: take that one out first"
+                )
+            found = choose_releases(
+                request,
+                facts,
+                before,
+                ask=preview,
+                judged=self.judged,
+                prover=prover,
+            )
             more = [words for one in self.wheels if str(one.path) in found.wheels and (words := unofficial(one, facts))]
             return replace(found, warnings=(*found.warnings, *more, *planned_set.warnings(found, facts)))
 
