@@ -85,7 +85,7 @@ def main() -> None:
             if one.sha256 in table["wheels"]:
                 continue
             libraries = []
-            for library in code_behind(one.url, folder).libraries:
+            for library in code_behind(one.url, folder, sha256=one.sha256).libraries:
                 for symbol in library.torch_symbols:
                     numbers.setdefault(symbol, len(numbers))
                 row = {**asdict(library), "torch_symbols": [numbers[symbol] for symbol in library.torch_symbols]}

@@ -29,6 +29,10 @@ def plan(
     from_: Annotated[
         Path | None, Option("--from", metavar="FILE", help="For the node of this report of `check --json`.")
     ] = None,
+    fleet: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="For all nodes of this verdict of `fleet merge --json`, else for each cohort."),
+    ] = None,
     gpu: Annotated[
         str | None, Option(metavar="NAME|sm_XY", help="The GPU that it is for: h100, a100, rtx4090, sm_90…")
     ] = None,
@@ -85,6 +89,7 @@ def plan(
         machine=machine,
         like=each(like),
         from_report=from_,
+        fleet=fleet,
         cuda=cuda,
         torch_backend=torch_backend,
         indexes=each(index),

@@ -107,7 +107,25 @@ def compare(
         unknown=unknown,
         unproven=bool(unproven),
         unproven_nodes=_not_looked_at(gathered, holders, unproven) if unproven else (),
+        serves=_serves(gathered, holders),
     )
+
+
+#: Facts of a fingerprint that decide which releases of packages run on a node, beside its GPUs.
+_SERVED = ("driver", "glibc", "machine", "python")
+
+
+def _serves(gathered: Gathered, holders: Iterable[int]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    numbers = {number for number, pair in enumerate(gathered.pairs) if pair.name in _SERVED and not pair.unknown}
+    there = {gathered.pairs[one] for held in holders for one in numbers.intersection(gathered.fingerprints[held])}
+    found: dict[str, set[str]] = defaultdict(set)
+    for pair in there:
+        found[pair.name].add(pair.shown)
+    return tuple((name, tuple(sorted(found[name], key=_as_version))) for name in sorted(found))
+
+
+def _as_version(text: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part), "") if part.isdecimal() else (0, part) for part in text.split("."))
 
 
 def _holders(members: Iterable[Member], which: Callable[[Member], tuple[Record, ...]]) -> dict[int, list[str]]:

@@ -5,10 +5,15 @@ Node sets are lists of full names, not folded ranges.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+from attn_doctor.errors import BadInput
+from attn_doctor.formats.report_v1 import text_of
 from attn_doctor.machine.printable import json_text
 from attn_doctor.model.fleet import Cohort, Difference, FailedBy, FleetVerdict, OddGroup, State, Value
+from attn_doctor.quick_dataclasses import dataclass
 
 SCHEMA = "attn-doctor/fleet/v1"
 
@@ -58,6 +63,57 @@ def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A cohort as software for it is planned; None for what the verdict does not say."""
+
+    name: str
+    gpu: str | None
+    """Compute capability of its oldest GPU."""
+    gpu_name: str
+    more_gpus: tuple[str, ...]
+    driver: str | None
+    """The oldest of its nodes; glibc likewise."""
+    glibc: str | None
+    python: str | None
+    machine: str | None
+
+
+def read_served(file: Path) -> tuple[Served, ...]:
+    """The cohorts of a written verdict. Raises BadInput for what is none."""
+    about = f"--fleet {file}"
+    hint = "Name what `attn-doctor fleet merge REPORTS --json` writes."
+    text = text_of(file, about=about, hint=hint)
+    try:
+        written = json.loads(text)
+        if written["schema"] != SCHEMA:
+            raise BadInput(f"that is no {SCHEMA}, but {written['schema']}", about=about, hint=hint)
+        return tuple(_served(one) for one in written["cohorts"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"that is no verdict over a fleet: {error!r}", about=about, hint=hint) from None
+
+
+def _served(cohort: dict[str, Any]) -> Served:
+    key, serves = cohort["cohort"], cohort.get("serves", {})
+
+    def lowest(name: str) -> str | None:
+        return str(serves[name][0]) if serves.get(name) else None
+
+    gpus = sorted(filter(None, str(key.get("compute_capability", "")).split(", ")), key=lambda one: (len(one), one))
+    count = len(cohort["nodes"])
+    words = ", ".join(str(value) for name, value in key.items() if value and name != "compute_capability")
+    return Served(
+        name=f"{words or 'all'} ({count} node{'s' * (count != 1)})",
+        gpu=gpus[0] if gpus else None,
+        gpu_name=str(key.get("gpu") or ""),
+        more_gpus=tuple(gpus[1:]),
+        driver=lowest("driver"),
+        glibc=lowest("glibc"),
+        python=lowest("python"),
+        machine=lowest("machine"),
+    )
+
+
 def _failed(one: FailedBy, *, gates: bool) -> dict[str, Any]:
     finding = one.finding
     return {
@@ -84,6 +140,7 @@ def _cohort(cohort: Cohort) -> dict[str, Any]:
         "not_compared": [_difference(one) for one in cohort.uncompared],
         "unknown_everywhere": [{"fact": fact, "why": why} for fact, why in cohort.unknown],
         "unproven": cohort.unproven,
+        "serves": {name: list(values) for name, values in cohort.serves},
     }
 
 

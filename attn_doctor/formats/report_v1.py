@@ -113,13 +113,8 @@ def _answers(**answers: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: dict(answer) for name, answer in answers.items() if answer is not None}
 
 
-def read(file: Path, *, about: str = "") -> Report:
-    """Reads a report file.
-
-    Raises BadInput when it cannot be read or is not a report of this format.
-    """
-    about = about or str(file)
-    hint = "Give a file written by `attn-doctor check --json`."
+def text_of(file: Path, *, about: str, hint: str) -> str:
+    """The text of a report file. Raises BadInput when it cannot be read."""
     try:
         # open() would wait for ever for a FIFO of that name.
         if not file.is_file():
@@ -127,13 +122,22 @@ def read(file: Path, *, about: str = "") -> Report:
             raise BadInput(there, about=about, hint=hint)
         if file.stat().st_size > LARGEST:
             raise BadInput(f"the file is larger than {LARGEST >> 20} MiB", about=about, hint=hint)
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"the report cannot be read: {error.strerror}", about=about, hint=hint) from None
     except UnicodeDecodeError:
         raise BadInput("the report is not UTF-8", about=about, hint=hint) from None
     except ValueError as error:  # a NUL in the name
         raise BadInput(f"the report cannot be read: {error}", about=about, hint=hint) from None
+
+
+def read(file: Path, *, about: str = "") -> Report:
+    """Reads a report file.
+
+    Raises BadInput when it cannot be read or is not a report of this format.
+    """
+    about = about or str(file)
+    text = text_of(file, about=about, hint="Give a file written by `attn-doctor check --json`.")
     return loads(text, about=about)
 
 

@@ -31,6 +31,8 @@ def to_json(answer: StackAnswer) -> dict[str, Any]:
         "channels": [{"channel": one.channel.value, "asked": one.asked, "words": one.words} for one in answer.channels],
         "notes": list(answer.notes),
         "bytes_downloaded": answer.downloaded,
+        **({"cohort": answer.cohort} if answer.cohort else {}),
+        **({"cohorts": [to_json(one) for one in answer.cohorts]} if answer.cohorts else {}),
     }
 
 
@@ -38,6 +40,7 @@ def _node(node: PlannedNode) -> dict[str, Any]:
     return {
         "gpu": node.gpu or None,
         "compute_capability": node.capability or None,
+        "compute_capabilities": list(node.capabilities),
         "amd_architecture": node.amd or None,
         "driver": node.driver or None,
         "python": node.python,
@@ -73,6 +76,7 @@ def _release(one: PlannedRelease) -> dict[str, Any]:
         "file": one.file or None,
         "size": one.size,
         "sha256": one.sha256 or None,
+        "yanked": one.yanked or None,
     }
 
 

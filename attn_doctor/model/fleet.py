@@ -164,6 +164,8 @@ class Cohort:
     """One of these unknown facts is needed before a node can be called fit."""
     unproven_nodes: tuple[str, ...] = ()
     """The nodes for which that holds: a deep examination may have found what files do not say."""
+    serves: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What software has to run on: (driver, glibc, machine, python) -> the values of its nodes, the lowest first."""
 
 
 class State(str, Enum):

@@ -40,6 +40,7 @@ class Library:
     kernels_in: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     attn_implementation: str = ""
+    model_types: tuple[str, ...] = ()
     in_logs: tuple[str, ...] = ()
     in_messages: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()

@@ -85,6 +85,8 @@ class PlannedRelease:
     file: str = ""
     size: int | None = None
     sha256: str = ""
+    yanked: str = ""
+    """Why its authors withdrew it; empty for a release that stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +159,13 @@ class StackAnswer:
     downloaded: int = 0
     """Bytes of wheels that were read for proofs."""
     doctor_version: str = ""
+    cohort: str = ""
+    """The nodes of a fleet that it is for; empty outside of a fleet."""
+    cohorts: tuple[StackAnswer, ...] = ()
+    """Of a fleet that no one plan serves: the answer for each of its cohorts."""
 
     @property
     def exit_status(self) -> int:
-        """0 with a plan, 1 with a conflict."""
-        return 0 if self.plans else 1
+        """0 with a plan, or one for each cohort; 1 with a conflict."""
+        has_plans = bool(self.plans) or (bool(self.cohorts) and all(one.plans for one in self.cohorts))
+        return 0 if has_plans else 1

@@ -260,6 +260,7 @@ TERMS: tuple[Term, ...] = (
         "probe/configs/configs.py",
         ("config.*.framework", _T, "whose: llamafactory, axolotl, accelerate, deepspeed, transformers"),
         ("config.*.model", _T, "the model it names"),
+        ("config.*.model_type", _T, "the model's architecture, as transformers calls it"),
         ("config.*.stage", _T, "training stage"),
         ("config.*.attention", _T, "the attention asked for, as written"),
         ("config.*.attention_line", _I, "line of that key"),

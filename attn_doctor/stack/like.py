@@ -23,6 +23,8 @@ def wants_of(files: Iterable[Path]) -> tuple[str, ...]:
     facts = FactSet(configs.probe(tuple(files)))
     found = ["torch", "transformers"]
     for subject in facts.subjects("config"):
+        kind = facts.text(f"config.{subject}.model_type")
+        found += [one.distributions[0] for one in published() if kind in one.model_types]
         asked = facts.text(f"config.{subject}.effective_attention") or facts.text(f"config.{subject}.attention")
         if asked:
             found += _library(asked, facts.text(f"config.{subject}.attention_place") or subject)
@@ -31,11 +33,18 @@ def wants_of(files: Iterable[Path]) -> tuple[str, ...]:
 
 def _library(asked: str, place: str) -> Iterator[str]:
     """The distribution of an attention as configurations call it; none for what is part of torch."""
-    name = _SHORT.sub(r"flash_attention_\1", asked)
+    # `paged|` is transformers' prefix for continuous batching.
+    name = _SHORT.sub(r"flash_attention_\1", asked.removeprefix("paged|"))
     if name in ("sdpa", "eager", "auto", "disabled", "math", "flex_attention"):
         return
     for library in published():
-        if name in (library.attn_implementation, library.module, library.top_level, *library.distributions):
+        if name in (
+            library.name,
+            library.attn_implementation,
+            library.module,
+            library.top_level,
+            *library.distributions,
+        ):
             yield library.distributions[0]
             return
     if "/" in name:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from packaging.version import InvalidVersion, Version
+
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.stack import PlannedNode
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.data.stack_packages import as_capability
 
 
@@ -25,4 +30,29 @@ def node_of(facts: FactSet) -> PlannedNode:
         python=".".join(python.split(".")[:2]),
         glibc=facts.text("libc.version") or "",
         machine=facts.text("node.machine") or "",
+    )
+
+
+def together(nodes: Sequence[PlannedNode]) -> PlannedNode | None:
+    """One node whose plans serve all of these: their GPUs, the oldest driver and C library.
+
+    None where no plan can: several Pythons or processors, GPUs of AMD beside NVIDIA's, one without a known GPU.
+    """
+    first = nodes[0]
+    same = {(one.python, one.machine, one.amd, bool(one.capability)) for one in nodes}
+    if len(same) > 1:
+        return None
+    capabilities = sorted({each for one in nodes for each in one.capabilities}, key=as_capability)
+    try:
+        driver = min((one.driver for one in nodes if one.driver), key=Version, default="")
+    except InvalidVersion:
+        return None
+    return replace(
+        first,
+        gpu=", ".join(dict.fromkeys(one.gpu for one in nodes if one.gpu)),
+        capability=capabilities[0] if capabilities else "",
+        more=tuple(capabilities[1:]),
+        driver=driver,
+        glibc=min((one.glibc for one in nodes), key=Version),
+        assumed=tuple(dict.fromkeys(words for one in nodes for words in one.assumed)),
     )

@@ -27,6 +27,8 @@ from attn_doctor.stack.settings import IndexSettings
 #: The glibc releases of which uv knows a platform, x86_64-manylinux_2_35.
 _UV_GLIBC = (17, 28, *range(31, 41))
 _LAST_LINES = 8
+_CONFLICTS = r"No solution found|ResolutionImpossible|No matching distribution|unsatisfiable|conflicting dependencies"
+_YANKED = re.compile(r'`([\w.-]+==[^`]+)` is yanked(?: \(reason: "(.*?)"\))?')
 
 
 class CannotResolve(AttnDoctorError):
@@ -48,6 +50,8 @@ class Resolved:
     file: str = ""
     size: int | None = None
     sha256: str = ""
+    yanked: str = ""
+    """Why its authors withdrew it; an index still gives it to who asks for exactly it."""
 
 
 class Resolver(Protocol):
@@ -76,8 +80,8 @@ class Uv:
     """Options of uv that name where packages come from."""
     timeout: float = 120.0
     words: str = "uv"
-    asked: threading.Event = field(default_factory=threading.Event)
-    """Set once the index has answered: what it said lies in uv's cache from then on, and later questions, mostly about
+    asked: list[str] = field(default_factory=list)
+    """Filled once the index has answered: what it said lies in uv's cache then, and later questions, mostly about
     the same packages, are asked of that. uv asks the index about every package again otherwise: seconds instead of
     tenths."""
 
@@ -91,24 +95,27 @@ class Uv:
         wanted.write_text("".join(f"{one}\n" for one in requirements))
         limits.write_text("".join(f"{one}\n" for one in constraints))
         words = [
-            "pip", "compile", "--quiet", "--no-header", "--no-python-downloads", "--no-config",
+            "pip", "compile", "--no-header", "--no-python-downloads", "--no-config",
             "--only-binary", ":all:", "--python", sys.executable, "--python-version", node.python,
             "--python-platform", _platform(node), "--constraints", str(limits),
             "--format", "pylock.toml", "--output-file", str(lock),
             *self.settings.for_uv(), *self.extra, str(wanted),
         ]  # fmt: skip
-        if self.asked.is_set():
+        if self.asked:
             try:
-                self._run([*words, "--offline"], f"cached{number}")
-                return _of_pylock(lock)
+                return _of_pylock(lock, self._run([*words, "--offline"], f"cached{number}"))
             except CannotResolve:
                 pass  # it needs what nobody asked for yet
-        self._run(words, f"uv{number}")
-        self.asked.set()
-        return _of_pylock(lock)
+        warned = self._run(words, f"uv{number}")
+        self.asked.append(number)
+        return _of_pylock(lock, warned)
 
-    def _run(self, arguments: list[str], name: str) -> None:
-        environment = {**os.environ, "NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_SKIP_WHEEL_FILENAME_CHECK": "1"}
+    def _run(self, arguments: list[str], name: str) -> str:
+        """Its warnings. Raises CannotResolve."""
+        environment = {
+            "UV_HTTP_RETRIES": "1", **os.environ,
+            "NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_SKIP_WHEEL_FILENAME_CHECK": "1",
+        }  # fmt: skip
         if self.settings.certificate:
             environment.setdefault("SSL_CERT_FILE", self.settings.certificate)
         running = Running([self.command, *arguments], folder=self.folder, name=name, environment=environment)
@@ -118,6 +125,7 @@ class Uv:
             running.end()
         if not completed.ok:
             raise _refusal("uv", completed.stderr.strip() or completed.ended())
+        return completed.stderr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +221,8 @@ def _platform(node: PlannedNode) -> str:
     return f"{node.machine}-manylinux_2_{known[-1]}"
 
 
-def _of_pylock(file: Path) -> tuple[Resolved, ...]:
+def _of_pylock(file: Path, warned: str) -> tuple[Resolved, ...]:
+    yanked = {name: why or "no reason is given" for name, why in _YANKED.findall(warned)}
     try:
         packages: list[dict[str, Any]] = toml.parse(file.read_text()).get("packages", [])
     except (OSError, ValueError) as error:
@@ -222,7 +231,10 @@ def _of_pylock(file: Path) -> tuple[Resolved, ...]:
     for one in packages:
         wheel = (one.get("wheels") or [one.get("archive", {})])[0]
         url = str(wheel.get("url") or wheel.get("path") or "")
-        found.append(_checked(one.get("name"), one.get("version"), url, wheel.get("hashes", {}), wheel.get("size")))
+        why = yanked.get(f"{one.get('name')}=={one.get('version')}", "")
+        found.append(
+            _checked(one.get("name"), one.get("version"), url, wheel.get("hashes", {}), wheel.get("size"), why)
+        )
     return tuple(found)
 
 
@@ -232,31 +244,51 @@ def _of_pip(file: Path) -> tuple[Resolved, ...]:
         for one in json_of(file)["install"]:
             told, info = one["metadata"], one["download_info"]
             hashes = (info.get("archive_info") or {}).get("hashes") or {}
-            found.append(_checked(told["name"], told["version"], info["url"], hashes, None))
+            why = "its authors withdrew it" if one.get("is_yanked") else ""
+            found.append(_checked(told["name"], told["version"], info["url"], hashes, None, why))
     except (KeyError, TypeError, Refused) as error:
         raise CannotResolve("pip's report is not of the form that is known", about=repr(error)) from None
     return tuple(sorted(found, key=lambda one: one.name))
 
 
-def _checked(name: object, version: object, url: str, hashes: dict[str, str], size: object) -> Resolved:
+def _checked(name: object, version: object, url: str, hashes: dict[str, str], size: object, yanked: str) -> Resolved:
     try:
         one = release(str(name), str(version), url, hashes)
     except Refused as error:
         raise CannotResolve("the resolver's answer holds what is no release", about=str(error)) from None
     size = size if isinstance(size, int) else None
-    return Resolved(name=one.name, version=one.version, url=url, file=one.source, size=size, sha256=one.sha256)
+    return Resolved(
+        name=one.name, version=one.version, url=url, file=one.source, size=size, sha256=one.sha256, yanked=yanked
+    )
 
 
 def _refusal(who: str, words: str) -> CannotResolve:
     """What it said, without passwords and the walk through all releases."""
     lines = [without_secrets(line.strip()) for line in words.splitlines() if line.strip()]
     text = " ".join(lines)
-    is_conflict = bool(
-        re.search(r"No solution found|ResolutionImpossible|No matching distribution|unsatisfiable", text)
-    )
+    refused = re.search(r"returned a (40[13] \w+) error|(40[13] \w+)(?= for url|: )", text)
+    if re.search(_CONFLICTS, text) and refused is None:
+        return CannotResolve(f"{who} found no releases that go together", about=_reason(text), is_conflict=True)
+    status = refused and next(filter(None, refused.groups()))
+    failed = re.search(r"HTTP status server error \((\d+[^)]*)\)", text)
+    if status:
+        what, hint = f"the package index refused to answer ({status})", "Are its address and its credentials right?"
+    elif failed:
+        what, hint = f"the package index failed ({failed[1]})", "That passes, or its operators know."
+    elif re.search(r"unexpected (JSON|HTML)|[Ii]nvalid (JSON|HTML)|[Ff]ailed to (parse|deserialize)", text):
+        what, hint = "the package index gave an answer that is none", "Is that address an index, or a page before it?"
+    else:
+        what, hint = f"{who} could not ask the package index", "Is the index reached from here?"
     return CannotResolve(
-        f"{who} found no releases that go together" if is_conflict else f"{who} could not ask the package index",
+        what,
         about="\n".join(lines[-_LAST_LINES:])[-1200:],
-        hint="" if is_conflict else "Is the index reached from here? --offline answers from the shelf's tables.",
-        is_conflict=is_conflict,
+        hint=f"{hint} --offline answers from the shelf's tables.",
     )
+
+
+def _reason(text: str) -> str:
+    """The reason of a conflict, without what says that there is one."""
+    text = re.sub(r"(error|ERROR|cause|hint):\s+", "", text)
+    text = re.sub(r"No solution found when resolving dependencies[^B]{0,4}", "", text)
+    text = re.sub(r",? ?we can conclude that your requirements are unsatisfiable\.?|\[notice\].*", "", text)
+    return " ".join(text.split())[-1200:]

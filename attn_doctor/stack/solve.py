@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from packaging.requirements import Requirement
@@ -226,6 +226,7 @@ def _releases(
                 file=file.file if file is not None else own.file if own is not None else "",
                 size=file.size if file is not None else None,
                 sha256=file.sha256 if file is not None else "",
+                yanked=file.yanked if file is not None else "",
             )
         )
     if spot.channel is not Channel.REGISTRY:
@@ -236,7 +237,7 @@ def _releases(
         listed.append(
             PlannedRelease(
                 name=name, version=one.version, channel=Channel.REGISTRY, url=one.url, file=one.file, size=one.size,
-                sha256=one.sha256, evidence=_evidence(name, one.file),
+                sha256=one.sha256, yanked=one.yanked, evidence=_evidence(name, one.file),
             )
         )  # fmt: skip
     return tuple(listed)
@@ -280,8 +281,15 @@ def _written(
         index=(torch_releases.index_of(spot.build) if from_index else next(iter(_indexes(releases)), "")),
         reason=_reason(spot, releases),
         resolved=resolver.words if resolver is not None else "",
-        notes=tuple(dict.fromkeys(note for one in pieces for note in one.notes)),
+        notes=tuple(dict.fromkeys([*(note for one in pieces for note in one.notes), *_withdrawn(releases)])),
     )
+
+
+def _withdrawn(releases: Iterable[PlannedRelease]) -> Iterator[str]:
+    for one in releases:
+        if one.yanked:
+            why = f"{one.yanked}; installers take it because exactly it is asked for"
+            yield f"{one.name} {one.version} is yanked: {why}"
 
 
 def _indexes(releases: Iterable[PlannedRelease]) -> list[str]:

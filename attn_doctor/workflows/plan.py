@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.errors import BadInput
-from attn_doctor.formats import report_v1
+from attn_doctor.formats import fleet_v1, report_v1
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.model.stack import Alternative, Clash, PlannedNode, StackAnswer, StackPlan
 from attn_doctor.quick_dataclasses import dataclass, replace
@@ -21,6 +21,7 @@ from attn_doctor.stack.alternatives import alternatives
 from attn_doctor.stack.candidates import Limits, piece, spots
 from attn_doctor.stack.clash import clashes
 from attn_doctor.stack.like import wants_of
+from attn_doctor.stack.node import node_of, together
 from attn_doctor.stack.proof.prover import Prover
 from attn_doctor.stack.resolver import Remembering, Resolver, resolver_here
 from attn_doctor.stack.settings import settings_of_pip
@@ -49,6 +50,12 @@ class PlanRequest:
     """x86_64, aarch64; None: this machine's."""
     from_report: Path | None = None
     """A report of `check --json`: its node is planned for, where nothing else is named."""
+    fleet: Path | None = None
+    """A verdict of `fleet merge --json`: one plan for all its nodes, or one for each cohort."""
+    more_gpus: tuple[str, ...] = ()
+    """Compute capabilities that have to be served beside `gpu`."""
+    gpu_name: str = ""
+    """For people, where `gpu` is a compute capability."""
     cuda: str | None = None
     torch_backend: str | None = None
     """cu130, or cpu."""
@@ -68,47 +75,103 @@ def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
     wants = read_wants(_with_configurations(request))
     if len(wants) == 1 and not wants[0].typed:
         raise BadInput("nothing is wanted", hint="Name packages: attn-doctor plan torch vllm --gpu h100")
-    node = planned_node(request)
     limits = _limits(request)
-    recipes = shelf.bundled()
+    parts = _fleet(request) if request.fleet is not None else ()
+    nodes = [planned_node(one.request) for one in parts]
+    node = together(nodes) if parts else planned_node(request)
     with scratch() as folder:
-        prover = Prover(recipes, folder, opens=request.prove and not request.offline)
-        verdict = prover.faults
+        engine = _Engine(request, wants, limits, folder, say)
+        if node is not None:
+            answer = engine.answer(node, alternatives_too=not parts)
+            if answer.plans or not parts:
+                return replace(answer, cohort="all nodes" if parts else "")
+        cohorts = tuple(replace(engine.answer(it), cohort=one.name) for one, it in zip(parts, nodes, strict=True))
+    if node is None:
+        answer = replace(cohorts[0], node=replace(nodes[0], gpu="several"), plans=(), clashes=(), alternatives=(),
+                         channels=())  # fmt: skip
+    if len(cohorts) == 1:
+        return cohorts[0]
+    return replace(answer, cohort="all nodes", cohorts=cohorts)
+
+
+class _Engine:
+    """What the answers of one run share: a resolver that remembers, and wheels that were opened."""
+
+    def __init__(self, request: PlanRequest, wants: tuple[Want, ...], limits: Limits, folder: Path, say: Say) -> None:
+        self._request, self._wants, self._limits, self._say = request, wants, limits, say
+        self._prover = Prover(shelf.bundled(), folder, opens=request.prove and not request.offline)
         there = None if request.offline else resolver_here(folder, settings_of_pip(), extra=_sources(request))
-        resolver = Remembering(there) if there is not None else None
-        say("asking which releases go together")
+        self._resolver = Remembering(there) if there is not None else None
+
+    def answer(self, node: PlannedNode, *, alternatives_too: bool = True) -> StackAnswer:
+        """The answer for a node. Raises AttnDoctorError when the index cannot be asked."""
+        wants, limits, resolver = self._wants, self._limits, self._resolver
+        self._say("asking which releases go together")
         can, cannot = spots(node, limits)
         clashing = clashes(wants, node, can, cannot, lambda want, spot: piece(want, spot, node))
-        solved = Solved()
-        if not clashing:
-            solved = solve(wants, node, limits, resolver, verdict)
-
-        def best(those: Sequence[Want], where: PlannedNode, within: Limits) -> StackPlan | None:
-            able, unable = spots(where, within)
-            if clashes(those, where, able, unable, lambda want, spot: piece(want, spot, where)):
-                return None
-            found = solve(those, where, within, resolver, verdict, most=1)
-            return found.plans[0] if found.plans else None
-
+        solved = Solved() if clashing else solve(wants, node, limits, resolver, self._prover.faults)
         others: tuple[Alternative, ...] = ()
         if not solved.plans:
-            say("looking for the nearest that does")
-            if not clashing:
-                clashing = _by_the_resolver(wants, solved)
-            others = alternatives(wants, node, limits, clashing, best)
+            clashing = clashing or _by_the_resolver(wants, solved)
+            if alternatives_too:
+                self._say("looking for the nearest that does")
+                others = alternatives(wants, node, limits, clashing, self._best)
         every = [*solved.plans, *(one.plan for one in others if one.plan is not None)]
-        plans = tuple(prover.marked(one, node) for one in solved.plans)
-        states = channels.states(every[:3], offline=request.offline, resolver=resolver.words if resolver else "")
-    return StackAnswer(
-        wants=tuple(one.typed for one in wants if one.typed),
-        node=node,
-        plans=tuple(channels.marked(one, states) for one in plans),
-        clashes=clashing,
-        alternatives=others,
-        channels=states,
-        notes=_notes(request, resolver),
-        downloaded=prover.downloaded,
-        doctor_version=__version__,
+        plans = tuple(self._prover.marked(one, node) for one in solved.plans)
+        words = resolver.words if resolver is not None else ""
+        states = channels.states(every[:3], offline=self._request.offline, resolver=words)
+        return StackAnswer(
+            wants=tuple(one.typed for one in wants if one.typed),
+            node=node,
+            plans=tuple(channels.marked(one, states) for one in plans),
+            clashes=clashing,
+            alternatives=others,
+            channels=states,
+            notes=_notes(self._request, resolver),
+            downloaded=self._prover.downloaded,
+            doctor_version=__version__,
+        )
+
+    def _best(self, wants: Sequence[Want], node: PlannedNode, limits: Limits) -> StackPlan | None:
+        can, cannot = spots(node, limits)
+        if clashes(wants, node, can, cannot, lambda want, spot: piece(want, spot, node)):
+            return None
+        found = solve(wants, node, limits, self._resolver, self._prover.faults, most=1)
+        return found.plans[0] if found.plans else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A cohort of a fleet."""
+
+    name: str
+    request: PlanRequest
+
+
+def _fleet(request: PlanRequest) -> tuple[_Part, ...]:
+    """The cohorts of a merged report, each with what nobody named of its nodes. Raises BadInput."""
+    assert request.fleet is not None
+    about = f"--fleet {request.fleet}"
+    if request.from_report is not None:
+        raise BadInput("a report or a fleet, not both", about="--from --fleet", hint="Leave out one of them.")
+    read = fleet_v1.read_served(request.fleet)
+    if not read:
+        raise BadInput("the fleet has no cohorts", about=about, hint="Did any node send a report with a fingerprint?")
+    return tuple(
+        _Part(
+            name=one.name,
+            request=replace(
+                request,
+                gpu=request.gpu or one.gpu,
+                more_gpus=() if request.gpu else one.more_gpus,
+                gpu_name="" if request.gpu else one.gpu_name,
+                driver=request.driver or one.driver,
+                python=request.python or one.python,
+                glibc=request.glibc or one.glibc,
+                machine=request.machine or one.machine,
+            ),
+        )
+        for one in read
     )
 
 
@@ -150,7 +213,8 @@ def planned_node(request: PlanRequest) -> PlannedNode:
     if amd is not None:
         return replace(node, gpu=amd.name, amd=amd.architecture)
     named = named_gpu(request.gpu)
-    return replace(node, gpu=named.name, capability=named.compute_capability)
+    name = request.gpu_name or named.name
+    return replace(node, gpu=name, capability=named.compute_capability, more=request.more_gpus)
 
 
 def _with_configurations(request: PlanRequest) -> tuple[str, ...]:
@@ -163,19 +227,16 @@ def _with_configurations(request: PlanRequest) -> tuple[str, ...]:
 
 def _as_reported(request: PlanRequest, file: Path) -> PlanRequest:
     """The request with what the report says of its node, but for what is named. Raises BadInput."""
-    facts = report_v1.read(file).facts
-    gpus = {facts.text(f"gpu.{index}.compute_capability") for index in facts.subjects("gpu")} - {None}
-    if len(gpus) > 1 and request.gpu is None:
-        hint = "Name the one that it is for with --gpu."
-        raise BadInput("the report's node has GPUs of several generations", about=f"--from {file}", hint=hint)
-    python = facts.text("python.version")
+    there = node_of(report_v1.read(file).facts)
     return replace(
         request,
-        gpu=request.gpu or next(iter(gpus), None),
-        driver=request.driver or facts.text("driver.version"),
-        python=request.python or (".".join(python.split(".")[:2]) if python else None),
-        glibc=request.glibc or facts.text("libc.version"),
-        machine=request.machine or facts.text("node.machine"),
+        gpu=request.gpu or there.capability or None,
+        more_gpus=() if request.gpu else there.more,
+        gpu_name="" if request.gpu else there.gpu,
+        driver=request.driver or there.driver or None,
+        python=request.python or there.python or None,
+        glibc=request.glibc or there.glibc or None,
+        machine=request.machine or there.machine or None,
         from_report=None,
     )
 

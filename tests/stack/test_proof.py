@@ -18,7 +18,7 @@ from attn_doctor.recipes.data import torch_releases
 from attn_doctor.stack.proof import known
 from attn_doctor.stack.proof.judge import prove, prove_torch
 from attn_doctor.stack.proof.remote_file import RemoteFile
-from attn_doctor.stack.proof.wheel_code import LibraryCode, NoWheel, WheelCode, code_behind, code_of, size_to_read
+from attn_doctor.stack.proof.wheel_code import LibraryCode, NoWheel, WheelCode, code_behind, code_of
 
 H100 = PlannedNode(gpu="h100", capability="9.0", python="3.12", glibc="2.35")
 XFORMERS = "xformers-0.0.35-py39-none-manylinux_2_28_x86_64.whl"
@@ -211,13 +211,15 @@ def address(wheel: Path) -> Iterator[str]:
     thread.join()
 
 
-def test_parts_of_a_remote_wheel(address: str, tmp_path: Path) -> None:
-    """The directory and the libraries are read, and what was read is counted."""
-    found = code_behind(address, tmp_path)
+def test_a_remote_wheel(wheel: Path, address: str, tmp_path: Path) -> None:
+    """It is read whole, held against the hash of its index, counted, and not kept."""
+    found = code_behind(address, tmp_path, sha256=hashlib.sha256(wheel.read_bytes()).hexdigest())
 
     assert [(one.name, bool(one.unreadable)) for one in found.libraries] == [("x/_C.so", True)]
-    assert found.downloaded > 0
-    assert 0 < size_to_read(address) < 100
+    assert found.downloaded >= wheel.stat().st_size
+    assert not list(tmp_path.glob("*.whl"))
+    with pytest.raises(NoWheel, match="SHA-256"):
+        code_behind(address, tmp_path, sha256="0" * 64)
 
 
 def test_a_server_without_parts(wheel: Path, address: str) -> None:

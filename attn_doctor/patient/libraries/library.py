@@ -162,6 +162,8 @@ class Library:
     """Packages whose versions are judged by recipes, which contain more than the requirements in its metadata."""
     attn_implementation: str = ""
     """Its name in transformers' attn_implementation."""
+    model_types: Tuple[str, ...] = ()
+    """Architectures, as transformers calls them, whose layers are its own, or are computed by it where it is there."""
     errors: str = ""
     """Pattern of error messages about it; when several libraries match, the longest match decides."""
     in_logs: Tuple[str, ...] = ()

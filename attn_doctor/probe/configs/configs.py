@@ -15,7 +15,7 @@ from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.probe.configs.conflicts import Conflict, Named, conflicts
 from attn_doctor.probe.configs.files import HINT, Setting, read, text, yes
 from attn_doctor.probe.configs.frameworks import WORDS, attention_settings, kind_of
-from attn_doctor.probe.configs.llamafactory import from_web_ui
+from attn_doctor.probe.configs.llamafactory import from_web_ui, model_type_of
 from attn_doctor.probe.configs.sources import Source, sources
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.quick_dataclasses import replace
@@ -102,6 +102,8 @@ def _note(notes: FactNotes, source: Source, kind: str, because: tuple[str, ...],
     notes.known(own + "framework", kind, keys)
     model = text(settings, "model_name_or_path") or text(settings, "base_model") or text(settings, "_name_or_path")
     notes.known_or_absent(own + "model", model, how)
+    architecture = text(settings, "model_type") or (model_type_of(model) if model else None)
+    notes.known_or_absent(own + "model_type", architecture, how, "neither it nor files of the model say so")
     notes.known_or_absent(own + "stage", text(settings, "stage"), how)
     notes.known_or_absent(own + "attention", what.attention, how, "no key asks for an attention")
     line = what.attention_line

@@ -92,7 +92,7 @@ def _llamafactory(settings: Settings) -> AttentionSettings:
 #: https://github.com/axolotl-ai-cloud/axolotl/blob/main/src/axolotl/utils/schemas/config.py
 _BOOLEANS = {
     "flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "xformers_attention": "xformers",
-    "flex_attention": "flex_attention", "sage_attention": "sage", "eager_attention": "eager",
+    "flex_attention": "flex_attention", "sage_attention": "sageattention", "eager_attention": "eager",
 }  # fmt: skip
 
 

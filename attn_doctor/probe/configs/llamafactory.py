@@ -46,12 +46,17 @@ def effective(settings: dict[str, Setting], attention: str) -> str:
 def _is_gemma2(model: str | None) -> bool:
     if not model:
         return False
-    config = Path(model) / "config.json"
-    try:
-        kind = json.loads(config.read_bytes()).get("model_type")
-    except (OSError, ValueError, AttributeError):
-        kind = None
+    kind = model_type_of(model)
     return kind == "gemma2" if kind else re.search(r"gemma-?2-", model.lower()) is not None
+
+
+def model_type_of(model: str) -> str | None:
+    """The architecture of a model whose files lie in this folder; None for the name of one that has to be fetched."""
+    try:
+        kind = json.loads((Path(model) / "config.json").read_bytes()).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return kind if isinstance(kind, str) else None
 
 
 def half(settings: dict[str, Setting]) -> str:

@@ -15,6 +15,20 @@ from attn_doctor.report.words import stack as words
 def write(answer: StackAnswer, stream: IO[str], *, verbose: bool) -> None:
     """Prints the whole answer."""
     console = ReportConsole(stream)
+    _answer(console, answer, verbose=verbose)
+    for one in answer.cohorts:
+        console.print()
+        _answer(console, one, verbose=verbose)
+    if answer.cohorts:
+        console.print()
+        lacking = sum(not one.plans for one in answer.cohorts)
+        words = f"{lacking} without a plan" if lacking else "each has a plan"
+        console.print(Text(f"{len(answer.cohorts)} cohorts, no one plan serves all: {words}.", style="bold"))
+
+
+def _answer(console: Console, answer: StackAnswer, *, verbose: bool) -> None:
+    if answer.cohort:
+        _row(console, "cohort", answer.cohort)
     _row(console, "node", answer.node.words)
     for assumed in answer.node.assumed:
         _row(console, "assumed", assumed)

@@ -59,4 +59,7 @@ def no_plan(answer: StackAnswer) -> list[str]:
     """Lines for a file of an answer without a plan."""
     lines = [f"attn-doctor plan {' '.join(answer.wants)}", f"for {answer.node.words}", "no plan:"]
     lines += [f"  {' and '.join(one.wants)}: {one.words}" for one in answer.clashes]
-    return [*lines, *(f"  instead: {one.title} (gives up {one.gives_up})" for one in answer.alternatives)]
+    lines += [f"  instead: {one.title} (gives up {one.gives_up})" for one in answer.alternatives]
+    for one in answer.cohorts:
+        lines.append(f"cohort {one.cohort}: {title(one.plans[0]) if one.plans else 'no plan'}")
+    return lines

@@ -86,7 +86,7 @@ class Prover:
             size = f", {one.size / 1e6:,.0f} MB" if one.size else ""
             return f"not opened{size} (--prove opens it)" if one.wanted and one.url else ""
         try:
-            code = code_behind(one.url, self._folder)
+            code = code_behind(one.url, self._folder, sha256=one.sha256)
         except Unreachable as error:
             return f"not opened: {error.what}"
         self.downloaded += code.downloaded

@@ -44,29 +44,26 @@ class WheelCode:
     """Bytes that were read from the network for it."""
 
 
-def size_to_read(address: str) -> int:
-    """Bytes of the compressed libraries of a wheel behind an address; its directory alone is read.
+def code_behind(address: str, folder: Path, *, sha256: str) -> WheelCode:
+    """Reads the libraries of the wheel behind an address, which lies in `folder` meanwhile.
 
-    Raises NoWheel, and Unreachable when the server sends no parts.
+    Raises NoWheel, also when its SHA-256 is not the given one, and Unreachable when the server sends no parts.
     """
     remote = RemoteFile(address)
-    with _archive(remote, without_secrets(address)) as archive:
-        return sum(member.compress_size for member in _libraries(archive))
+    # Its libraries are nearly all of it, and only the whole file can be held against the index's SHA-256.
+    file = folder / "wheel.whl"
+    try:
+        with file.open("wb") as made:
+            shutil.copyfileobj(remote, made, 1 << 24)
+        found = code_of(file, folder, sha256=sha256, about=without_secrets(address))
+    finally:
+        file.unlink(missing_ok=True)
+    return WheelCode(libraries=found.libraries, downloaded=remote.downloaded)
 
 
-def code_behind(address: str, folder: Path) -> WheelCode:
-    """Reads the libraries of a wheel behind an address; each is unpacked into `folder` and removed again.
-
-    Raises NoWheel, and Unreachable when the server sends no parts.
-    """
-    remote = RemoteFile(address)
-    with _archive(remote, without_secrets(address)) as archive:
-        found = _read(archive, folder, without_secrets(address))
-    return WheelCode(libraries=found, downloaded=remote.downloaded)
-
-
-def code_of(wheel: Path, folder: Path, *, sha256: str = "") -> WheelCode:
+def code_of(wheel: Path, folder: Path, *, sha256: str = "", about: str = "") -> WheelCode:
     """Reads the libraries of a wheel file. Raises NoWheel, also when its SHA-256 is not the given one."""
+    about = about or str(wheel)
     if sha256:
         digest = hashlib.sha256()
         with wheel.open("rb") as stream:
@@ -74,9 +71,9 @@ def code_of(wheel: Path, folder: Path, *, sha256: str = "") -> WheelCode:
                 digest.update(block)
         if digest.hexdigest() != sha256:
             hint = "Delete it, or download it again: one of the two is not what it says."
-            raise NoWheel("the file's SHA-256 is not the one that the index gives", about=str(wheel), hint=hint)
-    with wheel.open("rb") as stream, _archive(stream, str(wheel)) as archive:
-        return WheelCode(libraries=_read(archive, folder, str(wheel)))
+            raise NoWheel("the file's SHA-256 is not the one that the index gives", about=about, hint=hint)
+    with wheel.open("rb") as stream, _archive(stream, about) as archive:
+        return WheelCode(libraries=_read(archive, folder, about))
 
 
 def _archive(stream: IO[bytes] | RemoteFile, about: str) -> zipfile.ZipFile:
