@@ -81,17 +81,14 @@ def plan(request: PlanRequest, *, say: Say = silent) -> StackAnswer:
     node = together(nodes) if parts else planned_node(request)
     with scratch() as folder:
         engine = _Engine(request, wants, limits, folder, say)
-        if node is not None:
-            answer = engine.answer(node, alternatives_too=not parts)
-            if answer.plans or not parts:
-                return replace(answer, cohort="all nodes" if parts else "")
+        answer = engine.answer(node, alternatives_too=not parts) if node is not None else None
+        if answer is not None and (answer.plans or not parts):
+            return replace(answer, cohort="all nodes" if parts else "")
         cohorts = tuple(replace(engine.answer(it), cohort=one.name) for one, it in zip(parts, nodes, strict=True))
-    if node is None:
-        answer = replace(cohorts[0], node=replace(nodes[0], gpu="several"), plans=(), clashes=(), alternatives=(),
-                         channels=())  # fmt: skip
     if len(cohorts) == 1:
         return cohorts[0]
-    return replace(answer, cohort="all nodes", cohorts=cohorts)
+    whole = answer or StackAnswer(wants=cohorts[0].wants, node=replace(nodes[0], gpu="nodes that differ"))
+    return replace(whole, cohort="all nodes", cohorts=cohorts)
 
 
 class _Engine:
