@@ -62,24 +62,24 @@ def _weights(problem: Problem, scores: torch.Tensor) -> torch.Tensor:
 
 
 def made_of(problem: Problem) -> Results:
-    """What each result sums up, without signs: |P| |v| and so on, in float64. A result that cancels to nothing, such as
-    the gradient of a query with one key, is held against this."""
+    """What each gradient sums up, without signs, in float64. A gradient that cancels to nothing, such as that of a query
+    with one key, is held against this."""
+    if problem.cell.direction != "train":
+        return {}
     with torch.no_grad():
         leaves = {name: problem.meant(name, torch.float64) for name in problem.leaves()}
         scores, v = _scores(problem, leaves)
         weights = _weights(problem, scores)
-        found = {"out": weights @ v.abs()}
-        if problem.cell.direction != "train":
-            return found
         g = problem.judged(problem.out_gradient).to(torch.float64).abs()
         flowing = g @ v.abs().transpose(-2, -1)
         flowing = weights * (flowing + (weights * flowing).sum(dim=-1, keepdim=True)) * problem.scale
         q, k = problem.judged(leaves["q"]).abs(), leaves["k"].abs()
         share = q.shape[1] // k.shape[1]
-        found["dq"] = flowing @ k.repeat_interleave(share, dim=1)
-        found["dk"] = (flowing.transpose(-2, -1) @ q).unflatten(1, (-1, share)).sum(dim=2)
-        found["dv"] = (weights.transpose(-2, -1) @ g).unflatten(1, (-1, share)).sum(dim=2)
-        return found
+        return {
+            "dq": flowing @ k.repeat_interleave(share, dim=1),
+            "dk": (flowing.transpose(-2, -1) @ q).unflatten(1, (-1, share)).sum(dim=2),
+            "dv": (weights.transpose(-2, -1) @ g).unflatten(1, (-1, share)).sum(dim=2),
+        }
 
 
 def eight_bit_attention(problem: Problem, leaves: Dict[str, torch.Tensor]) -> torch.Tensor:

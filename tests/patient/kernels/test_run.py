@@ -40,6 +40,11 @@ def tried(patient):
     return run
 
 
+def usual(cells):
+    """Those in contiguous random numbers: a situation can hide a fault, such as a gradient of 0 that is halved."""
+    return [c for c in cells if "situation" not in c]
+
+
 def outcomes(cells, **wanted):
     return Counter(c["outcome"] for c in cells if all(c[key] == value for key, value in wanted.items()))
 
@@ -54,7 +59,7 @@ def test_a_right_kernel_is_right(tried):
 
 def test_off_by_two_per_cent(tried):
     """An output that is off by 2 % is wrong in every cell, with its error."""
-    cells = tried("off_by_two_per_cent")
+    cells = usual(tried("off_by_two_per_cent"))
 
     assert outcomes(cells) == {"wrong": len(cells)}
     assert all(0.015 < c["errors"]["out"]["relative"] < 0.03 for c in cells)
@@ -62,7 +67,7 @@ def test_off_by_two_per_cent(tried):
 
 def test_a_tile_left_unwritten(tried):
     """A tile that nobody writes is wrong in every cell, and mostly told as what it is."""
-    cells = tried("tile_unwritten")
+    cells = usual(tried("tile_unwritten"))
 
     assert outcomes(cells) == {"wrong": len(cells)}
     assert any("unwritten" in c["troubles"] for c in cells)
@@ -70,7 +75,7 @@ def test_a_tile_left_unwritten(tried):
 
 def test_a_wrong_gradient_behind_a_right_output(tried):
     """The backward pass is looked at by itself: dk is off, out and dq and dv are right."""
-    cells = tried("gradient_off")
+    cells = usual(tried("gradient_off"))
     trained = [c for c in cells if c["direction"] == "train"]
 
     assert outcomes(cells, direction="forward") == {"right": len(cells) - len(trained)}

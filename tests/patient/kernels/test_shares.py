@@ -89,7 +89,7 @@ def test_a_lost_context_is_noticed_whatever_it_is_called(monkeypatch, words):
 
     monkeypatch.setattr(trial, "_tried", fails)
     monkeypatch.setattr(torch.cuda, "synchronize", gone)
-    told = trial.attempt(problem().cell, backend("sdpa-flash"), "cuda:0", 1, None)
+    told = trial.attempt(problem().cell, backend("sdpa-flash"), "cuda:0", 1)
 
     assert (told["outcome"], told["context_lost"], asked) == ("crashed", True, ["cuda:0"])
 
@@ -103,6 +103,6 @@ def test_a_refusal_on_a_gpu_that_is_well(monkeypatch):
     monkeypatch.setattr(trial, "_tried", fails)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     monkeypatch.setattr(torch, "ones", lambda *_, **__: torch.tensor([1.0]))
-    told = trial.attempt(problem().cell, backend("sdpa-flash"), "cuda:0", 1, None)
+    told = trial.attempt(problem().cell, backend("sdpa-flash"), "cuda:0", 1)
 
     assert (told["outcome"], told["context_lost"]) == ("refused", False)
