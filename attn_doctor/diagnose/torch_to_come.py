@@ -83,9 +83,11 @@ class Outlook:
     """The release that the fixes of this environment install; absent when torch stays as it is."""
 
     def pins_apart(self, facts: FactSet, package: str) -> str | None:
-        """The result of `made_for`, when torch will not become that release: then the package has to change."""
-        is_asking = isinstance(self.asked, AskedTorch) and package in self.asked.by
-        return None if is_asking else made_for(facts, package)
+        """The result of `made_for`, when torch will not become that release: then the package has to change.
+
+        None if it changes anyway, because what torch comes for asks for another release of it."""
+        by = self.asked.by if isinstance(self.asked, AskedTorch) else ()
+        return None if package in by or _replaced([package], by, facts) else made_for(facts, package)
 
 
 def outlook(facts: FactSet, *, lacks_code: bool) -> Outlook:
@@ -130,19 +132,36 @@ def _instead_of(torch: str, asked: Mapping[str, str], facts: FactSet) -> AskedTo
     # Packages in the table of releases follow every torch, so they do not decide which one to install.
     leading = {package: pin for package, pin in unmet.items() if package not in partners()}
     held = [one for one, text in asked.items() if one not in unmet and one not in partners() and _pin(text)]
+    going = _replaced([*leading, *held], [*leading, *held], facts)
+    leading = {package: pin for package, pin in leading.items() if package not in going}
+    held = [one for one in held if one not in going]
     pins = set(leading.values())
     if not leading:
         return Absent("no package that has no release for this torch asks for another one")
     if held or len(pins) > 1:
         return Absent("packages here are made for several releases of torch")
     (pin,) = pins
-    by = tuple(package for package, its in unmet.items() if _release(its) == _release(pin))
+    by = tuple(package for package, its in unmet.items() if _release(its) == _release(pin) and package not in going)
     return _to_be_had(AskedTorch(by=by, requirement=f"torch=={_release(pin)}", release=_release(pin)), pin, facts)
+
+
+def _replaced(packages: Iterable[str], by: Iterable[str], facts: FactSet) -> frozenset[str]:
+    """Those of the packages of which one of `by` asks for another release by name: what they are made for is not what
+    they will be."""
+    found = set()
+    for package in packages:
+        version = facts.text(f"package.{package}.version")
+        for other in by if version is not None else ():
+            specifier = facts.text(f"requirement.{other}.{package}.specifier")
+            if specifier and _pin(specifier) and met(specifier, version or "") is False:
+                found.add(package)
+    return frozenset(found)
 
 
 def _first(asked: Mapping[str, str], facts: FactSet) -> AskedTorch | Absent | Unknown:
     """When no torch is installed."""
-    leading = {one: text for one, text in asked.items() if one not in partners()} or dict(asked)
+    going = _replaced(asked, asked, facts)
+    leading = {one: text for one, text in asked.items() if one not in partners() and one not in going} or dict(asked)
     together = _together(leading.values())
     if together is None:
         return Absent("what packages here ask of torch cannot be read")

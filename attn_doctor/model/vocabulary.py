@@ -293,7 +293,7 @@ TERMS: tuple[Term, ...] = (
         ("promotion.*.place", _T, "its file:line"),
         ("promotion.*.function", _T, "the function it stands in"),
         ("promotion.*.source", _T, "its source line"),
-        ("promotion.*.kind", _T, "mixed operands, autocast policy, explicit cast, dtype argument, or the op's own"),
+        ("promotion.*.kind", _T, "mixed operands, autocast policy, cast, dtype argument, a buffer's or op's own"),
         ("promotion.*.dtype_in", _T, "dtype of the data before"),
         ("promotion.*.dtype_out", _T, "dtype of the data after"),
         ("promotion.*.operand", _T, "the wide operand: its name, or what it is"),

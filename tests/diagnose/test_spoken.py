@@ -131,6 +131,7 @@ PROMOTION = {
     "promotion.0.place": "/env/site-packages/x_transformers/x_transformers.py:480",
     "promotion.0.function": "apply_rotary_pos_emb",
     "promotion.0.verdict": "raises",
+    "promotion.0.kind": "mixed operands",
 }
 
 

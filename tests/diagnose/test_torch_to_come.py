@@ -126,6 +126,40 @@ def test_torch_stays(asks: dict[str, str]) -> None:
     assert box(asks).value("torch.release_to_come") is None
 
 
+@pytest.mark.parametrize(
+    "there", [{}, NO_TORCH, {"torch__version": "2.14.1+cu130", "package__torch__version": "2.14.1"}]
+)
+def test_what_is_to_be_another_release_has_no_say(there: dict[str, object]) -> None:
+    """A server pins torch, and another release of its kernels than the one there, which is made for another torch."""
+    asks = {"sglang 0.5.18": "==2.13.0", "sglang-kernel 0.4.10": "==2.14.1"}
+    found = of(judged(asks, **{**there, "requirement__sglang.sglang-kernel__specifier": "==0.4.6.post1"}))
+    finding = found["torch-not-installed" if there is NO_TORCH else "torch-not-the-one-asked-for"]
+
+    assert commands(finding) == ["torch==2.13.0"]
+    assert "package-made-for-other-torch" not in found
+    assert commands(found["requirements-not-met"]) == ["sglang==0.5.18 torch==2.13.0"]
+
+
+def test_code_that_no_torch_brings() -> None:
+    """What a package lacks for a GPU stays lacking with another torch; torchvision comes with its torch."""
+    found = of(
+        judged(
+            {"vllm 0.31.0": "==2.13.0", "torchvision 0.27.1": "==2.12.1"},
+            gpu__0__compute_capability="7.0",
+            gpu__0__visible=True,
+            torch__arch_list=("sm_75", "sm_80", "sm_90", "sm_100", "sm_120"),
+            **{
+                f"extension__{module}__{name}": value
+                for module in ("vllm._C", "torchvision._C")
+                for name, value in (("package", module.partition(".")[0]), ("gpu_code", ("sm_75", "sm_80", "sm_90")))
+            },
+        )
+    )
+
+    assert found["extension-lacks-gpu-arch"].subjects == ("extension vllm._C",)
+    assert [one.subjects for one in found["torch-lacks-gpu-arch"].symptoms] == [("extension torchvision._C",)]
+
+
 def test_a_container_keeps_its_torch() -> None:
     """A vendor's build is not replaced by a release."""
     found = of(judged({"vllm 0.28.0": "==2.13.0"}, torch__version="2.12.0a0+ecf3bae40a.nv26.1", torch__cuda="13.1"))

@@ -78,7 +78,7 @@ label = {dtype, name or None, kind: "parameter" | "buffer" | "attribute" | "inpu
 
 promotion = place + {id, call, ops, module, dtype_in, dtype_out, operands: [label], autocast: bool,
     kind: "mixed operands" | "autocast policy" | "explicit cast" | "dtype argument" | "op's own output dtype" |
-          "kernel's own output dtype",
+          "kernel's own output dtype" | "buffer's own dtype" (made wider than what was written into it),
     born: [birth], roles: [role], modules: [names], calls, latent: bool, found_in_run: 0 or the counterfactual run,
     can_be_tried: bool,
     cast_back: None, or place + {call, to: dtype}: where the code that promoted should have cast back, when that is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attn_doctor.model.facts import Fact
 from attn_doctor.model.outcomes import BROKEN, GRAVITY, TraceVerdict
-from attn_doctor.model.trace import AttentionCall, Guarded, MathCost, Promotion, Trace
+from attn_doctor.model.trace import AttentionCall, Guarded, MathCost, Place, Promotion, Trace
 from attn_doctor.probe.fact_notes import FactNotes
 
 #: Verdicts, worst first; a clean call gets no finding.
@@ -30,7 +30,7 @@ def facts_of(trace: Trace) -> tuple[Fact, ...]:
         _note_promotion(notes, promotion, trace, how)
     notes.known("listed.attention", len(trace.calls), how)
     for number, call in enumerate(trace.calls):
-        _note_call(notes, number, call, how)
+        _note_call(notes, number, call, trace, how)
     notes.known("listed.kernel", len(trace.kernels), how)
     for number, kernel in enumerate(trace.kernels):
         own = f"kernel.{kernel.kernel}-{number}."
@@ -86,7 +86,7 @@ def _gravity(verdict: str) -> int:
     return GRAVITY.index(TraceVerdict(verdict)) if verdict in GRAVITY else len(GRAVITY)
 
 
-def _note_call(notes: FactNotes, number: int, call: AttentionCall, how: str) -> None:
+def _note_call(notes: FactNotes, number: int, call: AttentionCall, trace: Trace, how: str) -> None:
     own = f"attention.{number}."
     dtypes = {one.role: one.dtype for one in call.operands}
     blamed = [one for one in call.operands if one.blamed]
@@ -94,8 +94,11 @@ def _note_call(notes: FactNotes, number: int, call: AttentionCall, how: str) -> 
     notes.known(own + "library", call.library, how)
     notes.known(own + "verdict", call.verdict, how)
     notes.known_or_absent(own + "place", str(call.place) if call.place else None, how)
-    began = [one.began.place for one in blamed if one.began is not None and one.began.place is not None]
-    notes.known_or_absent(own + "began_place", str(began[0]) if began else None, how)
+    made: dict[int | None, Place | None] = {
+        one.id: one.place for one in trace.promotions if one.kind == "buffer's own dtype"
+    }
+    began = [one.began.place if one.began is not None else made.get(one.promotion) for one in blamed]
+    notes.known_or_absent(own + "began_place", next((str(place) for place in began if place is not None), None), how)
     for role in ("q", "k", "v", "mask"):
         notes.known_or_absent(f"{own}{role}_dtype", dtypes.get(role), how)
     notes.known_or_absent(own + "head_dim", call.head_dim, how)

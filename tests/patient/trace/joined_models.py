@@ -105,3 +105,35 @@ class Cached(nn.Module):
 
 def cached():
     return Cached(), (torch.randn(2, 8, 32).half(),)
+
+
+class Gathered(nn.Module):
+    """Streams that are written, one after the other, into a buffer for each of q, k and v."""
+
+    def __init__(self, alone="q k v", kernel="flash_attn", width=32, heads=4):
+        super().__init__()
+        self.heads, self.alone, self.kernel = heads, alone.split(), kernel
+        self.qkv = nn.Linear(width, 3 * width).half()
+
+    def gather(self, name, parts):
+        b, _, h, d = parts[0].shape
+        shape = (b, sum(one.shape[1] for one in parts), h, d)
+        buffer = torch.empty(shape) if name in self.alone else parts[0].new_empty(shape)  # allocates the buffer
+        at = 0
+        for one in parts:
+            buffer[:, at : at + one.shape[1]] = one
+            at += one.shape[1]
+        return buffer
+
+    def forward(self, *streams):
+        parts = [self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2) for x in streams]
+        q, k, v = (self.gather(name, [one[i] for one in parts]) for i, name in enumerate("qkv"))
+        if self.kernel == "sdpa":
+            return torch.nn.functional.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)))
+        from flash_attn import flash_attn_func
+
+        return flash_attn_func(q, k, v)
+
+
+def gathered(alone="q k v", kernel="flash_attn"):
+    return Gathered(alone, kernel), tuple(torch.randn(2, n, 32).half() for n in (5, 8))

@@ -30,7 +30,7 @@ def test_a_cache(traced):
     )
 
     assert began == Known(f"{FILE}:{line}")
-    assert text.count("torch.zeros made k, v fp32: it was that from its beginning") == 1
+    assert text.count("torch.zeros made k, v fp16→fp32: buffer's own dtype") == 1
     assert f":{line}   cache = torch.zeros" in text
 
 

@@ -34,3 +34,28 @@ def test_a_joined_stream_that_was_never_half(traced, factory):
     found = culprit(traced(factory, file=FILE), "q")
 
     assert (found["line"], found["call"]) == (line_of("lays side by side"), "torch.cat")
+
+
+@pytest.mark.parametrize("alone", ["q k v", "q", "q k"])
+def test_a_stream_written_into_a_wider_buffer(traced, alone):
+    """The allocation is named, with the dtype of what was written into it; allocated in that, the call is clean."""
+    answer = traced("gathered", file=FILE, alone=alone)
+    found = culprit(answer, "q")
+
+    assert (found["line"], found["call"], found["kind"]) == (
+        line_of("allocates the buffer"),
+        "torch.empty",
+        "buffer's own dtype",
+    )
+    assert (found["dtype_in"], found["dtype_out"], found["roles"]) == ("float16", "float32", alone.split())
+    assert answer["counterfactual"]["clean_after"] == 1
+
+
+def test_buffers_of_all_three_before_sdpa(traced):
+    """It takes them, in float32; buffers in half are clean."""
+    widened = traced("gathered", file=FILE, kernel="sdpa")
+    right = traced("gathered", file=FILE, alone="", kernel="sdpa")
+
+    assert [one["kind"] for one in widened["promotions"]] == ["buffer's own dtype"]
+    assert widened["verdict"] == right["verdict"] == "clean"
+    assert right["promotions"] == []

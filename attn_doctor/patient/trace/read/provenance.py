@@ -46,7 +46,8 @@ class Unit:
                 continue
             if not self.ops or self.ops[-1] is not inner.op:
                 self.ops.append(inner.op)
-            pending.extend(reversed(inner.inputs))
+            # What a buffer holds, in place of the tensor whose dtype it may have borrowed.
+            pending.extend(reversed(inner.inputs) if current.filled_from is None else (current.filled_from,))
         self.ops.reverse()
 
     @property
@@ -213,6 +214,8 @@ def _kind_and_birth(unit: Unit, wide: List[Node]) -> Tuple[str, List[Birth]]:
         like = unit.call.like
         borrowed = born(like) if like is not None and like.real == node.real else []
         return "explicit cast", borrowed or [_born_here(unit, "explicit cast")]
+    if node.filled_from is not None:
+        return "buffer's own dtype", [_born_here(unit, "constant")]
     if unit.call.asked == node.dtype:
         return "dtype argument", [_born_here(unit, "dtype argument")]
     if _rule(unit) is not None:

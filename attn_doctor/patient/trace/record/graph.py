@@ -71,7 +71,7 @@ class Event:
 class Node:
     """A tensor without its values."""
 
-    __slots__ = ("dtype", "event", "flags", "leaf", "numel", "real")
+    __slots__ = ("dtype", "event", "filled_from", "flags", "leaf", "numel", "real")
 
     def __init__(
         self, dtype: torch.dtype, numel: int, event: Optional[Event], flags: int, leaf: Optional[Leaf] = None
@@ -83,6 +83,8 @@ class Node:
         self.event = event
         self.flags = flags
         self.leaf = leaf
+        self.filled_from: Optional[Node] = None
+        """The half-precision hidden state that was first written into this tensor, which was allocated wider."""
 
 
 class _Watch(weakref.ref[torch.Tensor]):

@@ -192,8 +192,8 @@ class Recorder:
             if known is not None and known.dtype is dtype and kind.in_place:
                 # Writing in place changes no dtype, which was set when the tensor was made. Only its content is new.
                 for node in inputs:
-                    if node.flags & PROJECTED:
-                        _carry(known)
+                    if node.flags & PROJECTED and node is not known:
+                        _carry(known, node)
                 continue
             if event is None:
                 if op in _LIFTS:
@@ -245,15 +245,22 @@ class Recorder:
         self.failed = Failed(error, ops.name_of(func), frames.site_of(frame), self.module, operands)
 
 
-def _carry(node: Node) -> None:
+def _carry(node: Node, written: Node) -> None:
     """Records that a hidden state was written into a tensor, and so into the tensor of which it is a view, as into a
     cache.
     """
+    was_half = _was_half(written)
     current: Optional[Node] = node
     while current is not None and not current.flags & PROJECTED:
-        current.flags |= PROJECTED
+        current.flags |= PROJECTED | NARROWED if was_half else PROJECTED
         event = current.event
-        current = event.inputs[0] if event is not None and event.inputs and ops.kind_of(event.op).view else None
+        if event is not None and event.inputs and ops.kind_of(event.op).view:
+            current = event.inputs[0]
+            continue
+        allocated = event is not None and (not event.inputs or ops.kind_of(event.op).like)
+        if allocated and written.real in ops.HALVES and current.real not in ops.HALVES:
+            current.filled_from = written
+        return
 
 
 def cast_floats(out: Any, dtype: torch.dtype) -> object:
