@@ -7,7 +7,6 @@ interpreter reads before any code of ours runs, limits of resources, ranks.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import signal
@@ -21,12 +20,10 @@ import pytest
 
 from attn_doctor import __main__ as entry
 from attn_doctor.cli import started
-from attn_doctor.machine import orphans
 
 #: Variables that the interpreter, its C library or the loader read once, when a process starts.
 _READ_AT_THE_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "MALLOC_", "GLIBC_")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD, signal.SIGPIPE)
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 def needs_a_start(environment: Mapping[str, str | None]) -> bool:
@@ -48,11 +45,11 @@ def run(
             given.seek(0)
         with _as_was(), _streams(given, out, err), _surroundings(cwd, environment), _limited(limit):
             sys.argv = [entry.__file__, *arguments]
-            there = orphans._children()
+            there = _children()
             try:
                 status = entry.main(as_module=True)
             except BaseException:  # over the limit: what it started would outlive its test
-                for pid in orphans._children() - there:
+                for pid in _children() - there:
                     with contextlib.suppress(ProcessLookupError, ChildProcessError):
                         os.kill(pid, signal.SIGKILL)
                         os.waitpid(pid, 0)
@@ -65,13 +62,16 @@ def run(
         return status, out.read(), err.read()
 
 
+def _children() -> set[int]:
+    return {int(pid) for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
+
+
 @contextlib.contextmanager
 def _as_was() -> Iterator[None]:
     """What a command sets once for its whole process."""
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     thresholds, argv = gc.get_threshold(), sys.argv
     started.in_command, started.given = False, {}
-    orphans._adopting = None  # a process that starts knows nothing of it
     try:
         yield
     finally:
@@ -81,9 +81,6 @@ def _as_was() -> Iterator[None]:
         sys.argv = argv
         started.as_module = started.in_command = False
         started.given = {}
-        if orphans._adopting:
-            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-        orphans._adopting = None
 
 
 @contextlib.contextmanager

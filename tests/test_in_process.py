@@ -56,7 +56,7 @@ def test_everything_is_as_it_was(doctor: Doctor, tmp_path: Path, arguments: tupl
 
 
 def test_after_code_of_the_patients(doctor: Doctor, environment: object) -> None:
-    """Imports and samples make the doctor the one that orphans are handed to: not the tests."""
+    """Imports and samples have a guard each, with a pipe of its own: all of it is gone."""
     env: Environment = environment()  # type: ignore[operator]
     env.package("x-transformers", "1.30.1", "__version__ = '1.30.1'")
     before = _state()

@@ -123,6 +123,8 @@ def _to_install(facts: FactSet, unmet: list[str], apart: _Apart) -> State:
     # Made for another torch, which its own finding reports: its missing requirements are named instead of its release.
     unfit = {subject.partition(".")[0] for subject in unmet if subject.endswith(".torch") and apart.holds(subject)}
     unfit -= set(apart.torch.by if apart.torch is not None else ())
+    # Lies over another: it goes and comes back in another release.
+    unfit.update(*(str(facts.value(f"package.{one}.overlaps")).split(" and ") for one in _overlapping(facts)))
     if not subjects:
         return Absent("every requirement of the attention stack is met")
     if apart.torch is not None and not apart.torch.requirement:
@@ -143,6 +145,10 @@ def _to_install(facts: FactSet, unmet: list[str], apart: _Apart) -> State:
             specifier = str(facts.value(f"requirement.{subject}.specifier"))
             wanted[on if specifier == "any" else f"{on}{specifier}"] = None
     return Known(tuple(wanted))
+
+
+def _overlapping(facts: FactSet) -> tuple[str, ...]:
+    return tuple(one for one in facts.subjects("package") if facts.text(f"package.{one}.overlaps") is not None)
 
 
 def _own_release(facts: FactSet, package: str) -> str | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attn_doctor.errors import TargetUnusable
-from attn_doctor.machine import orphans, survivors
+from attn_doctor.machine import survivors
 from attn_doctor.machine.which import which
 from attn_doctor.quick_dataclasses import dataclass
 
@@ -70,9 +70,6 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-#: Processes that are running the patient's code.
-_patients: set[Running] = set()
-
 _ENDS_WITH_US = Path(__file__).with_name("ends_with_us.py")
 
 
@@ -121,23 +118,30 @@ class Running:
     ) -> None:
         """`folder` receives its output, and is its current folder unless `start_in` is given.
 
-        `of_patient`: it runs the patient's code; background processes that it leaves are ended with it.
+        `of_patient`: it runs the patient's code; background processes that it leaves are ended with it, and all of them
+        with this process, even where this one is killed.
         """
-        self._of_patient = of_patient and orphans.adopt()
         self.arguments = tuple(arguments)
         self._out = folder / f"{name}.stdout"
         self._err = folder / f"{name}.stderr"
         self._started = time.monotonic()
         self._ended = False
         watched = _watched
+        self._pipe: tuple[int, int] | None = None
+        if watched is None and of_patient and sys.platform == "linux":  # as ends_with_us.py
+            self._pipe = os.pipe()
+            watched = _Watched(mark="", descriptor=self._pipe[0])
+        self._guarded = watched is not None
         given = dict(environment) if environment is not None else None
         words = self.arguments
         if watched is not None:
             there = which(words[0])
             if there is None:
+                self._let_go()
                 raise TargetUnusable("cannot be started", about=words[0], hint="Is it there, and executable?")
             words = (sys.executable, "-I", "-S", str(_ENDS_WITH_US), str(watched.descriptor), there, *words[1:])
-            given = {**(os.environ if given is None else given), survivors.MARK: watched.mark}
+            if watched.mark:
+                given = {**(os.environ if given is None else given), survivors.MARK: watched.mark}
         try:
             with self._out.open("wb") as out, self._err.open("wb") as err:
                 self._process = subprocess.Popen(
@@ -151,12 +155,10 @@ class Running:
                     start_new_session=True,  # so that its background processes can be ended with it
                 )
         except OSError as error:
+            self._let_go()
             raise TargetUnusable(
                 f"cannot be started: {error.strerror}", about=self.arguments[0], hint="Is it there, and executable?"
             ) from None
-        orphans.started(self._process.pid)
-        if self._of_patient:
-            _patients.add(self)
         # An import that crashes would otherwise leave gigabytes of core file in the folder. Set from here: a preexec_fn
         # prevents Python from using vfork, and costs as much time as a small process.
         with contextlib.suppress(OSError):
@@ -165,7 +167,15 @@ class Running:
     def seconds(self) -> float:
         """Seconds since its start that count against a time limit: see patient/time_limits.py, which cannot be imported
         here."""
-        return counted(self._process.pid, time.monotonic() - self._started)
+        return counted(self._own_pid(), time.monotonic() - self._started)
+
+    def _own_pid(self) -> int:
+        """The process itself, not the one that guards it."""
+        pid = self._process.pid
+        if self._guarded:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+        return pid
 
     def alive(self) -> bool:
         """True while it runs."""
@@ -201,12 +211,14 @@ class Running:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         # A process stuck in a driver call survives SIGKILL for as long as the call lasts: do not wait for it.
-        if self._ends_within(2.0):
-            orphans.ended(self._process.pid)
-        if self._of_patient:
-            _patients.discard(self)
-            if not _patients:  # orphans may still be working for another patient process
-                orphans.end_all()
+        self._ends_within(2.0)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Closes the pipe of its guard, which ends whatever is left of it."""
+        for descriptor in self._pipe or ():
+            os.close(descriptor)
+        self._pipe = None
 
     def _ends_within(self, seconds: float) -> bool:
         # Popen.wait with a timeout sleeps up to 50 ms between checks: a third of the time of --quick.

@@ -142,7 +142,7 @@ for name in ("pid", "pid-child"):
     [
         ("the patient's", ["False", "False"]),
         ("not the patient's", ["True", "True"]),
-        ("children of its own", ["True", "True", "None"]),
+        ("children of its own", ["False", "False", "None"]),
     ],
 )
 def test_daemons_of_the_patient_end_with_it(tmp_path: Path, how: str, said: list[str]) -> None:
@@ -152,3 +152,52 @@ def test_daemons_of_the_patient_end_with_it(tmp_path: Path, how: str, said: list
 
     assert done.stderr == ""
     assert done.stdout.split() == said
+
+
+#: As `OUTER`, and is killed while the patient's code runs.
+KILLED = """
+import os, sys
+from pathlib import Path
+from attn_doctor.machine.process import Running
+folder = Path(sys.argv[1])
+running = Running([sys.executable, "-c", sys.argv[2] + "time.sleep(600)", str(folder / "pid")], folder=folder,
+                  name="patient", of_patient=True)
+while not (folder / "pid-child").exists():
+    running._ends_within(0.01)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_daemons_of_the_patient_end_with_a_killed_doctor(tmp_path: Path) -> None:
+    """SIGKILL leaves nobody to end them: the guard does."""
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), DAEMON], timeout=60)
+    pids = [int((tmp_path / name).read_text()) for name in ("pid", "pid-child")]
+    until = time.monotonic() + 20
+    while any(map(_lives, pids)) and time.monotonic() < until:
+        time.sleep(0.01)
+
+    assert [pid for pid in pids if _lives(pid)] == []
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_crash_of_the_patient_is_its_own(tmp_path: Path) -> None:
+    """Statuses, signals and output pass the guard; it costs no descriptor."""
+    before = len(os.listdir("/proc/self/fd"))
+    codes = ("raise SystemExit(7)", "import os; os.kill(os.getpid(), 11)", "print('out')")
+    ended = [
+        Running([sys.executable, "-c", code], folder=tmp_path, name=str(n), of_patient=True).wait(60)
+        for n, code in enumerate(codes)
+    ]
+
+    assert [(one.status, one.signal, one.stdout) for one in ended] == [
+        (7, None, ""),
+        (None, 11, ""),
+        (0, None, "out\n"),
+    ]
+    assert len(os.listdir("/proc/self/fd")) == before

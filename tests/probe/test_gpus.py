@@ -14,7 +14,7 @@ from attn_doctor.machine.process import Running
 from attn_doctor.model.facts import Absent, FactSet, Known, Unknown
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.host import gpus
-from attn_doctor.probe.host.gpus import GpuQuery, _visible
+from attn_doctor.probe.host.gpus import GpuQuery, _quick_limit, _visible
 
 pytestmark = pytest.mark.process
 
@@ -81,6 +81,21 @@ def test_smi_hangs(tmp_path: Path) -> None:
     assert "did not answer" in seen.fact("listed.gpu").state.reason
 
 
+@pytest.mark.parametrize(
+    ("gpus", "kept_awake", "seconds"), [(0, False, 2), (8, True, 2), (8, False, 8), (16, False, 14)]
+)
+def test_how_long_somebody_in_a_hurry_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, kept_awake: bool, seconds: float
+) -> None:
+    """Two seconds, and more only where GPUs have to wake."""
+    for number in range(gpus):
+        (tmp_path / "gpus" / str(number)).mkdir(parents=True)
+    monkeypatch.setattr("attn_doctor.probe.host.gpus._DRIVERS_LIST", tmp_path / "gpus")
+    monkeypatch.setattr("attn_doctor.probe.host.gpus._KEPT_AWAKE", tmp_path if kept_awake else tmp_path / "none")
+
+    assert _quick_limit() == seconds
+
+
 def test_nvml_hangs_and_somebody_is_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--quick waits a few seconds, and does not call a driver dead that may only be slow; a full check does."""
 
@@ -88,7 +103,7 @@ def test_nvml_hangs_and_somebody_is_in_a_hurry(tmp_path: Path, monkeypatch: pyte
         return Running(["sleep", "600"], folder=folder, name=name, environment=environment)
 
     monkeypatch.setattr("attn_doctor.probe.host.gpus.start_nvml", hangs)
-    monkeypatch.setattr("attn_doctor.probe.host.gpus._QUICK_NVML", 1.0)
+    monkeypatch.setattr("attn_doctor.probe.host.gpus._QUICK", 1.0)
     environment = dict(os.environ)
     started = time.monotonic()
     hurried = FactSet(GpuQuery(environment, folder=tmp_path).facts(300.0, hint=None, quick=True))

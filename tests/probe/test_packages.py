@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from attn_doctor.fix.packages.installed import every_installed
 from attn_doctor.model.facts import Absent, FactSet, Known, Unknown
 from attn_doctor.probe.packages import packages, torch_files
 from attn_doctor.probe.packages.packages import take_inventory
@@ -277,3 +278,51 @@ def test_an_editable_install_under_another_name(tmp_path: Path) -> None:
 
     assert seen.value("package.flash-linear-attention.version") == "0.1"
     assert seen.value("package.flash-linear-attention.path") == str(tmp_path / "src")
+
+
+def test_what_a_broken_off_uninstall_left(tmp_path: Path) -> None:
+    """It is no package, whatever its metadata says: it counts for nothing, and is listed with what is gone."""
+    install(tmp_path, "xformers", "0.0.33.post1", requires=("torch==2.9.0",), module="xformers")
+    install(tmp_path, "numpy", "2.4.6", module="numpy")
+    for name, spoiled in (
+        ("xformers", "~formers"),
+        ("xformers-0.0.33.post1.dist-info", "~formers-0.0.33.post1.dist-info"),
+    ):
+        (tmp_path / name).rename(tmp_path / spoiled)
+    (tmp_path / "~umpy").mkdir()
+    inventory = take_inventory([tmp_path])
+    seen = facts(tmp_path)
+
+    assert (inventory.count, [one.name for one in inventory.distributions]) == (1, [])
+    assert seen.value("environment.leftovers") == tuple(
+        str(tmp_path / one) for one in ("~formers", "~formers-0.0.33.post1.dist-info", "~umpy")
+    )
+    assert seen.value("environment.uninstalled") == ("xformers==0.0.33.post1",)
+    assert [one.name for one in every_installed([str(tmp_path)])] == ["numpy"]
+
+
+def test_an_upgrade_that_was_broken_off_later(tmp_path: Path) -> None:
+    """The new release is in place: nothing is gone."""
+    install(tmp_path, "xformers", "0.0.35", module="xformers")
+    install(tmp_path / "old", "xformers", "0.0.34").rename(tmp_path / "~formers-0.0.34.dist-info")
+    seen = facts(tmp_path)
+
+    assert seen.value("package.xformers.version") == "0.0.35"
+    assert isinstance(seen.fact("environment.uninstalled").state, Absent)
+    assert isinstance(facts(tmp_path / "old").fact("environment.leftovers").state, Absent)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "told"),
+    [("fla/ops/gla.py,sha256=B,9", "flash-linear-attention and fla-core"), ("fla/ops/gla.py,sha256=A,9", None)],
+)
+def test_two_that_wrote_one_folder(tmp_path: Path, theirs: str, told: str | None) -> None:
+    """One file with two hashes: one lies over the other. Equal files and compiled ones do no harm."""
+    install(tmp_path, "flash-linear-attention", "0.3.0", RECORD="fla/ops/gla.py,sha256=A,9\nfla/a.pyc,sha256=C,9\n")
+    install(tmp_path, "fla-core", "0.6.0", RECORD=f"{theirs}\nfla/a.pyc,sha256=D,9\nfla/b.py,,\n")
+    seen = facts(tmp_path)
+    found = {seen.text(f"package.{one}.overlaps") for one in ("flash-linear-attention", "fla-core")} - {None}
+
+    assert {frozenset(one.split(" and ")) for one in found if one} == (
+        {frozenset(told.split(" and "))} if told else set()
+    )

@@ -85,7 +85,7 @@ def every_installed(sites: Iterable[str]) -> tuple[Installed, ...]:
     """All distributions in the target's own folders, in the order in which it finds them; a name may come twice."""
     found = []
     for site in dict.fromkeys(sites):
-        for info in sorted(Path(site).glob("*.dist-info")):
+        for info in sorted(Path(site).glob("[!~]*.dist-info")):  # ~: left of an uninstall that was broken off
             try:
                 headers = HeaderParser().parsestr((info / "METADATA").read_text(errors="replace").split("\n\n", 1)[0])
             except OSError:

@@ -23,11 +23,13 @@ _LASTING = (
 )  # fmt: skip
 #: Seconds for nvidia-smi with --quick: a hanging one would take longer than all other probes.
 _QUICK = 2.0
-#: Seconds for NVML with --quick. A driver without a persistence daemon wakes eight GPUs in less; 16 may take longer.
-_QUICK_NVML = 8.0
+#: More seconds for NVML with --quick, for each GPU: a driver that nobody keeps awake has to wake them first.
+_QUICK_A_GPU = 0.75
 _NVML = "NVML (nvidia-ml-py)"
 #: A folder for each GPU of the driver.
 _DRIVERS_LIST = Path("/proc/driver/nvidia/gpus")
+#: There while nvidia-persistenced keeps the driver awake.
+_KEPT_AWAKE = Path("/run/nvidia-persistenced/socket")
 
 
 def start_nvml(
@@ -66,14 +68,15 @@ class GpuQuery:
     def facts(self, timeout: float, *, hint: str | None, quick: bool = False) -> tuple[Fact, ...]:
         """Waits for the answer and returns its facts.
 
-        `hint` is a sign of a GPU found without the driver library (probe/host/node.py). `quick`: nvidia-smi gets at
-        most two seconds; it is used when the driver library is missing, and then mostly fails too."""
+        `hint` is a sign of a GPU found without the driver library (probe/host/node.py). `quick`: NVML gets two seconds,
+        and more only for GPUs that have to wake; nvidia-smi, which is used when the driver library is missing and then
+        mostly fails too, gets two."""
         notes = FactNotes()
         completed = self._wait(timeout, quick=quick)
         try:
             answer: dict[str, Any] = json.loads(self._answer.read_text())
         except (OSError, ValueError):
-            if quick and completed.timed_out and timeout > _QUICK_NVML:
+            if quick and completed.timed_out and timeout > _quick_limit():
                 # A slow answer does not prove that it hangs: a full check waits longer, and decides.
                 reason = f"NVML {completed.ended()}, the longest that --quick waits"
                 _driver_silent(notes, _NVML, reason, answers=None)
@@ -93,7 +96,7 @@ class GpuQuery:
 
     def _wait(self, timeout: float, *, quick: bool) -> Completed:
         if self._completed is None:
-            self._completed = self._running.wait(min(timeout, _QUICK_NVML) if quick else timeout)
+            self._completed = self._running.wait(min(timeout, _quick_limit()) if quick else timeout)
         return self._completed
 
     def _ask_smi(self, notes: FactNotes, nvml: dict[str, Any], timeout: float, hint: str | None) -> None:
@@ -167,6 +170,11 @@ def _note_lasting(notes: FactNotes, index: int, lasting: dict[str, Any] | None, 
             notes.unknown(f"gpu.{index}.{attribute}", how, value["unknown"])
         else:
             notes.known_or_absent(f"gpu.{index}.{attribute}", value, how, "this GPU has no such thing")
+
+
+def _quick_limit() -> float:
+    """Seconds that --quick waits for NVML."""
+    return _QUICK + (0.0 if _KEPT_AWAKE.exists() else _QUICK_A_GPU * _in_the_machine())
 
 
 def _in_the_machine() -> int:

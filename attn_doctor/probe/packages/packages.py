@@ -21,8 +21,11 @@ from attn_doctor.probe.packages.dist_info import (
     read_dist_info,
 )
 from attn_doctor.probe.packages.known_packages import AMBIGUOUS, BY_MODULE, BY_NAME, PACKAGES, Package
+from attn_doctor.probe.packages.overlaps import overlaps
 from attn_doctor.probe.packages.requirements import RequirementSource, read_line
 from attn_doctor.quick_dataclasses import dataclass
+
+_SAID_NAME = re.compile(r"^Name:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
 #: A package compiled against torch requires it in its metadata.
 _NEEDS_TORCH = re.compile(rb"^Requires-Dist:\s*torch(?![\w.-])(?!.*extra\s*==)", re.MULTILINE | re.IGNORECASE)
@@ -41,6 +44,8 @@ class Inventory:
     """Canonical name -> requirements of each distribution on the path; of duplicates, the one that Python would
     import.
     """
+    leftovers: tuple[Path, ...] = ()
+    """What pip had set aside when it was ended: it renames what it uninstalls to `~ame`, and ignores such names."""
 
     def of(self, name: str) -> Distribution | None:
         """The distribution of this canonical name that Python would import."""
@@ -76,6 +81,7 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
     count = 0
     everything: dict[str, RequirementSource] = {}
     seen: set[Path] = set()
+    leftovers: list[Path] = []
     others: list[tuple[DistInfo, Path, Path]] = []
     for folder in search_path:
         real = folder.resolve()
@@ -87,6 +93,9 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
         except OSError:
             continue
         for entry in entries:
+            if entry.name.startswith("~"):
+                leftovers.append(entry)
+                continue
             top = entry.name.split(".", 1)[0]
             if top in tops and _importable(entry) and (top not in modules or _later_wins(modules[top], entry)):
                 modules[top] = entry
@@ -106,7 +115,13 @@ def take_inventory(search_path: Iterable[Path]) -> Inventory:
     found = sorted((*found, *renamed), key=lambda one: order[one.folder])
     for one in renamed:  # it satisfies requirements on the library
         everything.setdefault(one.name, RequirementSource(one.name, one.version, one.requires))
-    return Inventory(distributions=tuple(found), modules=modules, count=count, everything=everything)
+    return Inventory(
+        distributions=tuple(found),
+        modules=modules,
+        count=count,
+        everything=everything,
+        leftovers=tuple(leftovers),
+    )
 
 
 def _under_other_names(
@@ -147,6 +162,11 @@ def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
     for name in names:
         same = [dist for dist in inventory.distributions if dist.name == name]
         _note(notes, same, inventory, markers)
+    _note_leftovers(notes, inventory)
+    for name, other in overlaps(inventory.distributions):
+        notes.known(
+            f"package.{name}.overlaps", f"{name} and {other}", "files that both RECORDs list, with other hashes"
+        )
     torch = inventory.of("torch")
     how = "Requires-Dist of torch's metadata"
     if torch is not None:
@@ -158,6 +178,22 @@ def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
     else:
         notes.absent("torch.triton_requirement", how, "no torch distribution")
     return (*notes.facts(), *requirements.probe(inventory.everything, markers))
+
+
+def _note_leftovers(notes: FactNotes, inventory: Inventory) -> None:
+    how = "names that begin with ~ on sys.path"
+    notes.known_or_absent("environment.leftovers", tuple(map(str, inventory.leftovers)), how)
+    of = [read for one in inventory.leftovers if one.name.endswith(".dist-info") and (read := read_dist_info(one))]
+    missing = dict.fromkeys(
+        f"{said[1]}=={read.version}"
+        for read in of
+        if (said := _SAID_NAME.search(read.raw.decode(errors="replace")))
+        and read.version is not None
+        and canonical_name(said[1]) not in inventory.everything
+    )
+    notes.known_or_absent("environment.uninstalled", tuple(missing), how, "what they are left of is there, or unknown")
+    folder = inventory.leftovers[0].parent if inventory.leftovers else None
+    notes.known_or_absent("environment.leftovers_in", str(folder) if folder else None, how)
 
 
 def _note(notes: FactNotes, same: list[Distribution], inventory: Inventory, markers: Mapping[str, str]) -> None:
