@@ -1,7 +1,7 @@
 """Runs as a script: starts a command that ends, with all that it starts, as soon as attn-doctor ends.
 
 Arguments: a descriptor of a pipe whose other end attn-doctor alone holds, then the command. What a patient's code left
-in the background, in sessions of its own, must end with it. An installer or a compiler that outlived a killed attn-doctor
+in the background, in sessions of its own, must end with it. An installer or a compiler that outlived a killed doctor
 would go on writing after its lock was released; a death signal (PR_SET_PDEATHSIG) reaches only the first process, and
 pip starts a second one to work for another interpreter. This process is the subreaper of all of them (prctl(2)): none
 can leave it. Signals to end are passed on, and the exit status is the command's own.
