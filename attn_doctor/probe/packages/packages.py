@@ -183,14 +183,12 @@ def probe(inventory: Inventory, told: Mapping[str, Any]) -> tuple[Fact, ...]:
 def _note_leftovers(notes: FactNotes, inventory: Inventory) -> None:
     how = "names that begin with ~ on sys.path"
     notes.known_or_absent("environment.leftovers", tuple(map(str, inventory.leftovers)), how)
-    of = [read for one in inventory.leftovers if one.name.endswith(".dist-info") and (read := read_dist_info(one))]
-    missing = dict.fromkeys(
-        f"{said[1]}=={read.version}"
-        for read in of
-        if (said := _SAID_NAME.search(read.raw.decode(errors="replace")))
-        and read.version is not None
-        and canonical_name(said[1]) not in inventory.everything
-    )
+    missing: dict[str, None] = {}
+    for one in inventory.leftovers:
+        read = read_dist_info(one)
+        said = _SAID_NAME.search(read.raw.decode(errors="replace"))
+        if said is not None and read.version is not None and canonical_name(said[1]) not in inventory.everything:
+            missing[f"{said[1]}=={read.version}"] = None
     notes.known_or_absent("environment.uninstalled", tuple(missing), how, "what they are left of is there, or unknown")
     folder = inventory.leftovers[0].parent if inventory.leftovers else None
     notes.known_or_absent("environment.leftovers_in", str(folder) if folder else None, how)
