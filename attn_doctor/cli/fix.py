@@ -12,9 +12,10 @@ from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import Assume, LockWait, Recipes, Skip, Timeout
 from attn_doctor.cli.shared import Progress, each, names, progress
-from attn_doctor.errors import BadInput
+from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.fix.journal import run_commands
 from attn_doctor.fix.journal.run_plan import NotCured
+from attn_doctor.fix.journal.undo import UndoFailed
 from attn_doctor.fix.packages.installers import Sources
 from attn_doctor.formats import fix_v1
 from attn_doctor.model.report import nothing_to_examine
@@ -167,13 +168,18 @@ def _for_a_program(request: FixRequest, say: Progress) -> int:
     notes: list[str] = []
     try:
         result = run_fix(request, say=say, warn=notes.append)
-    except NotCured as error:
+    except AttnDoctorError as error:
         say.rest()
-        words = (error.what, *error.about.splitlines())
-        text = fix_v1.fix_text(
-            outcome="put-back", exit_status=error.exit_status, plan=None, troubles=words, notes=notes
+        outcome = "put-back" if isinstance(error, NotCured) else "refused"
+        sys.stdout.write(
+            fix_v1.fix_text(
+                outcome="not-put-back" if isinstance(error, UndoFailed) else outcome,
+                exit_status=error.exit_status,
+                plan=None,
+                troubles=fix_v1.said(error),
+                notes=notes,
+            )
         )
-        sys.stdout.write(text)
         raise
     run = result.run
     say.rest()

@@ -12,7 +12,9 @@ from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import LockWait
 from attn_doctor.cli.shared import each
+from attn_doctor.errors import AttnDoctorError
 from attn_doctor.fix.journal import run_commands
+from attn_doctor.fix.journal.undo import UndoFailed
 from attn_doctor.formats import fix_v1
 from attn_doctor.model.exit_status import Status
 from attn_doctor.report.words.sizes import size_words
@@ -33,6 +35,9 @@ def undo(
     force: Annotated[
         bool, typer.Option("--force", help="Put back also what somebody else changed since; theirs is set aside.")
     ] = False,
+    leave: Annotated[
+        list[str] | None, typer.Option(metavar="PACKAGE", help="Put back everything but this package. Repeatable.")
+    ] = None,
     prune_: Annotated[
         bool, typer.Option("--prune", help="Remove the old files that runs keep, but those of the last ones.")
     ] = False,
@@ -52,13 +57,21 @@ def undo(
         as_module=started.as_module,
         configs=each(config),
         force=force,
+        leave=each(leave),
         wait=wait,
     )
     if list_:
         return _list(request, as_json=json_)
     if prune_:
         return _prune(request, keep, as_json=json_)
-    result = run_undo(request)
+    try:
+        result = run_undo(request)
+    except AttnDoctorError as error:
+        if json_:
+            outcome = "not-put-back" if isinstance(error, UndoFailed) else "refused"
+            troubles = fix_v1.said(error)
+            sys.stdout.write(fix_v1.undo_text(outcome=outcome, exit_status=error.exit_status, troubles=troubles))
+        raise
     if json_:
         run, undone = result.run, result.undone
         sys.stdout.write(
@@ -78,7 +91,7 @@ def undo(
     count = result.undone.files
     print(f"Run {result.run.id} is undone: {count} file{'s' if count != 1 else ''} put back.")  # noqa: T201
     for file in result.undone.left:
-        print(f"Left, for it is not the run's: {file}")  # noqa: T201
+        print(f"Left: {file}")  # noqa: T201
     if result.undone.found:
         print(f"What stood in their place is in {result.undone.found}")  # noqa: T201
     return Status.HEALTHY

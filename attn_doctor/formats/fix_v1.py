@@ -1,19 +1,27 @@
 """attn-doctor/fix/v1 and attn-doctor/undo/v1: what `fix --json` and `undo --json` print.
 
-Keys, types and meaning stay; keys may be added.
+Keys, types and meaning stay; keys may be added. `attn-doctor schema fix` and `schema undo` print the JSON Schemas
+(fix_v1.schema.json and undo_v1.schema.json in this folder).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from attn_doctor.errors import AttnDoctorError
 from attn_doctor.formats import plan_v1
 from attn_doctor.machine.printable import json_text
 from attn_doctor.model.plans import Plan
 from attn_doctor.version import __version__
 
 FIX, UNDO = "attn-doctor/fix/v1", "attn-doctor/undo/v1"
+
+
+def json_schema(which: str) -> str:
+    """The JSON Schema of `fix` or of `undo`, as text."""
+    return Path(__file__).with_name(f"{which}_v1.schema.json").read_text()
 
 
 def fix_text(
@@ -71,6 +79,7 @@ def undo_text(
     files: int = 0,
     left: Iterable[str] = (),
     found: str = "",
+    troubles: Iterable[str] = (),
     runs: Iterable[dict[str, Any]] | None = None,
     pruned: Iterable[dict[str, Any]] | None = None,
 ) -> str:
@@ -84,12 +93,18 @@ def undo_text(
         "files": files,
         "left": list(left),
         "found": found or None,
+        "troubles": list(troubles),
     }
     if runs is not None:
         value["runs"] = list(runs)
     if pruned is not None:
         value["pruned"] = list(pruned)
     return _text(value)
+
+
+def said(error: AttnDoctorError) -> tuple[str, ...]:
+    """The parts of an error, as lines."""
+    return tuple(line for part in (error.what, error.about, error.hint) for line in part.splitlines())
 
 
 def _text(value: dict[str, Any]) -> str:

@@ -34,6 +34,8 @@ class UndoRequest:
     """Configurations that were changed: the journal may be in their projects."""
     force: bool = False
     """Restore files although another program has changed them since."""
+    leave: tuple[str, ...] = ()
+    """Packages that stay as they are."""
     wait: float = 0.0
     """Seconds to wait for another run that holds the lock."""
 
@@ -60,8 +62,8 @@ def runs(request: UndoRequest) -> tuple[Run, ...]:
 def undo(request: UndoRequest) -> UndoResult:
     """Restores every byte that the run changed.
 
-    Raises BadInput when there is no such run, Held when another run does not end in time, ChangedSince, StillAlive,
-    UndoFailed.
+    Raises BadInput when there is no such run or package, Held when another run does not end in time, ChangedSince,
+    StillAlive, UndoFailed.
     """
     every = [run for run in runs(request) if request.which in (None, run.id)]
     if not every and request.which is not None:
@@ -73,7 +75,7 @@ def undo(request: UndoRequest) -> UndoResult:
         return UndoResult(run=None)
     run = waiting[-1]
     with journal.held((run.home,), wait=request.wait):
-        return UndoResult(run=run, undone=undoing.undo(run, force=request.force))
+        return UndoResult(run=run, undone=undoing.undo(run, force=request.force, leave=request.leave))
 
 
 def pruned(request: UndoRequest, *, keep: int) -> tuple[tuple[Run, int], ...]:

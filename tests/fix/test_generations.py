@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from attn_doctor.errors import BadInput
 from attn_doctor.fix.journal import journal, run_plan, undo
 from attn_doctor.fix.journal.journal import JournalUnusable, StillAlive, begin, held
 from attn_doctor.fix.journal.prune import prune
@@ -185,6 +186,29 @@ def test_an_upgrade_by_hand_goes_whole(scene: Scene) -> None:
     assert whole_state(scene) == before
     found = [file.read_bytes() for file in (last(scene).folder / "found").rglob("only_in_3.py")]
     assert found == [b"x = 3\n"]
+
+
+def test_an_upgrade_by_hand_is_left(scene: Scene) -> None:
+    """--leave: that release stays whole, all else goes back; also where the undo was cut off and typed again."""
+    before = scene.state()
+    scene.run(scene.plan())
+    upgrade_by_hand(scene)
+    upgraded = {name: own for name, own in scene.state().items() if "kernels" in name}
+    with pytest.raises(ChangedSince) as refused:
+        scene.undo()
+    assert "--leave kernels" in refused.value.hint
+    with pytest.raises(BadInput, match="did not change torch"):
+        undo.undo(last(scene), leave=("torch",))
+    assert {name: own for name, own in scene.state().items() if "kernels" in name} == upgraded
+
+    last(scene).note("undoing", leave=["kernels"])  # cut off there
+    done = undo.undo(last(scene))
+    now = scene.state()
+    assert done.left == ("kernels, as it is",)
+    assert {name: own for name, own in now.items() if "kernels" in name} == upgraded
+    assert {name: own for name, own in now.items() if "kernels" not in name} == {
+        name: own for name, own in before.items() if "kernels" not in name
+    }
 
 
 def test_what_was_wrong_before_does_not_appear(scene: Scene) -> None:

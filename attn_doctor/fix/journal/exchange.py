@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.fix.journal.file_state import FileState
 from attn_doctor.fix.journal.journal import JournalUnusable, Run
-from attn_doctor.quick_dataclasses import asdict, dataclass
+from attn_doctor.quick_dataclasses import asdict, dataclass, replace
 
 _FILE = "swap.json"
 
@@ -74,6 +74,17 @@ class Swap:
             emptied=tuple(dict.fromkeys((*self.emptied, *other.emptied))),
             distributions=(*self.distributions, *other.distributions),
             sites=tuple(dict.fromkeys((*self.sites, *other.sites))),
+        )
+
+    def without(self, owners: Collection[str]) -> Swap:
+        """What is left when these distributions stay as they are."""
+        exchanges = tuple(one for one in self.exchanges if one.owner not in owners)
+        old = {str(above) for one in exchanges if one.before is not None for above in Path(one.file).parents}
+        return replace(
+            self,
+            exchanges=exchanges,
+            emptied=tuple(one for one in self.emptied if one.path in old),
+            distributions=tuple(one for one in self.distributions if one.name not in owners),
         )
 
     def write(self, run: Run) -> None:

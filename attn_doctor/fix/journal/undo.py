@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection, Iterable
 
-from attn_doctor.errors import AttnDoctorError
+from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.fix.journal import run_commands
-from attn_doctor.fix.journal.changed_since import changed_since, set_aside_others
+from attn_doctor.fix.journal.changed_since import Changed, changed_since, set_aside_others
 from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.journal.swap import ChangedSince, swap_back
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 
 
@@ -30,11 +32,12 @@ class Undone:
     """Folder with what stood in the place of restored files; empty when nothing did."""
 
 
-def undo(run: Run, *, force: bool = False) -> Undone:
+def undo(run: Run, *, force: bool = False, leave: Collection[str] = ()) -> Undone:
     """Restores everything that the run changed.
 
     `force` restores also what somebody else changed since: what stands there is set aside, whole distributions at a
-    time. Raises ChangedSince, UndoFailed, JournalUnusable, StillAlive.
+    time. `leave`: distributions that stay as they are. Raises BadInput for one that the run did not change,
+    ChangedSince, UndoFailed, JournalUnusable, StillAlive.
     """
     if run.state in ("undone", "pruned"):
         return Undone()
@@ -42,12 +45,14 @@ def undo(run: Run, *, force: bool = False) -> Undone:
     run.check_ended()
     if not run.reached("swapping"):
         return _finish(run, Undone())
-    swap = Swap.read(run)
+    whole = Swap.read(run)
+    staying = _staying(run, whole, leave)
+    swap = whole.without(staying)
     try:
-        _check(run, swap, force=force)
+        _check(run, swap, force=force, staying=staying)
         # On a full disk the files matter more than the journal: a second undo finds them restored.
         with contextlib.suppress(OSError):
-            run.note("undoing")
+            run.note("undoing", leave=sorted(staying))
         count, left = swap_back(run, swap)
     except OSError as error:
         raise UndoFailed(
@@ -56,6 +61,7 @@ def undo(run: Run, *, force: bool = False) -> Undone:
             hint=f"Mend what stands in the way, then: {run_commands.undo(run)}",
         ) from None
     found = run.folder / "found"
+    left = (*left, *(f"{one.name}, as it is" for one in whole.distributions if one.name in staying))
     return _finish(run, Undone(files=count, left=left, found=str(found) if found.is_dir() else ""))
 
 
@@ -66,7 +72,21 @@ def _finish(run: Run, undone: Undone) -> Undone:
     return undone
 
 
-def _check(run: Run, swap: Swap, *, force: bool) -> None:
+def _staying(run: Run, swap: Swap, leave: Collection[str]) -> frozenset[str]:
+    """The distributions to leave: those that are named, and those of an undo that was cut off. Raises BadInput."""
+    known = {one.name for one in swap.distributions}
+    named = {canonical_name(one) for one in leave}
+    if named - known:
+        raise BadInput(
+            f"run {run.id} did not change {', '.join(sorted(named - known))}",
+            about=f"undo --leave {' '.join(leave)}",
+            hint=f"It changed {', '.join(sorted(known)) or 'no package'}.",
+        )
+    begun = (entry.get("leave") or () for entry in run.entries() if entry["at"] == "undoing")
+    return frozenset(named.union(*begun))
+
+
+def _check(run: Run, swap: Swap, *, force: bool, staying: Collection[str]) -> None:
     changed = changed_since(run, swap)
     if not changed:
         return
@@ -76,9 +96,18 @@ def _check(run: Run, swap: Swap, *, force: bool) -> None:
         raise ChangedSince(
             "somebody else changed since what the run had changed",
             about="\n".join(words[:10]) + more,
-            hint=f"Nothing was put back. `{run_commands.undo(run, '--force')}` does it, and moves what is there now "
-            f"to {run.folder / 'found'}.",
+            hint=f"Nothing was put back. {_without(run, changed)}`{run_commands.undo(run, '--force')}` puts back "
+            f"everything, and moves what is there now to {run.folder / 'found'}.",
         )
     with contextlib.suppress(OSError):
-        run.note("undoing")
+        run.note("undoing", leave=sorted(staying))
     set_aside_others(run, swap, [one.owner for one in changed if one.owner])
+
+
+def _without(run: Run, changed: Iterable[Changed]) -> str:
+    """How all else is put back, where only packages changed."""
+    owners = [one.owner for one in changed]
+    if not all(owners):
+        return ""
+    options = [word for owner in dict.fromkeys(owners) for word in ("--leave", owner)]
+    return f"`{run_commands.undo(run, *options)}` leaves what was changed and puts back the rest. "
