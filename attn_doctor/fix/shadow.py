@@ -14,11 +14,16 @@ import shutil
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Event
 
 from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.file_state import there
 from attn_doctor.fix.journal.journal import FOLDER, Run
 from attn_doctor.quick_dataclasses import dataclass, field
+
+
+class Stopped(Exception):
+    """Nobody wants the shadow any more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +34,8 @@ class Shadow:
     """Folder, links resolved -> its shadow."""
     copied_bytes: int = 0
     """What had to be copied because the file system, or its rules, refused a link."""
+    stopped: Event = field(default_factory=Event)
+    """Set where nobody wants it any more: making it ends with Stopped."""
     linked: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Linked file -> its size and time, to see that nothing wrote through a link."""
 
@@ -74,6 +81,8 @@ class Shadow:
         return tuple(found)
 
     def _grow(self, folder: str, shadow: str) -> None:
+        if self.stopped.is_set():
+            raise Stopped
         os.makedirs(shadow)  # noqa: PTH103
         with os.scandir(folder) as entries:
             for entry in entries:

@@ -59,6 +59,8 @@ class Hands:
     """Examines the environment itself."""
     prove: Callable[[Plan, Run, Swap], Proof | None]
     """Examines the environment as it would be, without changing it. None where that cannot be told beforehand."""
+    stop: Callable[[], None] = lambda: None
+    """Ends what still works beside; called before anything is put back."""
     mark: str = ""
     """The mark of the run's processes."""
 
@@ -71,7 +73,7 @@ def carry_out(plan: Plan, plan_text: str, *, home: Path, before: Diagnosis, hand
     prepare.check_files(plan)
     summary = ", ".join(cured.finding for step in plan.steps for cured in step.cures)
     run = begin(home, plan_text, summary, mark=hands.mark, notes=noted(before))
-    return _undone_unless_cured(run, lambda: _whole(plan, run, before, hands))
+    return _undone_unless_cured(run, hands, lambda: _whole(plan, run, before, hands))
 
 
 def go_on(plan: Plan, run: Run, *, hands: Hands) -> Outcome:
@@ -79,8 +81,8 @@ def go_on(plan: Plan, run: Run, *, hands: Hands) -> Outcome:
     run.note("resumed", mark=hands.mark)
     if not run.reached("swapping"):
         run.discard_prepared()
-        return _undone_unless_cured(run, lambda: _whole(plan, run, read_noted(run), hands))
-    return _undone_unless_cured(run, lambda: _exchanged(plan, run, Swap.read(run), read_noted(run), hands))
+        return _undone_unless_cured(run, hands, lambda: _whole(plan, run, read_noted(run), hands))
+    return _undone_unless_cured(run, hands, lambda: _exchanged(plan, run, Swap.read(run), read_noted(run), hands))
 
 
 def _whole(plan: Plan, run: Run, before: Diagnosis, hands: Hands) -> tuple[str, ...]:
@@ -112,12 +114,13 @@ def _exchanged(plan: Plan, run: Run, swap: Swap, before: Diagnosis, hands: Hands
     return ()
 
 
-def _undone_unless_cured(run: Run, work: Callable[[], tuple[str, ...]]) -> Outcome:
+def _undone_unless_cured(run: Run, hands: Hands, work: Callable[[], tuple[str, ...]]) -> Outcome:
     try:
         found = work()
     except BaseException as error:
         # Also on ^C and SIGTERM: whatever ends the run early, the files are restored first.
         with _undisturbed():
+            hands.stop()
             undo(run, force=True)
         if isinstance(error, OSError):
             raise NotCured(
@@ -131,6 +134,7 @@ def _undone_unless_cured(run: Run, work: Callable[[], tuple[str, ...]]) -> Outco
     if not found:
         return Outcome(run=run, cured=True)
     with _undisturbed():
+        hands.stop()
         undo(run, force=True)
     return Outcome(run=run, cured=False, troubles=found)
 

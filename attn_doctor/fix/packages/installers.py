@@ -236,6 +236,14 @@ class Installer:
         self, change: Install, named: Mapping[str, str], wheels: Mapping[str, str], into: Path, fetched: Path
     ) -> Mapping[str, str]:
         no_cache = ["--no-cache-dir"] if change.no_cache else []
+        beside = ["install", "--quiet", "--no-user", "--prefix", str(into), "--ignore-installed", "--no-compile",
+                  "--no-warn-script-location", "--no-deps", "--only-binary", ":all:"]  # fmt: skip
+        if all(named.values()) and len(named) == len(change.changes):
+            # The files are held against the plan by pip itself: one call fetches and installs.
+            asked = fetched / "requirements.txt"
+            asked.write_text("".join(f"{pin} --hash=sha256:{sha256}\n" for pin, sha256 in named.items()))
+            self._run("fetch", [*beside, *no_cache, *self._sources(), "--require-hashes", "--requirement", str(asked)])
+            return {}
         if named:
             self._run(
                 "fetch",
@@ -260,12 +268,8 @@ class Installer:
         # By path, since the file name of a published wheel may contain more than its metadata (+cu12torch2.8…). The
         # checked copy is installed, not the original, which may have changed during a build of hours. Without
         # --ignore-installed, pip would take the installed release out of the environment, whatever the prefix.
-        self._run(
-            "install",
-            ["install", "--quiet", "--no-user", "--prefix", str(into), "--ignore-installed", "--no-compile",
-             "--no-warn-script-location", "--no-index", "--find-links", str(fetched), "--no-deps",
-             "--only-binary", ":all:", "--", *named, *change.builds, *copies],
-        )  # fmt: skip
+        there = ["--no-index", "--find-links", str(fetched)]
+        self._run("install", [*beside, *there, "--", *named, *change.builds, *copies])
         return copies
 
     def _sources(self) -> list[str]:

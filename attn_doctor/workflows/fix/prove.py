@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from threading import Thread
 
 from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.journal.prepare import StepFailed
 from attn_doctor.fix.journal.run_plan import Proof
 from attn_doctor.fix.proof import broken_imports, newly_unmet
-from attn_doctor.fix.shadow import Shadow
+from attn_doctor.fix.shadow import Shadow, Stopped
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.findings import Diagnosis, Finding
 from attn_doctor.model.plans import Install, Plan, Step
@@ -20,29 +21,75 @@ from attn_doctor.workflows.fix.session import Session, again
 from attn_doctor.workflows.subject import Say
 
 
-def prove(session: Session, plan: Plan, run: Run, swap: Swap, say: Say) -> Proof | None:
+class ShadowInMaking:
+    """The shadow of a target, which is made while an installer works."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._thread: Thread | None = None
+        self._failed: OSError | None = None
+        self.shadow = Shadow()
+
+    def place(self, run: Run) -> Shadow:
+        """Says which folders it is of, and where it will lie."""
+        for number, one in enumerate(_folders(self._target, whole=_has_its_own_folder(self._target))):
+            self.shadow.folders[one] = str(run.folder / "shadow" / str(number))
+        return self.shadow
+
+    def begin(self, run: Run) -> None:
+        """Begins, once."""
+        if self._thread is not None:
+            return
+        self.place(run)
+        folder = run.folder / "shadow"
+        shutil.rmtree(folder, ignore_errors=True)
+        self._thread = Thread(target=self._make, args=(folder,), daemon=True)
+        self._thread.start()
+
+    def finish(self) -> Shadow:
+        """Waits until it is whole. Raises OSError."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._failed is not None:
+            raise self._failed
+        return self.shadow
+
+    def stop(self) -> None:
+        """Nobody wants it any more: afterwards nothing is written."""
+        self.shadow.stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _make(self, folder: Path) -> None:
+        try:
+            folder.mkdir()
+            for one in tuple(self.shadow.folders):
+                self.shadow.add(one, self.shadow.folders[one])
+        except OSError as error:
+            self._failed = error
+        except Stopped:
+            return
+
+
+def prove(session: Session, plan: Plan, run: Run, swap: Swap, making: ShadowInMaking, say: Say) -> Proof | None:
     """Examines the environment as it would be; None where no step changes a file of it.
 
     Raises StepFailed when that cannot be examined; nothing was changed.
     """
     target = session.target
     folder = run.folder / "shadow"
-    shutil.rmtree(folder, ignore_errors=True)
-    shadow = Shadow()
     whole = _has_its_own_folder(target)
-    for number, one in enumerate(_folders(target, whole=whole)):
-        shadow.folders[one] = str(folder / str(number))
+    shadow = making.place(run)
     inside = {one.file for one in swap.exchanges if shadow.of(one.file) is not None}
     steps = tuple(step for step in plan.steps if _is_about(step, inside))
     outside = any(one.file not in inside and one.owner for one in swap.exchanges)
     if not steps or (outside and not inside):
+        making.stop()
         return None
+    making.begin(run)
     say("making a shadow")
     try:
-        folder.mkdir()
-        for one in tuple(shadow.folders):
-            shadow.add(one, shadow.folders[one])
-        shadow.exchange(run, swap)
+        making.finish().exchange(run, swap)
     except OSError as error:
         raise StepFailed(
             f"the environment's shadow cannot be made: {error.strerror or error}",
