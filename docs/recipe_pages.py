@@ -180,6 +180,8 @@ def _remedy(remedy: RecipeRemedy) -> str:
     lines = [f"- **{remedy.title}** (`{remedy.id}`; {_SAFETY[remedy.safety.value]})"]
     if remedy.why_this_safety:
         lines.append(f"  {remedy.why_this_safety}")
+    if remedy.safe_when:
+        lines.append("  Safe where " + " and ".join(map(_condition, remedy.safe_when)) + f": {remedy.why_safe}")
     if remedy.when:
         lines.append("  Where " + " and ".join(map(_condition, remedy.when)) + ".")
     if remedy.expires:

@@ -10,7 +10,7 @@ from attn_doctor.diagnose.binding import Binding, Bound
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.placeholders import filled, locations, remedy
 from attn_doctor.model.facts import Fact, FactSet
-from attn_doctor.model.findings import Finding, Verdict
+from attn_doctor.model.findings import Finding, Safety, Verdict
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.model.outcomes import Certainty
 from attn_doctor.model.package_versions import canonical_name
@@ -53,7 +53,9 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
         aliases=recipe.aliases,
         locations=locations(recipe.where, facts, bound),
         evidence=evidence,
-        remedies=tuple(remedy(written, facts, bound) for written in offered(recipe.remedies, facts, binding)),
+        remedies=tuple(
+            remedy(_classed(one, facts, bound), facts, bound) for one in offered(recipe.remedies, facts, binding)
+        ),
         references=tuple(url for _, url in recipe.references),
         known_problems=filled(recipe.known_problems, facts, bound),
         status=recipe.status,
@@ -71,6 +73,13 @@ def offered(written: Iterable[RecipeRemedy], facts: FactSet, binding: Binding) -
     moves = [pair for pair in left if pair[0].when and not pair[0].fallback]
     in_order = iter(sorted(moves, key=lambda pair: pair[1] is Verdict.OPEN))
     return [next(in_order)[0] if one.when and not one.fallback else one for one, _ in left]
+
+
+def _classed(written: RecipeRemedy, facts: FactSet, bound: Bound) -> RecipeRemedy:
+    """As safe, with the reason, where the conditions hold under which its meaning is the same."""
+    if not written.safe_when or answer_all(written.safe_when, facts, bound) is not Verdict.HOLDS:
+        return written
+    return replace(written, safety=Safety.SAFE, why_this_safety=written.why_safe)
 
 
 def _stands(written: RecipeRemedy, facts: FactSet, binding: Binding) -> Verdict:

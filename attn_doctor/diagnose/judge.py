@@ -12,7 +12,7 @@ from attn_doctor.diagnose.log.word_facts import words_among
 from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
-from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity, Verdict
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Safety, Severity, Verdict
 from attn_doctor.model.outcomes import Certainty
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe
@@ -276,9 +276,11 @@ def _explains(cause: _Found, symptom: _Found) -> bool:
 
 def _folded(found: list[Finding]) -> list[Finding]:
     """Merges equal findings on several subjects into one."""
-    groups: dict[tuple[str, Severity, str, tuple[str, ...]], list[Finding]] = {}
+    groups: dict[tuple[str, Severity, str, tuple[tuple[str, Safety], ...]], list[Finding]] = {}
     for one in found:
-        groups.setdefault((one.id, one.severity, one.title, tuple(r.id for r in one.remedies)), []).append(one)
+        groups.setdefault((one.id, one.severity, one.title, tuple((r.id, r.safety) for r in one.remedies)), []).append(
+            one
+        )
     return [
         replace(
             group[0],

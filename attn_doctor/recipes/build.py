@@ -194,6 +194,8 @@ def _remedy(table: dict[str, Any]) -> RecipeRemedy:
         expires=str(table.get("expires", "")),
         fallback=table.get("fallback", False),
         only_with_facts=table.get("only_with_facts", False),
+        safe_when=tuple(_condition(item) for item in table.get("safe_when", ())),
+        why_safe=table.get("why_safe", "").strip(),
     )
 
 

@@ -91,6 +91,10 @@ class RecipeRemedy:
     """It goes around the trouble instead of mending it: facts that fit it do not bring it forward."""
     only_with_facts: bool = False
     """Offered only where facts fulfil its conditions, and not where they are unknown."""
+    safe_when: tuple[Condition, ...] = ()
+    """Where these hold its meaning is the same, and it is safe, whatever `safety` says."""
+    why_safe: str = ""
+    """The reason of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

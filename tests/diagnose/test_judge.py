@@ -10,7 +10,7 @@ import pytest
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import Unknown
-from attn_doctor.model.findings import Severity
+from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import Recipe
 from tests.diagnose.test_derived import facts
@@ -214,6 +214,35 @@ def test_a_remedy_for_known_facts_alone_is_not_offered_on_a_guess(recipe) -> Non
 
     assert _offered(one) == ["general"]
     assert _offered(one, node__system="Linux") == ["for-linux", "general"]
+
+
+@pytest.mark.parametrize(("verdict", "safety"), [("raises", Safety.SAFE), ("silently mixed", Safety.UNSAFE)])
+def test_a_cast_where_the_kernel_refuses_is_safe(verdict: str, safety: Safety) -> None:
+    """No result changes where there is none; another one does."""
+    (one,) = (recipe for recipe in shelf.bundled() if recipe.id == "fp32-promoted-before-kernel")
+    node = facts(
+        listed__promotion=1,
+        promotion__0__call="aten::mul",
+        promotion__0__verdict=verdict,
+        promotion__0__place="model.py:31",
+    )
+    (found,) = judge(node, [one]).findings
+    (cast,) = (remedy for remedy in found.remedies if remedy.id == "cast-back")
+
+    assert cast.safety is safety
+    assert ("refuses" in cast.why_this_safety) is (safety is Safety.SAFE)
+
+
+def test_a_safe_and_an_unsafe_one_are_two_findings() -> None:
+    """Equal but for that: one question is not about both."""
+    (one,) = (recipe for recipe in shelf.bundled() if recipe.id == "fp32-promoted-before-kernel")
+    both = {
+        f"promotion__{number}__{name}": value
+        for number, verdict in enumerate(("raises", "silently mixed"))
+        for name, value in (("call", "aten::mul"), ("verdict", verdict), ("place", "model.py:31"))
+    }
+
+    assert len(judge(facts(listed__promotion=2, **both), [one]).findings) == 2
 
 
 def test_the_worst_comes_first() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from attn_doctor.model.findings import Safety
 from attn_doctor.model.install_request import name_of
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
 from attn_doctor.recipes import shelf
@@ -174,3 +175,22 @@ def builds_flash_attn(action: Action) -> bool:
 
 #: The torch that is there is installed again, in its own build.
 SAME_TORCH = {"torch-import-fails", "torch-import-crashes", "torch-import-hangs", "cudnn-sdpa-no-plan"}
+
+
+def test_what_is_taken_without_asking_has_a_reason() -> None:
+    """Same meaning, exactly undoable: said of each remedy that `--yes` takes, and that a program carries out."""
+    acts = {
+        f"{recipe.id}:{one.id}": one for recipe, one in REMEDIES if any(not isinstance(a, Advise) for a in one.actions)
+    }
+    safe = {name: one for name, one in acts.items() if one.safety is Safety.SAFE}
+
+    assert {name for name, one in safe.items() if not one.why_this_safety} == set()
+    assert {name for name, one in acts.items() if one.safe_when} == {"fp32-promoted-before-kernel:cast-back"}
+    assert safe.keys() == {
+        "accelerate-precision-overruled:say-bf16",
+        "accelerate-precision-overruled:say-fp16",
+        "deepspeed-precision-mismatch:deepspeed-auto",
+        "llamafactory-fa2-without-half:attention-auto",
+        "llamafactory-fa2-without-half:attention-eager",
+        "x-transformers-rotary-fp32:patch-release",
+    }

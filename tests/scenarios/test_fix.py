@@ -537,7 +537,7 @@ class TestTracedCall:
 
     def test_patched_runs_clean_and_undone(self, project: Path) -> None:
         """From the trace alone: q and k are cast at the call, the traced run is clean, undo restores the bytes."""
-        fixed = self.run(project, "fix", "--trace", "model.py:broken", "--autocast", "fp16", "--yes", "--unsafe-fixes",
+        fixed = self.run(project, "fix", "--trace", "model.py:broken", "--autocast", "fp16", "--yes",
                          "--only", "fp32-promoted-before-kernel")  # fmt: skip
         after = (project / "model.py").read_text()
         traced = self.run(project, "trace", "model.py:broken", "--autocast", "fp16", "--json")

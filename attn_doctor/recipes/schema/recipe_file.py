@@ -176,9 +176,13 @@ class _Remedy(Table):
     expires: date | None = None
     fallback: bool = False
     only_with_facts: bool = False
+    safe_when: tuple[Condition, ...] = ()
+    why_safe: Prose = ""
 
     @model_validator(mode="after")
     def _says_why(self) -> _Remedy:
+        if bool(self.safe_when) != bool(self.why_safe) or (self.safe_when and self.safety is not Safety.UNSAFE):
+            raise ValueError("safe_when is for an unsafe remedy, and needs why_safe")
         if self.only_with_facts and not self.when:
             raise ValueError("only_with_facts without a condition: give it [[remedy.when]]")
         if self.safety is not Safety.SAFE and not self.why_this_safety:
