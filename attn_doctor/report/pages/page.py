@@ -30,6 +30,8 @@ details{margin:.5rem 0}summary{cursor:pointer}:focus-visible{outline:3px solid v
 .cast{display:none}.switch:checked~.scroll .is{display:none}.switch:checked~.scroll .cast{display:inline}
 .switch:checked~.scroll .w32.undone{background:var(--b16);color:var(--b16t)}
 table.facts td{border-top:1px solid var(--line);font-size:.85em}
+textarea{width:100%;height:5rem;font-family:ui-monospace,monospace;background:var(--box);color:var(--fg);
+border:1px solid var(--line)}a{color:var(--b16t)}dt{margin-top:.6rem}
 @media print{details>*{display:block}body{max-width:none}}
 """
 
