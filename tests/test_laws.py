@@ -174,7 +174,7 @@ OTHER_MEANINGS = {
     "patient/kernels/flex_kernels.py",  # how a child that compiles ended: simulate/children.py
     "patient/simulate/triton/canary.py",
     "patient/simulate/triton/compile.py",
-    "workflows/trace.py",  # how a whole trace ended
+    "workflows/traced_report.py",  # how a whole trace ended
 }
 #: Renderers read reports of any release, and still spell the words that these hold.
 SPELLING = "report/"

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..libraries import LIBRARIES, contract
-from ..libraries.contract import Call, Clause, Described, no_such_mask
+from ..libraries.contract import Call, Clause, Described
 from ..libraries.sdpa import not_for_its_arguments
-from . import situations
 from .cells import Cell, Place
-from .shapes import shapes_of
+from .shapes import no_such_call, shapes_of
 
 Reason = Optional[str]
 
@@ -45,14 +44,6 @@ def _by_length(one: Described) -> Described:
         return (sizes[0], sizes[2], sizes[1], sizes[3])
 
     return Described(one.kind, turned(one.shape), None if one.stride is None else turned(one.stride))
-
-
-def no_such_call(cell: Cell, place: Place) -> Reason:
-    """Why no kernel can be asked for a cell here, or None."""
-    situation = situations.named(cell.situation)
-    if place.capability is None and (situation.calls == "graph" or situation.judged_rows):
-        return "this is for GPUs"
-    return no_such_mask(cell)
 
 
 def by(clauses: Callable[[Call], List[Clause]]) -> Callable[[Cell, Place], Reason]:

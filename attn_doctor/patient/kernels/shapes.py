@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 from typing import List, Optional, Tuple
 
-from ..libraries.contract import Described
+from ..libraries.contract import Described, no_such_mask
 from . import situations
-from .cells import Cell
+from .cells import Cell, Place
 
 WINDOW = 128
 SOFTCAP = 20.0
@@ -109,3 +109,11 @@ def _strides(layout: str, number: int, shapes: List[Tuple[int, ...]]) -> Optiona
     if layout == "columns" and number == 1:
         return (heads * length * dim, length * dim, 1, length)
     return None
+
+
+def no_such_call(cell: Cell, place: Place) -> Optional[str]:
+    """Why no kernel can be asked for a cell here, or None."""
+    situation = situations.named(cell.situation)
+    if place.capability is None and (situation.calls == "graph" or situation.judged_rows):
+        return "this is for GPUs"
+    return no_such_mask(cell)

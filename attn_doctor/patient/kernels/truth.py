@@ -62,8 +62,8 @@ def _weights(problem: Problem, scores: torch.Tensor) -> torch.Tensor:
 
 
 def made_of(problem: Problem) -> Results:
-    """What each gradient sums up, without signs, in float64. A gradient that cancels to nothing, such as that of a query
-    with one key, is held against this."""
+    """What each gradient sums up, without signs, in float64. A gradient that cancels to nothing, as for a query with
+    one key, is held against this."""
     if problem.cell.direction != "train":
         return {}
     with torch.no_grad():

@@ -149,7 +149,7 @@ def gpu_of(place: Place) -> simulated_gpu.Gpu:
 
 def offered(cell: Cell, place: Place) -> Optional[str]:
     """Why a cell is not offered, by one backend or by torch's own choice; None when it is."""
-    from ..kernels.offers import no_such_call
+    from ..kernels.shapes import no_such_call
 
     refused = no_such_call(cell, place) or not_for_its_arguments(cell)
     if refused is not None:
