@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
@@ -13,26 +15,32 @@ def old_reports(
     records: Sequence[Record], now: datetime, longest: Callable[[Record], timedelta]
 ) -> tuple[tuple[str, str], ...]:
     """(node, time) for nodes with an environment that was last examined too long ago; `longest`: how long that is."""
-    late: dict[tuple[str, str], datetime] = {}  # few: a row for each of a hundred thousand nodes is memory
+    late: dict[str, dict[str, datetime]] = defaultdict(dict)  # by environment, then node: a key for both is memory
     for record, created in _dated(records):
         if now - created > longest(record):
-            place = record.node, environment_of(record)
-            late[place] = max(late.get(place, created), created)
-    for record, created in _dated(records) if late else ():
-        if now - created <= longest(record):
-            late.pop((record.node, environment_of(record)), None)
+            there = late[environment_of(record)]
+            there[record.node] = max(there.get(record.node, created), created)
+    if not late:
+        return ()
+    for record, created in _dated(records):
+        if now - created <= longest(record) and environment_of(record) in late:
+            late[environment_of(record)].pop(record.node, None)
     found: dict[str, datetime] = {}
-    for (node, _), created in late.items():
-        found[node] = min(found.get(node, created), created)
-    return tuple(sorted((node, created.isoformat(timespec="seconds")) for node, created in found.items()))
+    for there in late.values():
+        for node, created in there.items():
+            found[node] = min(found.get(node, created), created)
+    written = functools.cache(lambda created: created.isoformat(timespec="seconds"))
+    return tuple((node, written(found[node])) for node in sorted(found))
 
 
 def _dated(records: Iterable[Record]) -> Iterator[tuple[Record, datetime]]:
+    read = functools.cache(moment)  # one object for equal times
     for record in records:
         try:
-            yield record, moment(record.created)
+            created = read(record.created)
         except ValueError:
             continue  # reported as a wrong clock
+        yield record, created
 
 
 def skewed_clocks(

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
-from attn_doctor.fleet.cohorts import Member
+from attn_doctor.fleet.cohorts import Voting
 from attn_doctor.fleet.gather import ABSENT, CohortKey, Gathered, Record
 from attn_doctor.model.fingerprint import Importance, whole_family
 from attn_doctor.model.fleet import Cohort, Difference, OddGroup, Value
@@ -48,7 +48,7 @@ class _Fact:
 def compare(
     gathered: Gathered,
     key: CohortKey,
-    members: Sequence[Member],
+    members: Sequence[Voting],
     *,
     expectation: Expectation | None,
     golden: bool,
@@ -128,7 +128,7 @@ def _as_version(text: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (0, part) for part in text.split("."))
 
 
-def _holders(members: Iterable[Member], which: Callable[[Member], tuple[Record, ...]]) -> dict[int, list[str]]:
+def _holders(members: Iterable[Voting], which: Callable[[Voting], tuple[Record, ...]]) -> dict[int, list[str]]:
     """Fingerprint -> the nodes that have it."""
     holders: dict[int, list[str]] = defaultdict(list)
     for member in members:
@@ -163,7 +163,7 @@ def _unknown_everywhere(
     )
 
 
-def majority(gathered: Gathered, members: Iterable[Member]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def majority(gathered: Gathered, members: Iterable[Voting]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Returns the facts on which more than half of the nodes agree, and the names of the others, for a golden file.
 
     Unknown facts never become part of a golden file.

@@ -8,8 +8,9 @@ would form an electorate of their own, in which each odd node counts as much as 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from typing import TypeAlias
 
 from attn_doctor.fleet.gather import CohortKey, Record, moment
 from attn_doctor.quick_dataclasses import dataclass
@@ -35,14 +36,24 @@ class Member:
     """No deep report of it exists."""
 
 
-def members(records: Iterable[Record]) -> list[Member]:
+#: A node with several reports, or the only report of one.
+Voting: TypeAlias = Member | Record
+
+
+def members(records: Iterable[Record]) -> Iterator[Voting]:
     """The nodes with their environments, for records with a fingerprint."""
-    by_place: dict[str, dict[str, tuple[Record, ...]]] = defaultdict(dict)
+    by_place: dict[str, dict[str, Record | tuple[Record, ...]]] = defaultdict(dict)
     for record in records:
         if record.fingerprint is not None:
             by_node = by_place[environment_of(record)]
-            by_node[record.node] = (*by_node.get(record.node, ()), record)
-    return [_member(node, there) for by_node in by_place.values() for node, there in by_node.items()]
+            there = by_node.get(record.node)
+            if there is None:
+                by_node[record.node] = record
+            else:
+                by_node[record.node] = (*(there if isinstance(there, tuple) else (there,)), record)
+    for by_node in by_place.values():
+        for node, there in by_node.items():
+            yield _member(node, there) if isinstance(there, tuple) else there
 
 
 def environment_of(record: Record) -> str:
@@ -51,8 +62,6 @@ def environment_of(record: Record) -> str:
 
 
 def _member(node: str, there: tuple[Record, ...]) -> Member:
-    if len(there) == 1:  # nearly all: one tuple for both
-        return Member(node=node, voters=there, held=there, quick=there[0].quick)
     quick = tuple(record for record in there if record.quick)
     deep = tuple(record for record in there if not record.quick)
     if not (quick and deep):
@@ -74,9 +83,9 @@ def _rounds_apart(quick: str, deep: str) -> bool:
 
 def cohorts(
     records: Iterable[Record], cohort_by: Sequence[str], *, as_given: bool = False
-) -> dict[CohortKey, list[Member]]:
+) -> dict[CohortKey, list[Voting]]:
     """The cohorts, sorted by key. `as_given`: the user chose the cohorts, so nodes without a GPU stay in their own."""
-    groups: dict[CohortKey, list[Member]] = defaultdict(list)
+    groups: dict[CohortKey, list[Voting]] = defaultdict(list)
     for member in members(records):
         groups[_key(member.voters[0].cohort, cohort_by)].append(member)
     if not as_given:
@@ -89,7 +98,7 @@ def _key(cohort: CohortKey, cohort_by: Sequence[str]) -> CohortKey:
     return tuple((name, values.get(name, "")) for name in cohort_by)
 
 
-def _bring_home(groups: dict[CohortKey, list[Member]]) -> None:
+def _bring_home(groups: dict[CohortKey, list[Voting]]) -> None:
     """Moves a node without a visible GPU into the cohort of the nodes it belongs to: in a cohort of its own, nothing
     would differ.
     """
@@ -109,7 +118,7 @@ def _bring_home(groups: dict[CohortKey, list[Member]]) -> None:
             groups[home] += groups.pop(key)
 
 
-def represented(by_cohort: Iterable[Sequence[Member]]) -> dict[str, tuple[str, ...]]:
+def represented(by_cohort: Iterable[Sequence[Voting]]) -> dict[str, tuple[str, ...]]:
     """Node examined in depth -> the nodes of the same fingerprint that sent only quick reports."""
     found: dict[str, tuple[str, ...]] = {}
     for there in by_cohort:

@@ -66,6 +66,13 @@ class Record:
     shares: Mapping[str, float] | None = None
     """As in NodeReport."""
 
+    @property
+    def voters(self) -> tuple[Record, ...]:
+        """The only report of its node votes (cohorts.Member); a Member for each node would double what stays of it."""
+        return (self,)
+
+    held = voters
+
 
 @dataclass(slots=True)
 class Gathered:

@@ -12,7 +12,7 @@ from functools import partial
 
 from attn_doctor.fleet.clocks import old_reports, skewed_clocks
 from attn_doctor.fleet.cohort_diff import Expectation, compare
-from attn_doctor.fleet.cohorts import COHORT_BY, Member, cohorts, environment_of, represented
+from attn_doctor.fleet.cohorts import COHORT_BY, Voting, cohorts, environment_of, represented
 from attn_doctor.fleet.gather import CohortKey, Gathered, Record
 from attn_doctor.fleet.kernel_outliers import SlowKernel, slow_kernels
 from attn_doctor.fleet.launcher_messages import because
@@ -63,8 +63,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     sent = {one.node for one in unreadable if one.node is not None}
     expected = question.expected
     missing = tuple(sorted(set(expected or ()) - seen - sent))
-    deep = {record.node for record in records if not record.quick}
-    not_deep = tuple(sorted(set(question.deep_expected) - deep - set(missing)))
+    not_deep = _not_deep(records, question.deep_expected, missing)
     site = SitePolicy(question.policy, today=question.now.date())
     counting = [site.judged(record) for record in _counting(records)]
     compared, by_cohort = _cohorts(gathered, records, question, site)
@@ -83,6 +82,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
     young = partial(site.span, "young-hours")
     longest = young if not age_decides else lambda one: question.max_age or site.span("max-age-days", one)
     old = old_reports(records, question.now, longest)
+    too_old = {*old}
     skewed = skewed_clocks(records, question.now, partial(site.span, "clock-ahead-minutes"))
     wanted = {*missing, *not_deep, *sent}
     said = because(question.engine_said, question.node_said, wanted, nothing_came=not gathered.reports)
@@ -127,7 +127,7 @@ def verdict(gathered: Gathered, question: Question) -> FleetVerdict:
         same_name=same_name,
         skewed=skewed,
         old=old,
-        aging=tuple(one for one in old_reports(records, question.now, young) if one not in old),
+        aging=tuple(one for one in old_reports(records, question.now, young) if one not in too_old),
         age_decides=age_decides,
         without_fingerprint=without,
         versions=_versions(counting),
@@ -173,7 +173,7 @@ def _unreadable(gathered: Gathered, expected: Sequence[str] | None, names: Mappi
 
 def _cohorts(
     gathered: Gathered, records: Sequence[Record], question: Question, site: SitePolicy
-) -> tuple[tuple[Cohort, ...], list[list[Member]]]:
+) -> tuple[tuple[Cohort, ...], list[list[Voting]]]:
     found = []
     groups = cohorts(records, question.cohort_by, as_given=question.cohorts_as_given)
     for key, there in groups.items():
@@ -182,6 +182,12 @@ def _cohorts(
         golden = question.golden is not None
         found.append(compare(gathered, key, there, expectation=expectation, golden=golden, policy=policy))
     return tuple(found), list(groups.values())
+
+
+def _not_deep(records: Iterable[Record], asked: Sequence[str], missing: Sequence[str]) -> tuple[str, ...]:
+    """The nodes that were asked for a deep examination and sent none, of those that answered at all."""
+    left = set(asked) - set(missing)
+    return tuple(sorted(left - {record.node for record in records if not record.quick and record.node in left}))
 
 
 def _counting(records: Sequence[Record]) -> list[Record]:
@@ -221,6 +227,9 @@ def _findings(
 
 def _kernels(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """(result of --kernels, nodes); if one report of a node has a result, --kernels was requested there."""
+    records = [*records]
+    if not any(record.kernels for record in records):
+        return ()
     by_node: dict[str, set[str]] = defaultdict(set)
     for record in records:
         by_node[record.node].add(record.kernels)
@@ -231,7 +240,7 @@ def _kernels(records: Iterable[Record]) -> tuple[tuple[str, tuple[str, ...]], ..
     return tuple((state, tuple(nodes)) for state, nodes in found.items() if nodes) if asked else ()
 
 
-def _slow(by_cohort: Iterable[Sequence[Member]], site: SitePolicy) -> list[tuple[SlowKernel, str | None]]:
+def _slow(by_cohort: Iterable[Sequence[Voting]], site: SitePolicy) -> list[tuple[SlowKernel, str | None]]:
     """Kernels that are slower than those of the node's peers, each with the node's partition."""
     found: list[tuple[SlowKernel, str | None]] = []
     for members in by_cohort:
@@ -270,7 +279,7 @@ def _states(found: Mapping[State, Iterable[str]]) -> dict[str, State]:
     for state in State:
         for node in found[state]:
             states.setdefault(node, state)
-    return dict(sorted(states.items()))
+    return {node: states[node] for node in sorted(states)}
 
 
 def _status(states: Iterable[State], unreadable: Sequence[Unreadable]) -> int:

@@ -6,12 +6,13 @@ Node sets are lists of full names, not folded ranges.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.errors import BadInput
 from attn_doctor.formats.report_v1 import text_of
-from attn_doctor.machine.printable import json_text
+from attn_doctor.machine.printable import json_pieces
 from attn_doctor.model.fleet import Cohort, Difference, FailedBy, FleetVerdict, OddGroup, State, Value
 from attn_doctor.quick_dataclasses import dataclass
 
@@ -20,7 +21,13 @@ SCHEMA = "attn-doctor/fleet/v1"
 
 def dumps(verdict: FleetVerdict, *, doctor_version: str) -> str:
     """The verdict as JSON text; ASCII only, since names and values come from other machines."""
-    return json_text(to_json(verdict, doctor_version=doctor_version), indent=2) + "\n"
+    return "".join(pieces(verdict, doctor_version=doctor_version))
+
+
+def pieces(verdict: FleetVerdict, *, doctor_version: str) -> Iterator[str]:
+    """The same in pieces."""
+    yield from json_pieces(to_json(verdict, doctor_version=doctor_version), indent=2)
+    yield "\n"
 
 
 def to_json(verdict: FleetVerdict, *, doctor_version: str) -> dict[str, Any]:

@@ -46,6 +46,16 @@ def json_text(value: Any, *, indent: int | None = None, compact: bool = False) -
     return _UNSAFE.sub(_escaped, text)
 
 
+def json_pieces(value: Any, *, indent: int) -> Iterator[str]:
+    """The same text in pieces: that of a hundred thousand nodes is never in memory as a whole."""
+    import itertools
+    import json
+
+    written = json.JSONEncoder(indent=indent, ensure_ascii=False).iterencode(value)
+    while piece := "".join(itertools.islice(written, 4096)):
+        yield _UNSAFE.sub(_escaped, piece)
+
+
 def _spelled(found: re.Match[str]) -> str:
     return _spell(ord(found[0]))
 

@@ -41,7 +41,7 @@ def _report(report: Report, stream: IO[str], manner: Manner) -> None:
 def _fleet(verdict: FleetVerdict, stream: IO[str], manner: Manner) -> None:
     from attn_doctor.formats import fleet_v1
 
-    stream.write(fleet_v1.dumps(verdict, doctor_version=__version__))
+    stream.writelines(fleet_v1.pieces(verdict, doctor_version=__version__))
 
 
 def _comparison(compared: Compared, stream: IO[str], manner: Manner) -> None:
