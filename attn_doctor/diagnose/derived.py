@@ -15,7 +15,12 @@ from attn_doctor.diagnose.assume import supposed
 from attn_doctor.diagnose.conditions import capability
 from attn_doctor.diagnose.derivation import NotComputed, as_texts, derived_fact, gpu_capabilities, major_of, values_of
 from attn_doctor.diagnose.derived_of_extensions import extensions_beside, facts_of_extension
-from attn_doctor.diagnose.derived_of_torch import facts_of_torch, releases_for_torch, torch_lacks_code
+from attn_doctor.diagnose.derived_of_torch import (
+    facts_of_torch,
+    releases_for_torch,
+    torch_lacks_code,
+    wheel_named_for,
+)
 from attn_doctor.diagnose.gpu_targets import runs
 from attn_doctor.diagnose.missing_modules import requirement_for
 from attn_doctor.diagnose.torch_to_come import Outlook, outlook
@@ -153,6 +158,7 @@ def _of_package(facts: FactSet, package: str, ahead: Outlook) -> Iterator[Fact]:
         yield derived_fact(f"package.{package}.made_for_torch", state, "requirement.*.specifier", "torch.version")
         state = Known(package) if pin else Absent("not needed")
         yield derived_fact(f"package.{package}.name", state, f"package.{package}.made_for_torch")
+        yield from wheel_named_for(facts, package)
 
 
 def _accepts(requirement: Value, version: Value) -> State:

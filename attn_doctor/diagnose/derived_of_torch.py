@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.derivation import as_texts, derived_fact, gpu_capabilities, values_of
@@ -35,6 +36,35 @@ def releases_for_torch(facts: FactSet, own: str, package: str, ahead: Outlook) -
     backend = backend_for(package, installed=installed, cuda=cuda)
     why = "no build of torch's own index is needed"
     yield derived_fact(f"{own}.backend_for_torch", Known(backend) if backend else Absent(why), "torch.cuda")
+
+
+#: +cu12torch2.9cxx11abiTRUE, as flash-attn, causal-conv1d and mamba-ssm name their wheels.
+_NAMED = re.compile(r"cu(?P<cuda>\d+)torch(?P<torch>\d+\.\d+)(?:cxx11abi(?P<abi>true|false))?$", re.IGNORECASE)
+
+#: Torches beside which wheels of another name were seen to load and to compute what they should.
+#: https://github.com/unslothai/unsloth/pull/7495
+_HOLDS_BESIDE = {"2.10": ("2.11", "2.12")}
+
+
+def wheel_named_for(facts: FactSet, package: str) -> Iterator[Fact]:
+    """Where the wheel's name, as far as the version has it, is for another torch, CUDA or C++ ABI than are there."""
+    version, torch = f"package.{package}.version", facts.text("torch.version")
+    named = _NAMED.search((facts.text(version) or "").partition("+")[2])
+    opened = any(facts.text(f"extension.{one}.package") == package for one in facts.subjects("extension"))
+    apart: list[str] = []
+    if named is not None and torch is not None and not opened:
+        minor = ".".join(torch.split(".")[:2])
+        cuda, abi = facts.text("torch.cuda"), facts.value("torch.cxx11_abi")
+        if minor not in (named["torch"], *_HOLDS_BESIDE.get(named["torch"], ())):
+            apart.append(f"torch {named['torch']}, not {minor}")
+        if cuda is not None and named["cuda"][:2] != cuda.partition(".")[0]:
+            apart.append(f"CUDA {named['cuda'][:2]}, not {cuda}")
+        if isinstance(abi, bool) and named["abi"] and (named["abi"].lower() == "true") is not abi:
+            apart.append(f"the {'old' if abi else 'new'} C++ ABI, and torch has the {'new' if abi else 'old'}")
+    state: State = Known("; ".join(apart)) if apart else Absent("its name is for what is there, or names nothing")
+    yield derived_fact(f"package.{package}.wheel_named_apart", state, version, "torch.version")
+    of: State = Known(package) if apart else Absent("not needed")
+    yield derived_fact(f"package.{package}.wheel_of", of, version)
 
 
 def facts_of_torch(facts: FactSet, ahead: Outlook) -> Iterator[Fact]:

@@ -466,6 +466,8 @@ TERMS: tuple[Term, ...] = (
         ("package.*.newer_than_checked", _B, "it is newer than that"),
         ("package.*.made_for_torch", _V, "the only torch it is made for, which is not and will not be there"),
         ("package.*.name", _T, "its name, where that is so"),
+        ("package.*.wheel_named_apart", _T, "the torch, CUDA or C++ ABI in its wheel's name that are not those there"),
+        ("package.*.wheel_of", _T, "its name, where that is so"),
         ("package.*.release_for_torch", _V, "its release that is made for the torch that is, or is to be, there"),
         ("package.*.backend_for_torch", _T, "the build of torch's own index, such as cu130, that it has to come from"),
         ("extension.*.release_for_torch", _V, "release of its package for the torch that is, or is to be, there"),

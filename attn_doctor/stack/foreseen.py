@@ -82,6 +82,8 @@ def _of_torch(torch: ForeseenRelease | None, node: PlannedNode, cuda: str | None
         yield from (_fact(f"torch.{one}", Unknown(_LATER, asked=False), how) for one in ("cuda", "arch_list"))
         return
     yield _fact("torch.cuda", Known(cuda) if cuda else Absent("a build for CPUs"), how)
+    new_abi = torch_releases.has_new_abi(Build(torch=base, cuda=cuda)) if cuda else None
+    yield _fact("torch.cxx11_abi", Unknown(_LATER, asked=False) if new_abi is None else Known(new_abi), how)
     yield _fact("torch.hip", Absent("a build for CUDA or CPUs"), how)
     code = torch_releases.gpu_code(Build(torch=base, cuda=cuda), node.machine) if cuda else ()
     state: State = Known(tuple(f"sm_{one.replace('.', '')}" for one in code)) if code else Unknown(_LATER, asked=False)

@@ -15,6 +15,7 @@ import pytest
 from attn_doctor.machine.web import Unreachable
 from attn_doctor.model.stack import PlannedNode
 from attn_doctor.recipes.data import torch_releases
+from attn_doctor.recipes.data.stack_packages import stack_package
 from attn_doctor.stack.proof import known
 from attn_doctor.stack.proof.judge import prove, prove_torch
 from attn_doctor.stack.proof.remote_file import RemoteFile
@@ -119,9 +120,10 @@ def test_the_table_is_whole() -> None:
     [
         ("xformers-0.0.35-", {"2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.14.0", "2.14.1", "2.15.0"}),
         ("xformers-0.0.33.post2-", {"2.9.0", "2.9.1"}),
-        ("xformers-0.0.32.post2-", {"2.7.0", "2.7.1", "2.8.0"}),
+        ("xformers-0.0.32.post2-", {"2.8.0"}),
         ("xformers-0.0.29.post3-", {"2.6.0"}),
-        ("vllm-0.32.0-", {"2.13.0", "2.14.0", "2.14.1", "2.15.0"}),
+        ("xformers-0.0.27.post2-", {"2.4.0", "2.4.1", "2.5.0", "2.5.1"}),
+        ("vllm-0.32.0-", {"2.13.0"}),
         ("vllm-0.8.5.post1-", {"2.6.0"}),
         ("sgl_kernel-0.3.21-", {"2.9.0", "2.9.1"}),
     ],
@@ -139,6 +141,24 @@ def test_symbols_agree_with_what_is_published(file: str, fits: set[str]) -> None
     assert {torch for torch, lacking in held.items() if lacking == ()} == fits
 
 
+def test_each_vllm_has_its_symbols_in_the_torch_that_it_is_made_for() -> None:
+    """The row of packages.toml, held against the wheels."""
+    row = stack_package("vllm")
+    assert row is not None
+    held = 0
+    for sha256, wheel in known._table()["wheels"].items():
+        if not wheel["file"].startswith("vllm-"):
+            continue
+        code = known.known_code(sha256)
+        assert code is not None
+        symbols = tuple(dict.fromkeys(symbol for one in code.libraries for symbol in one.torch_symbols))
+        torch = row.torch_of(wheel["file"].split("-")[1])
+        build = f"cu{(torch_releases.registry_cuda(torch) or '').replace('.', '')}"
+        assert known.lacking_in_torch(symbols, torch, build) == (), wheel["file"]
+        held += 1
+    assert held == len(row.made_for)
+
+
 def test_every_release_of_torch_holds_the_code_that_its_table_says() -> None:
     """Opened wheels, held against what plans and `check` rest on."""
     opened = {one: known.opened_torch(*one.split("+")) for one in known._table()["torch"]}
@@ -148,7 +168,8 @@ def test_every_release_of_torch_holds_the_code_that_its_table_says() -> None:
         table = torch_releases.gpu_code(torch_releases.Build(torch=torch, cuda=f"{build[2:-1]}.{build[-1]}"))
         assert wheel is not None
         code = {one for one in wheel.gpu_code if one[3:].isdigit() and one.startswith("sm_")}
-        assert {f"sm_{one.replace('.', '')}" for one in table} == code - {"sm_121"}, version
+        # Single kernels are compiled for more: 8.9 for FP8, 12.1.
+        assert {f"sm_{one.replace('.', '')}" for one in table} == code - {"sm_89", "sm_121"}, version
 
 
 def test_torch_itself_is_proven() -> None:

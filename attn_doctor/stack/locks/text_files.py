@@ -12,8 +12,8 @@ from attn_doctor.stack.locks.pins import LockRead, Pin, cuda_of_index, environme
 _MOST_BYTES = 4_000_000
 _MOST_FILES = 30
 _INDEX = re.compile(r"(?:-i|-f|--index-url|--extra-index-url|--find-links|--index|--default-index)[= ]+(\S+)")
-#: pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel
-_PYTORCH_IMAGE = re.compile(r"pytorch/pytorch:(\d+\.\d+\.\d+)-cuda(\d+\.\d+)")
+#: pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel, and hiyouga/pytorch:th2.6.0-cu124-… of LLaMA-Factory
+_PYTORCH_IMAGE = re.compile(r"/pytorch:(?:th)?(\d+\.\d+\.\d+)-cu(?:da)?(\d\d)\.?(\d)(?!\d)")
 _INSTALL = re.compile(r"(?:pip3?|uv pip|python3? -m pip)\s+install\b(.*)")
 #: Options of installers that are followed by a value.
 _VALUED = ("-i", "-f", "-r", "-c", "-t", "--index-url", "--extra-index-url", "--find-links", "--index", "--target",
@@ -81,7 +81,7 @@ def read_dockerfile(text: str, file: str, python: str, machine: str) -> LockRead
             pins, cuda = {}, None  # a later stage begins anew
             if told:
                 pins["torch"] = Pin(name="torch", file=file, line=number, version=told[1])
-                cuda = told[2]
+                cuda = f"{told[2]}.{told[3]}"
             elif "/pytorch:" in line or "/pytorch-" in line:
                 notes.append(f"{file}:{number}: which torch that image holds its name does not tell: it is not judged")
             continue

@@ -51,7 +51,7 @@ class OpenedTorch:
 def opened_torch(torch: str, build: str) -> OpenedTorch | None:
     """The wheel of this very build that was opened; None when none was."""
     row = _table()["torch"].get(f"{torch}+{build}")
-    return None if row is None or "file" not in row else OpenedTorch(
+    return None if row is None else OpenedTorch(
         file=row["file"], sha256=row["sha256"], gpu_code=tuple(row["gpu_code"])
     )  # fmt: skip
 
