@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import traceback
+import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -14,6 +15,7 @@ import torch
 from ..libraries import flash_attn_2, flash_attn_3, flash_attn_4
 from ..libraries import sdpa as sdpa_library
 from ..libraries.contract import Call
+from ..trace.meet import sdpa_backend
 from ..trace.meet.attention import Attention, Conditions, Record
 from ..trace.meet.operands import kind_of
 from ..trace.meet.sdpa_backend import Choices
@@ -90,6 +92,7 @@ class GuardedAttention(Attention):
         self.trouble: Optional[str] = None
         self.seen: Dict[int, Seen] = {}
         self._paths: Dict[int, str] = {}
+        self._taken: Dict[Any, Any] = {}
         self._passed_on = False
         self._in_step = 0
         self._last_step_had = 0
@@ -165,7 +168,16 @@ class GuardedAttention(Attention):
         self._closed = self._by_key[record.key()]
 
     def _backend(self, given: Dict[str, Any], autocast: Optional[torch.dtype]) -> Any:
-        """torch's choice as torch itself makes it for this call, and what is foreseen of the others."""
+        """torch's choice as torch itself makes it for this call, and what is foreseen of the others; asked once for
+        calls of one form."""
+        form = sdpa_backend.form_of(given, autocast)
+        if form not in self._taken:
+            with warnings.catch_warnings():  # torch explains each refusal where no kernel is left
+                warnings.simplefilter("ignore")
+                self._taken[form] = self._choice(given, autocast)
+        return self._taken[form]
+
+    def _choice(self, given: Dict[str, Any], autocast: Optional[torch.dtype]) -> Any:
         choose = getattr(torch, "_fused_sdp_choice", None)
         q, k, v = (given[name] for name in ("query", "key", "value"))
         mask = given.get("attn_mask")
@@ -179,8 +191,7 @@ class GuardedAttention(Attention):
                 q, k, v, mask, float(given.get("dropout_p") or 0.0), bool(given.get("is_causal")), **options
             )
             taken = _CHOSEN[number] if 0 <= number < len(_CHOSEN) else None
-        names = {name: given[name] for name in given if name not in ("query", "key", "value", "attn_mask")}
-        choice = self.choices.of((), {"query": q, "key": k, "value": v, "attn_mask": mask, **names}, None)
+        choice = self.choices.of((), given, autocast)
         if choice is not None and taken in (None, choice.backend):
             return choice, self.choices.as_json(choice)
         if taken is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import traceback
 from typing import Any, Dict, List, Optional
 
@@ -17,6 +18,35 @@ from ..trace.record import frames
 from . import hooks
 from .attention import GuardedAttention, Seen
 
+_BOUNDED = 100
+"""From this interval on it grows where examined steps would cost more than a hundredth of the run."""
+_SHARE = 0.01
+
+
+class Pace:
+    """How long steps take: those that are examined, and those that are not."""
+
+    def __init__(self) -> None:
+        self.last: Optional[float] = None
+        self.extra = 0.0
+        self.plain = 0.0
+        """Seconds of a step that is not examined, the mean of the last ones."""
+
+    def ended(self, *, examined: bool, first: bool) -> None:
+        now = time.perf_counter()
+        # The first step of a run warms up, and the first that is examined loads what it needs.
+        if self.last is not None and not first:
+            took = now - self.last
+            if examined:
+                self.extra = max(took - self.plain, 0.0) if self.plain else 0.0
+            else:
+                self.plain = took if not self.plain else 0.9 * self.plain + 0.1 * took
+        self.last = now
+
+    def interval(self) -> int:
+        """The fewest steps between examined ones at which these take a hundredth of the time."""
+        return int(self.extra / (_SHARE * self.plain)) + 1 if self.plain else 0
+
 
 class Guard:
     """`start()`, `step()` at the end of each step, `stop()`. Single use."""
@@ -30,6 +60,8 @@ class Guard:
         """Something was compiled by torch.compile, whose calls are not seen."""
         self.attention: Optional[GuardedAttention] = None
         self._trouble: Optional[str] = None
+        self._pace = Pace()
+        self._next = self.every
         self._stack: Optional[contextlib.ExitStack] = None
 
     @property
@@ -61,7 +93,12 @@ class Guard:
             told = self._read()
         self.number += 1
         attention.step = self.number
-        attention.recorder.paused = int(self.number % self.every != 0)
+        self._pace.ended(examined=not attention.recorder.paused, first=self.number == 1)
+        if self.number >= self._next:
+            self._next = self.number + max(self.every, self._pace.interval() if self.every >= _BOUNDED else 0)
+            attention.recorder.paused = 0
+        else:
+            attention.recorder.paused = 1
         return told
 
     def _read(self) -> List[str]:
@@ -89,8 +126,8 @@ class Guard:
         seen_all: Dict[int, Seen] = self.attention.seen if self.attention is not None else {}
         for seen in seen_all.values():
             calls.append({**result.describe(seen.record, promotions), "guarded": seen.as_json()})
-        found = "ran as the program runs, one step of every {}: {} of {} steps examined".format(
-            self.every, self.examined, max(self.number, self.examined)
+        found = "ran as the program runs, {} of {} steps examined".format(
+            self.examined, max(self.number, self.examined)
         )
         if self.compiled:
             found += "; what torch.compile compiled was not seen"

@@ -126,6 +126,11 @@ def as_json(choice: sdpa_choice.Choice, gpu: simulated_gpu.Gpu) -> Taken:
     }
 
 
+def form_of(given: Given, autocast: Optional[torch.dtype]) -> Tuple[object, ...]:
+    """What torch's choice for a call depends on; equal for calls alike."""
+    return _call(given, autocast), _switched_off()
+
+
 def _call(given: Given, autocast: Optional[torch.dtype]) -> sdpa_choice.Call:
     mask = given.get("attn_mask")
     query, key, value = (_tensor(given[name], autocast) for name in _NAMES[:3])
