@@ -68,6 +68,14 @@ def check(
             help=f"With --kernels: this dtype only; fp8: {', '.join(FLOAT8)}. Repeatable.",
         ),
     ] = None,
+    replay: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Run your model's own attention calls, which `trace --record` kept, by every kernel on every GPU: "
+            "right or not, time and memory.",
+        ),
+    ] = None,
     kernels_budget: Annotated[
         float | None,
         Option(
@@ -183,10 +191,12 @@ def check(
     )
 
     tried = None
-    if kernels or backend or dtype or kernels_budget or seed is not None:
+    if kernels or backend or dtype or kernels_budget or seed is not None or replay is not None:
         from attn_doctor.workflows import kernels as kernel_trials
 
-        tried = kernel_trials.asked(kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick)
+        tried = kernel_trials.asked(
+            kernels, each(backend), each(dtype), kernels_budget, seed, quick=quick, replay=replay
+        )
     if explain_sdpa is not None:
         from attn_doctor.cli import sdpa_command
         from attn_doctor.workflows.explain_sdpa import SdpaRequest

@@ -52,6 +52,14 @@ def trace(
     ] = None,
     backward: Annotated[bool, typer.Option("--backward", help="A backward pass as well.")] = False,
     calls: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after this many attention calls.")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the form of each attention call there (shapes, strides, dtypes, flags; no values), for check "
+            "--replay.",
+        ),
+    ] = None,
     gpu: Annotated[
         str | None, typer.Option(metavar="NAME|sm_XY", help="Trace as on this GPU, which need not be there.")
     ] = None,
@@ -99,6 +107,8 @@ def trace(
     picked = picker.pick(TRACE, format_, as_json=json_, output=output)
     if output is not None:
         check_output(output)
+    if record is not None:
+        check_output(record)
     request = TraceRequest(
         what=each(what),
         hf=hf,
@@ -110,6 +120,7 @@ def trace(
         attn=attn,
         backward=backward,
         calls=calls,
+        record=record,
         gpu=gpu,
         rules=rules,
         kernels=kernels,

@@ -167,8 +167,12 @@ def _shares(written: Mapping[str, Any]) -> dict[str, float] | None:
     for trial in trials if isinstance(trials, list) else ():
         share = trial.get("share") if isinstance(trial, dict) else None
         reached = share.get("of_matmul") if isinstance(share, dict) else None
+        if isinstance(trial, dict) and trial.get("calls") is not None:  # a replay: a model's own call, by its time
+            speed = trial.get("speed")
+            time = speed.get("ms") if isinstance(speed, dict) else None
+            reached = 1.0 / time if isinstance(time, (int, float)) and time > 0 else None
         if isinstance(reached, float) and math.isfinite(reached):
-            parts = (trial.get(key) for key in ("backend", "dtype", "direction"))
+            parts = (trial.get(key) for key in ("backend", "dtype", "direction", "situation"))
             name = " ".join(part[:60] for part in parts if isinstance(part, str))
             found[name] = min(reached, found.get(name, reached))
     return found or None

@@ -132,6 +132,8 @@ class Speed:
     gbs: float
     of_matmul: float | None
     of_copy: float | None
+    memory_bytes: int | None = field(default=None, metadata=LEFT_OUT)
+    """What one call takes at most besides its operands; measured for calls of the user's model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,10 @@ class Trial:
     situation_words: str | None = field(default=None, metadata=LEFT_OUT)
     rare: bool | None = field(default=None, metadata=LEFT_OUT)
     """Ordinary training does not make such calls."""
+    calls: int | None = field(default=None, metadata=LEFT_OUT)
+    """How often the user's model makes this call; None for a trial of no model."""
+    used: bool | None = field(default=None, metadata=LEFT_OUT)
+    """The user's model makes this call with this backend."""
     outcome: str
     reason: str | None = field(default=None, metadata=LEFT_OUT)
     """The kernel's own message, or why it was not run."""

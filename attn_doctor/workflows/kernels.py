@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
+from attn_doctor.formats import calls_v1
 from attn_doctor.machine.files import expanded
 from attn_doctor.machine.target import Target
 from attn_doctor.model.dtypes import SHORT, SPELLED
@@ -34,12 +35,13 @@ def asked(
     seed: int | None,
     *,
     quick: bool,
+    replay: Path | None = None,
 ) -> kernels.TrialRequest | None:
-    """The requested trials, or None.
+    """The requested trials, or None. `replay`: a file of recorded calls, which are tried in place of the usual trials.
 
     Raises BadInput for unknown names and for contradicting options.
     """
-    if mode is None:
+    if mode is None and replay is None:
         given = {"--backend": backends, "--dtype": dtypes, "--kernels-budget": budget, "--seed": seed is not None}
         for option, value in given.items():
             if value:
@@ -49,18 +51,19 @@ def asked(
         return None
     if quick:
         raise BadInput(
-            "--quick runs nothing, and --kernels runs kernels",
-            about="--quick --kernels",
+            "--quick runs nothing, and --kernels and --replay run kernels",
+            about="--quick",
             hint="Leave out one of them; `--kernels quick` is the short form of the trials.",
         )
     named = [own for text in backends for own in _backends(text)]
     return kernels.TrialRequest(
-        mode=mode.value,
+        mode="replay" if replay is not None or mode is None else mode.value,
         seed=seed if seed is not None else secrets.randbelow(10**6),
         budget=budget,
         backends=tuple(dict.fromkeys(name for name, _ in named)),
         folders=tuple(dict.fromkeys(str(place) for _, place in named if place is not None)),
         dtypes=tuple(dict.fromkeys(_dtype(name) for text in dtypes for name in text.split(","))),
+        replay=() if replay is None else calls_v1.read(expanded(replay)),
     )
 
 

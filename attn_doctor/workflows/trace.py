@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attn_doctor.errors import BadInput
+from attn_doctor.machine.files import replace_file
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model.dtypes import dtype_named
@@ -49,6 +50,7 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
         "stand_ins": list(dict.fromkeys((_USUAL, _STAND_INS.get(request.attn or "", _USUAL)))),
         "backward": request.backward,
         "calls": request.calls,
+        "record": request.record is not None,
         "gpu": None if gpu is None else {k: v for k, v in asdict(gpu).items() if v is not None},
         "trust_remote_code": request.trust_remote_code,
         "compile_kernels": request.kernels,
@@ -62,6 +64,10 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
         asked["rules"] = _rules(request.rules, facts, assumed=gpu is not None)
         traced = run_trace(target, asked, timeout=request.timeout, folder=folder, say=say)
     check_input(traced.trace, about)
+    if request.record is not None:
+        from attn_doctor.formats import calls_v1
+
+        replace_file(request.record, calls_v1.text_of(traced.answer))
     return report_of(
         traced.trace,
         traced.answer,

@@ -36,6 +36,8 @@ class TraceRequest:
     attn: str | None = None
     """attn_implementation, with `hf`."""
     backward: bool = False
+    record: Path | None = None
+    """A file that keeps the form of each attention call, for `check --replay`."""
     calls: int | None = None
     """Stop after this many attention calls."""
     gpu: str | None = None

@@ -375,3 +375,30 @@ def test_what_cannot_be_traced(folder: Path, arguments: list[str], status: int) 
     assert ended.returncode == status, ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
     assert (ended.stderr or ended.stdout).strip()
+
+
+def test_the_forms_of_calls_are_kept(folder: Path) -> None:
+    """--record: shapes, strides, dtypes and flags of each form of call, once, with its count and line; no values."""
+    (folder / "calls.py").write_text(
+        "import torch, torch.nn.functional as F\n"
+        "def build():\n"
+        "    def run():\n"
+        "        x = torch.randn(2, 8, 3, 4, 16, dtype=torch.bfloat16, requires_grad=True)\n"
+        "        for _ in range(3):\n"
+        "            q, k, v = x.permute(2, 0, 3, 1, 4)\n"
+        "            F.scaled_dot_product_attention(q, k, v, is_causal=True)\n"
+        "        with torch.no_grad():\n"
+        "            F.scaled_dot_product_attention(q[:, :, :1], k, v, scale=0.5)\n"
+        "    return run\n"
+    )
+    done = run_here("trace", "calls.py:build", "--record", "kept.json", "--gpu", "h100", cwd=folder)
+    kept = json.loads((folder / "kept.json").read_text())["calls"]
+
+    assert done.returncode == 0, done.stderr
+    assert [(call["calls"], call["shapes"]["q"], call["trains"], call["flags"]["causal"]) for call in kept] == [
+        (3, [2, 4, 8, 16], True, True),
+        (1, [2, 4, 1, 16], False, False),
+    ]
+    assert kept[0]["strides"]["q"] == [1536, 16, 192, 1]
+    assert kept[1]["flags"]["scale"] == 0.5
+    assert kept[0]["place"].endswith("calls.py:7")

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from . import situations
+from . import recorded, situations
 from .cells import Cell
 from .registry import backend
 
@@ -85,10 +85,17 @@ def run(work: Work, cells: List[Cell]) -> None:
             note(work.file, {"timed": cell.as_json(), **result})
         else:
             result = trial.attempt(cell, one, device, seed)
-            note(work.file, {"cell": cell.as_json(), **result, **situations.named(cell.situation).as_json()})
+            note(work.file, {"cell": cell.as_json(), **result, **about(cell)})
         if result.get("context_lost"):
             break
     _alarm(0)
+
+
+def about(cell: Cell) -> Dict[str, object]:
+    """What a result says of its situation."""
+    situation = situations.named(cell.situation)
+    used = {"used": recorded.used(situation.recorded, cell.backend)} if situation.recorded else {}
+    return {**situation.as_json(), **used}
 
 
 def _wait(work: Work, ready: Callable[[], bool]) -> None:

@@ -106,7 +106,8 @@ class Line:
         before = len(self.left)
         if died_at is not None:
             late = backend(died_at.backend).compiled and time.monotonic() > self.work.deadline
-            child.note(self.work.file, {result: died_at.as_json(), **(_LATE if late else death(ended))})
+            ended_so = _LATE if late else death(ended)
+            child.note(self.work.file, {result: died_at.as_json(), **ended_so, **child.about(died_at)})
             finished.add(died_at)
             self.taken[died_at.backend] = self.taken.get(died_at.backend, 0) + 1
         self.left = [cell for cell in self.left if cell not in finished]

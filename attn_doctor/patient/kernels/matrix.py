@@ -39,7 +39,7 @@ def asked_of(backend: Backend) -> List[Situation]:
     """The situations in which a backend is tried, those that fail most often first."""
     if backend.linear:
         return []
-    named = [one for one in situations.NAMED.values() if one.name]
+    named = [one for one in situations.NAMED.values() if one.name and not one.recorded]
     if backend.compiled:
         return [one for one in named if one.name in _COMPILED_SITUATIONS]
     return [one for one in named if not one.asked or one.name in backend.takes]
@@ -87,7 +87,7 @@ def for_share(backend: Backend) -> List[Cell]:
 def worth_timing(cell: Cell) -> bool:
     """True for common sizes and forms: cuDNN makes a new plan for each size, which takes half a second."""
     common = cell.head_dim in (64, 128) and cell.form in ("dense", "causal", "gqa", "varlen")
-    return common and not cell.situation
+    return (common and not cell.situation) or bool(situations.named(cell.situation).recorded)
 
 
 def pairs(cell: Cell) -> Set[Pair]:

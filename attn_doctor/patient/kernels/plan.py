@@ -8,9 +8,10 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple, TypedDict
 
 from ..libraries import flex
 from ..simulate.cuda.simulated_gpu import capability
-from . import matrix, offers
+from . import matrix, offers, recorded
 from .cells import DTYPES, FORMS, Cell, Place
 from .registry import Backend
+from .situations import Situation
 
 __all__ = ["Plan", "capability", "make_plan"]
 
@@ -117,6 +118,32 @@ def make_plan(
         plan.left_out[backend.name] = len(offered) - len(usual)
     # Backends alternate, so that each one has been tried when the time is over.
     plan.cells = [*_in_turn(first), *_in_turn(rest)]
+    return plan
+
+
+def make_replay(
+    backends: Sequence[Tuple[Backend, Optional[str]]], place: Place, calls: Sequence[Tuple[Situation, Optional[str]]]
+) -> Plan:
+    """The plan for recorded calls: each of them by each backend that takes it, the first call first."""
+    plan = Plan(cells=[], not_offered=[], left_out={}, backends=[])
+    for backend, missing in backends:
+        state = missing or ("contract only (preview)" if backend.calls is None else "runs")
+        version = place.versions.get(backend.distribution or "")
+        plan.backends.append({"name": backend.name, "title": backend.title, "version": version, "state": state})
+    for situation, why_not in calls:
+        for backend, missing in backends:
+            if missing is not None or backend.calls is None or backend.linear:
+                continue
+            if why_not is not None:
+                cell = Cell(backend.name, "", 0, "dense", "forward", situation=situation.name)
+                plan.not_offered.append((cell, "{}: {}".format(situation.words, why_not)))
+                continue
+            cell = recorded.cell_of(backend.name, situation)
+            reason = backend.contract(cell, place) if backend.contract is not None else None
+            if reason is None:
+                plan.cells.append(cell)
+            else:
+                plan.not_offered.append((cell, reason))
     return plan
 
 

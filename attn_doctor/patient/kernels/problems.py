@@ -21,6 +21,8 @@ __all__ = ["LARGE", "SMALL", "TINY", "Problem", "Sizes", "make_problem", "result
 
 LARGE: Sizes = (2, 16, 2048)
 """The same for speed: the plain computation's scores take 0.5 GiB in float32, which bounds the memory."""
+_MOST_SCORES = 1 << 27
+"""Above that, some queries are judged: the reference has several such matrices in float64."""
 TINY: Sizes = (2, 4, 256)
 """For CPU tensors."""
 
@@ -73,8 +75,12 @@ class Problem:
         """The part of a tensor (…, queries, n) that belongs to the judged queries."""
         return of_each_query if self.rows is None else of_each_query.index_select(-2, self.rows)
 
-    def allowed(self) -> Optional[torch.Tensor]:
-        """(queries, keys) or (1, 1, queries, keys), True where a judged query sees a key; None: everywhere."""
+    def allowed(self, *, whole: bool = False) -> Optional[torch.Tensor]:
+        """(queries, keys) or a boolean mask, True where a judged query sees a key; None: everywhere. whole: of all
+        queries.
+        """
+        if whole and self.rows is not None:
+            return dataclasses.replace(self, rows=None).allowed()
         if self.mask is not None and self.mask.dtype == torch.bool:
             return self._of_judged(self.mask)
         if self.window is None and self.documents is None and not self.causal:
@@ -143,7 +149,7 @@ def make_problem(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
         k=k,
         v=v,
         out_gradient=torch.randn(out_shape, generator=generator, device=device).to(result_dtype(cell)),
-        scale=float(shapes.q.shape[3]) ** -0.5,
+        scale=shapes.scale or float(shapes.q.shape[3]) ** -0.5,
         causal=shapes.causal,
         gqa=shapes.gqa,
         window=shapes.window,
@@ -153,10 +159,10 @@ def make_problem(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
     )
     if shapes.mask is not None:
         problem.mask = values.mask(shapes, situation, generator)
-    if situation.judged_rows:
-        length = shapes.q.shape[2]
+    length, scores = shapes.q.shape[2], shapes.q.shape[0] * shapes.q.shape[1] * shapes.q.shape[2] * shapes.k.shape[2]
+    if situation.judged_rows or scores > _MOST_SCORES:
         drawn_rows = torch.randint(length, (96,), generator=generator, device=device)
-        last = torch.arange(length - 32, length, device=device)
+        last = torch.arange(max(length - 32, 0), length, device=device)
         problem.rows = torch.cat([drawn_rows, last]).unique()
     elif shapes.packed < shapes.q.shape[2]:
         problem.rows = torch.arange(shapes.packed, device=device)

@@ -1,11 +1,11 @@
 """Task `kernels.run`: every kernel of the matrix on every GPU, each GPU in a child of its own, all at once.
 
-Request: `mode` ("quick" or "full"), `backends` (names; None: all installed; `module:function` is a user's function),
-`folders` (searched last for user functions), `dtypes` (None: all), `seed`, `budget` (seconds for each GPU, from the
-import of torch on), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; in tests "cpu…"),
-`gpu` (None, or the GPU to plan for when there is none). Answers: plan (the trials to run, and why others do not), gpus,
-done; meanwhile, lines of cells-DEVICE*.jsonl: a cell begun, a cell finished; without a GPU lines of compiled.jsonl,
-from compilation.py.
+Request: `mode` ("quick", "full" or "replay"), `backends` (names; None: all installed; `module:function` is a user's
+function), `folders` (searched last for user functions), `dtypes` (None: all), `seed`, `budget` (seconds for each GPU,
+from the import of torch on), `cell_timeout` (seconds), `scratch`, `devices` (None: the GPUs that torch sees; in tests
+"cpu…"), `calls` (None, or recorded calls, which are tried instead: recorded.py), `gpu` (None, or the GPU to plan for
+when there is none). Answers: plan (the trials to run, and why others do not), gpus, done; meanwhile, lines of
+cells-DEVICE*.jsonl: a cell begun, a cell finished; without a GPU lines of compiled.jsonl, from compilation.py.
 
 Elsewhere: the children of one GPU (lines.py), the work of a child (child.py), one trial (trial.py).
 """
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .. import answers as _answers
 from .. import forked, imports, outcomes, torch_facts
-from . import child, compilation, lines, plan
+from . import child, compilation, lines, plan, recorded
 from .cells import Place
 from .registry import BACKENDS, OWN, Backend, backend
 
@@ -125,6 +125,9 @@ class _Run:
         names = self.request.get("backends") or [one.name for one in BACKENDS]
         backends = [(one, _missing(one, place)) for one in (backend(name) for name in names)]
         named = bool(self.request.get("backends"))
+        calls = self.request.get("calls")
+        if calls:
+            return plan.make_replay(backends, place, recorded.add(calls))
         return plan.make_plan(backends, place, self.request["mode"], self.request.get("dtypes") or None, named=named)
 
     def _devices(self, devices: List[Device], cudnn: Optional[int]) -> List[forked.Child]:

@@ -37,6 +37,8 @@ class Shapes:
     softcap: Optional[float] = None
     documents: Optional[Tuple[int, ...]] = None
     """Lengths of the sequences packed along the length (batch is 1), each causal."""
+    scale: Optional[float] = None
+    """None: 1 / sqrt(head_dim)."""
     one_storage: bool = False
     """q, k and v are slices of one tensor."""
 
@@ -49,6 +51,10 @@ class Shapes:
 def shapes_of(cell: Cell, sizes: Sizes = SMALL) -> Shapes:
     """The call that a cell describes; `sizes` gives what its situation leaves open."""
     situation = situations.named(cell.situation)
+    if situation.recorded:
+        from . import recorded
+
+        return recorded.shapes_of(situation.recorded)
     batch, heads, length = sizes
     if cell.form == "varlen":
         batch, length = 1, batch * length

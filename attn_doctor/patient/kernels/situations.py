@@ -8,7 +8,7 @@ none of these faults. shapes.py makes operands of them.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 CAUSAL = ("causal",)
 PLAIN = ("dense", "causal")
@@ -49,6 +49,8 @@ class Situation:
     """Only backends that name it (`Backend.takes`) can be asked for it."""
     ordinary: bool = True
     """Ordinary training makes such calls."""
+    recorded: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """A call of the user's model (recorded.py); empty for the others."""
 
     @property
     def degenerate(self) -> bool:
@@ -57,7 +59,9 @@ class Situation:
 
     def as_json(self) -> Dict[str, object]:
         """What a result says of it; nothing for the usual one."""
-        return {"situation_words": self.words, "rare": not self.ordinary} if self.name else {}
+        if not self.name:
+            return {}
+        return {"situation_words": self.words, "rare": not self.ordinary, "calls": self.recorded.get("calls")}
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -131,7 +135,7 @@ _ALL = (
 )
 
 NAMED: Dict[str, Situation] = {one.name: one for one in (Situation(), *_ALL)}
-"""Name -> situation, those that fail most often first; "" is the usual one."""
+"""Name -> situation, those that fail most often first; "" is the usual one. recorded.py adds to it."""
 
 
 def named(name: str) -> Situation:

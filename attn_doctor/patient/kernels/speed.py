@@ -95,12 +95,27 @@ def once(compute: Callable[[], torch.Tensor], problem: Problem) -> Callable[[], 
     return call
 
 
-def measure(
-    compute: Callable[[], torch.Tensor], problem: Problem, ceiling: Dict[str, float]
-) -> Dict[str, Optional[float]]:
-    """Milliseconds, TFLOP/s and GB/s of one call, and their shares of the ceilings."""
+def memory(compute: Callable[[], torch.Tensor], problem: Problem) -> int:
+    """Bytes that one call takes at most besides its operands."""
+    call = once(compute, problem)
+    call()
+    torch.cuda.synchronize(problem.device)
+    before = torch.cuda.memory_allocated(problem.device)
+    torch.cuda.reset_peak_memory_stats(problem.device)
+    call()
+    torch.cuda.synchronize(problem.device)
+    return int(torch.cuda.max_memory_allocated(problem.device) - before)
 
-    time = milliseconds(once(compute, problem), problem.device)
+
+def measure(
+    compute: Callable[[], torch.Tensor],
+    problem: Problem,
+    ceiling: Dict[str, float],
+    timed: Callable[[Callable[[], object], torch.device], float] = milliseconds,
+) -> Dict[str, Optional[float]]:
+    """Milliseconds (by `timed`), TFLOP/s and GB/s of one call, and their shares of the ceilings."""
+
+    time = timed(once(compute, problem), problem.device)
     gbs = moved(problem) / time / 1e6
     tflops = flops(problem) / time / 1e9
     top = ceiling.get("matmul_" + problem.cell.dtype)

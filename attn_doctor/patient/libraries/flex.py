@@ -91,21 +91,25 @@ def prepare(problem: Problem, backend: Backend) -> Callable[[], Tensor]:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     queries, keys = problem.q.shape[-2], problem.k.shape[-2]
-    allowed, bias, cap = problem.allowed(), problem.bias(), problem.softcap
+    batch, heads = problem.q.shape[:2]
+    allowed, cap = problem.allowed(whole=True), problem.softcap
+    bias = None if problem.mask is None or problem.mask.dtype == torch.bool else problem.mask
     block_mask = None
     if allowed is not None:
-        seen = allowed.reshape(queries, keys)
+        one = allowed.numel() == queries * keys
+        seen = allowed.reshape(queries, keys) if one else allowed.expand(batch, heads, queries, keys)
 
         def mask_mod(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            return seen[query, key]
+            return seen[query, key] if one else seen[batch, head, query, key]
 
-        block_mask = create_block_mask(mask_mod, None, None, queries, keys, device=str(problem.device))
+        many = (None, None) if one else (batch, heads)
+        block_mask = create_block_mask(mask_mod, *many, queries, keys, device=str(problem.device))
     score_mod = None
     if bias is not None:
-        table = bias.reshape(queries, keys)
+        table = bias.expand(batch, heads, queries, keys)
 
         def score_mod(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            return score + table[query, key]
+            return score + table[batch, head, query, key]
 
     elif cap is not None:
 

@@ -129,7 +129,7 @@ def _bias_of(problem: Problem) -> object:
         return attn_bias.LowerTriangularMask()
     if problem.mask is not None:
         batch, heads, length, _ = problem.q.shape
-        return problem.mask.expand(batch, heads, length, length)
+        return problem.mask.expand(batch, heads, length, problem.k.shape[2])
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, List, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, TypedDict, Union
 
 if TYPE_CHECKING:
     from ..libraries.contract import Kept
@@ -25,6 +25,7 @@ class Request(TypedDict, total=False):
     attn: Optional[str]
     backward: Optional[bool]
     calls: Optional[int]
+    record: Optional[bool]
     rules: Optional[str]
     gpu: Optional[Described]
     flash_attn_version: Optional[str]
@@ -210,6 +211,26 @@ class Call(TypedDict):
     written_out: bool
 
 
+class Form(TypedDict):
+    """The form of an attention call, without values: what `trace --record` keeps."""
+
+    name: str
+    library: str
+    by_heads: bool
+    """Operands are (batch, heads, length, head_dim); otherwise (batch, length, heads, head_dim), or without the batch
+    where sequences are packed."""
+    dtypes: Dict[str, str]
+    shapes: Dict[str, List[int]]
+    strides: Dict[str, Optional[List[int]]]
+    flags: Dict[str, Any]
+    """causal, dropout, scale, window, softcap, gqa, documents."""
+    autocast: Optional[str]
+    trains: bool
+    backend: Optional[str]
+    calls: int
+    place: Optional[str]
+
+
 class Run(TypedDict):
     """A counterfactual run."""
 
@@ -323,6 +344,7 @@ class Answer(TypedDict):
     entry: Optional[Entry]
     rules: Optional[Rules]
     attention: List[Call]
+    forms: List[Form]
     promotions: List[Promotion]
     counterfactual: Optional[Counterfactual]
     failure: Optional[Failure]

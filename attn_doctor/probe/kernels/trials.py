@@ -36,7 +36,7 @@ from attn_doctor.probe.trace import compiled_kernels
 from attn_doctor.quick_dataclasses import asdict, dataclass, replace
 
 #: Seconds for each GPU, from the import of torch on.
-BUDGETS = {"quick": 20.0, "full": 90.0}
+BUDGETS = {"quick": 20.0, "full": 90.0, "replay": 90.0}
 _CELL_TIMEOUT = 10.0
 #: Sizes in torch's refusals, removed so that equal reasons are equal texts.
 _SIZES = re.compile(r"\[[\d, ]+\]")
@@ -55,6 +55,8 @@ class TrialRequest:
     folders: tuple[str, ...] = ()
     """Folders in which the user's own functions are looked for, after everything else on sys.path."""
     dtypes: tuple[str, ...] = ()
+    replay: tuple[Mapping[str, Any], ...] = ()
+    """A model's recorded calls (formats/calls_v1.py), which are tried in place of the usual trials."""
     gpu: PlannedGpu | None = None
     """The GPU to plan for, when there is none."""
 
@@ -95,6 +97,7 @@ def run(
             "backends": list(asked.backends) or None,
             "folders": list(asked.folders),
             "dtypes": list(asked.dtypes) or None,
+            "calls": list(asked.replay) or None,
             "gpu": asdict(asked.gpu) if asked.gpu else None,
             "devices": list(devices) or None,
             "scratch": str(scratch),

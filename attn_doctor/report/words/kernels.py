@@ -14,6 +14,7 @@ from attn_doctor.model.compiled_kernels import COMPILES, Compilation
 from attn_doctor.model.dtypes import SHORT
 from attn_doctor.model.kernels import KernelTrials, Trial
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.report.words import replayed
 
 WRONG, BROKEN, RIGHT, NOT_OFFERED, NOT_RUN = "!", "✗", "✓", "–", "·"
 _MARKS = {
@@ -136,7 +137,9 @@ def all_right(trials: KernelTrials) -> str:
 
 
 def alike(trials: KernelTrials) -> list[list[str]]:
-    """GPUs with equal results in every trial: they share a table."""
+    """GPUs with equal results in every trial: they share a table. A model's own calls have lines, and no table."""
+    if replayed.is_one(trials):
+        return []
     groups: dict[str, list[str]] = {}
     for gpu in trials.gpus:
         own = [trial for trial in trials.cells if trial.gpu == gpu.index]
@@ -170,8 +173,14 @@ def widest(trials: KernelTrials) -> int:
 
 
 def below(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
-    """The trials that were not run, and why."""
-    yield LEGEND
+    """A model's own calls; the trials that were not run, and why."""
+    if replayed.is_one(trials):
+        several = len(trials.gpus) > 1
+        for gpu in trials.gpus:
+            yield (f"GPU {gpu.index}: " if several else "") + replayed.summary(trials, gpu.index)
+            yield from replayed.lines(trials, gpu.index)
+    else:
+        yield LEGEND
     if trials.gaps:
         yield f"not run: {trials.gaps}"
     left = {name: count for name, count in trials.left_out.items() if count}

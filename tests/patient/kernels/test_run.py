@@ -171,6 +171,69 @@ def test_one_dtype(tried):
     assert {c["dtype"] for c in tried("right", dtypes=["float16"])} == {"float16"}
 
 
+def recorded(shape, *, strides=None, mask=None, by_heads=True, name="scaled_dot_product_attention", **flags):
+    """A form as `trace --record` keeps it."""
+    roles = {"q": shape, "k": shape, "v": shape} | ({} if mask is None else {"mask": mask})
+    usual = {"causal": False, "gqa": False, "scale": None, "window": None, "softcap": None, "documents": None}
+    return {
+        "name": name,
+        "library": "torch",
+        "by_heads": by_heads,
+        "shapes": {role: list(one) for role, one in roles.items()},
+        "strides": {role: strides if role in "qkv" else None for role in roles},
+        "dtypes": {role: "bool" if role == "mask" else "bfloat16" for role in roles},
+        "flags": {**usual, **flags},
+        "autocast": None,
+        "trains": True,
+        "backend": "math",
+        "calls": 24,
+        "place": "model.py:8",
+    }
+
+
+def test_a_models_own_calls(tried, patient):
+    """Each recorded call is tried by each backend that takes it, in its own shapes and strides; others say why not."""
+    heads, length, dim = 4, 200, 32
+    fused = [length * 3 * heads * dim, dim, 3 * heads * dim, 1]
+    calls = [
+        recorded((2, heads, length, dim), strides=fused, causal=True),
+        recorded((2, heads, 96, dim), mask=(2, 1, 96, 96)),
+        recorded((2, heads, 96, dim), mask=(96, 96), causal=False),
+        recorded((2, length, heads, dim), by_heads=False, name="flash_attn_func", window=[15, 0]),
+        recorded((256, heads, dim), by_heads=False, name="flash_attn_varlen_func", documents=3),
+    ]
+    cells = tried("", backends=["sdpa-default", "sdpa-math", "planted:strides_swapped"], mode="replay", calls=calls)
+    found = {(c["backend"], c["situation"]): c["outcome"] for c in cells}
+    plan = next(iter(patient.answers["plan"]["plans"].values()))
+
+    assert found == {
+        **{(name, f"call-{n}"): "right" for name in ("sdpa-default", "sdpa-math") for n in (1, 2, 3)},
+        ("planted:strides_swapped", "call-1"): "wrong",
+        ("planted:strides_swapped", "call-2"): "right",
+        ("planted:strides_swapped", "call-3"): "right",
+    }
+    assert {c["used"] for c in cells if c["backend"] == "sdpa-default"} == {True}
+    assert {c["situation_words"] for c in cells} == {f"your call {n} (model.py:8)" for n in (1, 2, 3)}
+    assert {(c["situation"], c["form"]) for c in plan["not_offered"]} == {("call-4", "window"), ("call-5", "varlen")}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (recorded((2, 4, 8, 16), window=[3, 3]), "looks ahead"),
+        (recorded((8, 16)), "not those of an attention call"),
+        (recorded((2, 4, 0, 16)), "no element"),
+        ({**recorded((2, 4, 8, 16)), "dtypes": {"q": "float16", "k": "float32", "v": "float16"}}, "different dtypes"),
+        ({**recorded((2, 4, 8, 16)), "dtypes": dict.fromkeys("qkv", "float64")}, "not in float64"),
+    ],
+)
+def test_a_call_that_cannot_be_repeated(call, words):
+    """What a record does not hold, or no trial is made of, is said and not guessed."""
+    from attn_doctor.patient.kernels import recorded as forms
+
+    assert words in forms.why_not(call)
+
+
 def test_without_a_gpu_nothing_runs(patient):
     """On a node without a GPU the answer is a plan, for the GPU that was named."""
     torch = pytest.importorskip("torch")

@@ -13,12 +13,13 @@ from ...libraries import flash_attn_2
 from ...libraries import stand_in as stand_in_core
 from ..record import backward_pass, frames, ops
 from ..record.recorder import Recorder
+from .forms import Forms, flags_of
 from .operands import RAISES, REPAIRED, SILENT, Clause, Operand
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from ...arguments import Function
+    from ...arguments import Function, Given
     from ...simulate.cuda.simulated_gpu import Gpu
     from ..answer import Backend, Within
     from ..record.frames import Site
@@ -81,6 +82,10 @@ class Record:
         """No kernel was called: the model computes attention with its own operations (eager.py)."""
         self.backend: Optional[Backend] = None
         """Only for SDPA: the backend that torch chooses on that GPU, and why not the others (sdpa_backend.py)."""
+        self.flags: Optional[Dict[str, Any]] = None
+        """causal, window and so on (forms.py); None when not known."""
+        self.trains = False
+        """q, k or v require gradients, and gradients are on."""
         self.claimed = False
         """No kernel was reached: code that had q, k and v refused them (raising_frame.py)."""
         self.other_trouble = False
@@ -136,6 +141,7 @@ class Attention:
         self.current: Optional[Record] = None
         self.on_record: Optional[Callable[[Record], None]] = None
         self._by_key: Dict[Tuple[object, ...], Record] = {}
+        self.forms = Forms()
 
     def autocast_dtype(self, on: Optional[bool] = None) -> Optional[torch.dtype]:
         """`on`: whether autocast is active, when it cannot be queried (below the dispatcher)."""
@@ -158,10 +164,12 @@ class Attention:
         frame: Optional[FrameType] = None,
         backend: Optional[Callable[[Optional[torch.dtype]], Optional[Backend]]] = None,
         returned: Callable[[object], object] = lambda out: out,
+        given: Optional[Given] = None,
     ) -> object:
         """Runs one attention call and records it. A call inside another attention call is only mentioned there.
 
-        `returned` makes the return value from the attention output, when a stand-in runs."""
+        `returned` makes the return value from the attention output, when a stand-in runs. `given`: its arguments by
+        name, where they are known."""
         rec = self.recorder
         if rec.paused:
             return run()
@@ -170,6 +178,7 @@ class Attention:
             return run()
         record = self.opened(name, library, tensors, frame or frames.caller(1))
         record.stand_in = stand_in
+        record.flags = flags_of(given) if given is not None else None
         record.backend = backend(record.autocast) if backend is not None else None
         record.clauses = contract(record.operands, record.autocast)
         refusal = self._refusal(record)
@@ -225,6 +234,7 @@ class Attention:
                 if isinstance(tensor, torch.Tensor):
                     node = rec.node(tensor) if tensor.dtype in ops.FLOATS else None
                     record.operands[role] = Operand(role, tensor, node)
+                    record.trains |= role in ("q", "k", "v") and tensor.requires_grad and torch.is_grad_enabled()
         self.total += 1
         record.number = self.total
         return record
@@ -262,6 +272,7 @@ class Attention:
 
     def _close(self, record: Record) -> None:
         record.verdict = judged(record)
+        self.forms.note(record)
         known = self._by_key.get(record.key())
         if known is None:
             self._by_key[record.key()] = record

@@ -185,6 +185,7 @@ def _wrapped(function: Any, module: str, attention: Attending, owner: str = "") 
             functools.partial(function, *args, **kwargs),
             frame=frames.caller(1),
             returned=lambda out: _answer(function, name, module, tensors, given, out),
+            given=given,
         )
 
     names = _parameters(function)

@@ -19,7 +19,7 @@ from ..record import frames
 from .attention import Attention
 from .operands import kind_of, undeclared
 from .roles import Signature, roles_of
-from .sdpa_backend import Choices
+from .sdpa_backend import ARGUMENTS, Choices
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -71,6 +71,7 @@ def hooked(attention: Attention) -> Iterator[None]:
             run,
             frame=frame,
             backend=backend,
+            given={**dict(zip(ARGUMENTS, args)), **kwargs},
         )
 
     def special(func: object, args: Positional, kwargs: Keywords) -> Any:

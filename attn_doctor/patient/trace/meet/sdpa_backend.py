@@ -29,7 +29,7 @@ _SWITCHES = {
 }
 _SWITCHED_OFF = "switched off where the call is made (torch.backends.cuda or torch.nn.attention.sdpa_kernel)"
 NONE_IS_LEFT = "No available kernel. Aborting execution."
-_NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
 class Choices:
@@ -46,7 +46,7 @@ class Choices:
         """None when there is no prediction: no GPU to judge by, or tensors without strides."""
         if self.gpu is None:
             return None
-        given = dict(zip(_NAMES, args))
+        given = dict(zip(ARGUMENTS, args))
         given.update(kwargs)
         try:
             with torch._C.DisableTorchFunction():
@@ -133,7 +133,7 @@ def form_of(given: Given, autocast: Optional[torch.dtype]) -> Tuple[object, ...]
 
 def _call(given: Given, autocast: Optional[torch.dtype]) -> sdpa_choice.Call:
     mask = given.get("attn_mask")
-    query, key, value = (_tensor(given[name], autocast) for name in _NAMES[:3])
+    query, key, value = (_tensor(given[name], autocast) for name in ARGUMENTS[:3])
     return sdpa_choice.Call(
         query=query,
         key=key,

@@ -159,6 +159,7 @@ class Watch:
                 "stood_in": [],
             },
             "attention": attention,
+            "forms": [],
             "promotions": promotions.found,
             "counterfactual": {
                 "runs": [],

@@ -105,6 +105,7 @@ def _meeting(attention: Attending, words: str) -> Meet:
             run,
             stand_in=words,
             frame=frame,
+            given=given,
         )
 
     return meet
