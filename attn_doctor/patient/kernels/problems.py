@@ -15,7 +15,8 @@ import torch
 from ..dtypes import EIGHT_BITS
 from . import situations, values
 from .cells import Cell
-from .shapes import SMALL, Shapes, Sizes, shapes_of
+from .operands import Shapes
+from .shapes import SMALL, Sizes, shapes_of
 
 __all__ = ["LARGE", "SMALL", "TINY", "Problem", "Sizes", "make_problem", "result_dtype"]
 

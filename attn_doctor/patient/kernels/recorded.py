@@ -8,7 +8,7 @@ from ..libraries import LIBRARIES
 from ..libraries.contract import Described
 from . import situations
 from .cells import DTYPES, Cell
-from .shapes import Shapes
+from .operands import Shapes
 from .situations import Situation
 
 Form = Mapping[str, Any]

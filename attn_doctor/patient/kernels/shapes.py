@@ -9,8 +9,9 @@ import dataclasses
 from typing import List, Optional, Tuple
 
 from ..libraries.contract import Described, no_such_mask
-from . import situations
+from . import recorded, situations
 from .cells import Cell, Place
+from .operands import Shapes
 
 WINDOW = 128
 SOFTCAP = 20.0
@@ -22,38 +23,10 @@ SMALL: Sizes = (2, 8, 512)
 """(batch, heads, length) for comparing results with the reference."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Shapes:
-    """One attention call without values; operands are (batch, heads, length, head_dim)."""
-
-    q: Described
-    k: Described
-    v: Described
-    mask: Optional[Described] = None
-    causal: bool = False
-    gqa: bool = False
-    window: Optional[int] = None
-    """Number of keys that a query sees, including its own position."""
-    softcap: Optional[float] = None
-    documents: Optional[Tuple[int, ...]] = None
-    """Lengths of the sequences packed along the length (batch is 1), each causal."""
-    scale: Optional[float] = None
-    """None: 1 / sqrt(head_dim)."""
-    one_storage: bool = False
-    """q, k and v are slices of one tensor."""
-
-    @property
-    def packed(self) -> int:
-        """Number of tokens that belong to a packed sequence, or all."""
-        return sum(self.documents) if self.documents is not None else int(self.q.shape[2])
-
-
 def shapes_of(cell: Cell, sizes: Sizes = SMALL) -> Shapes:
     """The call that a cell describes; `sizes` gives what its situation leaves open."""
     situation = situations.named(cell.situation)
     if situation.recorded:
-        from . import recorded
-
         return recorded.shapes_of(situation.recorded)
     batch, heads, length = sizes
     if cell.form == "varlen":

@@ -7,7 +7,7 @@ from typing import Callable, Dict, Optional, Tuple
 
 import torch
 
-from .shapes import Shapes
+from .operands import Shapes
 from .situations import Situation
 
 _LARGE = 12.0
