@@ -113,6 +113,8 @@ def _torch_asked_for(asked: AskedTorch | Absent | Unknown) -> Iterator[Fact]:
         wanted = Known(asked.requirement) if asked.requirement else Absent("they contradict each other")
         backend = Known(asked.backend) if asked.backend else Absent("any registry's build will do")
     yield derived_fact("torch.asked_by", by, *sources)
+    changing: State = Known((*asked.by, *asked.along)) if isinstance(asked, AskedTorch) else asked
+    yield derived_fact("torch.changes_with_asked", changing, *sources)
     words: State = Known(asked.words) if isinstance(asked, AskedTorch) else asked
     yield derived_fact("torch.asked_words", words, *sources)
     yield derived_fact("torch.asked_release", release, *sources)

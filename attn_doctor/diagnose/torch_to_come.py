@@ -38,6 +38,8 @@ class AskedTorch:
     """The build of torch's own index that it has to come from; empty where any registry's will do."""
     words: tuple[str, ...] = ()
     """What each of them asks for: `vllm asks for torch==2.13.0`."""
+    along: tuple[str, ...] = ()
+    """Packages of which they ask for another release than the one there, which changes with torch."""
 
 
 def asked_torch(facts: FactSet) -> AskedTorch | Absent | Unknown:
@@ -142,7 +144,9 @@ def _instead_of(torch: str, asked: Mapping[str, str], facts: FactSet) -> AskedTo
         return Absent("packages here are made for several releases of torch")
     (pin,) = pins
     by = tuple(package for package, its in unmet.items() if _release(its) == _release(pin) and package not in going)
-    return _to_be_had(AskedTorch(by=by, requirement=f"torch=={_release(pin)}", release=_release(pin)), pin, facts)
+    along = tuple(sorted(_replaced(going, by, facts)))
+    found = AskedTorch(by=by, requirement=f"torch=={_release(pin)}", release=_release(pin), along=along)
+    return _to_be_had(found, pin, facts)
 
 
 def _replaced(packages: Iterable[str], by: Iterable[str], facts: FactSet) -> frozenset[str]:

@@ -477,6 +477,7 @@ TERMS: tuple[Term, ...] = (
         ("torch.lacks_gpu_code", _B, "yes where it has no code for a GPU of the node, else absent"),
         ("torch.gpu_release", _V, "release of torch with a CUDA build that this node's driver and GPUs run"),
         ("torch.asked_by", _TS, "packages that are made for one torch, which is not there and can be"),
+        ("torch.changes_with_asked", _TS, "those, and those of which they ask for another release than is there"),
         ("torch.asked_words", _TS, "what each of them asks for"),
         ("torch.asked_release", _V, "that torch"),
         ("torch.asked_requirement", _T, "what an installer is asked for to bring it"),

@@ -132,11 +132,13 @@ def test_torch_stays(asks: dict[str, str]) -> None:
 def test_what_is_to_be_another_release_has_no_say(there: dict[str, object]) -> None:
     """A server pins torch, and another release of its kernels than the one there, which is made for another torch."""
     asks = {"sglang 0.5.18": "==2.13.0", "sglang-kernel 0.4.10": "==2.14.1"}
-    found = of(judged(asks, **{**there, "requirement__sglang.sglang-kernel__specifier": "==0.4.6.post1"}))
+    more = {"requirement__sglang.sglang-kernel__specifier": "==0.4.6.post1", **misses("sglang-kernel._C")}
+    found = of(judged(asks, **{**there, **more}))
     finding = found["torch-not-installed" if there is NO_TORCH else "torch-not-the-one-asked-for"]
 
     assert commands(finding) == ["torch==2.13.0"]
     assert "package-made-for-other-torch" not in found
+    assert there is NO_TORCH or "extension-built-for-other-torch" not in found
     assert commands(found["requirements-not-met"]) == ["sglang==0.5.18 torch==2.13.0"]
 
 
