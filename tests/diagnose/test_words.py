@@ -121,7 +121,8 @@ def test_a_list_in_a_request_is_each_of_its_parts() -> None:
 
 
 def test_what_goes_with_a_torch_that_has_to_be_another_build_comes_from_its_index() -> None:
-    """CUDA 13 has no code for Volta: torch goes to cu126, and an xformers of cu130 would not go with it."""
+    """CUDA 13 has no code for Volta: torch goes to cu126, and a torchvision of cu130 would not go with it. No xformers
+    of these torches has code for Volta: it is done without."""
     facts: dict[str, Value] = {
         "torch.version": "2.11.0+cu130",
         "package.torch.version": "2.11.0",
@@ -130,12 +131,16 @@ def test_what_goes_with_a_torch_that_has_to_be_another_build_comes_from_its_inde
         "python.executable": "/e/python",
         "package.xformers.version": "0.0.33.post2",
         "package.xformers.requires_torch": "==2.9.1",
+        "package.torchvision.version": "0.24.1",
+        "package.torchvision.requires_torch": "==2.9.1",
         "gpu.0.compute_capability": "7.0",
         "driver.version": "580.95.05",
     }
 
-    (volta, _) = commands("xformers-torch-mismatch", facts, None)
+    (volta, *_) = commands("torchvision-torch-mismatch", facts, None)
+    (without,) = commands("xformers-torch-mismatch", facts, None)
     (turing, _) = commands("xformers-torch-mismatch", {**facts, "gpu.0.compute_capability": "7.5"}, None)
 
-    assert volta.endswith("xformers==0.0.35 --index-url https://download.pytorch.org/whl/cu126")
+    assert volta.endswith("torchvision==0.26.0 --index-url https://download.pytorch.org/whl/cu126")
+    assert without.endswith("uninstall xformers")
     assert turing.endswith("xformers==0.0.35 --index-url https://download.pytorch.org/whl/cu130")
