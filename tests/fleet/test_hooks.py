@@ -63,6 +63,49 @@ def test_manifests_parse() -> None:
     assert subprocess.run(["bash", "-n", "-c", script]).returncode == 0
 
 
+#: Started as the engine's command: runs the job's program, as its scheduler would, where one can be had.
+_ENGINE = """#!/bin/bash
+while [ "$#" -gt 0 ] && [ "$1" != timeout ] && [ "$1" != "$(command -v timeout)" ]; do
+  [[ $1 == *n3* ]] && exit 1
+  shift
+done
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize(("hook", "program"), [(Hook.PBS, "qsub"), (Hook.LSF, "bsub"), (Hook.FLUX, "flux")])
+def test_a_job_a_node(hook: Hook, program: str, tmp_path: Path) -> None:
+    """Each writes its report into the folder; a node that the engine refuses is named, and costs nobody else's."""
+    tools, doctor, reports = tmp_path / "tools", tmp_path / "attn doctor", tmp_path / "reports"
+    tools.mkdir()
+    (tools / program).write_text(_ENGINE)
+    doctor.write_text('#!/bin/bash\nwhile [ "$1" != --output ]; do shift; done\necho here >> "$2/report.json"\n')
+    for file in (tools / program, doctor):
+        file.chmod(0o755)
+    (name,) = FILES[hook]
+    script = tmp_path / name
+    script.write_text(written(hook, replace(ODD, doctor=(str(doctor),)))[name])
+    done = subprocess.run(
+        ["bash", str(script), str(reports), "n1", "n2", "n3"], capture_output=True, text=True, cwd=tmp_path,
+        env={"PATH": f"{tools}:/usr/bin:/bin"},
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (3, "n3: refused\n")
+    assert (reports / "report.json").read_text() == "here\nhere\n"
+    assert subprocess.run(["bash", str(script), str(reports)], capture_output=True).returncode == 2
+
+
+def test_playbook_and_task_parse() -> None:
+    """As YAML, odd paths included; the playbook gives a node the name that the inventory has for it."""
+    (play,) = YAML(typ="safe").load(written(Hook.ANSIBLE, ODD)["ansible.yml"])
+    examine = play["tasks"][1]
+    assert examine["ansible.builtin.command"]["argv"][:5] == [*ODD.doctor, "check", "--quick", "--python", ODD.python]
+    assert examine["environment"] == {"NODE_NAME": "{{ inventory_hostname }}"}
+    task: Any = YAML(typ="safe").load(written(Hook.SKYPILOT, ODD)["skypilot.yaml"])
+    assert subprocess.run(["bash", "-n", "-c", task["run"]]).returncode == 0
+    assert "--format chunks --exit-zero" in task["run"]
+
+
 def test_npd_reads_the_last_report(doctor: Doctor, environment: Any, tmp_path: Path) -> None:
     """Unknown (2 or more) without one; 0 and one line of at most 80 characters with one."""
     env: Environment = environment()

@@ -25,6 +25,11 @@ class Hook(str, Enum):
     K8S_DAEMONSET = "k8s-daemonset"
     NPD = "npd"
     GPUD = "gpud"
+    ANSIBLE = "ansible"
+    PBS = "pbs"
+    LSF = "lsf"
+    FLUX = "flux"
+    SKYPILOT = "skypilot"
 
 
 #: Files of each hook; the first one is the hook, the others accompany it.
@@ -36,6 +41,11 @@ FILES: Mapping[Hook, tuple[str, ...]] = {
     Hook.K8S_DAEMONSET: ("k8s-daemonset.yaml",),
     Hook.NPD: ("npd.json", "npd-check.sh"),
     Hook.GPUD: ("gpud.yaml",),
+    Hook.ANSIBLE: ("ansible.yml",),
+    Hook.PBS: ("pbs.sh",),
+    Hook.LSF: ("lsf.sh",),
+    Hook.FLUX: ("flux.sh",),
+    Hook.SKYPILOT: ("skypilot.yaml",),
 }
 
 #: Options that apply only to some hooks; the others refuse them.
@@ -45,6 +55,11 @@ TAKES: Mapping[Hook, tuple[str, ...]] = {
     Hook.SLURM_TASKPROLOG: ("--check-arg", "--verdicts"),
     Hook.K8S: ("--check-arg", "--nodes"),
     Hook.K8S_DAEMONSET: ("--check-arg",),
+    Hook.ANSIBLE: ("--check-arg",),
+    Hook.PBS: ("--check-arg",),
+    Hook.LSF: ("--check-arg",),
+    Hook.FLUX: ("--check-arg",),
+    Hook.SKYPILOT: ("--check-arg",),
 }
 
 
@@ -127,6 +142,8 @@ def _values(places: Places, quote: Callable[..., str]) -> dict[str, str]:
         "ITEMSCHECK": "".join(f"\n            - {json.dumps(word)}" for word in places.check),
         "ITEMSPYTHON": f"\n            - --python\n            - {json.dumps(places.python)}" if places.python else "",
         "COMMAPYTHON": f', "--python", {json.dumps(places.python)}' if places.python else "",
+        "SHELLPYTHON": f" --python {_shell(places.python)}" if places.python else "",
+        "SHELLCHECK": "".join(f" {_shell(word)}" for word in places.check),
         "PYTHON": quote(places.python),
         "REVIEWED": quote(*places.reviewed),
         "CHECK": quote(*places.check),
