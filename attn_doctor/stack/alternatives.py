@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -40,7 +40,8 @@ def alternatives(
     if limits.build or limits.cuda:
         looked_up.append(lambda: _other_build(wants, node, limits, solve))
     looked_up.append(lambda: _other_node(wants, node, limits, solve))
-    looked_up += [partial(_instead_of, want, wants, node, limits, solve) for want in wants[1:] if want.words in stuck]
+    clashing = [one for one in wants[1:] if one.words in stuck]
+    looked_up += [partial(_instead_of, one, wants, stuck, node, limits, solve) for one in clashing]
     with ThreadPoolExecutor(max_workers=_AT_A_TIME) as threads:
         found = threads.map(lambda look: list(look()), looked_up)
         return tuple(one for several in found for one in several)
@@ -92,7 +93,7 @@ def _fitting(wants: Sequence[Want], node: PlannedNode, limits: Limits) -> set[Sp
 
 
 def _instead_of(
-    want: Want, wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve
+    want: Want, wants: Sequence[Want], stuck: Set[str], node: PlannedNode, limits: Limits, solve: Solve
 ) -> Iterator[Alternative]:
     row = stack_package(want.name)
     if row is None:
@@ -104,7 +105,7 @@ def _instead_of(
         return
     if _takes(row, node):
         yield from _from_hub(want, row, rest, can, node, limits, solve)
-        yield from _from_source(want, row, can, rest, node)
+        yield from _from_source(want, row, can, [one for one in rest if one.words not in stuck], node)
     if row.instead:
         yield Alternative(title=row.instead, gives_up=want.words, plan=solve(rest, node, limits))
 
@@ -143,7 +144,8 @@ def _from_source(
 ) -> Iterator[Alternative]:
     if not row.build_needs:
         return
-    spot = next((one for one in can if all(isinstance(piece(each, one, node), Piece) for each in rest[1:])), None)
+    others = [one for one in rest if one.name != "torch"]
+    spot = next((one for one in can if all(isinstance(piece(each, one, node), Piece) for each in others)), None)
     if spot is None or not spot.cuda:
         return
     extras = ",".join([*row.extras, *([row.core.format(major=spot.cuda.partition(".")[0])] if row.core else [])])

@@ -242,12 +242,14 @@ def _from_authors(
     want: Want, row: StackPackage, spot: Spot, node: PlannedNode, notes: tuple[str, ...]
 ) -> Piece | Obstacle:
     if want.name not in wheels.TABLES:
-        words = f"{want.name} is published as source alone: it would have to be compiled"
+        words = f"the registry holds {want.name} as source alone: it would have to be compiled"
         return Obstacle(about=want.name, words=words, sources=row.sources)
     minor = ".".join(spot.torch.split(".")[:2])
     minors = wheels.torches(want.name)
     if minor not in minors:
-        words = f"the published wheels of {want.name} are for torch {minors[0]} to {minors[-1]}, none is for {minor}"
+        words = (
+            f"the wheels of {want.name} that are known are for torch {minors[0]} to {minors[-1]}, none is for {minor}"
+        )
         return Obstacle(about=want.name, words=words, sources=row.sources)
     build = Build(torch=spot.torch, cuda=spot.cuda)
     wanted = for_gpus(want, node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 
@@ -81,8 +82,9 @@ def _rank(one: Obstacle) -> int:
 
 
 def _said(obstacles: Iterable[Obstacle]) -> str:
-    """The reasons, each once: those that hold beside a torch that there are wheels for come first."""
-    several = sorted(dict.fromkeys(_short(one.words) for one in obstacles), key=lambda words: "none is for" in words)
+    """The reasons, each once: those beside a torch that there are wheels for come first, then the commonest."""
+    counted = Counter(_short(one.words) for one in obstacles)
+    several = sorted(counted, key=lambda words: ("none is for" in words, -counted[words]))
     return several[0] if len(several) == 1 else "; ".join(several[:2])
 
 

@@ -9,17 +9,18 @@ def install_arguments(plan: StackPlan) -> list[list[str]]:
     """The arguments of each `pip install` or `uv pip install`, in order: torch from its own index first, since the
     others follow it."""
     lines: list[list[str]] = []
-    rest, held = list(plan.requirements), []
+    apart = {one.name: one for one in plan.releases if one.channel is Channel.TORCH_INDEX and one.name != "torch"}
+    rest = [one for one in plan.requirements if name_of(one) not in apart]
+    held = []
     if plan.channel is Channel.TORCH_INDEX:
         held = [f"torch=={plan.torch}+{plan.build}"]
         rest = [one for one in rest if not one.startswith("torch==")]
         lines.append([*held, "--index-url", plan.index])
-    apart = {one.name: one for one in plan.releases if one.channel is Channel.TORCH_INDEX and one.name != "torch"}
-    own = [one for one in rest if name_of(one) in apart]
-    rest = [one for one in rest if name_of(one) not in apart]
+    # Before the rest, which would bring the registry's builds of them.
+    own = [one for one in plan.requirements if name_of(one) in apart]
+    lines += [[one, "--no-deps", "--index-url", apart[name_of(one)].url] for one in own]
     if rest:
         lines.append([*held, *rest])
-    lines += [[one, "--no-deps", "--index-url", apart[name_of(one)].url] for one in own]
     return lines
 
 

@@ -27,6 +27,7 @@ from attn_doctor.stack.settings import IndexSettings
 #: The glibc releases of which uv knows a platform, x86_64-manylinux_2_35.
 _UV_GLIBC = (17, 28, *range(31, 41))
 _LAST_LINES = 8
+_LONG = 700
 _CONFLICTS = r"No solution found|ResolutionImpossible|No matching distribution|unsatisfiable|conflicting dependencies"
 _YANKED = re.compile(r'`([\w.-]+==[^`]+)` is yanked(?: \(reason: "(.*?)"\))?')
 
@@ -288,7 +289,9 @@ def _refusal(who: str, words: str) -> CannotResolve:
 
 def _reason(text: str) -> str:
     """The reason of a conflict, without what says that there is one."""
-    text = re.sub(r"(error|ERROR|cause|hint):\s+", "", text)
+    text = re.sub(r"(error|ERROR|cause):\s+", "", re.sub(r"[.,]?\s*hint:\s+", "; ", text))
     text = re.sub(r"No solution found when resolving dependencies[^B]{0,4}", "", text)
     text = re.sub(r",? ?we can conclude that your requirements are unsatisfiable\.?|\[notice\].*", "", text)
-    return " ".join(text.split())[-1200:]
+    parts = re.split(r"(?=\b(?:And because|Because) )", " ".join(text.split()))
+    # uv walks through all releases; the end of the way says what was asked for and cannot be.
+    return "".join(parts if len(text) < _LONG else parts[-2:])[-_LONG:].strip()

@@ -174,6 +174,10 @@ def _asked(
     pieces = [one for want in wants[1:] if isinstance(one := piece(want, fitting[0], node), Piece)]
     seen = [one.requirement for one in pieces if one.requirement]
     unseen = [need for one in pieces if not one.requirement for need in _needs(one)]
+    # What is released with torch is on every index that torch is on; where a person named one, it comes from there too.
+    unseen += [
+        f"{one.want.name}=={one.version}" for one in pieces if one.channel is Channel.TORCH_INDEX and one.version
+    ]
     constraints = [f"torch{_only([one.torch for one in fitting])}"]
     answer = resolver.resolve(("torch", *seen, *unseen), (*constraints, *exclusions(excluded)), node)
     chosen = next((one.version.partition("+")[0] for one in answer if one.name == "torch"), "")
@@ -210,7 +214,7 @@ def _releases(
     for want in wants:
         own, its = by_name.get(want.name), found.pop(want.name, None)
         channel = spot.channel if want.name == "torch" else own.channel if own is not None else Channel.REGISTRY
-        if want.name == "torch" and its is not None and its.version.partition("+")[2] == spot.build:
+        if its is not None and its.version.partition("+")[2] == spot.build:
             channel = Channel.NAMED  # the resolver found this very build, among what a person named
         # The registry's file of that release is another build than the one from torch's index.
         file = its if its is not None and channel in (Channel.REGISTRY, Channel.NAMED) else None
@@ -232,8 +236,15 @@ def _releases(
     if spot.channel is not Channel.REGISTRY:
         # Those are the libraries of the registry's build; torch's index brings its own.
         found = {name: one for name, one in found.items() if not name.startswith(("nvidia-", "cuda-"))}
+    own_torch = spot.torch if spot.channel is Channel.REGISTRY else f"{spot.torch}+{spot.build}"
     for name in sorted(found):
         one = found[name]
+        build = torch_releases.backend_for(name, installed=own_torch, cuda=spot.cuda or None)
+        if build is not None and one.version.partition("+")[2] != build:
+            # The registry's build of it is for another CUDA than this torch.
+            url = torch_releases.index_of(build)
+            listed.append(PlannedRelease(name=name, version=one.version, channel=Channel.TORCH_INDEX, url=url))
+            continue
         listed.append(
             PlannedRelease(
                 name=name, version=one.version, channel=Channel.REGISTRY, url=one.url, file=one.file, size=one.size,
@@ -262,14 +273,14 @@ def _written(
     extras = {want.name: f"[{','.join(want.extras)}]" if want.extras else "" for want in wants}
     requirements = []
     for one in releases:
-        if not one.wanted:
+        if not one.wanted and one.channel is not Channel.TORCH_INDEX:
             continue
         if one.channel is Channel.AUTHORS:
             requirements.append(f"{one.name} @ {one.url}")
         elif one.channel is Channel.NAMED:
-            requirements.append(f"{one.name}=={one.version}+{spot.build}")
+            requirements.append(f"{one.name}=={one.version.partition('+')[0]}+{spot.build}")
         else:
-            requirements.append(f"{one.name}{extras[one.name]}" + (f"=={one.version}" if one.version else ""))
+            requirements.append(f"{one.name}{extras.get(one.name, '')}" + (f"=={one.version}" if one.version else ""))
     needs = [need for one in pieces if not one.requirement for need in _needs(one)]
     named = {Requirement(one).name for one in requirements}
     return StackPlan(

@@ -109,7 +109,7 @@ class _Engine:
         solved = Solved() if clashing else solve(wants, node, limits, resolver, self._prover.faults)
         others: tuple[Alternative, ...] = ()
         if not solved.plans:
-            clashing = clashing or _by_the_resolver(wants, solved)
+            clashing = clashing or (self._refused(node, solved),)
             if alternatives_too:
                 self._say("looking for the nearest that does")
                 others = alternatives(wants, node, limits, clashing, self._best)
@@ -128,6 +128,22 @@ class _Engine:
             downloaded=self._prover.downloaded,
             doctor_version=__version__,
         )
+
+    def _refused(self, node: PlannedNode, solved: Solved) -> Clash:
+        """The tables know no obstacle, and the resolver, or the recipes, find no releases: the smallest set of wants of
+        which that is true. What is left out one after another is asked of what the resolver has heard before.
+        """
+        kept = self._wants
+        for want in reversed(self._wants):
+            rest = tuple(one for one in kept if one is not want)
+            fewer = (Want(name="torch"), *rest) if want.name == "torch" else rest
+            if not want.typed or not any(one.typed for one in fewer):
+                continue
+            found = solve(fewer, node, self._limits, self._resolver, self._prover.faults, most=1)
+            if not found.plans:
+                kept, solved = fewer, found
+        words = solved.refused[0] if solved.refused else "no reason was given"
+        return Clash(wants=tuple(one.words for one in kept if one.typed), words=words)
 
     def _best(self, wants: Sequence[Want], node: PlannedNode, limits: Limits) -> StackPlan | None:
         can, cannot = spots(node, limits)
@@ -256,13 +272,6 @@ def _sources(request: PlanRequest) -> tuple[str, ...]:
     for one in request.find_links:
         words += ["--find-links", str(Path(one).absolute()) if "://" not in one else one]
     return tuple(words)
-
-
-def _by_the_resolver(wants: Sequence[Want], solved: Solved) -> tuple[Clash, ...]:
-    """The tables know no obstacle, and the resolver found no releases."""
-    words = solved.refused[0] if solved.refused else "no reason was given"
-    names = tuple(one.words for one in wants if one.typed)
-    return (Clash(wants=names, words=words),)
 
 
 def _notes(request: PlanRequest, resolver: Resolver | None) -> tuple[str, ...]:

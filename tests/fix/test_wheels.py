@@ -77,7 +77,7 @@ def test_the_one_that_fits(here: Node, wanted: str, file: str) -> None:
 @pytest.mark.parametrize(
     ("here", "words"),
     [
-        (node("2.10"), "torch 2.4 to 2.8, not 2.10"),
+        (node("2.11"), "torch 2.4 to 2.8, not 2.11"),
         (node("2.8", "13.0"), "CUDA 12, and this torch is for 13.0"),
         (node(python="3.14"), "Python 3.9 to 3.13, not 3.14"),
         (node(glibc="2.31"), "need glibc 2.32"),

@@ -119,3 +119,54 @@ def test_flash_attn_3_is_hoppers(node: PlannedNode) -> None:
 
     assert isinstance(found, Obstacle)
     assert found.by_gpu
+
+
+@pytest.mark.parametrize(
+    ("want", "torch", "cuda", "file"),
+    [
+        (
+            "causal-conv1d",
+            "2.10.0",
+            "13.0",
+            "causal_conv1d-1.6.1+cu13torch2.10cxx11abiTRUE-cp312-cp312-linux_x86_64.whl",
+        ),
+        ("mamba-ssm", "2.9.1", "12.8", "mamba_ssm-2.3.2.post1+cu12torch2.9cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"),
+        ("flash-attn", "2.10.0", "13.0", "flash_attn-2.8.3+cu13torch2.10cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"),
+        ("causal-conv1d", "2.11.0", "13.0", ""),
+        ("mamba-ssm", "2.8.0", "13.0", ""),
+        ("flash-attn", "2.10.0", "12.8", ""),
+    ],
+)
+def test_files_of_authors(want: str, torch: str, cuda: str, file: str) -> None:
+    """By the matrix of each release; none is guessed."""
+    node = PlannedNode(gpu="h100", capability="9.0", python="3.12", glibc="2.35")
+    found = piece(read_wants([want])[1], Spot(torch=torch, cuda=cuda, channel=Channel.TORCH_INDEX), node)
+
+    assert (found.file if isinstance(found, Piece) else "") == file
+
+
+def test_what_the_table_says_of_pinned_torches() -> None:
+    """No vllm is made for torch 2.12; the newest for 2.9.1 bounds the resolver; of newer torches nothing is said."""
+
+    def asked(want: str, torch: str) -> str:
+        node = PlannedNode(gpu="h100", capability="9.0", python="3.12")
+        cuda = "12.8" if torch == "2.9.1" else "13.0"
+        found = piece(read_wants([want])[1], Spot(torch=torch, cuda=cuda, channel=Channel.REGISTRY), node)
+        return found.requirement if isinstance(found, Piece) else found.words
+
+    assert asked("vllm", "2.12.1") == (
+        "no release of vllm is made for torch 2.12.1: the nearest are for 2.11.0 and 2.13.0"
+    )
+    assert "<=0.16.0" in asked("vllm", "2.9.1")
+    assert asked("vllm", "2.15.0") == "vllm"
+    assert asked("vllm==0.30.0", "2.11.0") == "vllm 0.30.0 is made for torch 2.13.0"
+
+
+def test_a_partner_comes_from_where_torch_comes_from() -> None:
+    """torchvision beside a torch from torch's own index is that of the same index."""
+    node = PlannedNode(gpu="v100", capability="7.0", python="3.12")
+    found = piece(read_wants(["torchvision"])[1], Spot(torch="2.13.0", cuda="12.6", channel=Channel.TORCH_INDEX), node)
+
+    assert isinstance(found, Piece)
+    assert (found.channel, found.version) == (Channel.TORCH_INDEX, "0.28.0")
+    assert found.url.endswith("/cu126")

@@ -92,8 +92,8 @@ def test_commands_in_order() -> None:
 
     assert install_arguments(made) == [
         ["torch==2.13.0+cu126", "--index-url", index],
-        ["torch==2.13.0+cu126", "einops==0.8.2"],
         ["xformers==0.0.35", "--no-deps", "--index-url", index],
+        ["torch==2.13.0+cu126", "einops==0.8.2"],
     ]
 
 

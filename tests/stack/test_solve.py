@@ -9,9 +9,11 @@ from packaging.requirements import Requirement
 
 from attn_doctor.model.stack import Channel, Evidence, PlannedNode
 from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.torch_releases import index_of
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.stack.candidates import Limits, piece, spots
 from attn_doctor.stack.clash import clashes
+from attn_doctor.stack.commands import install_arguments
 from attn_doctor.stack.resolver import CannotResolve, Resolved
 from attn_doctor.stack.solve import solve
 from attn_doctor.stack.verdict import faults
@@ -143,3 +145,21 @@ def test_no_conflict_where_there_is_a_plan() -> None:
 @pytest.fixture(scope="module")
 def recipes() -> tuple[Recipe, ...]:
     return shelf.bundled()
+
+
+def test_what_is_brought_and_released_with_torch_comes_from_its_index() -> None:
+    """A torchvision that a want brings is for the registry's CUDA; beside another build of torch it is taken apart."""
+
+    class Bringing(Table):
+        def resolve(
+            self, requirements: tuple[str, ...], constraints: tuple[str, ...], node: PlannedNode
+        ) -> tuple[Resolved, ...]:
+            vision = Resolved(name="torchvision", version="0.28.0", file="torchvision-0.28.0-cp312-cp312-linux.whl")
+            return (*super().resolve(requirements, constraints, node), vision)
+
+    solved = solve(read_wants(["torch==2.13.0", "einops"]), H100, Limits(build="cu126"), Bringing(), lambda *_: {})
+    lines = install_arguments(solved.plans[0])
+
+    assert lines[0] == ["torch==2.13.0+cu126", "--index-url", index_of("cu126")]
+    assert lines[1] == ["torchvision==0.28.0", "--no-deps", "--index-url", index_of("cu126")]
+    assert lines[2] == ["torch==2.13.0+cu126", "einops==0.8.2"]

@@ -1,6 +1,6 @@
 """Wheels that authors publish with their releases instead of on a package index: which one fits a node.
 
-The table is data (recipes/flash-attn/wheels.toml) with its sources; this module looks entries up and never guesses: an
+The table is data (recipes/*/wheels.toml) with its sources; this module looks entries up and never guesses: an
 address without a file costs more than the answer that there is no wheel.
 """
 
@@ -19,7 +19,7 @@ from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.shelf import bundled_folder
 
 #: Package with known published wheels -> its table, relative to recipes/.
-TABLES = {"flash-attn": "flash-attn/wheels.toml"}
+TABLES = {name: f"{name}/wheels.toml" for name in ("flash-attn", "causal-conv1d", "mamba-ssm")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +138,12 @@ def _against(release: dict[str, Any], node: Node) -> str:
     """Why the wheels of these releases do not fit; empty when one does."""
     newest = release["versions"][-1]
     if node.torch not in release["torch"]:
-        return f"those of {newest} are for torch {release['torch'][0]} to {release['torch'][-1]}, not {node.torch}"
+        return f"those of {newest} are for torch {_span(release['torch'])}, not {node.torch}"
     tag = _tag(release, node)
     if not tag:
         return f"those of {newest} are for CUDA {', '.join(release['cuda'])}, and this torch is for {node.cuda}"
     if node.python not in release["python"]:
-        pythons = release["python"]
-        return f"those of {newest} are for Python {pythons[0]} to {pythons[-1]}, not {node.python}"
+        return f"those of {newest} are for Python {_span(release['python'])}, not {node.python}"
     if ("TRUE" if node.new_abi else "FALSE") not in release["abi"]:
         return f"those of {newest} are not for the {'new' if node.new_abi else 'old'} C++ ABI that this torch has"
     here = {"torch": {node.torch}, "python": {node.python}, "cuda": _cudas(node)}
@@ -159,6 +158,10 @@ def _against(release: dict[str, Any], node: Node) -> str:
     if lacking:
         return f"those of {newest} hold no code for compute capability {', '.join(lacking)}"
     return ""
+
+
+def _span(versions: list[str]) -> str:
+    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
 
 
 def _runs(gpu: str, code: list[str]) -> bool:
