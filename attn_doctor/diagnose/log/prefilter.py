@@ -26,6 +26,8 @@ _FREQUENCY = dict(
 )  # fmt: skip
 #: Minimum length of a literal from its rare character on.
 _TAIL = 4
+#: Length from which on it says something.
+_LONG = 7
 _MOST = 24
 
 Trie = dict[str, "Trie"]
@@ -64,7 +66,7 @@ class Prefilter:
         starts = _starts(self._literals)
         trie: Trie = {}
         for literal in self._literals:
-            at = min((i for i in _places(literal) if literal[i] in starts), key=lambda i: (_cost(literal[i]), i))
+            at = min((i for i in _places(literal) if literal[i] in starts), key=lambda i: (_price(literal, i), i))
             node = trie
             for character in literal[at : at + _MOST].rstrip():
                 node = node.setdefault(character, {})
@@ -78,6 +80,11 @@ def _places(literal: str) -> range:
 
 def _cost(character: str) -> int:
     return _FREQUENCY.get(character, 1)
+
+
+def _price(literal: str, at: int) -> int:
+    """What searching the literal from there costs: a short rest, such as the `grad` of `autograd`, stands in many lines."""
+    return _cost(literal[at]) * (1 if len(literal) - at >= _LONG else 6)
 
 
 def _starts(literals: Iterable[str]) -> set[str]:
