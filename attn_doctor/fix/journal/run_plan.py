@@ -50,6 +50,10 @@ class Proof:
     """The proof is about every step."""
 
 
+def nothing() -> None:
+    """Nothing works beside."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hands:
     """What a run needs of the world: an installer, and the two ways to examine."""
@@ -59,7 +63,7 @@ class Hands:
     """Examines the environment itself."""
     prove: Callable[[Plan, Run, Swap], Proof | None]
     """Examines the environment as it would be, without changing it. None where that cannot be told beforehand."""
-    stop: Callable[[], None] = lambda: None
+    stop: Callable[[], None] = nothing
     """Ends what still works beside; called before anything is put back."""
     mark: str = ""
     """The mark of the run's processes."""
