@@ -352,6 +352,7 @@ TERMS: tuple[Term, ...] = (
         ("semantics.*.forms", _TS, "call forms in which packed documents reach each other"),
         ("semantics.*.safe", _TS, "call forms that kept packed documents apart in the same run"),
         ("semantics.*.refused", _TS, "call forms that the model refuses, each with what it says"),
+        ("semantics.*.trainers", _TS, "what the configuration of each trainer must say for packed documents"),
         ("semantics.*.modules", _TS, "modules where it begins, each with its class"),
         ("semantics.*.layers", _TS, "numbers of their layers"),
         ("semantics.*.place", _T, "file:line in the first of them where tokens mix"),

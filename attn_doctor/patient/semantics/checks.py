@@ -10,7 +10,7 @@ import torch
 
 from . import BROKEN, COULD_NOT_LOOK, HOLDS, NOT_APPLICABLE, mixers
 from .compare import REACHES, ROUNDING, difference, shown
-from .culprit import culprits
+from .culprit import culprits, where_lengths_part
 from .rows import at, put_at
 
 if TYPE_CHECKING:
@@ -265,4 +265,13 @@ def _unpadded(subject: Subject, name: str) -> Check:
     if found["outcome"] == BROKEN and not own:
         words = "it takes no position_ids and counts positions with the padding: pad on the right"
         return made(check, NOT_APPLICABLE, words, difference=found["difference"])
+    if found["outcome"] == BROKEN and subject.module is not None:
+        with contextlib.suppress(Exception):
+            found["culprits"] = where_lengths_part(
+                subject.module,
+                lambda: subject.call(tokens, **given),
+                lambda: subject.call(tokens[:, cut:], **own),
+                length,
+                cut,
+            )
     return found

@@ -15,6 +15,7 @@ import torch
 
 from ..trace.record import frames
 from .compare import REACHES, difference
+from .rows import at
 from .watched_ops import WatchedOps, own_site
 
 if TYPE_CHECKING:
@@ -168,6 +169,46 @@ def culprits(
         if mask is None:
             mask = given
     return found, mask
+
+
+def where_lengths_part(
+    module: torch.nn.Module,
+    padded: Callable[[], object],
+    alone: Callable[[], object],
+    length: int,
+    cut: int,
+) -> List[Dict[str, Any]]:
+    """The first innermost module whose rows from `cut` on were those of the shorter run before it, and not after."""
+    runs = []
+    for call in (padded, alone):
+        run = Run(module)
+        with torch.no_grad(), run.watching():
+            call()
+        runs.append(run)
+    whole, short = runs
+
+    def apart(one: Optional[torch.Tensor], other: Optional[torch.Tensor]) -> Optional[bool]:
+        if one is None or other is None or one.dim() != other.dim() or not one.is_floating_point():
+            return None
+        rows = at(slice(cut, None), length)(one)
+        return None if rows is None or rows.shape != other.shape else not difference(other, rows) < REACHES
+
+    guilty = []
+    for key in whole.order:
+        one, two = whole.seen[key], short.seen.get(key)
+        if two is None or not apart(one.output, two.output):
+            continue
+        if not any(apart(a, b) for a, b in zip(one.inputs, two.inputs)):
+            guilty.append(key)
+    inner = [key for key in guilty if not any(_within(other, key) for other in guilty if other != key)]
+    named = dict(module.named_modules())
+    found = []
+    for name, _ in inner[:1]:
+        code = getattr(type(named[name]).forward, "__code__", None)
+        site = (code.co_filename, code.co_firstlineno, code.co_name) if code is not None else None
+        found.append({"module": name, "type": type(named[name]).__name__, "layer": layer_of(name),
+                      "at": frames.described(site), "inside": None})  # fmt: skip
+    return found
 
 
 def _lines(

@@ -134,12 +134,14 @@ def _tried(
         with torch.no_grad():
             one = subject.outputs(tokens, **_fresh(given))[:, cut:]
             two = subject.outputs(other, **_fresh(given))[:, cut:]
-            alone = _alone(subject, tokens, cut) if form != FOUR_D else None
+            # A mask that is given takes the place of a layer's own window.
+            alone = _alone(subject, tokens, cut) if form not in (FOUR_D, BLOCK) else None
     except Exception as error:  # noqa: BLE001
         words = "the call raises {}: {}".format(
             type(error).__name__, (str(error).strip().splitlines() or [""])[0][:160]
         )
-        return made("packing", REFUSED, words, form=form)
+        compiler = type(error).__name__ in ("InductorError", "BackendCompilerFailed", "CppCompileError")
+        return made("packing", COULD_NOT_LOOK if compiler else REFUSED, words, form=form)
     whose = "call" if form in _OF_THE_CALL else "model"
     bad = "the first document moves outputs of the second"
     moved = difference(one, two)

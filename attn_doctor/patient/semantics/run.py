@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
 from ..libraries import LIBRARIES
 from ..trace.run import config_entry, entries
-from . import COULD_NOT_LOOK, cache, checks, packing, small, subject, unanswered, windows
+from . import COULD_NOT_LOOK, cache, checks, packing, small, subject, unanswered, uncompiled_flex, windows
 
 if TYPE_CHECKING:
     from .checks import Check
@@ -26,7 +26,8 @@ def examine(request: Dict[str, Any], on_check: Optional[Callable[[Dict[str, Any]
     started = time.perf_counter()
     answer = {**unanswered(), "versions": versions()}
     try:
-        one, answer["cut"] = subject_of(request)
+        with uncompiled_flex.on_cpu(request):
+            one, answer["cut"] = subject_of(request)
         answer.update(subject.described(one))
         # FlexAttention is compiled in the first call, which is no check yet.
         until = time.perf_counter() + float(request.get("budget") or _BUDGET)
@@ -34,7 +35,8 @@ def examine(request: Dict[str, Any], on_check: Optional[Callable[[Dict[str, Any]
             if time.perf_counter() > until:
                 answer["checks"] += [checks.made(name, COULD_NOT_LOOK, "the time was up") for name in names]
                 continue
-            answer["checks"] += _guarded(names, check, one)
+            with uncompiled_flex.on_cpu(request):
+                answer["checks"] += _guarded(names, check, one)
             if on_check is not None:
                 on_check(answer)
     except (config_entry.Unusable, entries.EntryError) as error:
@@ -101,8 +103,8 @@ def subject_of(request: Dict[str, Any]) -> Tuple[subject.Subject, str]:
 def _of_config(request: Dict[str, Any], device: str) -> Tuple[subject.Subject, str]:
     trusted = bool(request.get("trust_remote_code"))
     transformers, config = config_entry.load(request["target"], trusted)
-    last: Optional[BaseException] = None
-    for model, words in small.models(transformers, config, request.get("attn"), trusted):
+    first: Optional[BaseException] = None
+    for model, words in _models(small.models(transformers, config, request.get("attn"), trusted), lambda: first):
         model.to(device)
         name = getattr(model, "main_input_name", "input_ids")
         if name != "input_ids":
@@ -115,7 +117,17 @@ def _of_config(request: Dict[str, Any], device: str) -> Tuple[subject.Subject, s
             with torch.no_grad():
                 one.outputs(one.words(1, subject.LENGTH))
         except Exception as error:  # noqa: BLE001
-            last = error
+            first = first or error
             continue
         return one, words
-    raise last or small.CannotCut("no cut runs")
+    raise first or small.CannotCut("no cut runs")
+
+
+def _models(found: Iterator[Any], reason: Callable[[], Optional[BaseException]]) -> Iterator[Any]:
+    """The models as they come. Where none is left, the reason for which the first did not run says more than the size
+    of the last."""
+    try:
+        yield from found
+    except small.CannotCut:
+        if reason() is None:
+            raise

@@ -31,6 +31,8 @@ _COUNTS = {
     "n_group": 1, "topk_group": 1, "num_expert_group": 1,
     "intermediate_size": 64, "ffn_dim": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "d_ff": 64, "n_inner": 64,
     "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32, "ffn_hidden_size": 64,
+    "expert_ffn_hidden_size": 32, "zero_expert_num": 2, "encoder_hash_byte_group_vocab": 128,
+    "num_kv_shared_layers": 0,
     "chunk_size": 8, "mamba_chunk_size": 8, "max_position_embeddings": 256, "n_positions": 256, "n_ctx": 256,
 }  # fmt: skip
 _WINDOWS = {
@@ -46,13 +48,16 @@ _WIDTHS = {
     "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_ssm": 128, "mamba_n_groups": 1, "mamba_num_heads": 8,
     "mamba_head_dim": 16,
     "q_lora_rank": 32, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16,
+    "qk_head_dim": 32,
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
 }  # fmt: skip
 _OLD = {"rotary_dim": 8, "word_embed_proj_dim": 64}
 _MAMBA_2 = {"num_heads": 8, "n_groups": 1}
 _EXACT = ("mamba_n_heads", "mamba_d_head", "mamba_d_ssm", "mamba_num_heads", "mamba_head_dim")
 """Sizes that have to multiply to another one, so that a smaller one is set as well."""
-_LAYER_LISTS = ("layer_types", "layers_block_type", "mlp_layer_types")
+_KINDS = ("layer_types", "layers_block_type")
+"""Kinds of layers, one for each; a list in the config, or computed from a period and an offset."""
+_MOST_LAYERS = 12
 
 
 class CannotCut(Exception):
@@ -61,24 +66,36 @@ class CannotCut(Exception):
 
 def models(transformers: Any, config: Any, attn: Any, trusted: bool) -> Iterator[Tuple[Any, str]]:
     """Models with random weights, from the smallest cut on, each with its cut in words; the caller takes the first that
-    runs. Raises CannotCut with the last reason when the cuts are used up."""
-    last = "no cut was tried"
+    runs. Raises CannotCut with the first reason when the cuts are used up."""
+    first = ""
     for layers, tables in _cuts():
         try:
             small, words = _cut(config, layers, tables)
             with torch.device("meta"):
                 size = _parameters(_build(transformers, small, attn, trusted))
             if size > _MOST_PARAMETERS:
-                raise CannotCut("{:,} parameters are left of it".format(size))
+                first = first or "{:,} parameters are left of it".format(size)
+                continue
             model = _build(transformers, copy.deepcopy(small), attn, trusted)
         except config_entry.Unusable:
             raise
         except Exception as error:  # noqa: BLE001
-            last = "{}: {}".format(type(error).__name__, (str(error).strip().splitlines() or [""])[0])
+            first = first or "{}: {}".format(type(error).__name__, (str(error).strip().splitlines() or [""])[0])
             continue
         _spread(model)
         yield model.eval(), words
-    raise CannotCut(last)
+    raise CannotCut(first + _uncut(transformers, config, attn, trusted))
+
+
+def _uncut(transformers: Any, config: Any, attn: Any, trusted: bool) -> str:
+    """Whether the config as it stands builds its class at all, in words."""
+    try:
+        with torch.device("meta"):
+            _build(transformers, copy.deepcopy(config), attn, trusted)
+    except Exception as error:  # noqa: BLE001
+        words = (str(error).strip().splitlines() or [""])[0]
+        return "; its class does not build from this config uncut either: {}: {}".format(type(error).__name__, words)
+    return ""
 
 
 def _cuts() -> Iterator[Tuple[int, Tuple[Dict[str, int], ...]]]:
@@ -95,7 +112,7 @@ def _cuts() -> Iterator[Tuple[int, Tuple[Dict[str, int], ...]]]:
 def _cut(config: Any, layers: int, tables: Tuple[Dict[str, int], ...]) -> Tuple[Any, str]:
     words: Dict[str, str] = {}
     written = config.to_dict()
-    _cut_part(written, layers, tables, words)
+    _cut_part(written, _enough(config, layers), tables, words)
     for name in ("architectures", "auto_map"):
         if getattr(config, name, None):
             written[name] = getattr(config, name)
@@ -106,12 +123,25 @@ def _cut(config: Any, layers: int, tables: Tuple[Dict[str, int], ...]) -> Tuple[
     return small, ", ".join(words.values())
 
 
+def _enough(config: Any, layers: int) -> int:
+    """As many of the first layers as show each kind, where the kinds are computed and no list of them can be cut."""
+    written = config.to_dict()
+    for name in _KINDS:
+        kinds = getattr(config, name, None)
+        if layers and isinstance(kinds, (list, tuple)) and kinds and name not in written:
+            found = 1 + max(list(kinds).index(kind) for kind in kinds)
+            return max(layers, found) if found <= _MOST_LAYERS else layers
+    return layers
+
+
 def _cut_part(written: Dict[str, Any], layers: int, tables: Tuple[Dict[str, int], ...], words: Dict[str, str]) -> None:
-    kinds = next((written[name] for name in _LAYER_LISTS[:2] if isinstance(written.get(name), list)), None)
-    kept: List[int] = []
+    count = next((written[name] for name in _LAYERS if isinstance(written.get(name), int)), 0)
+    kinds = next((written[name] for name in _KINDS if isinstance(written.get(name), list)), None)
+    kept: List[int] = list(range(min(layers, count)))
     if layers and kinds and len(kinds) > layers:
-        # The first layer of each kind, in the model's order.
-        kept = [number for number, kind in enumerate(kinds) if kinds.index(kind) == number]
+        # The first layer of each kind, in the model's order; of a larger cut the first two, some are tied to another.
+        each = 2 if layers > 2 else 1
+        kept = [number for number, kind in enumerate(kinds) if kinds[:number].count(kind) < each]
         kept = kept if len(kept) >= layers else sorted({*kept, *range(layers)})[: max(layers, len(kept))]
     for name, size in list(written.items()):
         if isinstance(size, dict) and ("model_type" in size or name.endswith("_config")):
@@ -121,15 +151,22 @@ def _cut_part(written: Dict[str, Any], layers: int, tables: Tuple[Dict[str, int]
         elif isinstance(size, int) and not isinstance(size, bool):
             most = next((table[name] for table in tables if name in table), None)
             if name in _LAYERS and layers:
-                most = len(kept) or layers
+                most = len(kept) if size == count and kept else layers
             if most is not None and (size > most or name in _EXACT):
                 written[name] = most
                 words.setdefault(name, "{} {} instead of {}".format(name, most, size))
             elif name.endswith("token_id") and size >= VOCABULARY:
                 written[name] = 0 if name.startswith("pad") else 1
-    for name in _LAYER_LISTS if kept else ():
-        if isinstance(written.get(name), list) and len(written[name]) == len(kinds or ()):
-            written[name] = [written[name][number] for number in kept]
+    for name, value in list(written.items()) if kept and count > len(kept) else ():
+        if isinstance(value, list) and len(value) == count:
+            most = next((table[name] for table in tables if name in table), None)
+            ones = [value[number] for number in kept]
+            written[name] = [min(one, most) if most and isinstance(one, int) else one for one in ones]
+        elif (
+            isinstance(value, dict) and value and all(str(key).isdigit() for key in value)
+        ):  # some layers' own settings
+            own = {int(key): one for key, one in value.items()}
+            written[name] = {new: own[old] for new, old in enumerate(kept) if old in own}
 
 
 def _plain_rope(given: Dict[str, Any]) -> Dict[str, Any]:

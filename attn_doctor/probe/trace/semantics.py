@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from attn_doctor.model.facts import Fact
 from attn_doctor.model.semantics import BROKEN, REFUSED, Check, Semantics
 from attn_doctor.probe.fact_notes import FactNotes
+from attn_doctor.probe.trace.packing_trainers import trainers
 
 
 def facts_of(found: Semantics) -> tuple[Fact, ...]:
@@ -31,6 +32,8 @@ def facts_of(found: Semantics) -> tuple[Fact, ...]:
         notes.known_or_absent(own + "forms", tuple(one.form for one in checks if one.form), how)
         notes.known_or_absent(own + "safe", first.safe, how, "no form that was tried keeps them apart")
         notes.known_or_absent(own + "refused", refused if first.form else None, how)
+        said = trainers(first.safe, found.implementation) if first.name == "packing" and found.implementation else None
+        notes.known_or_absent(own + "trainers", said, how)
         named = dict.fromkeys(f"{one.module or 'the whole'} ({one.type})" for one in culprits)
         notes.known_or_absent(own + "modules", tuple(named), how)
         notes.known_or_absent(own + "layers", tuple(str(one) for one in layers), how)

@@ -100,3 +100,28 @@ def test_the_verdict_is_that_of_another_perturbation(examined, kind, attention):
     assert (outcome(answer, "causality") == "broken") == (moved(model, second, first) > 1e-2)
     if kind in LEAK + SOUND:
         assert (outcome(answer, "packing", "position_ids") == "broken") == (kind in LEAK)
+
+
+def test_flex_attention_is_judged_on_a_cpu(examined):
+    """Not compiled there; documents are kept apart by position_ids and by a BlockMask, and leaks have their layers."""
+    answer = examined("llama", "flex_attention")
+
+    assert answer["error"] is None
+    held = {(one["name"], one["form"]) for one in answer["checks"] if one["outcome"] == "holds"}
+    assert held >= {("packing", "position_ids"), ("packing", "BlockMask + position_ids"), ("causality", None)}
+    leaks = [one for one in answer["checks"] if one["outcome"] == "broken"]
+    assert [[culprit["layer"] for culprit in one["culprits"]] for one in leaks] == [[0, 1], [0, 1]]
+
+
+def test_what_cannot_be_built_says_why(examined):
+    """Not how large the last cut was."""
+    assert "Attention sinks cannot be run on CPU" in examined("gpt_oss", "flex_attention")["error"]["message"]
+    assert "does not build from this config uncut either" in examined("dbrx", "sdpa")["error"]["message"]
+
+
+def test_hybrid_models_keep_an_attention_layer(examined):
+    answer = examined("jamba", "eager")
+
+    assert "num_hidden_layers 5 instead of 32" in answer["cut"]
+    (leak,) = [one for one in answer["checks"] if (one["name"], one["form"]) == ("packing", "position_ids")]
+    assert {one["type"] for one in leak["culprits"]} == {"JambaMambaMixer"}
