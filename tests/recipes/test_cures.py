@@ -11,7 +11,7 @@ from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallW
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import AnyOf, Condition, Question, Recipe, RecipeRemedy
 
-REMEDIES = [(recipe, remedy) for recipe in shelf.bundled() for remedy in recipe.remedies]
+REMEDIES = [(recipe, remedy) for recipe in (*shelf.bundled(), *shelf.families()) for remedy in recipe.remedies]
 
 
 def faults(law: Callable[[Recipe, RecipeRemedy], object]) -> list[str]:

@@ -83,7 +83,7 @@ def _cost(character: str) -> int:
 
 
 def _price(literal: str, at: int) -> int:
-    """What searching the literal from there costs: a short rest, such as the `grad` of `autograd`, stands in many lines."""
+    """What searching the literal from there costs: a short rest, as the `grad` of `autograd`, stands in many lines."""
     return _cost(literal[at]) * (1 if len(literal) - at >= _LONG else 6)
 
 

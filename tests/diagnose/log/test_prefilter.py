@@ -66,3 +66,10 @@ def test_required_of_the_shelf() -> None:
                     flat = " ".join(found[0].split())
                     assert any(literal in flat for literal in required(known.pattern)), known.pattern
     assert tried > 100
+
+
+def test_a_text_is_not_looked_for_by_a_rest_that_stands_everywhere() -> None:
+    """Of `aot_autograd` not the `grad` at its end, which every line of a trainer has."""
+    line = "{'loss': 0.48, 'grad_norm': 0.03, 'epoch': 0.1}"
+
+    assert not Prefilter(["aot_autograd", "graph break", "Expected q"]).hit(line)
