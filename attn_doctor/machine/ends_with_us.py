@@ -4,7 +4,8 @@ Arguments: a descriptor of a pipe whose other end attn-doctor alone holds, then 
 in the background, in sessions of its own, must end with it. An installer or a compiler that outlived a killed doctor
 would go on writing after its lock was released; a death signal (PR_SET_PDEATHSIG) reaches only the first process, and
 pip starts a second one to work for another interpreter. This process is the subreaper of all of them (prctl(2)): none
-can leave it. Signals to end are passed on, and the exit status is the command's own.
+can leave it. It is two processes, one the parent of the other, since SIGKILL reaches whom it is sent to: the one that
+is left ends everything. Signals to end are passed on, and the exit status is the command's own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 #: Seconds that a command has to end by itself after SIGTERM.
@@ -30,8 +32,18 @@ def main() -> None:
     watch, command = int(sys.argv[1]), sys.argv[2:]
     os.set_inheritable(watch, False)
     prctl = ctypes.CDLL(None, use_errno=True).prctl
-    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    def inner() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        _guard(watch, lambda: _become(command, prctl), prctl)
+
+    _guard(watch, inner, prctl)
+
+
+def _guard(watch: int, work: Callable[[], None], prctl: Callable[..., int]) -> None:
+    """Does the work in a child; ends as it does, and with it all that it left."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -39,7 +51,10 @@ def main() -> None:
         signal.signal(number, lambda *_: None)
     child = os.fork()
     if child == 0:
-        _become(command, prctl)
+        try:
+            work()
+        finally:
+            os._exit(127)
     asked_at: float | None = None
     while True:
         wait = None if asked_at is None else max(0.0, asked_at + _GENTLE - time.monotonic())
@@ -63,13 +78,13 @@ def _poll(descriptors: tuple[int, ...], seconds: float | None) -> list[tuple[int
     return poller.poll(None if seconds is None else seconds * 1000)
 
 
-def _become(command: list[str], prctl: object) -> None:
+def _become(command: list[str], prctl: Callable[..., int]) -> None:
     """In the child: becomes the command; the kernel ends it where this process itself is killed."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (*_TO_END, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # type: ignore[operator]
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         os.execv(command[0], command)  # noqa: S606 -- there is no shell, and none is wanted
     except OSError as error:
         os.write(2, f"{command[0]} cannot be started: {error.strerror}\n".encode())

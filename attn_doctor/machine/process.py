@@ -170,11 +170,11 @@ class Running:
         return counted(self._own_pid(), time.monotonic() - self._started)
 
     def _own_pid(self) -> int:
-        """The process itself, not the one that guards it."""
+        """The process itself, not one of the two that guard it."""
         pid = self._process.pid
-        if self._guarded:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for _ in range(2 if self._guarded else 0):
+                pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
         return pid
 
     def alive(self) -> bool:

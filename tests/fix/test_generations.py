@@ -286,6 +286,32 @@ def test_nothing_of_a_killed_run_lives_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("guard", ["outer", "inner"])
+def test_nothing_outlives_a_guard_that_is_killed(tmp_path: Path, guard: str) -> None:
+    """SIGKILL of one that watches an installer ends all that the installer started, in another session too."""
+    source = (
+        "import os, signal, sys, time\nfrom pathlib import Path\nfrom attn_doctor.machine import survivors\n"
+        "from attn_doctor.machine.process import Running, ending_with_us\n"
+        "with ending_with_us('marked'):\n"
+        "    sleeps = 'import os, time; os.setsid(); time.sleep(99)'\n"
+        "    inner = f'import subprocess, sys; subprocess.run([sys.executable, \"-c\", {sleeps!r}])'\n"
+        f"    running = Running([sys.executable, '-c', inner], folder=Path({str(tmp_path)!r}), name='outer')\n"
+        "    while len(survivors.alive(('marked',), wait=0.0)) < 4:\n        time.sleep(0.02)\n"
+        "    time.sleep(0.2)\n"
+        "    pid = running._process.pid\n"
+        f"    if {guard == 'inner'}:\n        pid = int(Path(f'/proc/{{pid}}/task/{{pid}}/children').read_text())\n"
+        "    os.kill(pid, signal.SIGKILL)\n"
+        "    print(survivors.alive(('marked',), wait=10.0))\n"
+        "    running.wait(20)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", source], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (told.stdout, told.stderr) == ("()\n", "")
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("way", ["undo", "resume"])
 def test_refused_while_something_of_the_run_lives(scene: Scene, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """It may still write: its id is told, and nothing is changed."""
