@@ -8,7 +8,7 @@ from typing import TypeVar
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.fix.edits.pins import Manifests
-from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.refusal import InCheckout, Refused, Unavailable
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy, Safety
 from attn_doctor.model.install_request import InstallRequest, name_of
@@ -63,9 +63,11 @@ class PlanBuilder:
         """Makes the plan depend on the finding's evidence: when that changes, the plan is stale."""
         self.grounds.update({fact.name: fact for fact in finding.evidence})
 
-    def leave(self, chosen: Chosen, reason: str, *, unavailable: bool = False) -> None:
+    def leave(self, chosen: Chosen, reason: str | Refused) -> None:
         """Leaves the finding open, although a remedy was chosen."""
-        self.left.append(replace(remaining(chosen.finding, reason), unavailable=unavailable))
+        left = remaining(chosen.finding, str(reason))
+        diff = reason.diff if isinstance(reason, InCheckout) else ""
+        self.left.append(replace(left, unavailable=isinstance(reason, Unavailable), diff=diff))
 
     def add(self, change: Change, chosen: Sequence[Chosen], cures: tuple[Cured, ...], *, undo: str = "") -> None:
         """Adds a step. It can be undone exactly, unless `undo` gives a reason why not."""

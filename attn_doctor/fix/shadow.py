@@ -21,6 +21,9 @@ from attn_doctor.fix.journal.file_state import there
 from attn_doctor.fix.journal.journal import FOLDER, Run
 from attn_doctor.quick_dataclasses import dataclass, field
 
+#: Link by copying a file up from a lower layer, or not at all.
+_COPYING = frozenset({"overlay", "vfat", "exfat", "ntfs3", "9p"})
+
 
 class Stopped(Exception):
     """Nobody wants the shadow any more."""
@@ -124,6 +127,28 @@ class Shadow:
                 if led != content:
                     file.unlink()
                     file.write_bytes(led)
+
+
+def copying_kind(folders: Iterable[str], beside: str) -> str:
+    """The kind of file system that makes copies of what is linked, or "another file system" where the journal lies on
+    one; empty where links cost no room.
+    """
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    kinds = {}
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        kinds[os.fsdecode(os.fsencode(fields.split()[4]).decode("unicode_escape"))] = rest.split()[0]
+    mounts = [_mount_of(one, kinds) for one in (*folders, beside)]
+    copies = next((kinds[one] for one in mounts if kinds.get(one) in _COPYING), "")
+    return copies or ("another file system" if len(set(mounts)) > 1 else "")
+
+
+def _mount_of(path: str, mounts: Iterable[str]) -> str:
+    above = (one for one in mounts if path == one or path.startswith(f"{one.rstrip('/')}/"))
+    return max(above, key=len, default="")
 
 
 def _startup_files(shadow: Path) -> Iterable[Path]:

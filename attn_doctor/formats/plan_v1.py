@@ -116,6 +116,7 @@ def _read(written: dict[str, Any]) -> Plan:
                 needs_unsafe=bool(one["needs_unsafe"]),
                 needs_naming=bool(one.get("needs_naming", False)),
                 unavailable=bool(one.get("unavailable", False)),
+                diff=_text(one.get("diff", "")),
                 by_hand=_texts(one["by_hand"]),
             )
             for one in written["left"]

@@ -128,6 +128,8 @@ class Remaining:
     """A remedy exists, but rests on an assumption, so the finding must be named with `--only`."""
     unavailable: bool = False
     """A remedy exists, but what it installs could not be had: offline, or not on the index."""
+    diff: str = ""
+    """What a person may apply to a checkout that no program should replace."""
     by_hand: tuple[str, ...] = ()
     """Instructions and commands for a person, in order."""
 

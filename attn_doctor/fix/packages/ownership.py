@@ -10,7 +10,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from attn_doctor.fix.packages.installed import Installed
-from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.refusal import InCheckout, Refused
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.plans import PackageChange
 
@@ -37,15 +37,18 @@ def _checked(one: Installed) -> list[str]:
     said = _direct_url(one)
     url = str(said.get("url", ""))
     if (said.get("dir_info") or {}).get("editable"):
-        raise Refused(
+        raise InCheckout(
             f"{one.name} is an editable installation of {_plain(url)}, which a release would silently replace: "
-            "change the checkout itself"
+            "change the checkout itself",
+            name=one.name,
+            checkout=_plain(url),
         )
     if said.get("vcs_info"):
         commit = str((said.get("vcs_info") or {}).get("commit_id", ""))[:12]
-        raise Refused(
+        raise InCheckout(
             f"{one.name} was installed from {_plain(url)} at commit {commit}, which a release would silently replace: "
-            "install another commit, or the release by hand"
+            "install another commit, or the release by hand",
+            name=one.name,
         )
     if not (one.info / "RECORD").is_file():
         raise Refused(

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from attn_doctor.fix.packages.checkout_diff import diff_of
 from attn_doctor.fix.packages.installed import Installed, conda_names, every_installed
 from attn_doctor.fix.packages.installers import Installer
 from attn_doctor.fix.packages.ownership import broken_requirements, check_origin
 from attn_doctor.fix.packages.releases import Release
 from attn_doctor.fix.packages.scheme import scheme_for, sites
 from attn_doctor.fix.packages.wheel_file import WheelFile
-from attn_doctor.fix.refusal import Refused
+from attn_doctor.fix.refusal import InCheckout, Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.install_request import InstallRequest, is_bound_to_torch
 from attn_doctor.model.package_versions import canonical_name
@@ -69,7 +70,12 @@ def resolve(
     if moved:
         raise Refused(f"the fix would change {', '.join(moved)}, which its recipe does not say")
     scheme = scheme_for((one.name for one in changes), target)
-    origins = check_origin(changes, every)
+    try:
+        origins = check_origin(changes, every)
+    except InCheckout as error:
+        (change,) = (one for one in changes if one.name == error.name)
+        diff, words = diff_of(installer, change, Path(error.checkout) if error.checkout else None)
+        raise InCheckout(f"{error}; {words}", name=error.name, checkout=error.checkout, diff=diff) from None
     _check_requirements(changes, target, allowed=allow_unmet)
     found = Install(
         installer=installer.kind,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attn_doctor.fix.packages.install_commands import install_command, other_names
 from attn_doctor.fix.packages.typable_commands import typable
-from attn_doctor.fix.refusal import Refused, Unavailable
+from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.treatments import PlannedTreatment
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.remedies import InstallPackages, InstallWheel, install_request
@@ -66,8 +66,7 @@ def plan_installation(builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
         refused = _refused_alone(builder, chosen) if len(chosen) > 1 else {}
         for number, one in enumerate(chosen):
             if number in refused or not refused:
-                reason = refused.get(number, error)
-                builder.leave(one, str(reason), unavailable=isinstance(reason, Unavailable))
+                builder.leave(one, refused.get(number, error))
         if refused and len(refused) < len(chosen):
             plan_installation(builder, [one for number, one in enumerate(chosen) if number not in refused])
         return

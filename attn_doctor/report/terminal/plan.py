@@ -17,7 +17,7 @@ _STYLE = {Safety.SAFE: "green", Safety.UNSAFE: "yellow", Safety.DISPLAY_ONLY: "d
 def write(plan: Plan, console: Console, *, verbose: bool) -> None:
     """Prints the whole plan."""
     for number, step in enumerate(plan.steps, start=1):
-        _step(number, step, console, verbose=verbose)
+        _step(number, step, plan.prefix, console, verbose=verbose)
     for one in plan.left:
         _left(one, console)
     if not plan.steps and any(one.unavailable for one in plan.left):
@@ -26,7 +26,7 @@ def write(plan: Plan, console: Console, *, verbose: bool) -> None:
         console.print("Nothing to change.")
 
 
-def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:
+def _step(number: int, step: Step, prefix: str, console: Console, *, verbose: bool) -> None:
     change = step.change
     what = f"edit {change.file}" if isinstance(change, FileEdit) else f"install with {change.installer}"
     console.print(Text(f"[step {number}] {what}", style="bold"), soft_wrap=True)
@@ -46,9 +46,19 @@ def _step(number: int, step: Step, console: Console, *, verbose: bool) -> None:
         _row(console, "note", warning)
     why = f": {step.why_this_safety}" if step.why_this_safety else ""
     _row(console, "safety", f"{step.safety.value}{why}", _STYLE[step.safety])
+    _row(console, "proof", _proof(step, prefix))
     why = f": {step.why_this_reversal}" if step.why_this_reversal else ""
     _row(console, "undo", f"{step.reversal.value}{why}")
     console.print()
+
+
+def _proof(step: Step, prefix: str) -> str:
+    """When it is known that it cures, and that nothing breaks."""
+    if isinstance(step.change, Install) or step.change.file.startswith(f"{prefix}/"):
+        return "before the change, on a copy of the environment by links"
+    if step.change.is_list:
+        return "none: it records the change"
+    return "after the change, which is undone where the finding stays: the file is outside of the environment"
 
 
 def _packages(change: Install, console: Console) -> None:
@@ -75,6 +85,8 @@ def _left(one: Remaining, console: Console) -> None:
     for number, line in enumerate(one.by_hand):
         command = line.removeprefix("  $ ")
         _row(console, "by hand" if number == 0 else "", line if command == line else f"  $ {as_typed(command)}")
+    if one.diff:
+        console.print(Text(one.diff.rstrip("\n")), soft_wrap=True)  # from the margin on: to be copied
     console.print()
 
 

@@ -18,6 +18,7 @@ from attn_doctor.model.findings import Diagnosis, Finding
 from attn_doctor.model.plans import Install, Plan, Step
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.workflows.fix.session import Session, again
+from attn_doctor.workflows.fix.shadowed import folders_of, has_its_own_folder
 from attn_doctor.workflows.subject import Say
 
 
@@ -32,7 +33,7 @@ class ShadowInMaking:
 
     def place(self, run: Run) -> Shadow:
         """Says which folders it is of, and where it will lie."""
-        for number, one in enumerate(_folders(self._target, whole=_has_its_own_folder(self._target))):
+        for number, one in enumerate(folders_of(self._target, whole=has_its_own_folder(self._target))):
             self.shadow.folders[one] = str(run.folder / "shadow" / str(number))
         return self.shadow
 
@@ -78,7 +79,7 @@ def prove(session: Session, plan: Plan, run: Run, swap: Swap, making: ShadowInMa
     """
     target = session.target
     folder = run.folder / "shadow"
-    whole = _has_its_own_folder(target)
+    whole = has_its_own_folder(target)
     shadow = making.place(run)
     inside = {one.file for one in swap.exchanges if shadow.of(one.file) is not None}
     steps = tuple(step for step in plan.steps if _is_about(step, inside))
@@ -119,23 +120,6 @@ def prove(session: Session, plan: Plan, run: Run, swap: Swap, making: ShadowInMa
         broken=broken,
         whole=len(steps) == len(plan.steps) and not outside,
     )
-
-
-def _has_its_own_folder(target: Target) -> bool:
-    """True for a virtual environment, which has an interpreter of its own."""
-    return bool(target.told["prefix"] != target.told["base_prefix"])
-
-
-def _folders(target: Target, *, whole: bool) -> tuple[str, ...]:
-    """The folders to make shadows of: the environment, or its site folders."""
-    if whole:
-        return (os.path.realpath(target.prefix),)
-    found: dict[str, None] = {}
-    for one in (target.told["purelib"], target.told["platlib"], *map(str, target.search_path)):
-        real = os.path.realpath(one)
-        if real.endswith(("site-packages", "dist-packages")) and Path(real).is_dir():
-            found[real] = None
-    return tuple(found)
 
 
 def _is_about(step: Step, inside: set[str]) -> bool:

@@ -49,6 +49,7 @@ from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.stack.proof.prover import Prover
 from attn_doctor.workflows import kernels as kernel_trials
 from attn_doctor.workflows.fix.request import FixRequest
+from attn_doctor.workflows.fix.shadowed import copying
 from attn_doctor.workflows.subject import Say, as_if, refuse_unreadable
 
 
@@ -203,6 +204,7 @@ class Session:
                 prover=prover,
             )
             more = [words for one in self.wheels if str(one.path) in found.wheels and (words := unofficial(one, facts))]
+            more += copying(self.target, found.users_base or str(self.target.prefix))
             return replace(found, warnings=(*found.warnings, *more, *planned_set.warnings(found, facts)))
 
         return ask
