@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from attn_doctor.fix.packages.stage import stage
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.model.install_request import InstallRequest
 from attn_doctor.model.plans import FileEdit, Install, PackageChange, Plan, Splice, Step
+from tests.fix import wheel_house
 from tests.fix.crashing import Scene
 
 
@@ -261,26 +263,19 @@ WHEEL = "kernels-2.0-py3-none-any.whl"
 SHOWN = hashlib.sha256(b"the one that was shown").hexdigest()
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["on the index", "under the name"])
 def test_another_wheel_than_the_plan_was_shown_for(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other bytes than the plan was shown for: the installer is not even started."""
+    """A named file with other bytes than the plan was shown for: the installer is not even started."""
     mine = tmp_path / WHEEL
     mine.write_bytes(b"another one")
     change = Install(
         installer="pip", requirements=("kernels==2.0",), no_deps=True, no_cache=False, reinstall=False,
         changes=(PackageChange(name="kernels", before="1.0", after="2.0", source=WHEEL, sha256=SHOWN),),
-        wheels=(str(mine),) if named else (),
+        wheels=(str(mine),),
     )  # fmt: skip
-    started = []
-
-    def fetched(self: installers.Installer, name: str, arguments: list[str], *_: object) -> None:
-        started.append(name)
-        if name == "fetch":
-            (Path(arguments[arguments.index("--dest") + 1]) / WHEEL).write_bytes(b"another one")
-
-    monkeypatch.setattr(installers.Installer, "_run", fetched)
+    started: list[str] = []
+    monkeypatch.setattr(installers.Installer, "_run", lambda self, name, *_: started.append(name))
     installer = installers.Installer(
         kind="pip", command=("pip",), target=scene.target, sources=installers.Sources(), folder=tmp_path
     )
@@ -290,5 +285,29 @@ def test_another_wheel_than_the_plan_was_shown_for(
         with pytest.raises(AttnDoctorError, match="not the file that the plan was shown for"):
             stage(change, run, installer=installer)
 
-    assert "install" not in started
+    assert started == []
     assert scene.state() == before
+
+
+@pytest.mark.process
+def test_another_wheel_on_the_index(scene: Scene, tmp_path: Path) -> None:
+    """pip holds what it fetches against the plan, and installs nothing of it."""
+    house = tmp_path / "house"
+    house.mkdir()
+    wheel_house.wheel(house, WHEEL, ("kernels", "2.0"), {"kernels/__init__.py": b"version = 2\n"}, "py3-none-any")
+    change = Install(
+        installer="pip", requirements=("kernels==2.0",), no_deps=True, no_cache=False, reinstall=False,
+        changes=(PackageChange(name="kernels", before="1.0", after="2.0", source=WHEEL, sha256=SHOWN),),
+    )  # fmt: skip
+    installer = installers.Installer(
+        kind="pip", command=(sys.executable, "-m", "pip"), target=scene.target, folder=tmp_path,
+        sources=installers.Sources(no_index=True, find_links=(str(house),)),
+    )  # fmt: skip
+    right = hashlib.sha256((house / WHEEL).read_bytes()).hexdigest()
+    with pytest.raises(Refused, match="DO NOT MATCH THE HASHES"):
+        installer.install_beside(change, {}, tmp_path / "wrong", tmp_path / "fetched", linked=False)
+    fits = replace(change, changes=(replace(change.changes[0], sha256=right),))
+    installer.install_beside(fits, {}, tmp_path / "right", tmp_path / "fetched", linked=False)
+
+    assert not list((tmp_path / "wrong").rglob("*.py"))
+    assert list((tmp_path / "right").rglob("kernels/__init__.py"))
