@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from attn_doctor.cli import fleet_hook, fleet_policy, fleet_quarantine, fleet_run, fleet_submitted
+from attn_doctor.cli import fleet_hook, fleet_pairs, fleet_policy, fleet_quarantine, fleet_run, fleet_submitted
 from attn_doctor.cli.fleet_answer import (
     AcceptFile,
     Answer,
@@ -43,6 +43,7 @@ app.command("run", context_settings={"allow_interspersed_args": False, "help_opt
 app.command("status")(fleet_submitted.status)
 app.command("cancel")(fleet_submitted.cancel)
 app.command("quarantine")(fleet_quarantine.quarantine)
+app.command("pairs")(fleet_pairs.pairs)
 app.command("policy")(fleet_policy.policy)
 app.command("hook")(fleet_hook.hook)
 
