@@ -47,6 +47,7 @@ def read(answer: Json, kernels: Json | None = None) -> Trace:
         counterfactual=counterfactual.get("words") or "",
         failure=_failure(answer["failure"], error),
         launches=len(answer["launches"]),
+        slow_paths=tuple(answer.get("slow_paths") or ()),
         kernels=tuple(_kernel(one) for one in (kernels or {}).get("verdicts", ())),
         error_kind=error.get("kind") or "",
         error=error.get("words") or "",

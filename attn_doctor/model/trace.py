@@ -282,6 +282,8 @@ class Trace:
     seconds: float | None
     traceback: str = ""
     """The last lines of the error's traceback; else empty."""
+    slow_paths: tuple[str, ...] = ()
+    """`function: library`, for each that runs as torch operations because that library is not installed."""
 
     @property
     def seen(self) -> bool:

@@ -289,6 +289,7 @@ TERMS: tuple[Term, ...] = (
         ("trace.rules", _T, "whose dtype rules held in the traced run"),
         ("trace.error_kind", _T, "what ended the traced run early"),
         ("trace.error", _T, "the same in a sentence"),
+        ("trace.slow_paths", _TS, "functions that run as loops of torch operations, each with the missing library"),
         ("trace.traceback", _T, "the traceback of a traced model that raised"),
         ("trace.failed_call", _T, "a call outside attention that raised over its operands' dtypes"),
         ("trace.failed_place", _T, "file:line of that call"),

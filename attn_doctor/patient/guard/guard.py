@@ -137,7 +137,7 @@ class Guard:
             "rules": {"name": "gpu" if torch.cuda.is_available() else "cpu", "words": found, "gpu": None,
                       "autocast_source": None, "torch": str(torch.__version__), "fake": False, "not_simulated": [],
                       "stood_in": []},
-            "forms": [],
+            "forms": [], "slow_paths": [],
             "attention": calls, "promotions": [], "counterfactual": None, "failure": None, "launches": [],
             "progress": None, "error": None, "judged": None, "seconds": None,
         }  # fmt: skip

@@ -42,6 +42,8 @@ Answer (`trace.json`), every key always there
     failure         None, or the torch function that raised outside any attention call (a Linear with mixed
                     dtypes): {call, at, module, mixed, operands: [operand + shape, promotion, born]}
     launches        [{kernel, dtypes: {argument: dtype}, at, module}], every kind of Triton launch once
+    slow_paths      ["function: library that is not installed"]: what a library said of a loop of torch operations
+                    that it runs in the place of a kernel
     progress        {ops, attention_calls, module_calls, triton_launches, last: place, module}
     error           None or {kind, type, message, at: place, words, traceback}; kind: "attention call raised" |
                     "dtype mismatch" | "wrong device" | "cannot simulate" | "model raised" | "exit" |
@@ -112,6 +114,7 @@ def unanswered() -> Answer:
         "counterfactual": None,
         "failure": None,
         "launches": [],
+        "slow_paths": [],
         "progress": None,
         "error": None,
         "judged": None,

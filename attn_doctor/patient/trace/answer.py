@@ -349,6 +349,7 @@ class Answer(TypedDict):
     counterfactual: Optional[Counterfactual]
     failure: Optional[Failure]
     launches: List[Launch]
+    slow_paths: List[str]
     progress: Optional[Progress]
     error: Optional[Error]
     judged: Optional[str]

@@ -18,6 +18,7 @@ def facts_of(trace: Trace) -> tuple[Fact, ...]:
     notes.known_or_absent("trace.rules", trace.rules or None, how)
     notes.known_or_absent("trace.error_kind", trace.error_kind or None, how)
     notes.known_or_absent("trace.error", trace.error or None, how)
+    notes.known_or_absent("trace.slow_paths", trace.slow_paths or None, how)
     words = trace.traceback if trace.error_kind == "model raised" else ""
     notes.known_or_absent("trace.traceback", words or None, how)
     # Operands of different dtypes are not a fault in themselves (a product promotes them, and may fail for its shapes).

@@ -19,7 +19,7 @@ from ..hollow import NoRoom
 from ..meet.attention import Conditions, Record, StopTrace
 from ..read import counterfactual, result
 from ..rules import ASSUMED_GPU, GPU, ON_CPU, ON_FAKE, Rules, capability_of
-from . import endings, entries
+from . import endings, entries, slow_paths
 from .session import Recording, Session, seeded
 
 if TYPE_CHECKING:
@@ -60,6 +60,13 @@ def trace(request: Request, on_progress: Optional[Tell] = None, on_launches: Opt
     `on_progress` receives the partial answer about once a second. `on_launches` receives the recorded Triton launches
     in the form for simulate/triton/compile.py.
     """
+    with slow_paths.heard() as slow:
+        answer = _trace(request, on_progress, on_launches)
+    answer["slow_paths"] = slow
+    return answer
+
+
+def _trace(request: Request, on_progress: Optional[Tell], on_launches: Optional[TellLaunches]) -> Answer:
     started = time.perf_counter()
     answer = _empty(request)
     try:

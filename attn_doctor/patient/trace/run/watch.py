@@ -169,6 +169,7 @@ class Watch:
             },
             "failure": None,
             "launches": [],
+            "slow_paths": [],
             "progress": recording.progress(),
             "error": None,
             "judged": None,
