@@ -43,8 +43,9 @@ def heard() -> Iterator[List[str]]:
             found.extend(one for one in told(str(message)) if one not in found)
         original(self, message, *args, **options)
 
-    logging.Logger.warning = warning  # type: ignore[method-assign]
+    owner: Any = logging.Logger
+    owner.warning = warning
     try:
         yield found
     finally:
-        logging.Logger.warning = original  # type: ignore[method-assign]
+        owner.warning = original
