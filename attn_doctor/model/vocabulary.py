@@ -149,6 +149,7 @@ TERMS: tuple[Term, ...] = (
         ("package.*.distribution", _T, "the distribution's own name, where it is not the library's (a fork, a vendor)"),
         ("package.*.path", _T, "folder that holds it"),
         ("package.*.wheel_tag", _T, "tag of the wheel it came from"),
+        ("package.*.variant", _T, "label of the wheel variant it came from, by its variant.json"),
         ("package.*.editable", _B, "an editable install"),
         ("package.*.source", _T, "URL or path it was installed from, when the metadata says so"),
         ("package.*.duplicates", _TS, "other folders of the path that hold the same distribution: the first one wins"),

@@ -49,6 +49,19 @@ def test_versions_and_places(tmp_path: Path) -> None:
     assert seen.fact("package.xformers.version").state == Absent("not there")
 
 
+def test_the_label_of_a_variant(tmp_path: Path) -> None:
+    """From variant.json, where the wheel is one."""
+    label = '{"variants": {"cu130": {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}}}'
+    info = install(tmp_path, "flash-attn", "2.8.3")
+    (info / "variant.json").write_text(label)
+    install(tmp_path, "xformers", "0.0.35")
+    (install(tmp_path, "einops", "0.8.2") / "variant.json").write_text("[")
+    seen = facts(tmp_path)
+
+    assert seen.value("package.flash-attn.variant") == "cu130"
+    assert isinstance(seen.fact("package.xformers.variant").state, Absent)
+
+
 def test_spelling_does_not_matter(tmp_path: Path) -> None:
     """flash_attn, Flash.Attn and flash-attn are one distribution."""
     install(tmp_path, "Flash.Attn", "2.8.3")

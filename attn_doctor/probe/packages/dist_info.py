@@ -46,6 +46,8 @@ class Distribution:
     """From RECORD, relative to `folder`; empty without one."""
     called: str = ""
     """The name in its metadata, if different."""
+    variant: str = ""
+    """Label of the wheel variant that was installed, such as cu130: https://peps.python.org/pep-0825/ (a draft)."""
 
 
 def listed_modules(info: Path) -> frozenset[str]:
@@ -125,7 +127,14 @@ def as_distribution(read: DistInfo, info: Path, folder: Path, *, as_name: str = 
         source=source or None,
         wheel_tags=tuple(re.findall(r"^Tag:\s*(\S+)", _read(info / "WHEEL"), re.MULTILINE)),
         files=_recorded(info),
+        variant=_variant(info),
     )
+
+
+def _variant(info: Path) -> str:
+    """The one label in the installed wheel's variant.json; empty without one."""
+    labels = _json(info / "variant.json").get("variants")
+    return str(next(iter(labels))) if isinstance(labels, dict) and len(labels) == 1 else ""
 
 
 def _metadata(info: Path) -> tuple[bytes, str]:

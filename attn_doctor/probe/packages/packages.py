@@ -205,6 +205,7 @@ def _note(notes: FactNotes, same: list[Distribution], inventory: Inventory, mark
     notes.known_or_absent(own + "distribution", dist.called or None, how, "its distribution bears the library's name")
     notes.known(own + "path", str(dist.editable_at or dist.folder), how)
     notes.known_or_absent(own + "wheel_tag", ", ".join(dist.wheel_tags) or None, f"{how}/WHEEL")
+    notes.known_or_absent(own + "variant", dist.variant or None, f"{how}/variant.json", "its wheel is no variant")
     notes.known(own + "editable", dist.editable_at is not None, f"{how}/direct_url.json")
     notes.known_or_absent(own + "source", dist.source, f"{how}/direct_url.json")
     notes.known_or_absent(own + "metadata_error", dist.error or None, how)
