@@ -39,7 +39,9 @@ def alternatives(
         looked_up.append(lambda: _other_torch(wants, node, limits, solve))
     if limits.build or limits.cuda:
         looked_up.append(lambda: _other_build(wants, node, limits, solve))
-    looked_up.append(lambda: _other_node(wants, node, limits, solve))
+    # The resolver says so when a release has no wheel for that Python, which no table knows.
+    for_python = any("CPython" in one.words for one in clashes)
+    looked_up.append(lambda: _other_node(wants, node, limits, solve, for_python=for_python))
     clashing = [one for one in wants[1:] if one.words in stuck]
     looked_up += [partial(_instead_of, one, wants, stuck, node, limits, solve) for one in clashing]
     with ThreadPoolExecutor(max_workers=_AT_A_TIME) as threads:
@@ -61,7 +63,9 @@ def _other_torch(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve
         yield Alternative(title=f"torch {plan.torch} ({plan.build})", gives_up=torch.words, plan=plan)
 
 
-def _other_node(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve) -> Iterator[Alternative]:
+def _other_node(
+    wants: Sequence[Want], node: PlannedNode, limits: Limits, solve: Solve, *, for_python: bool
+) -> Iterator[Alternative]:
     """A newer driver, or another Python, when that is what stands in the way: more builds of torch fit then."""
     before = _fitting(wants, node, limits)
     newer = replace(node, driver="")
@@ -78,7 +82,7 @@ def _other_node(wants: Sequence[Want], node: PlannedNode, limits: Limits, solve:
     major, minor = map(int, node.python.split("."))
     for other in (minor - 1, minor + 1, minor - 2, minor + 2):
         where = replace(node, python=f"{major}.{other}")
-        plan = solve(wants, where, limits) if _fitting(wants, where, limits) - before else None
+        plan = solve(wants, where, limits) if for_python or _fitting(wants, where, limits) - before else None
         if plan is not None:
             title = f"with Python {major}.{other}: torch {plan.torch} ({plan.build})"
             yield Alternative(title=title, gives_up=f"Python {node.python}", plan=plan)
