@@ -95,8 +95,11 @@ def gpus_for(of_node: str, *, gpus_per_node: str | None, gres: str | None) -> st
 
 
 def passes(refusal: str) -> bool:
-    """True for a refusal of sbatch that is over later: a limit, or a controller that does not answer."""
-    return _LATER.search(refusal) is not None
+    """True for a refusal of sbatch that is over later: a limit, or a controller that does not answer.
+
+    A QOS that denies on limits says which one: of a least size no waiting helps.
+    """
+    return _LATER.search(refusal) is not None and _NEVER.search(refusal) is None
 
 
 def refused(refusal: str, partition: str) -> str:

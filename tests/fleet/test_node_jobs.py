@@ -13,7 +13,7 @@ import pytest
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.fleet import node_job, slurm, slurm_queue
 from attn_doctor.fleet.gather import Gathered
-from attn_doctor.fleet.node_job import NodeJob
+from attn_doctor.fleet.node_job import NodeJob, passes
 from attn_doctor.fleet.reading import Messages
 from attn_doctor.fleet.run_folder import RunFolder
 from attn_doctor.fleet.slurm import SlurmNode
@@ -181,6 +181,20 @@ def test_a_refusal_is_the_row(place: tuple[NodeJobs, Slurm]) -> None:
     assert jobs.not_started["n002"].startswith(
         "partition gpu refuses a job on this node alone: Node count specification invalid"
     )
+
+
+_LIMIT = (
+    "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "later"),
+    [("", True), ("AssocMaxSubmitJobLimit", True), ("QOSMaxSubmitJobPerUserLimit", True), ("QOSMinNode", False)],
+)
+def test_a_limit_passes_and_a_least_size_does_not(reason: str, later: bool) -> None:
+    """The words of a Slurm with slurmdbd, whose QOS may deny on limits: it names the limit before its refusal."""
+    assert passes(f"sbatch: error: {reason}\nsbatch: error: {_LIMIT}") is later
 
 
 def test_a_folder_that_no_node_shares(place: tuple[NodeJobs, Slurm]) -> None:
