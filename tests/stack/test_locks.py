@@ -152,6 +152,37 @@ def test_a_replaced_torch_is_told(tmp_path: Path) -> None:
     assert "torch 2.8.0 replaces torch 2.6.0 of line 2" in found.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("image", "torch", "cuda"),
+    [
+        ("pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel", "2.6.0", "12.4"),
+        ("hiyouga/pytorch:th2.6.0-cu124-flashattn2.7.4-cxx11abi0-devel", "2.6.0", "12.4"),
+        ("python:3.12-slim", None, None),
+    ],
+)
+def test_torch_in_the_name_of_an_image(tmp_path: Path, image: str, torch: str | None, cuda: str | None) -> None:
+    file = written(tmp_path, "Dockerfile", f"FROM {image}\nRUN pip install peft==0.21.2\n")
+    lock = read(file, python="3.12", machine="x86_64")
+
+    assert pins(lock).get("torch", (None, 0))[0] == torch
+    assert lock.cuda == cuda
+
+
+def test_a_wheel_that_is_named_for_another_torch(tmp_path: Path) -> None:
+    """At the line of the wheel; one for this torch, and one that was seen to hold beside it, are silent."""
+    address = "https://x.invalid/flash_attn-2.8.3%2Bcu13torch{}cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
+
+    def found(torch: str, named: str) -> list[tuple[str, int | None]]:
+        text = f"torch=={torch}\nflash-attn @ {address.format(named)}\n"
+        file = written(tmp_path, "requirements.txt", text)
+        findings = check_lock(CheckLockRequest(file=file, gpu="h100")).diagnosis.findings
+        return [(one.id, one.locations[0].line) for one in findings]
+
+    assert found("2.13.0", "2.9") == [("wheel-named-for-other-torch", 2)]
+    assert found("2.13.0", "2.13") == []
+    assert found("2.11.0", "2.10") == []
+
+
 def test_several_versions_are_left_open(tmp_path: Path) -> None:
     """Extras that exclude each other have one each: which one is installed the lock does not say."""
     text = UV + '\n[[package]]\nname = "triton"\nversion = "3.7.1"\n'
