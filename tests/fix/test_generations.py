@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from attn_doctor.errors import BadInput
-from attn_doctor.fix.journal import journal, run_plan, undo
+from attn_doctor.fix.journal import journal, prepare, run_plan, undo
 from attn_doctor.fix.journal.journal import JournalUnusable, StillAlive, begin, held
 from attn_doctor.fix.journal.prune import prune
 from attn_doctor.fix.journal.resume import drop_prepared, resumed_plan, unfinished
@@ -211,14 +211,18 @@ def test_an_upgrade_by_hand_is_left(scene: Scene) -> None:
     }
 
 
-def test_what_was_wrong_before_does_not_appear(scene: Scene) -> None:
-    """A run that is taken up again knows the findings before it, those outside of --only too."""
+@pytest.mark.parametrize("swapping", [False, True])
+def test_what_was_wrong_before_does_not_appear(scene: Scene, swapping: bool) -> None:
+    """A run that is taken up again, wherever it was, knows the findings before it, those outside of --only too."""
     other = Finding(id="other", severity=Severity.ERROR, title="other")
     ill = Diagnosis(findings=(*crashing._ILL.findings, other))
     with held((scene.prefix, scene.project)):
         plan = scene.plan()
         run = begin(scene.prefix, crashing.plan_v1.dumps(plan), "", notes=run_plan.noted(ill))
         hands = scene.hands()
+        if swapping:
+            prepare.prepare(plan, run, stage=hands.stage)
+            run.note("swapping")
         outcome = run_plan.go_on(
             plan, run, hands=run_plan.Hands(
                 stage=hands.stage, prove=hands.prove, examine=lambda: Diagnosis(findings=(other,))
@@ -347,6 +351,7 @@ def test_pruned(scene: Scene) -> None:
         assert [run.id for run, _ in prune(journal.runs(scene.prefix), keep=0)] == [first.id]
 
     assert first.state == "pruned"
+    assert not (first.folder / "kept").exists()
     after = scene.state()
     scene.undo()
     assert scene.state() == after

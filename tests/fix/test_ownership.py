@@ -9,9 +9,13 @@ import pytest
 
 from attn_doctor.fix.packages.installed import Installed
 from attn_doctor.fix.packages.ownership import broken_requirements, check_origin
-from attn_doctor.fix.proof import unmet_requirements
+from attn_doctor.fix.proof import newly_unmet, unmet_requirements
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.model.plans import PackageChange
+from attn_doctor.machine.target import Target
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known
+from attn_doctor.model.plans import Install, PackageChange
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.workflows.fix import session
 
 CHANGE = PackageChange(name="x-transformers", before="1.30.1", after="1.30.2")
 
@@ -83,3 +87,42 @@ def test_requirements_of_everything_installed(need: str, broken: bool) -> None:
     after = (needing("other", need), Installed(name="x-transformers", version="1.30.2", info=Path("/nowhere")))
     known = unmet_requirements(every, {"sys_platform": "linux"})
     assert bool(unmet_requirements(after, {"sys_platform": "linux"}).keys() - known.keys()) is broken
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        ({"version": "1.30.1", "shadowed_by": "/home/me/x_transformers"}, "hidden by /home/me/x_transformers"),
+        ({"version": "1.30.1"}, "outside of this environment's own folders"),
+    ],
+)
+def test_a_copy_that_comes_first_on_the_path(known: dict[str, str], words: str) -> None:
+    """Foreseen: the release would be installed, and programs would find the other one."""
+    found = [
+        Fact(name=FactName("package", CHANGE.name, name), state=Known(text), how="") for name, text in known.items()
+    ]
+    before = CHANGE.before if "shadowed_by" in known else None
+    install = Install(
+        installer="pip", requirements=(), no_deps=True, no_cache=False, reinstall=False,
+        changes=(replace(CHANGE, before=before),),
+    )  # fmt: skip
+    with pytest.raises(Refused, match=words):
+        session._check_reached(install, FactSet(found))
+
+
+def test_requirements_that_an_exchange_breaks(tmp_path: Path) -> None:
+    """`pip check` is never worse afterwards: what was met and is not is told, what was unmet before is not."""
+    targets = []
+    for folder, version in (("before", "1.30.1"), ("after", "1.30.2")):
+        site = tmp_path / folder
+        for name, text in {
+            "x_transformers": f"Name: x-transformers\nVersion: {version}\n",
+            "trainer": "Name: trainer\nVersion: 1\nRequires-Dist: x-transformers==1.30.1\nRequires-Dist: absent\n",
+        }.items():
+            (site / f"{name}.dist-info").mkdir(parents=True)
+            (site / f"{name}.dist-info/METADATA").write_text(text)
+        told = {"sys_path": [str(site)], "markers": {}}
+        targets.append(Target(python=Path("python"), because="", environment_kind="venv", told=told))
+
+    assert newly_unmet(*targets) == ("trainer 1 needs x-transformers==1.30.1, and there would be 1.30.2",)
+    assert newly_unmet(*reversed(targets)) == ()
