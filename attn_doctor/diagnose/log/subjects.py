@@ -20,6 +20,12 @@ _CARRIERS = frozenset({"torch", "triton", "remote-code", _HUB, "setuptools", "pi
 #: The only ones of these that are a distribution a message can be about.
 _OF_THEIR_OWN = ("triton", "torch")
 
+#: Serving engines bring kernels of their own, whose messages are those of the package that they were copied from.
+_ENGINES = {
+    "vllm": "vllm", "vllm_flash_attn": "vllm", "sglang": "sglang", "sgl_kernel": "sglang", "lmdeploy": "lmdeploy",
+    "text_generation_server": "text-generation-server", "tensorrt_llm": "tensorrt-llm",
+}  # fmt: skip
+
 _BINARY = re.compile(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
 _SOURCE = re.compile(r"(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
 _MODULE = re.compile(
@@ -97,12 +103,14 @@ def subject_of(unit: Unit) -> str | None:
             return "kernels"
         if name and name not in _CARRIERS:
             return distribution_of(name)
+    names = [name for path in frames if (name := owner(path))]
+    own = [name for name in names if name not in _CARRIERS]
+    if own and own[-1] in _ENGINES:
+        return _ENGINES[own[-1]]
     first = _CLASS_BEFORE.sub("", message.lstrip())
     speaker = _first_named(first, at_the_start=True)
     if speaker is not None and not _TORCH.search(message):
         return speaker  # a library's C++ code has no frame of its own
-    names = [name for path in frames if (name := owner(path))]
-    own = [name for name in names if name not in _CARRIERS]
     if own:
         return distribution_of(own[-1])
     cls = _CLASS.match(unit.exception)

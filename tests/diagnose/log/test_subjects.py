@@ -64,6 +64,8 @@ def _subject(text: str) -> object:
         ("ModuleNotFoundError: No module named 'tvm_ffi' rror:", "apache-tvm-ffi"),
         ("ValueError: Selected backend AttentionBackendEnum.FLASHINFER is not valid", "vllm"),
         ("Cannot use FlashAttention-2 backend for head size 72. rror:", "vllm"),
+        (_HEAD + _FRAME.format("vllm/vllm_flash_attn/i.py") + "RuntimeError: FlashAttention only supports x", "vllm"),
+        (_HEAD + _FRAME.format("text_generation_server/a.py") + "RuntimeError: FlashAttention x", "text-generation-server"),
     ],
 )  # fmt: skip
 def test_a_message_is_about_a_distribution(text: str, subject: str) -> None:
