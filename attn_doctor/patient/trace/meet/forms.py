@@ -26,17 +26,22 @@ def flags_of(given: Given) -> Dict[str, Any]:
     window = given.get("window_size")
     ends = next((given[name] for name in ("cu_seqlens_q", "cu_seqlens", "cu_seq_q") if name in given), None)
     found = {
-        "causal": bool(given.get("is_causal", given.get("causal")) or False),
-        "dropout": float(given.get("dropout_p") or given.get("p") or 0.0),
+        "causal": bool(_plain(given, "is_causal", "causal")),
+        "dropout": _plain(given, "dropout_p", "p"),
         "scale": given.get("scale", given.get("softmax_scale")),
         "window": [int(side) for side in window] if isinstance(window, (tuple, list)) else None,
-        "softcap": float(given.get("softcap") or 0.0) or None,
-        "gqa": bool(given.get("enable_gqa") or False),
+        "softcap": _plain(given, "softcap") or None,
+        "gqa": bool(_plain(given, "enable_gqa")),
         "documents": int(ends.shape[0]) - 1 if isinstance(ends, torch.Tensor) else None,
     }
     if not isinstance(found["scale"], (int, float)):
         found["scale"] = None
     return found
+
+
+def _plain(given: Given, *names: str) -> float:
+    """The first of them that is a number, else 0.0: one's own functions may give a tensor one of these names."""
+    return next((float(given[name]) for name in names if isinstance(given.get(name), (int, float))), 0.0)
 
 
 class Forms:
