@@ -42,7 +42,15 @@ def no_configurations() -> tuple[Fact, ...]:
 def not_traced() -> tuple[Fact, ...]:
     """The facts that only a traced run provides, when none was requested."""
     notes = FactNotes()
-    told = ("trace.verdict", "trace.rules", "trace.error_kind", "trace.error", "trace.traceback", *FAILED_CALL)
+    told = (
+        "trace.verdict",
+        "trace.rules",
+        "trace.error_kind",
+        "trace.error",
+        "trace.traceback",
+        "trace.slow_paths",
+        *FAILED_CALL,
+    )
     listed = (f"listed.{kind.name}" for kind in KINDS if kind.plural and kind.traced)
     for name in (*told, *listed):
         notes.unknown(name, "attn-doctor trace", "nothing was traced", asked=False)
