@@ -37,6 +37,7 @@ EXCEPTIONS = {
     "probe/configs/llamafactory.py": _KEY,
     "probe/configs/sources.py": _KEY,
     "probe/configs/configs.py": _KEY,
+    "probe/trace/packing_trainers.py": _KEY,
     "probe/packages/patches.py": "one fault of one release, looked for in that library's source",
     "report/renderers/prometheus.py": "labels of a metric, which queries elsewhere name",
 }

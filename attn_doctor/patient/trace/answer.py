@@ -54,12 +54,8 @@ class Place(TypedDict):
     source: Optional[str]
 
 
-class Label(TypedDict):
-    """A short description of an operand."""
-
-    dtype: str
-    name: Optional[str]
-    kind: str
+Label = TypedDict("Label", {"dtype": str, "name": Optional[str], "kind": str})
+"""A short description of an operand."""
 
 
 class Birth(TypedDict):
@@ -135,11 +131,8 @@ class Operand(TypedDict):
     path: List[Step]
 
 
-class Way(TypedDict):
-    """A change that would get another backend."""
-
-    backend: Optional[str]
-    words: str
+Way = TypedDict("Way", {"backend": Optional[str], "words": str})
+"""A change that would get another backend."""
 
 
 class MathCost(TypedDict):
