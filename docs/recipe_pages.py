@@ -85,6 +85,8 @@ def section(recipe: Recipe) -> str:
     if recipe.severity_when_reached:
         severity += f", {recipe.severity_when_reached.value} when reached"
     line = f"{severity} · {recipe.status} · since {recipe.since} · checked {recipe.checked}"
+    if recipe.silent:
+        line += f" · a silent error, {recipe.silent}"
     if recipe.aliases:
         line += " · also called " + ", ".join(f"`{alias}`" for alias in recipe.aliases)
     parts = [f"## {recipe.id}", f"**{recipe.title}**", line]

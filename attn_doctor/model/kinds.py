@@ -216,6 +216,17 @@ KINDS: tuple[Kind, ...] = (
         from_installed_code=True,
     ),
     Kind(
+        "call",
+        plural=True,
+        heading="forms of attention calls met",
+        listing="forms of attention calls: of a traced run, a replay, or --explain-sdpa",
+        probe="probe/trace/call_facts.py",
+        leading="name",
+        on_request="--replay",
+        traced=True,
+        from_installed_code=True,
+    ),
+    Kind(
         "semantics",
         plural=True,
         heading="checks of which token reaches which",

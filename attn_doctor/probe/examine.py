@@ -20,7 +20,7 @@ from attn_doctor.probe.binaries import extensions
 from attn_doctor.probe.host import host_facts, node, nvcc
 from attn_doctor.probe.host.gpus import GpuQuery
 from attn_doctor.probe.live import interpreter
-from attn_doctor.probe.packages import packages, patches, torch_files
+from attn_doctor.probe.packages import packages, patches, ptxas, torch_files
 from attn_doctor.probe.probes import Probe, run
 from attn_doctor.quick_dataclasses import dataclass
 
@@ -141,6 +141,11 @@ def _probes(
     )
     yield Probe("patches", lambda: patches.probe(_started(taken)), ("packages/patches",))
     yield Probe("torch's files", lambda: torch_files.probe(_started(taken).modules), ("packages/torch_files",))
+    yield Probe(
+        "ptxas",
+        lambda: ptxas.probe(_started(taken).modules, environment, quick=wanted.quick),
+        ("packages/ptxas",),
+    )
     say("reading binaries")
     yield Probe(
         "binaries",

@@ -194,6 +194,9 @@ class Recipe:
     status: str
     since: str
     rank: int
+    silent: str | None
+    """A silent error, with nothing raised: "seen" when a reproduction of ours showed it, "reported" when a source says
+    so; None for other recipes."""
     gives_way: bool
     """It reports a failure without its cause; a recipe that recognizes the failure's message replaces it."""
     without_gpu: bool

@@ -33,6 +33,7 @@ def _recipe(recipe: Recipe) -> dict[str, Any]:
         "what": recipe.what,
         "why": recipe.why,
         "known_problems": recipe.known_problems,
+        "silent": recipe.silent,
         "facts": [str(name) for name in recipe.asks()],
         "in_logs": bool(recipe.logs),
         "family": None if recipe.family is None else recipe.family.about,

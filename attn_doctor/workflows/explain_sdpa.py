@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.judge import judge
 from attn_doctor.errors import TargetUnusable
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
+from attn_doctor.model.facts import FactSet
+from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.kernels import sdpa_spec
+from attn_doctor.probe.trace import call_facts
 from attn_doctor.quick_dataclasses import asdict, dataclass
+from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data.gpu_table import named_gpu
 
 
@@ -50,7 +56,20 @@ def explain_sdpa(request: SdpaRequest) -> dict[str, Any]:
             ) from None
     if answer.get("error"):
         raise _cannot(answer["error"], target, asked_here=gpu is None)
+    answer["warnings"] = [*answer["warnings"], *_known_to_be_wrong(call, answer)]
     return answer
+
+
+def _known_to_be_wrong(call: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+    """What recipes say of such a call with this torch on this GPU, beside what its backend is known for."""
+    form = call_facts.of_explained(call, answer)
+    how = "--explain-sdpa"
+    about = call_facts.facts([form], how=how, capability=answer.get("compute_capability"))
+    notes = FactNotes()
+    notes.known("torch.version", str(answer["torch"]), how)
+    recipes = [one for one in shelf.shelf(()) if one.for_each == "call"]
+    found = judge(derive(FactSet([*notes.facts(), *about])), recipes).findings
+    return [f"{one.title} ({one.id})" for one in found]
 
 
 def _cannot(error: str, target: Target, *, asked_here: bool) -> TargetUnusable:

@@ -22,7 +22,7 @@ from attn_doctor.probe.kernels import trials as kernels
 from attn_doctor.probe.kernels.known_kernels import BACKENDS, Mode
 from attn_doctor.probe.probes import Probe
 from attn_doctor.probe.probes import run as run_probe
-from attn_doctor.probe.trace import compiled_kernels
+from attn_doctor.probe.trace import call_facts, compiled_kernels
 from attn_doctor.quick_dataclasses import asdict, replace
 from attn_doctor.recipes.data.gpu_table import NamedGpu
 
@@ -92,6 +92,10 @@ def run(
         Probe("compiled", lambda: compiled_kernels.facts(trials.compiled), ("compiled_kernels",)),
     )
     found = [fact for probe in probes for fact in run_probe(probe)]
+    if wanted.replay:
+        capability = gpu.compute_capability if gpu is not None else facts.value("gpu.0.compute_capability")
+        known = capability if isinstance(capability, str) else None
+        found += call_facts.facts(wanted.replay, how="recorded by trace --record", capability=known)
     return trials, facts.with_facts(found)
 
 

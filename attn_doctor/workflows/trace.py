@@ -50,7 +50,6 @@ def trace(request: TraceRequest, *, say: Say = silent) -> Report:
         "stand_ins": list(dict.fromkeys((_USUAL, _STAND_INS.get(request.attn or "", _USUAL)))),
         "backward": request.backward,
         "calls": request.calls,
-        "record": request.record is not None,
         "gpu": None if gpu is None else {k: v for k, v in asdict(gpu).items() if v is not None},
         "trust_remote_code": request.trust_remote_code,
         "compile_kernels": request.kernels,

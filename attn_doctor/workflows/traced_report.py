@@ -16,6 +16,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Report
 from attn_doctor.model.trace import Trace
+from attn_doctor.probe.trace import call_facts
 from attn_doctor.probe.trace.trace_facts import facts_of
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.version import __version__
@@ -33,7 +34,10 @@ def report_of(
     rerun: tuple[str, ...] = (),
 ) -> Report:
     """Judges the calls of `trace`; `answer` is the trace as its process wrote it."""
-    facts = derive(FactSet([*facts.values(), *facts_of(trace)]))
+    gpu = (answer.get("rules") or {}).get("gpu") or {}
+    how = f"traced {trace.words}" if trace.words else "traced"
+    forms = call_facts.facts(answer.get("forms") or [], how=how, capability=gpu.get("compute_capability"))
+    facts = derive(FactSet([*facts.values(), *facts_of(trace), *forms]))
     # `check` reports problems of the rest of the environment; here only findings of the traced run are kept.
     diagnosis = met(judge(facts, recipes), recipes)
     status = exit_status.status_of(diagnosis, fail_on=fail_on, strict=False, own_faults=bool(faults.met()))

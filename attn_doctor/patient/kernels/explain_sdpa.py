@@ -22,7 +22,6 @@ from .. import imports, outcomes, torch_facts
 from ..simulate.cuda import simulated_gpu
 from ..simulate.sdpa import backends as sdpa_backends
 from ..simulate.sdpa import choice as sdpa_choice
-from ..simulate.sdpa import silent
 from ..simulate.sdpa.rules import Call, Tensor
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def predicted(call: Call, gpu: simulated_gpu.Gpu, torch_version: str, cudnn: Opt
         "raises": choice.error,
         "certain": choice.certain,
         "doubts": list(choice.doubts),
-        "warnings": [*choice.warnings, *silent.depends_on_values(choice.backend, call)],
+        "warnings": list(choice.warnings),
         "changes": changes(call, gpu, torch_version, cudnn) if choice.backend != "flash" else [],
     }
 

@@ -85,7 +85,7 @@ promotion = place + {id, call, ops, module, dtype_in, dtype_out, operands: [labe
     can_be_tried: bool,
     cast_back: None, or place + {call, to: dtype}: where the code that promoted should have cast back, when that is
         another call than the promoting one (the last of a cast's own function; where complex numbers end)}
-forms, where the request has `record`: [{name, library, by_heads, dtypes, shapes, strides, flags, autocast, trains,
+forms: [{name, library, by_heads, dtypes, shapes, strides, flags, autocast, trains,
     backend, calls, place}], each form of call once (meet/forms.py)
 birth = {kind: label kinds or "autocast policy" | "explicit cast" | "dtype argument" | "op" | "kernel", name, op,
     dtype, call, at: place, module}

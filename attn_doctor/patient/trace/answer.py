@@ -25,7 +25,6 @@ class Request(TypedDict, total=False):
     attn: Optional[str]
     backward: Optional[bool]
     calls: Optional[int]
-    record: Optional[bool]
     rules: Optional[str]
     gpu: Optional[Described]
     flash_attn_version: Optional[str]
@@ -210,8 +209,7 @@ class Form(TypedDict):
     name: str
     library: str
     by_heads: bool
-    """Operands are (batch, heads, length, head_dim); otherwise (batch, length, heads, head_dim), or without the batch
-    where sequences are packed."""
+    """(batch, heads, length, head_dim); else (batch, length, heads, head_dim), packed ones without the batch."""
     dtypes: Dict[str, str]
     shapes: Dict[str, List[int]]
     strides: Dict[str, Optional[List[int]]]

@@ -225,6 +225,7 @@ class _File(Table):
     status: Literal["preview", "stable", "withdrawn"]
     since: VersionText
     rank: StrictInt = 50
+    silent: Literal["seen", "reported"] | None = None
     gives_way: bool = False
     without_gpu: bool = False
     where: tuple[Name, ...] = ()

@@ -20,5 +20,6 @@ def write(recipe: Recipe, stream: IO[str]) -> None:
     if recipe.severity_when_reached and recipe.severity_when_reached is not recipe.severity:
         severity += f", {recipe.severity_when_reached.value} when something ran into it"
     kind = "a family of messages" if recipe.family else f"{severity}, {recipe.status}"
+    kind += f"; a silent error, {recipe.silent}" if recipe.silent else ""
     console.print(Text(f"{recipe.id}  {recipe.library}; {kind}; checked {recipe.checked}", style="bold"))
     Writer(console, verbose=True).written(finding, what=recipe.what if recipe.family is None else "")

@@ -3,7 +3,7 @@
 import pytest
 
 from attn_doctor.patient.simulate.sdpa.rules import CUDNN, EFFICIENT, FLASH, Call, Tensor
-from attn_doctor.patient.simulate.sdpa.silent import depends_on_values, known_faults
+from attn_doctor.patient.simulate.sdpa.silent import known_faults
 
 
 def call(length, mask, dtype="bfloat16", strides=None, keys=None):
@@ -36,24 +36,3 @@ def test_rows_past_two_to_the_32(length, first):
 )
 def test_other_backends_and_masks_of_one_row_are_right(backend, mask):
     assert known_faults(backend, call(70000, mask), (2, 11)) == ()
-
-
-@pytest.mark.parametrize(
-    ("version", "keys", "strides", "told"),
-    [
-        ((2, 12), 65, (0, 0, 128, 1), True),
-        ((2, 12), 64, (0, 0, 128, 1), False),
-        ((2, 12), 65, None, False),
-        ((2, 11), 65, (0, 0, 128, 1), False),
-    ],
-)
-def test_expanded_keys_of_one_release(version, keys, strides, told):
-    mask = Tensor((1, 1, 65, keys), "bool")
-
-    assert bool(known_faults(EFFICIENT, call(65, mask, strides=strides, keys=keys), version)) == told
-
-
-def test_fully_masked_rows_are_a_note_to_who_asks():
-    assert depends_on_values(CUDNN, call(128, square(128)))
-    assert not depends_on_values(EFFICIENT, call(128, square(128)))
-    assert not known_faults(CUDNN, call(128, square(128)), (2, 11))

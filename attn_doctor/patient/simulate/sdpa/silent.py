@@ -48,30 +48,7 @@ def _long_mask(backend: Optional[str], call: Call, version: Version) -> Optional
     return words + (" (reported up to 2.14's nightly builds)" if version >= (2, 14) else "")
 
 
-def _expanded_keys(backend: Optional[str], call: Call, version: Version) -> Optional[str]:
-    """Reported for torch 2.12, https://github.com/pytorch/pytorch/issues/191937; not seen on an H100 with 2.11."""
-    if backend != EFFICIENT or call.mask is None or version != (2, 12) or call.query.dtype != "bfloat16":
-        return None
-    expanded = any(one.strides is not None and 0 in one.strides[:-1] for one in (call.key, call.value))
-    if not expanded or call.key.shape[-2] % 32 != 1:
-        return None
-    return (
-        "wrong values were reported for expanded keys or values (stride 0) whose length is 1 more than a multiple of 32"
-    )
-
-
 _RULES: Tuple[Callable[[Optional[str], Call, Version], Optional[str]], ...] = (
     _float_mask,
     _long_mask,
-    _expanded_keys,
 )
-
-
-def depends_on_values(backend: Optional[str], call: Call) -> Tuple[str, ...]:
-    """What goes wrong for some masks only: a note for who asks about a call, no finding where a mask's values are not
-    known. Seen on an H100 with torch 2.11 and cuDNN 9.19."""
-    if backend != CUDNN or call.mask is None:
-        return ()
-    return (
-        "if a row of the mask lets nothing through: cuDNN gives such rows numbers and gradients, the other backends 0",
-    )

@@ -182,12 +182,12 @@ def _under(
             # It reached a place where values are needed, possibly because of a wrong guess earlier.
             recording = _record(session, entry, run, watcher)
         session.tell_guesses()
-        _fill(answer, recording, rules, record=bool(request.get("record")))
+        _fill(answer, recording, rules)
         if on_launches is not None and session.kernels is not None:
             on_launches(list(session.kernels.launches))
         again = _again(entry, recording, run, request)
         if _settle(session, recording, again):
-            _fill(answer, recording, rules, record=bool(request.get("record")))
+            _fill(answer, recording, rules)
         promotions = result.Promotions()
         answer["attention"] = [result.describe(r, promotions) for r in recording.records]
         answer["promotions"] = promotions.found
@@ -319,11 +319,11 @@ def partial(recording: Recording, request: Request, rules: Rules) -> Answer:
     return answer
 
 
-def _fill(answer: Answer, recording: Recording, rules: Rules, *, record: bool) -> None:
+def _fill(answer: Answer, recording: Recording, rules: Rules) -> None:
     answer["rules"] = rules.as_json()
     answer["verdict"] = result.worst(recording.records)
     answer["progress"] = recording.progress()
-    answer["forms"] = recording.attention.forms.as_json() if record else []
+    answer["forms"] = recording.attention.forms.as_json()
     answer["launches"] = recording.launches.seen
     error = recording.error
     script = answer["entry"] is not None and answer["entry"]["kind"] == "script"

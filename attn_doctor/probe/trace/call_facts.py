@@ -1,0 +1,85 @@
+"""Facts about the forms of attention calls: lengths, head dims, layout, mask, for recipes about silent errors.
+
+The forms are those that a traced run keeps (patient/trace/answer.py, `Form`), a replay reads, and --explain-sdpa names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attn_doctor.model.facts import Fact
+from attn_doctor.probe.fact_notes import FactNotes
+
+Form = Mapping[str, Any]
+_TILE = 32
+
+
+def facts(forms: Sequence[Form], *, how: str, capability: str | None) -> tuple[Fact, ...]:
+    """Facts about each form. `capability`: of the GPU for which the calls are judged; None: not on an NVIDIA GPU."""
+    notes = FactNotes()
+    notes.known("listed.call", len(forms), how)
+    for number, form in enumerate(forms):
+        _note(notes, f"call.{number}.", form, how, capability)
+    return notes.facts()
+
+
+def of_explained(call: Mapping[str, Any], answer: Mapping[str, Any]) -> Form:
+    """The form of a call that --explain-sdpa was asked about."""
+    roles = {role: call[role] for role in ("q", "k", "v", "mask") if call.get(role)}
+    return {
+        "name": "scaled_dot_product_attention",
+        "library": "torch",
+        "by_heads": True,
+        "dtypes": {role: one["dtype"] for role, one in roles.items()},
+        "shapes": {role: one["shape"] for role, one in roles.items()},
+        "strides": {},
+        "flags": {"causal": call["causal"], "documents": None},
+        "trains": call["train"],
+        "backend": answer["chosen"],
+    }
+
+
+def _note(notes: FactNotes, own: str, form: Form, how: str, capability: str | None) -> None:
+    shapes, by_heads = form["shapes"], form["by_heads"]
+    packed = form["flags"].get("documents") is not None
+    at = -2 if by_heads else -3  # where the length stands
+    q, k, v = (shapes[role] for role in ("q", "k", "v"))
+    notes.known(own + "name", form["name"], how)
+    notes.known(own + "library", form["library"], how)
+    notes.known_or_absent(own + "place", form.get("place"), how)
+    notes.known_or_absent(own + "backend", form.get("backend"), how, "no call of torch's SDPA, or not foreseen")
+    cast = str(form.get("autocast") or "") if by_heads else ""
+    notes.known(own + "dtype", cast or str(form["dtypes"]["q"]), how)
+    notes.known(own + "causal", bool(form["flags"].get("causal")), how)
+    notes.known_or_absent(own + "mask_dtype", form["dtypes"].get("mask"), how, "no mask")
+    notes.known(own + "head_dim", q[-1], how)
+    notes.known(own + "head_dim_v", v[-1], how)
+    notes.known(own + "packed", packed, how)
+    notes.known(own + "trains", bool(form["trains"]), how)
+    notes.known_or_absent(own + "compute_capability", capability, how, "not judged for an NVIDIA GPU")
+    if len(q) >= -at and len(k) >= -at:
+        notes.known(own + "q_length", q[at], how)
+        notes.known(own + "kv_length", k[at], how)
+        notes.known(own + "kv_over_tile", k[at] % _TILE, how)
+        notes.known(own + "fewer_queries", q[at] < k[at], how)
+    notes.known_or_absent(own + "batch", q[0] if len(q) == 4 else None, how, "packed, or without a batch")
+    for role in ("q", "k", "v"):
+        notes.known(f"{own}{role}_layout", _layout(shapes[role], (form.get("strides") or {}).get(role)), how)
+
+
+def _layout(shape: Sequence[int], strides: Sequence[int] | None) -> str:
+    """contiguous, expanded (a stride of 0 that repeats), permuted (its last stride is 1), or columns (it is not)."""
+    if strides is None:
+        return "contiguous"
+    step = 1
+    expected: list[int] = []
+    for size in reversed(shape):
+        expected.insert(0, step)
+        step *= max(size, 1)
+    real = [(one, wanted) for one, wanted, size in zip(strides, expected, shape, strict=True) if size > 1]
+    if any(one == 0 for one, _ in real):
+        return "expanded"
+    if all(one == wanted for one, wanted in real):
+        return "contiguous"
+    return "permuted" if strides[-1] == 1 else "columns"
