@@ -1,6 +1,6 @@
 """calls/1: the forms of a model's attention calls, kept by `trace --record` and judged by `check --replay`.
 
-A form has shapes, strides, dtypes and flags, and no value of any tensor; patient/trace/answer.py (`Form`) has its keys.
+A form: shapes, strides, dtypes, flags, and no value of any tensor; patient/trace/meet/forms.py (`Form`) has them.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ from attn_doctor.report.terminal import report as text
 pytestmark = pytest.mark.process
 
 PROBES = (
-    "configurations", "node", "interpreter", "packages", "patches", "torch's files", "ptxas", "binaries", "gpus", "host", "nvcc",
+    "configurations", "node", "interpreter", "packages", "patches", "torch's files", "ptxas", "binaries", "gpus",
+    "host", "nvcc",
 )  # fmt: skip
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Dict, List, Optional, TypedDict, Union
 
 if TYPE_CHECKING:
     from ..libraries.contract import Kept
     from ..simulate.cuda.simulated_gpu import Described
+    from .meet.forms import Form
 
 Length = Union[int, str]
 """A dimension; in words where it has no number."""
@@ -201,25 +202,6 @@ class Call(TypedDict):
     inside: List[Within]
     backend: Optional[Backend]
     written_out: bool
-
-
-class Form(TypedDict):
-    """The form of an attention call, without values: what `trace --record` keeps."""
-
-    name: str
-    library: str
-    by_heads: bool
-    """(batch, heads, length, head_dim); else (batch, length, heads, head_dim), packed ones without the batch."""
-    dtypes: Dict[str, str]
-    shapes: Dict[str, List[int]]
-    strides: Dict[str, Optional[List[int]]]
-    flags: Dict[str, Any]
-    """causal, dropout, scale, window, softcap, gqa, documents."""
-    autocast: Optional[str]
-    trains: bool
-    backend: Optional[str]
-    calls: int
-    place: Optional[str]
 
 
 class Run(TypedDict):

@@ -5,7 +5,6 @@ Triton brings one of its own; TRITON_PTXAS_PATH replaces it. Two releases of ptx
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,6 +47,8 @@ def probe(modules: Mapping[str, Path], environment: Mapping[str, str], *, quick:
 
 
 def _version(file: Path) -> str | None:
+    import mmap  # which --quick does without
+
     with file.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
         at = content.find(_MARK)
         match = None if at < 0 else _VERSION.match(content[at : at + 80])

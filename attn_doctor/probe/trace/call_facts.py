@@ -1,6 +1,6 @@
 """Facts about the forms of attention calls: lengths, head dims, layout, mask, for recipes about silent errors.
 
-The forms are those that a traced run keeps (patient/trace/answer.py, `Form`), a replay reads, and --explain-sdpa names.
+The forms are those that a traced run keeps (patient/trace/meet/forms.py), a replay reads, and --explain-sdpa names.
 """
 
 from __future__ import annotations
