@@ -6,15 +6,19 @@ pair that it was in, and what stays slow with every partner is slow itself.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from attn_doctor.fleet.kernel_outliers import below_the_median
+from attn_doctor.machine.process import Completed
 from attn_doctor.model.policy import Policy
 from attn_doctor.quick_dataclasses import dataclass
 
 Pair = tuple[str, str]
 _HALF = 0.5
+#: What patient/pair_allreduce.py prints.
+_REACHED = re.compile(r"^AD-PAIR (\d+\.\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,16 @@ def rounds_of(nodes: Sequence[str], rounds: int) -> list[list[Pair]]:
         found.append([(one, other) for one, other in pairs if one and other])
         ring = [ring[0], ring[-1], *ring[1:-1]]
     return found
+
+
+def measured_by(pair: Pair, done: Completed) -> Measured:
+    """What the step of a pair came to."""
+    reached = _REACHED.search(done.stdout)
+    if reached is not None:
+        return Measured(pair=pair, gbs=float(reached[1]))
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    last = next((line for line in reversed(lines) if "Error" in line or "error" in line), lines[-1] if lines else "")
+    return Measured(pair=pair, gbs=None, said=f"srun {done.ended()}{f': {last[:160]}' if last else ''}")
 
 
 def again(verdict: PairVerdict, *, most: int = 8, partners: int = 2) -> list[Pair]:

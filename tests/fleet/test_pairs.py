@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.fleet.pairs import Measured, again, judge_pairs, rounds_of
+from attn_doctor.fleet.pairs import Measured, again, judge_pairs, measured_by, rounds_of
+from attn_doctor.machine.process import Completed
 from attn_doctor.model.policy import Policy, Threshold
+from attn_doctor.quick_dataclasses import replace
 from tests.conftest import Doctor
 
 
@@ -109,6 +111,18 @@ def test_half_is_slow_however_much_others_scatter() -> None:
 
     assert [node for node, _ in verdict.slow] == ["n01"]
     assert verdict.suspects[:2] == ("n01", "n02")
+
+
+def test_what_a_step_says() -> None:
+    """The first process's line; without it, how srun ended and the last line that names an error."""
+    done = Completed(
+        arguments=("srun",), status=0, signal=None, timed_out=False, seconds=3.0, stdout="x\nAD-PAIR 12.500000\n",
+        stderr="",
+    )  # fmt: skip
+    lost = replace(done, status=1, stdout="", stderr="RuntimeError: no route\nsrun: task 1 exited\n")
+
+    assert measured_by(("a", "b"), done).gbs == 12.5
+    assert measured_by(("a", "b"), lost).said == "srun ended with status 1: RuntimeError: no route"
 
 
 def test_outside_of_a_job(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:

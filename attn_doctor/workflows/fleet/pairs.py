@@ -10,7 +10,7 @@ from pathlib import Path
 from attn_doctor.errors import BadInput
 from attn_doctor.fleet import slurm
 from attn_doctor.fleet.nodeset import unfold
-from attn_doctor.fleet.pairs import Measured, Pair, PairVerdict, again, judge_pairs, rounds_of
+from attn_doctor.fleet.pairs import Measured, Pair, PairVerdict, again, judge_pairs, measured_by, rounds_of
 from attn_doctor.machine.process import Running
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.streaming import output_of
@@ -18,7 +18,8 @@ from attn_doctor.model.policy import Policy
 from attn_doctor.quick_dataclasses import dataclass, field
 
 _SCRIPT = Path(__file__).parents[2] / "patient" / "pair_allreduce.py"
-_REACHED = re.compile(r"^AD-PAIR (\d+\.\d+)$", re.MULTILINE)
+#: Seconds for srun around a pair's own.
+_AROUND = 30.0
 #: Ports from here on; each job and pair has its own.
 _PORT = 20_000
 
@@ -68,10 +69,11 @@ def measure_pairs(request: PairsRequest, *, say: Callable[[str], None]) -> PairV
             begun = [
                 (pair, _started(request, pair, addresses, at, folder)) for at, pair in enumerate(pairs, len(measured))
             ]
-            measured += [_ended(pair, running, request.timeout) for pair, running in begun]
+            measured += [measured_by(pair, running.wait(request.timeout + _AROUND)) for pair, running in begun]
         for pair in again(judge_pairs(measured, request.policy)):
             say(f"again, by itself: {pair[0]} with {pair[1]}")
-            measured.append(_ended(pair, _started(request, pair, addresses, len(measured), folder), request.timeout))
+            running = _started(request, pair, addresses, len(measured), folder)
+            measured.append(measured_by(pair, running.wait(request.timeout + _AROUND)))
     return judge_pairs(measured, request.policy)
 
 
@@ -102,13 +104,3 @@ def _started(request: PairsRequest, pair: Pair, addresses: dict[str, str], numbe
 def _as_srun_orders(node: str) -> tuple[object, ...]:
     """Slurm numbers tasks along its own list of nodes, in which n2 comes before n10."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", node))
-
-
-def _ended(pair: Pair, running: Running, timeout: int) -> Measured:
-    done = running.wait(timeout + 30.0)
-    reached = _REACHED.search(done.stdout)
-    if reached is not None:
-        return Measured(pair=pair, gbs=float(reached[1]))
-    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    last = next((line for line in reversed(lines) if "Error" in line or "error" in line), lines[-1] if lines else "")
-    return Measured(pair=pair, gbs=None, said=f"srun {done.ended()}{f': {last[:160]}' if last else ''}")
