@@ -99,7 +99,7 @@ def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
             check_command,
             {"config": "configs", "assumption": "assume", "accept_file": "accept"},
             {
-                "context", "command", "kernels", "backend", "dtype", "kernels_budget", "seed", "explain_sdpa",
+                "context", "command", "kernels", "backend", "dtype", "kernels_budget", "seed", "replay", "explain_sdpa",
                 "format_", "json_", "output", "expect", "wait", "prometheus", "exit_zero", "exit_style",
                 "show_names", "verbose", "verdicts",
             },
@@ -108,7 +108,7 @@ def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
             attn_doctor.trace,
             trace_command,
             {"argument": "arguments", "compile_": "compile"},
-            {"format_", "json_", "output", "verbose", "kernels", "trust_remote_code"},
+            {"format_", "json_", "output", "verbose", "kernels", "record", "trust_remote_code"},
         ),
         (
             attn_doctor.explain,
