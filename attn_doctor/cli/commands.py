@@ -32,9 +32,5 @@ COMMANDS: dict[str, Command] = {
     "help": Command("help_page", "help_page", "Print a page of the documentation."),
     "completion": Command("completion", "completion", "Print a script that completes the command line in your shell."),
     "mcp": Command("mcp", "mcp", "Offer the commands as tools to agents."),
-    "schema": Command(
-        "schema",
-        "schema",
-        "Print the JSON Schema of what `check --json`, `fix --json` or `undo --json` prints.",
-    ),
+    "schema": Command("schema", "schema", "Print the JSON Schema of what check, fix or undo --json prints."),
 }

@@ -1,5 +1,6 @@
 """The pytest fixture `attention`: it passes what is sound and fails each planted fault with words."""
 
+import os
 import re
 import subprocess
 import sys
@@ -117,6 +118,8 @@ def test_the_fixture_runs_what_the_page_shows(tmp_path):
         [sys.executable, "-m", "pytest", "-q", "-p", "attn_doctor.pytest_plugin", "-p", "no:cacheprovider",
          "-c", "/dev/null", "--rootdir", str(tmp_path), str(tmp_path)],
         capture_output=True, text=True, timeout=120, cwd=ROOT,
+        # An installation loads it by itself, and twice is an error.
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
 
     assert ended.returncode == 0, ended.stdout

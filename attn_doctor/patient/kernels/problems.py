@@ -135,7 +135,7 @@ def make_problem(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
     generator = torch.Generator(device=device).manual_seed(seed)
     trains = cell.direction == "train"
     scales: Dict[str, torch.Tensor] = {}
-    drawn = values.drawn(shapes, situation, generator)
+    drawn = values.drawn(shapes, situation, generator, device)
     if cell.dtype == EIGHT_BITS:
         # If all scales were equal, a kernel that uses another head's scale would pass.
         drawn["v"] *= 1 + torch.arange(shapes.v.shape[1], device=device)[:, None, None] % 2
@@ -159,7 +159,7 @@ def make_problem(cell: Cell, device: str, seed: int, sizes: Sizes) -> Problem:
         scales=scales,
     )
     if shapes.mask is not None:
-        problem.mask = values.mask(shapes, situation, generator)
+        problem.mask = values.mask(shapes, situation, generator, device)
     length, scores = shapes.q.shape[2], shapes.q.shape[0] * shapes.q.shape[1] * shapes.q.shape[2] * shapes.k.shape[2]
     if situation.judged_rows or scores > _MOST_SCORES:
         drawn_rows = torch.randint(length, (96,), generator=generator, device=device)

@@ -14,9 +14,11 @@ _LARGE = 12.0
 """Scores are q k / sqrt(head_dim): of this standard deviation then, so that the largest is about 50."""
 
 
-def drawn(shapes: Shapes, situation: Situation, generator: torch.Generator) -> Dict[str, torch.Tensor]:
-    """q, k and v in float32, contiguous."""
-    device = generator.device
+def drawn(shapes: Shapes, situation: Situation, generator: torch.Generator, device: str) -> Dict[str, torch.Tensor]:
+    """q, k and v in float32, contiguous.
+
+    `device` by name: where a GPU is simulated the generator is one of the CPU.
+    """
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, device=device)
@@ -63,11 +65,11 @@ def _spread(found: Dict[str, torch.Tensor], draw: Callable[..., torch.Tensor]) -
     found["v"][:, :, :1] *= 0.05
 
 
-def mask(shapes: Shapes, situation: Situation, generator: torch.Generator) -> torch.Tensor:
+def mask(shapes: Shapes, situation: Situation, generator: torch.Generator, device: str) -> torch.Tensor:
     """The mask of the call, as a caller would pass it."""
     described = shapes.mask
     assert described is not None
-    device, (rows, columns) = generator.device, described.shape[-2:]
+    rows, columns = described.shape[-2:]
     if described.kind != "bool":
         # Finite, and exactly representable in bfloat16: a kernel that misreads the bytes of a float32 mask then gives a
         # finite error, where other masks give NaN.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, List, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, TypedDict, Union
 
 if TYPE_CHECKING:
     from ..libraries.contract import Kept
     from ..simulate.cuda.simulated_gpu import Described
-    from .meet.forms import Form
 
 Length = Union[int, str]
 """A dimension; in words where it has no number."""
@@ -306,6 +305,25 @@ class Entry(TypedDict):
     attn: Optional[str]
     backward: Optional[bool]
     words: Optional[str]
+
+
+class Form(TypedDict):
+    """One form of call."""
+
+    name: str
+    library: str
+    by_heads: bool
+    """(batch, heads, length, head_dim); else (batch, length, heads, head_dim), packed ones without the batch."""
+    dtypes: Dict[str, str]
+    shapes: Dict[str, List[int]]
+    strides: Dict[str, Optional[List[int]]]
+    flags: Dict[str, Any]
+    """causal, dropout, scale, window, softcap, gqa, documents."""
+    autocast: Optional[str]
+    trains: bool
+    backend: Optional[str]
+    calls: int
+    place: Optional[str]
 
 
 class Answer(TypedDict):

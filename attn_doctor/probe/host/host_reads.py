@@ -174,7 +174,8 @@ def _ethtool_firmware(interface: str) -> Any:
 
     about = ctypes.create_string_buffer(struct.pack("I", 0x3), 196)
     request = struct.pack("16sP16x", interface.encode()[:15], ctypes.addressof(about))
-    asked = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    # Of any family: one that could reach a network is not needed to ask the kernel.
+    asked = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     try:
         fcntl.ioctl(asked.fileno(), 0x8946, request)
     except OSError as error:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, TypedDict
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -13,30 +13,12 @@ from ..record import ops
 
 if TYPE_CHECKING:
     from ...arguments import Given
+    from ..answer import Form
     from .attention import Record
 
 _MOST = 1000
 _BY_HEADS = ("scaled_dot_product_attention", "flex_attention")
 """Functions that take (batch, heads, length, head_dim); all others take (batch, length, heads, head_dim)."""
-
-
-class Form(TypedDict):
-    """One form of call."""
-
-    name: str
-    library: str
-    by_heads: bool
-    """(batch, heads, length, head_dim); else (batch, length, heads, head_dim), packed ones without the batch."""
-    dtypes: Dict[str, str]
-    shapes: Dict[str, List[int]]
-    strides: Dict[str, Optional[List[int]]]
-    flags: Dict[str, Any]
-    """causal, dropout, scale, window, softcap, gqa, documents."""
-    autocast: Optional[str]
-    trains: bool
-    backend: Optional[str]
-    calls: int
-    place: Optional[str]
 
 
 def flags_of(given: Given) -> Dict[str, Any]:
