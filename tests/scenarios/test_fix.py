@@ -561,7 +561,7 @@ class TestTracedCall:
 
 
 @pytest.mark.registry
-@pytest.mark.parametrize("installer", ["pip", "uv"])
+@pytest.mark.parametrize("installer", ["pip", pytest.param("uv", marks=pytest.mark.heavy)])
 def test_real_releases_from_the_registry(doctor: Doctor, tmp_path: Path, installer: str) -> None:
     """x-transformers 1.30.1 becomes 1.30.2 and, offline, 1.30.1 again with every hash as before."""
     env = make_environment(tmp_path / "environment", torch=HAS_TORCH)

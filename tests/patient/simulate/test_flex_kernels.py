@@ -18,6 +18,7 @@ def of(found, kernel, head_dim):
     return next(k for k in found["kernels"] if kernel in k["kernel"] and f"head dim {head_dim}," in k["call"])
 
 
+@pytest.mark.heavy
 @pytest.mark.triton
 def test_a_reported_failure_is_foreseen(triton, tmp_path):
     """On compute capability 12.0 the forward kernel of head dim 256 in bfloat16 fits and the backward one needs 114688
@@ -51,9 +52,10 @@ def test_nothing_is_said_of_what_was_not_reached(triton, tmp_path):
     ("damage", "told"),
     [
         ("sys.modules['torch._inductor.compile_fx'] = None", "could not be brought to compile"),
-        (
+        pytest.param(
             "import torch.nn.attention.flex_attention as m; del m._apply_kernel_options",
             "1 of 1 calls could not be looked",
+            marks=pytest.mark.heavy,
         ),
         (
             "import torch._inductor.kernel.flex.flex_attention as m; m.flex_attention_template = None",

@@ -93,9 +93,9 @@ def test_x_transformers(tracing, factory, autocast, verdict):
 @pytest.mark.parametrize(
     ("version", "verdict", "line", "half"),
     [
-        ("0.1.2", "raises", 179, "float16"),
+        pytest.param("0.1.2", "raises", 179, "float16", marks=pytest.mark.heavy),
         ("0.2.1", "silently mixed", 242, "bfloat16"),
-        ("0.2.2", "clean", None, "bfloat16"),
+        pytest.param("0.2.2", "clean", None, "bfloat16", marks=pytest.mark.heavy),
         ("0.6.0", "clean", None, "float16"),
         pytest.param("0.1.2", "raises", 179, "bfloat16", marks=pytest.mark.heavy),
         pytest.param("0.2.1", "silently mixed", 242, "float16", marks=pytest.mark.heavy),
