@@ -90,6 +90,14 @@ def remedy(written: RecipeRemedy, facts: FactSet, bound: Bound) -> Remedy:
     )
 
 
+def installs_a_known_package(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
+    """False for a remedy that installs a package and nothing else, where it is not known which one."""
+    asked = [one for one in written.actions if isinstance(one, InstallPackages)]
+    names = [match[1] for one in asked for text in one.requirements if (match := TEMPLATE.match(text))]
+    unknown = any(not isinstance(_bound(name, facts, bound), Known) for name in names)
+    return not unknown or len(asked) < len(written.actions)
+
+
 def _of_the_torch_to_come(actions: tuple[ProposedAction, ...], facts: FactSet) -> str:
     """A command that pins torch to a release other than the installed one has to name it."""
     release = facts.text("torch.release_to_come")
