@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
+_ESCAPES = "attn-doctor-json-escapes"
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
 )
@@ -65,8 +66,19 @@ def _spell(sign: int) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be")
+    return _json_escapes(found[0])
+
+
+def _json_escapes(signs: str) -> str:
+    units = signs.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+
+
+def _unencodable(error: UnicodeError) -> tuple[str, int]:
+    """What a stream cannot encode, as JSON spells it; Python's own backslashreplace writes `\\xd7`, which is no JSON."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return _json_escapes(error.object[error.start : error.end]), error.end
 
 
 class HarmlessStream(io.TextIOWrapper):
@@ -116,9 +128,12 @@ def guarded_streams() -> Iterator[None]:
 def _guarded(stream: Any) -> Any:
     if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, HarmlessStream):
         return stream
+    import codecs
+
     stream.flush()
     # A hook or a cron job may have a locale without arrows; a path need not be valid text.
-    stream.reconfigure(errors="backslashreplace")
+    codecs.register_error(_ESCAPES, _unencodable)
+    stream.reconfigure(errors=_ESCAPES)
     return HarmlessStream(
-        stream.buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=stream.line_buffering
+        stream.buffer, encoding=stream.encoding, errors=_ESCAPES, line_buffering=stream.line_buffering
     )

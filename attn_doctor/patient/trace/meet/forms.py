@@ -29,7 +29,7 @@ def flags_of(given: Given) -> Dict[str, Any]:
         "causal": bool(_plain(given, "is_causal", "causal")),
         "dropout": _plain(given, "dropout_p", "p"),
         "scale": given.get("scale", given.get("softmax_scale")),
-        "window": [int(side) for side in window] if isinstance(window, (tuple, list)) else None,
+        "window": [-1 if side is None else int(side) for side in window] if isinstance(window, (tuple, list)) else None,
         "softcap": _plain(given, "softcap") or None,
         "gqa": bool(_plain(given, "enable_gqa")),
         "documents": int(ends.shape[0]) - 1 if isinstance(ends, torch.Tensor) else None,
