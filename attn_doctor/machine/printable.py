@@ -75,7 +75,7 @@ def _json_escapes(signs: str) -> str:
 
 
 def _unencodable(error: UnicodeError) -> tuple[str, int]:
-    """What a stream cannot encode, as JSON spells it; Python's own backslashreplace writes `\\xd7`, which is no JSON."""
+    """What a stream cannot encode, as JSON spells it; Python's own backslashreplace writes `\\xd7`, no JSON."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return _json_escapes(error.object[error.start : error.end]), error.end
