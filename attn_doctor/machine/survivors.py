@@ -14,6 +14,9 @@ from pathlib import Path
 MARK = "ATTN_DOCTOR_RUN"
 #: Seconds that processes of a run that was just killed have to be gone.
 _DYING = 5.0
+#: Seconds in which a process that is changing programs has to show its new variables: Linux takes the old ones away
+#: first, and shows none until the new program is laid out.
+_CHANGING = 0.5
 
 
 def alive(marks: Collection[str], *, wait: float = _DYING) -> tuple[str, ...]:
@@ -38,10 +41,33 @@ def _marked(marks: Collection[str]) -> tuple[str, ...]:
         if int(folder.name) in (os.getpid(), os.getppid()):
             continue
         try:
-            if wanted.isdisjoint((folder / "environ").read_bytes().split(b"\0")):
-                continue
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            variables, words = _variables_and_words(folder)
         except OSError:
             continue
-        found.append(f"process {folder.name}: {words[:100]}")
+        if not wanted.isdisjoint(variables):
+            found.append(f"process {folder.name}: {words[:100]}")
     return tuple(found)
+
+
+def _variables_and_words(folder: Path) -> tuple[list[bytes], str]:
+    """`NAME=value` for each environment variable, and the command line.
+
+    Raises:
+        OSError: The process has ended, or is another user's.
+    """
+    until = time.monotonic() + _CHANGING
+    while True:
+        variables = (folder / "environ").read_bytes()
+        words = (folder / "cmdline").read_bytes()
+        if variables or words or not _has_program(folder) or time.monotonic() >= until:
+            return variables.split(b"\0"), words.replace(b"\0", b" ").decode(errors="replace").strip()
+        time.sleep(0.001)
+
+
+def _has_program(folder: Path) -> bool:
+    """Whether it runs a program: a thread of the kernel and one that has ended have none."""
+    try:
+        (folder / "exe").readlink()
+    except OSError:
+        return False
+    return True
