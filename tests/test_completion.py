@@ -60,12 +60,14 @@ def script(doctor: Doctor, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         ("explain triton-bf16", "triton-bf16-becomes-i16"),
         ("check --exit-style nag", "nagios"),
         ("recipes show triton-bf16", "triton-bf16-becomes-i16"),
+        ("check --kernels ", "quick full"),
+        ("check --kernels --rep", "--replay"),
         ("trace --config-of-nobody", ""),
     ],
 )
 def test_words_after_words(script: dict[str, Path], typed: str, offered: str) -> None:
     """What bash's function answers."""
-    words = f"attn-doctor {typed}".split()
+    words = f"attn-doctor {typed}".split(" ")
     ask = f'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD={len(words) - 1}; _attn_doctor; echo "${{COMPREPLY[*]}}"'
     done = subprocess.run(["bash", "-c", ask, "-", script["bash"], *words], capture_output=True, text=True, timeout=30)
 

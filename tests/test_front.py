@@ -22,6 +22,7 @@ from attn_doctor.cli.check import check
 from attn_doctor.cli.commands import COMMANDS
 from attn_doctor.cli.declare import Argument
 from attn_doctor.cli.status import status
+from attn_doctor.probe.kernels.known_kernels import Mode
 from tests.conftest import Doctor
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"check": check, "status": status}
@@ -38,7 +39,7 @@ def _read_by_typer(name: str, words: Sequence[str]) -> tuple[dict[str, Any], dic
     command.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     command.__doc__ = function.__doc__
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name)(with_typer.declared(command))
+    app.command(name, cls=with_typer.command_class(function))(with_typer.declared(command))
     try:
         app(list(words), standalone_mode=False)
     except Exception:
@@ -134,6 +135,38 @@ def test_what_the_front_reads_of_check_typer_reads_alike(words: list[str]) -> No
         assert told is not None
         assert _alike(mine[0], told[0])
         assert mine[1] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "kernels", "replay", "command"),
+    [
+        (["--kernels"], Mode.QUICK, None, []),
+        (["--kernels", "--replay", "calls.json"], Mode.QUICK, "calls.json", []),
+        (["--kernels", "full", "--replay", "calls.json"], Mode.FULL, "calls.json", []),
+        (["--replay", "calls.json", "--kernels"], Mode.QUICK, "calls.json", []),
+        (["--replay", "calls.json"], None, "calls.json", []),
+        (["--kernels=full", "--json"], Mode.FULL, None, []),
+        (["--kernels", "--backend", "sdpa"], Mode.QUICK, None, []),
+        (["--kernels", "--", "train.py", "--kernels"], Mode.QUICK, None, ["train.py", "--kernels"]),
+    ],
+)
+def test_kernels_with_and_without_a_depth(
+    words: list[str], kernels: Mode | None, replay: str | None, command: list[str]
+) -> None:
+    """`quick` where none is said, read by typer and, unless a command follows, by the front alike."""
+    told = _read_by_typer("check", words)
+    mine = _parsed("check", words)
+
+    assert told is not None
+    assert (told[0]["kernels"], told[0]["replay"]) == (kernels, replay and Path(replay))
+    assert list(told[0]["command"] or []) == command
+    assert (mine is None) == bool(command)
+    assert mine is None or (_alike(mine[0], told[0]) and mine[1] == told[1])
+
+
+def test_a_depth_that_is_none_is_refused() -> None:
+    """What follows without a dash is the depth: no word is taken for something else."""
+    assert _read_by_typer("check", ["--kernels", "deep"]) is None
 
 
 @given(_words("status"))

@@ -50,8 +50,9 @@ def check(
         Mode | None,
         Option(
             "--kernels",
-            help="Run every attention kernel on every GPU and hold it against float64 there; without a GPU and with "
-            "--gpu, say what would run and compile it.",
+            bare="quick",
+            help="Run every attention kernel on every GPU and hold it against float64 there, by `quick` unless `full` "
+            "is said; without a GPU and with --gpu, say what would run and compile it.",
         ),
     ] = None,
     backend: Annotated[

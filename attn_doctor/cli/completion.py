@@ -39,6 +39,8 @@ class Value:
 
     words: tuple[str, ...] = ()
     files: bool = False
+    may_lack: bool = False
+    """Whether the option may stand without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,8 @@ class _Values:
         if choices is not None:
             return Value(words=tuple(choices()))
         if isinstance(kind, type) and issubclass(kind, Enum):
-            return Value(words=tuple(one.value for one in kind))
+            may_lack = getattr(note, "bare", None) is not None
+            return Value(words=tuple(one.value for one in kind), may_lack=may_lack)
         metavar = str(getattr(note, "metavar", None) or "")
         if name == "gpu":
             return self._gpus
@@ -174,13 +177,12 @@ def _bash(commands: tuple[Completed, ...], *, in_zsh: bool) -> str:
       return
     fi
   fi
+  case "$command" in
+    {(chr(10) + "    ").join(after_command)}
+  esac
   case "$command $before" in
 {values}
-    *)
-      case "$command" in
-        {(chr(10) + "        ").join(after_command)}
-      esac
-      case "$current" in -*) _ad_words="$options" ;; esac ;;
+    *) case "$current" in -*) _ad_words="$options" ;; esac ;;
   esac
   COMPREPLY=( $(compgen -W "$_ad_words" -- "$current") )
 }}
@@ -190,7 +192,8 @@ complete -o default -F _attn_doctor attn-doctor
 
 def _set(value: Value) -> str:
     """Offers the words of the value; where there are none the shell offers files."""
-    return f"_ad_words={shlex.quote(' '.join(value.words))}"
+    words = f"_ad_words={shlex.quote(' '.join(value.words))}"
+    return f'{words}; case "$current" in -*) _ad_words="$options" ;; esac' if value.may_lack else words
 
 
 def _fish(commands: tuple[Completed, ...]) -> str:
@@ -210,7 +213,16 @@ def _fish(commands: tuple[Completed, ...]) -> str:
             )
             here += f"; and __fish_seen_subcommand_from {one.words[1]}"
         for flag, (value, about) in one.options.items():
-            takes = "" if value is None else " -r" if value.files else f" -x -a {_quoted(' '.join(value.words))}"
+            if value is None:
+                takes = ""
+            elif value.files:
+                takes = " -r"
+            else:
+                takes = f" {'-f' if value.may_lack else '-x'} -a {_quoted(' '.join(value.words))}"
+            if value is not None and value.may_lack:
+                # Fish offers such values behind `=` alone, unless they are words that may come next.
+                follows = f"{here}; and __fish_prev_arg_in {flag}"
+                lines.append(f"complete -c attn-doctor -n '{follows}' -f -a {_quoted(' '.join(value.words))}")
             lines.append(f"complete -c attn-doctor -n '{here}' -l {flag[2:]}{takes} -d {_quoted(about)}")
         if one.argument.words:
             lines.append(f"complete -c attn-doctor -n '{here}' -a {_quoted(' '.join(one.argument.words))}")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from attn_doctor.cli import started
+from attn_doctor.cli.declare import Option
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import Assume, LockWait, Recipes, Skip, Timeout
 from attn_doctor.cli.shared import Progress, each, names, progress
@@ -64,7 +65,9 @@ def fix(
     ] = None,
     kernels: Annotated[
         Mode | None,
-        typer.Option("--kernels", help="Run the attention kernels as well, before and after: `check --kernels`."),
+        Option(
+            "--kernels", bare="quick", help="Run the attention kernels as well, before and after: `check --kernels`."
+        ),
     ] = None,
     backend: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="With --kernels: this kernel only. Repeatable.")

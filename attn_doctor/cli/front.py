@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from attn_doctor.cli import started
 from attn_doctor.cli.commands import ABOUT, COMMANDS, VERSION_HELP
-from attn_doctor.cli.declare import Option
+from attn_doctor.cli.declare import Option, bare_values, flags_of, with_values
 from attn_doctor.version import __version__
 
 #: Commands that hooks and loops run.
@@ -65,7 +65,7 @@ def parsed(function: Callable[..., Any], words: Sequence[str]) -> tuple[dict[str
         for flag, value in _flags(name, kind, option)
     }
     found: dict[str, Any] = {}
-    left = iter(words)
+    left = iter(with_values(words, bare_values({name: option for name, (_, option, _) in declared.items()})))
     for word in left:
         flag, equals, text = word.partition("=") if word.startswith("--") else (word, "", "")
         if flag not in flags:
@@ -85,7 +85,7 @@ def parsed(function: Callable[..., Any], words: Sequence[str]) -> tuple[dict[str
         else:
             found[name] = read_value
     values = {name: found.get(name, default) for name, (_, _, default) in declared.items()}
-    return values, {name: _opened(name, option)[0] for name, (_, option, _) in declared.items() if name in found}
+    return values, {name: flags_of(name, option)[0] for name, (_, option, _) in declared.items() if name in found}
 
 
 def _declared(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any, Any]]:
@@ -107,14 +107,9 @@ def _declared(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any, Any
         yield name, kind, note if isinstance(note, Option) else None, defaults[name]
 
 
-def _opened(name: str, option: Option) -> tuple[str, ...]:
-    """Its flags: `--samples/--no-samples` is the first of two."""
-    return tuple(flag.partition("/")[0] for flag in option.flags) or (f"--{name.replace('_', '-')}",)
-
-
 def _flags(name: str, kind: Any, option: Option) -> Iterator[tuple[str, bool | None]]:
     """Each flag with its value; None when a value follows."""
-    for flag in _opened(name, option):
+    for flag in flags_of(name, option):
         yield flag, True if kind is bool else None
     for flag in option.flags:
         if "/" in flag:

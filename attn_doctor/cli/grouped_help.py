@@ -1,11 +1,15 @@
-"""Help texts with their options in groups, by what a person wants to decide."""
+"""Commands as typer runs them: help texts with their options in groups, by what a person wants to decide, and options
+whose value may be left out."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from typer.core import TyperCommand
+
+from attn_doctor.cli.declare import with_values
 
 #: Parameters by heading, the same in each command. What stands nowhere here is under "Options".
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -33,6 +37,13 @@ _TYPE = re.compile(r" <list\[\w+\]>$")
 
 class GroupedCommand(TyperCommand):
     """A command whose help text has its options under headings."""
+
+    bare: ClassVar[Mapping[str, str]] = {}
+    """Flags whose value may be left out, and that value: typer itself knows no such options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the words with the values that were left out."""
+        return super().parse_args(ctx, with_values(args, self.bare))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, then each group of options, then the others."""

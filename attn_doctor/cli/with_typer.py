@@ -13,7 +13,7 @@ import typer.main
 
 from attn_doctor.cli import door, started
 from attn_doctor.cli.commands import ABOUT, COMMANDS, VERSION_HELP
-from attn_doctor.cli.declare import Argument, Option
+from attn_doctor.cli.declare import Argument, Option, bare_values
 from attn_doctor.cli.grouped_help import GroupedCommand
 from attn_doctor.errors import BadInput
 from attn_doctor.version import __version__
@@ -60,10 +60,19 @@ def build(arguments: list[str]) -> typer.Typer:
                 inner.cls = GroupedCommand
             app.add_typer(loaded.app, name=name, short_help=command.summary)
         else:
-            app.command(name, cls=GroupedCommand, short_help=command.summary)(
-                declared(getattr(loaded, command.function))
-            )
+            function = getattr(loaded, command.function)
+            app.command(name, cls=command_class(function), short_help=command.summary)(declared(function))
     return app
+
+
+def command_class(command: Callable[..., Any]) -> type[GroupedCommand]:
+    """The class of typer's command for this function: it knows which values may be left out."""
+    declarations = {
+        one.name: get_args(one.annotation)[1]
+        for one in inspect.signature(command, eval_str=True).parameters.values()
+        if get_origin(one.annotation) is Annotated
+    }
+    return type("Command", (GroupedCommand,), {"bare": bare_values(declarations)})
 
 
 def declared(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,7 +152,8 @@ def parser_of(name: str) -> Any:
     command = COMMANDS[name]
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     loaded = importlib.import_module(f"attn_doctor.cli.{command.module}")
-    app.command(name)(declared(getattr(loaded, str(command.function))))
+    function = getattr(loaded, str(command.function))
+    app.command(name, cls=command_class(function))(declared(function))
     return typer.main.get_command(app)
 
 

@@ -45,9 +45,7 @@ def asked(
         given = {"--backend": backends, "--dtype": dtypes, "--kernels-budget": budget, "--seed": seed is not None}
         for option, value in given.items():
             if value:
-                raise BadInput(
-                    f"{option} is about --kernels", about=option, hint="Add --kernels quick or --kernels full."
-                )
+                raise BadInput(f"{option} is about --kernels", about=option, hint="Add --kernels, or --kernels full.")
         return None
     if quick:
         raise BadInput(
