@@ -154,6 +154,16 @@ KINDS: tuple[Kind, ...] = (
         leading="identity",
     ),
     Kind(
+        "loaded",
+        plural=True,
+        heading="CUDA libraries that a process has loaded",
+        listing="of cuDNN, cuBLAS, NVRTC and NCCL: those that torch's sample had loaded",
+        probe="probe/live/loaded_libraries.py",
+        leading="version",
+        shows_trouble=True,
+        from_installed_code=True,
+    ),
+    Kind(
         "import",
         plural=True,
         heading="modules imported",

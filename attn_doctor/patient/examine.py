@@ -3,8 +3,9 @@
 Request: `modules` (import names), `timeout` (seconds for each child), `scratch` (folder), `torch` (whether torch is
 findable), `sample` (the plain attention block), `library_samples` (True: of all modules; or their names),
 `simulated_gpu` (None, or `{"compute_capability": "9.0", "name": "H200"}`), `jobs` (children at once). Answers, each
-written as soon as it is known: started, torch-started, torch, cuda, import-MODULE, sample, samples-LIBRARY, canary,
-done. A missing answer was not reached: when torch itself crashes or hangs, this process does, after torch-started.
+written as soon as it is known: started, torch-started, torch, cuda, import-MODULE, sample, loaded, samples-LIBRARY,
+canary, done. A missing answer was not reached: when torch itself crashes or hangs, this process does, after
+torch-started.
 
 Outcomes of an import: `imported`, `failed` (it raised), `crashed` (a signal, or the process was left by sys.exit or
 os._exit), `hung`; and `unasked` with its reason, when no child could be started.
@@ -25,7 +26,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 from . import answers as _answers
-from . import forked, imports, outcomes, torch_facts
+from . import forked, imports, loaded_libraries, outcomes, torch_facts
 from .samples import schedule
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .arguments import Function
     from .forked import Tell
     from .imports import Outcome
+    from .loaded_libraries import AskedVersion, LoadedFile
     from .samples.sdpa_block import BlockCell
     from .simulate.cuda.simulated_gpu import Described
     from .torch_facts import Cuda, Device
@@ -45,6 +47,10 @@ def main(request: Dict[str, Any], answers: str) -> None:
     sys.stderr.flush()
     # Every answer is written. A regular exit of torch would take another 0.3 s, and may crash.
     os._exit(0)
+
+
+#: The key of what a sample's child says of the libraries that it has mapped.
+_LOADED = "loaded"
 
 
 class Examination:
@@ -63,6 +69,7 @@ class Examination:
         self._outcome: Outcome = {}
         self._cells: List[BlockCell] = []
         self._samples_left = 0
+        self._loaded: Optional[List[LoadedFile]] = None
         self._libraries = schedule.LibrarySamples(
             request.get("library_samples"), self.modules, self.simulated_gpu, self.timeout, self.scratch, self._write
         )
@@ -193,18 +200,49 @@ class Examination:
         from .samples import sdpa_block  # needs torch, which a patient may lack
 
         def work(tell: Tell) -> None:
+            tell({_LOADED: loaded_libraries.mapped()})  # what torch itself brings, should the pass end the process
             sdpa_block.run(device, self.simulated_gpu, tell)
+            tell({_LOADED: loaded_libraries.mapped()})
 
-        def done(ended: forked.Ended) -> None:
+        def done(ended: forked.Ended) -> List[forked.Child]:
             told = [line["value"] for line in ended.told if "value" in line]
+            for line in told:
+                if line.get(_LOADED) is not None:
+                    self._loaded = max(self._loaded or [], line[_LOADED], key=len)
+            told = [line for line in told if _LOADED not in line]
             ending = imports.ending(ended)
             reason = imports.in_words(ending) if ending else ""
             self._cells += sdpa_block.cells(device, self.simulated_gpu, told, ending, reason)
             self._samples_left -= 1
-            if self._samples_left == 0:
-                self._write("sample", {"cells": self._cells})
+            if self._samples_left > 0:
+                return []
+            self._write("sample", {"cells": self._cells})
+            return self._versions()
 
         return self._child("sample", work, done)
+
+    def _versions(self) -> List[forked.Child]:
+        """A child for each library that the samples had mapped, which asks it for its version."""
+        main = [one for one in self._loaded or () if one["main"]]
+        answers: Dict[str, AskedVersion] = {}
+
+        def asked(file: LoadedFile) -> forked.Child:
+            def work(tell: Tell) -> None:
+                tell(loaded_libraries.version(file["family"], file["path"]))
+
+            def done(ended: forked.Ended) -> None:
+                told = imports.outcome(ended)
+                answers[file["path"]] = (
+                    told["value"] if told["outcome"] == outcomes.TOLD else {"reason": imports.in_words(told)}
+                )
+                if len(answers) == len(main):
+                    self._write("loaded", {"files": self._loaded, "versions": answers})
+
+            return self._child("version of " + file["family"], work, done)
+
+        if not main:
+            self._write("loaded", {"files": self._loaded, "versions": {}})
+        return [asked(file) for file in main]
 
 
 @contextlib.contextmanager

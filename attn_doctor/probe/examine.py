@@ -122,6 +122,7 @@ def examine(
         else:
             no_gpu = FactSet(facts).value("listed.gpu") == 0
             facts += run(_imports(begun, say, no_gpu=no_gpu))
+            facts += run(_loaded(begun, taken, target, asked.environment))
     return FactSet(facts)
 
 
@@ -190,6 +191,21 @@ def _imports(begun: Examination | _NotStarted | None, say: Callable[[str], None]
         return _started(begun).facts(say, no_gpu=no_gpu)
 
     return Probe("imports", look, ("live/imports_and_torch", "live/library_samples"), more=not_examined.FAILED_CALL)
+
+
+def _loaded(
+    begun: Examination | _NotStarted | None,
+    taken: packages.Inventory | _NotStarted,
+    target: Target,
+    environment: Mapping[str, str],
+) -> Probe:
+    def look() -> tuple[Fact, ...]:
+        from attn_doctor.probe.live import loaded_libraries
+
+        assert begun is not None
+        return loaded_libraries.probe(_started(begun).loaded(), _started(taken), target, environment)
+
+    return Probe("loaded libraries", look, ("live/loaded_libraries",))
 
 
 def _configured(files: tuple[Path, ...]) -> tuple[Fact, ...]:

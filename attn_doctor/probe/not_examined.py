@@ -11,7 +11,7 @@ FAILED_CALL = ("trace.failed_call", "trace.failed_place", "trace.failed_dtypes")
 CALLS = tuple(kind.name for kind in KINDS if kind.by_call)
 
 _NOT_RUN = (
-    "listed.import", "listed.sample", "torch.cuda_available", "torch.cuda_error", "torch.device_count",
+    "listed.import", "listed.sample", "listed.loaded", "torch.cuda_available", "torch.cuda_error", "torch.device_count",
 )  # fmt: skip
 
 

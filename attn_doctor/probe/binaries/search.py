@@ -60,6 +60,10 @@ class SearchPath:
             yield f"{folder}/{name}", Found.LD_LIBRARY_PATH
         for folder in self._expand(asking.runpath, asking):
             yield f"{folder}/{name}", Found.RUNPATH
+        yield from self.system(name)
+
+    def system(self, name: str) -> Iterator[tuple[str, Found]]:
+        """Yields what is tried for a library last: the system's cache and its default folders."""
         if self._cache is None:
             self._cache = read_ld_cache(Path(f"{self._root}/etc/ld.so.cache"), self._machine)
         for file in self._cache.get(name, ()):

@@ -91,6 +91,10 @@ class Examination:
         self._note_samples(notes, completed, count)
         return (*notes.facts(), *samples)
 
+    def loaded(self) -> dict[str, Any] | None:
+        """What the samples' process had loaded, once `facts` has waited for it; None where it was not reached."""
+        return self._answer("loaded")
+
     def _library_samples(self, completed: Completed) -> tuple[tuple[Fact, ...], int]:
         if not self._wants_samples:
             return no_samples(_NO_SAMPLES), 0
