@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from attn_doctor.fix.packages.installed import Installed, every_installed
+from attn_doctor.fix.packages.installed import Installed, dependants, every_installed
 from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.outcomes import Outcome
 from attn_doctor.model.package_versions import canonical_name
@@ -57,12 +57,8 @@ def broken_imports(
     target: Target, tried: Target, changed: frozenset[str], *, timeout: float, folder: Path
 ) -> tuple[str, ...]:
     """Modules of packages that need a changed one, and that can be imported today and could not be."""
-    modules = {
-        module: one
-        for one in every_installed(map(str, target.search_path))
-        if one.name not in changed and changed & {_name(text) for text in one.needs}
-        for module in one.modules()
-    }
+    every = every_installed(map(str, target.search_path))
+    modules = {module: one for one in dependants(every, changed) for module in one.modules()}
     asked = tuple(modules)[:_MOST]
     if not asked:
         return ()
@@ -91,10 +87,3 @@ def _failing(target: Target, modules: tuple[str, ...], timeout: float, folder: P
         if answer.get("outcome") in (Outcome.FAILED, Outcome.CRASHED):
             found[module] = str(answer.get("error") or answer.get("signal_name") or answer["outcome"])
     return found
-
-
-def _name(text: str) -> str:
-    try:
-        return canonical_name(Requirement(text).name)
-    except InvalidRequirement:
-        return ""

@@ -1,20 +1,26 @@
-"""The environment as it would be after an exchange: a tree of hard links, in which old files are gone and new ones lie
-in place.
+"""The environment as it would be after an exchange: a tree of links, in which old files are gone and new ones lie in
+place.
 
 What is proven here holds there: `.pth` files, namespace packages, relative run paths and metadata are as they will be,
 which no entry on sys.path achieves. It never becomes the environment. A file in it may be a link into the environment,
 so nothing here is ever opened for writing: it is removed and made anew.
+
+A top-level folder in which nothing changes, and whose package needs nothing that changes, is one link to the
+environment's own: 20,000 links to files fewer in an environment with torch. Such a link is followed by what resolves
+paths and leads out of its folder. The run path of a shared library does that (`$ORIGIN/../../nvidia/cudnn/lib`: the
+kernel follows the link before it goes up), so every file is linked where a shared library changes; Python's imports and
+metadata never do.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from threading import Event
 
 from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.file_state import there
@@ -25,22 +31,24 @@ from attn_doctor.quick_dataclasses import dataclass, field
 _COPYING = frozenset({"overlay", "vfat", "exfat", "ntfs3", "9p"})
 
 
-class Stopped(Exception):
-    """Nobody wants the shadow any more."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Shadow:
     """Folders of an environment, and the folders that stand for them."""
 
     folders: dict[str, str] = field(default_factory=dict)
     """Folder, links resolved -> its shadow."""
-    copied_bytes: int = 0
-    """What had to be copied because the file system, or its rules, refused a link."""
-    stopped: Event = field(default_factory=Event)
-    """Set where nobody wants it any more: making it ends with Stopped."""
+    sites: tuple[str, ...] = ()
+    """Those of them, or below them, that hold packages."""
     linked: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Linked file -> its size and time, to see that nothing wrote through a link."""
+    shared: list[str] = field(default_factory=list)
+    """Folders of the environment to which a link leads."""
+    _born: int = 0
+    """The file system's time when it was begun, in ns."""
+    _whole: frozenset[str] = frozenset()
+    """Folders of which every file is linked by itself."""
+    _above: frozenset[str] = frozenset()
+    """The folders above them."""
 
     def of(self, path: str) -> str | None:
         """The shadow of a path, or None when it has none."""
@@ -49,10 +57,17 @@ class Shadow:
                 return shadow + path[len(folder) :]
         return None
 
-    def add(self, folder: str, shadow: str) -> None:
-        """Makes the shadow of a folder. Raises OSError."""
-        self.folders[folder] = shadow
-        self._grow(folder, shadow)
+    def make(self, home: Path, apart: Iterable[str], *, everything: bool) -> None:
+        """Makes the shadows of all folders below `home`. `apart`: paths whose top-level folders must not be shared;
+        `everything`: none is. Raises OSError.
+        """
+        tops = {self._top(one) for one in apart if self.of(one) is not None}
+        self._whole = frozenset(self.folders if everything else tops)
+        self._above = frozenset(above for one in (*tops, *self.sites) for above in _with_parents(one)) - tops
+        home.mkdir(parents=True)
+        self._born = home.stat().st_ctime_ns
+        for folder, shadow in self.folders.items():
+            self._grow(folder, shadow, apart=folder in self._whole)
 
     def exchange(self, run: Run, swap: Swap) -> None:
         """Makes the exchange in the shadow. Raises OSError."""
@@ -61,11 +76,12 @@ class Shadow:
             if place is None:
                 continue
             file = Path(place)
+            self._check_apart(one.file)
             if there(file):
                 file.unlink()
             if one.after is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                self._link(str(run.folder / one.staged), place)
+                _link(str(run.folder / one.staged), place)
         for folder in reversed(swap.emptied):
             empty = self.of(folder.path)
             if empty is not None:
@@ -79,13 +95,23 @@ class Shadow:
         for file, known in self.linked.items():
             with contextlib.suppress(OSError):
                 seen = os.stat(file, follow_symlinks=False)  # noqa: PTH116 -- tens of thousands of files
-                if (seen.st_size, seen.st_mtime_ns) != known and not file.endswith(".pyc"):
+                if (seen.st_size, seen.st_mtime_ns) != known:
                     found.append(file)
-        return tuple(found)
+        for folder in self.shared:
+            found += _changed_since(folder, self._born)
+        return tuple(one for one in found if not one.endswith((".pyc", "/__pycache__")))
 
-    def _grow(self, folder: str, shadow: str) -> None:
-        if self.stopped.is_set():
-            raise Stopped
+    def _check_apart(self, path: str) -> None:
+        """Raises OSError for a path that leads into the environment, where it must not be touched."""
+        if any(path.startswith(f"{one}/") for one in self.shared):
+            raise OSError(errno.EXDEV, "the shadow shares that folder with the environment", path)
+
+    def _top(self, path: str) -> str:
+        """The folder, directly in one that holds packages or else in one that has a shadow, in which the path lies."""
+        within = max((one for one in (*self.sites, *self.folders) if path.startswith(f"{one}/")), key=len, default=path)
+        return f"{within}/{path[len(within) + 1 :].partition('/')[0]}"
+
+    def _grow(self, folder: str, shadow: str, *, apart: bool) -> None:
         os.makedirs(shadow)  # noqa: PTH103
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -93,21 +119,18 @@ class Shadow:
                 if entry.is_symlink():
                     os.symlink(self._led(os.readlink(entry.path)), place)  # noqa: PTH115, PTH211
                 elif entry.is_dir():
-                    if entry.name != FOLDER:
-                        self._grow(entry.path, place)
+                    if entry.name == FOLDER:
+                        continue
+                    if apart or entry.path in self._whole or entry.path in self._above:
+                        self._grow(entry.path, place, apart=apart or entry.path in self._whole)
+                    else:
+                        os.symlink(entry.path, place)  # noqa: PTH211
+                        self.shared.append(entry.path)
                 else:
                     seen = entry.stat()
                     if stat.S_ISREG(seen.st_mode):
                         self.linked[entry.path] = (seen.st_size, seen.st_mtime_ns)
-                        self._link(entry.path, place)
-
-    def _link(self, source: str, place: str) -> None:
-        try:
-            os.link(source, place, follow_symlinks=False)
-        except OSError:
-            # No links on this file system, not across a mount, or not to somebody else's files.
-            shutil.copy2(source, place, follow_symlinks=False)
-            self.copied_bytes += os.lstat(place).st_size
+                        _link(entry.path, place)
 
     def _led(self, target: str) -> str:
         """The target of a link, in the shadow where it led into the environment by an absolute path."""
@@ -127,6 +150,43 @@ class Shadow:
                 if led != content:
                     file.unlink()
                     file.write_bytes(led)
+
+
+def _link(source: str, place: str) -> None:
+    try:
+        os.link(source, place, follow_symlinks=False)
+    except OSError:
+        # No links on this file system, not across a mount, or not to somebody else's files.
+        shutil.copy2(source, place, follow_symlinks=False)
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    yield path
+    yield from map(str, Path(path).parents)
+
+
+def _changed_since(folder: str, moment: int) -> Iterator[str]:
+    """What has been written, made or removed below a folder since a moment, in ns."""
+    with contextlib.suppress(OSError):
+        if _changed_at(os.stat(folder)) > moment:  # noqa: PTH116 -- tens of thousands of files
+            yield folder
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _changed_since(entry.path, moment)
+                elif _changed_at(entry.stat(follow_symlinks=False)) > moment:
+                    yield entry.path
+
+
+def _changed_at(seen: os.stat_result) -> int:
+    """A wheel may hold times of the future; another link to the file, made by uv elsewhere, sets its ctime alone."""
+    return min(seen.st_mtime_ns, seen.st_ctime_ns)
+
+
+def is_library(file: str) -> bool:
+    """True for a shared library by its name."""
+    name = file.rpartition("/")[2]
+    return name.endswith(".so") or ".so." in name
 
 
 def copying_kind(folders: Iterable[str], beside: str) -> str:

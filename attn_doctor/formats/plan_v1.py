@@ -52,6 +52,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
             for step in plan.steps
         ],
         "left": [_plain(one) for one in plan.left],
+        "site_folders": list(plan.site_folders),
         "rests_on": [{"fact": ground.name, **_state(ground.state)} for ground in plan.grounds],
     }
 
@@ -122,6 +123,7 @@ def _read(written: dict[str, Any]) -> Plan:
             for one in written["left"]
         ),
         grounds=tuple(Ground(name=_text(one["fact"]), state=_read_state(one)) for one in written["rests_on"]),
+        site_folders=_texts(written.get("site_folders", [])),
     )
 
 

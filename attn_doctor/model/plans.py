@@ -154,6 +154,8 @@ class Plan:
     steps: tuple[Step, ...]
     left: tuple[Remaining, ...]
     grounds: tuple[Ground, ...]
+    site_folders: tuple[str, ...] = ()
+    """Where an interpreter has no folder of its own: those of its packages, on copies of which changes are proven."""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -33,9 +33,10 @@ def plan(
     here: Path | None = None,
     manifests: Manifests | None = None,
     sealed: bool = False,
+    site_folders: tuple[str, ...] = (),
 ) -> Plan:
     """Makes the plan. `here` is the current project; a `sealed` environment belongs to the system's package manager.
-    `manifests`: where lists of packages lie.
+    `manifests`: where lists of packages lie. `site_folders`: of an interpreter that has no folder of its own.
 
     Equal diagnoses, facts, policies and resolver answers give equal plans.
     """
@@ -64,6 +65,7 @@ def plan(
         steps=tuple(builder.steps),
         left=tuple(builder.left),
         grounds=tuple(Ground(name=str(name), state=fact.state) for name, fact in sorted(builder.grounds.items())),
+        site_folders=site_folders,
     )
 
 

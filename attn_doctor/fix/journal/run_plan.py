@@ -50,10 +50,6 @@ class Proof:
     """The proof is about every step."""
 
 
-def nothing() -> None:
-    """Nothing works beside."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hands:
     """What a run needs of the world: an installer, and the two ways to examine."""
@@ -63,8 +59,6 @@ class Hands:
     """Examines the environment itself."""
     prove: Callable[[Plan, Run, Swap], Proof | None]
     """Examines the environment as it would be, without changing it. None where that cannot be told beforehand."""
-    stop: Callable[[], None] = nothing
-    """Ends what still works beside; called before anything is put back."""
     mark: str = ""
     """The mark of the run's processes."""
 
@@ -124,7 +118,6 @@ def _undone_unless_cured(run: Run, hands: Hands, work: Callable[[], tuple[str, .
     except BaseException as error:
         # Also on ^C and SIGTERM: whatever ends the run early, the files are restored first.
         with _undisturbed():
-            hands.stop()
             undo(run, force=True)
         if isinstance(error, OSError):
             raise NotCured(
@@ -138,7 +131,6 @@ def _undone_unless_cured(run: Run, hands: Hands, work: Callable[[], tuple[str, .
     if not found:
         return Outcome(run=run, cured=True)
     with _undisturbed():
-        hands.stop()
         undo(run, force=True)
     return Outcome(run=run, cured=False, troubles=found)
 

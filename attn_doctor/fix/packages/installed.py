@@ -16,6 +16,7 @@ from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+_NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +48,23 @@ class Installed:
         except OSError:
             return ""
 
+    @property
+    def needed_names(self) -> frozenset[str]:
+        """Canonical names of the distributions that it requires, those of extras and other platforms included."""
+        return frozenset(canonical_name(found[0]) for text in self.needs if (found := _NAMED.match(text)))
+
+    def recorded(self) -> tuple[str, ...]:
+        """The paths of its RECORD, as written; empty where it has none."""
+        try:
+            with (self.info / "RECORD").open(newline="", encoding="utf-8", errors="surrogateescape") as stream:
+                return tuple(row[0] for row in csv.reader(stream) if row and row[0])
+        except OSError:
+            return ()
+
     def modules(self) -> tuple[str, ...]:
         """The top-level modules and packages that it brings, by its RECORD."""
         found = []
-        for recorded in _recorded(self.info / "RECORD"):
+        for recorded in self.recorded():
             head, _, rest = recorded.partition("/")
             name = head if rest == "__init__.py" else head.removesuffix(".py") if not rest else ""
             if name.isidentifier() and (rest or head.endswith(".py")):
@@ -64,21 +78,13 @@ class Installed:
         """
         site = self.info.parent
         found = [path for path in self.info.rglob("*") if not path.is_dir() or path.is_symlink()]
-        for recorded in _recorded(self.info / "RECORD"):
+        for recorded in self.recorded():
             path = Path(os.path.normpath(site / recorded))
             found.append(path)
             if path.suffix == ".py":
                 # Compiled by an import, not by the installer: not in RECORD, but removed with the source.
                 found += sorted((path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"))
         return tuple(dict.fromkeys(found))
-
-
-def _recorded(record: Path) -> Iterable[str]:
-    try:
-        with record.open(newline="", encoding="utf-8", errors="surrogateescape") as stream:
-            return [row[0] for row in csv.reader(stream) if row and row[0]]
-    except OSError:
-        return []
 
 
 def every_installed(sites: Iterable[str]) -> tuple[Installed, ...]:
@@ -106,6 +112,19 @@ def every_installed(sites: Iterable[str]) -> tuple[Installed, ...]:
 def installed(sites: Iterable[str]) -> dict[str, Installed]:
     """Canonical name -> distribution; of two with one name the one that is found first."""
     return {one.name: one for one in reversed(every_installed(sites))}
+
+
+def dependants(every: Iterable[Installed], changed: frozenset[str]) -> tuple[Installed, ...]:
+    """Those that require a changed distribution, and those that require one of these, and so on; nearest first."""
+    rest = [one for one in every if one.name not in changed]
+    found: list[Installed] = []
+    names = changed
+    while names:
+        more = [one for one in rest if names & one.needed_names]
+        found += more
+        rest = [one for one in rest if one not in more]
+        names = frozenset(one.name for one in more)
+    return tuple(found)
 
 
 def conda_names(prefix: Path) -> frozenset[str]:

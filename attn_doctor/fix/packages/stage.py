@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -185,7 +185,7 @@ def _swap(change: Install, run: Run, here: tuple[Installed, ...], fresh: tuple[I
             if there(file):
                 target = str(place.placed(file))
                 new.setdefault(target, (file, one.name, known.get(str(file)) or sha256_of(file) or ""))
-    others = {str(_real(file)) for one in here if one.name not in moving for file in one.files()}
+    others = _owned((one for one in here if one.name not in moving), {*old, *new})
     for path in others & new.keys():
         if not there(Path(path)):
             continue
@@ -238,6 +238,28 @@ def _emptied(old: Mapping[str, str], place: _Place) -> tuple[Folder, ...]:
             found[str(folder)] = folder_like(folder, folder)
             folder = folder.parent
     return tuple(found[path] for path in sorted(found, key=lambda one: one.count("/")))
+
+
+def _owned(these: Iterable[Installed], wanted: Set[str]) -> set[str]:
+    """Which of the wanted paths belong to one of these distributions. Of the thousands of files that they list, only
+    those of a wanted name are looked at on disk.
+    """
+    asked: dict[str, list[str]] = {}
+    for path in wanted:
+        asked.setdefault(path, []).append(path)
+        folder, _, name = path.rpartition("/")
+        if folder.endswith("/__pycache__"):  # it belongs to whom its source does
+            asked.setdefault(f"{os.path.dirname(folder)}/{name.partition('.')[0]}.py", []).append(path)  # noqa: PTH120
+    names = {path.rpartition("/")[2] for path in asked}
+    found: set[str] = set()
+    for one in these:
+        info = f"{_real(one.info)}/"
+        found.update(path for path in wanted if path.startswith(info))
+        for recorded in one.recorded():
+            if recorded.rpartition("/")[2] in names:
+                file = str(_real(Path(os.path.normpath(one.info.parent / recorded))))
+                found.update(asked.get(file, ()))
+    return found
 
 
 def _real(file: Path) -> Path:

@@ -17,7 +17,7 @@ _STYLE = {Safety.SAFE: "green", Safety.UNSAFE: "yellow", Safety.DISPLAY_ONLY: "d
 def write(plan: Plan, console: Console, *, verbose: bool) -> None:
     """Prints the whole plan."""
     for number, step in enumerate(plan.steps, start=1):
-        _step(number, step, plan.prefix, console, verbose=verbose)
+        _step(number, step, plan, console, verbose=verbose)
     for one in plan.left:
         _left(one, console)
     if not plan.steps and any(one.unavailable for one in plan.left):
@@ -26,7 +26,7 @@ def write(plan: Plan, console: Console, *, verbose: bool) -> None:
         console.print("Nothing to change.")
 
 
-def _step(number: int, step: Step, prefix: str, console: Console, *, verbose: bool) -> None:
+def _step(number: int, step: Step, plan: Plan, console: Console, *, verbose: bool) -> None:
     change = step.change
     what = f"edit {change.file}" if isinstance(change, FileEdit) else f"install with {change.installer}"
     console.print(Text(f"[step {number}] {what}", style="bold"), soft_wrap=True)
@@ -46,19 +46,32 @@ def _step(number: int, step: Step, prefix: str, console: Console, *, verbose: bo
         _row(console, "note", warning)
     why = f": {step.why_this_safety}" if step.why_this_safety else ""
     _row(console, "safety", f"{step.safety.value}{why}", _STYLE[step.safety])
-    _row(console, "proof", _proof(step, prefix))
+    _row(console, "proof", _proof(step, plan))
     why = f": {step.why_this_reversal}" if step.why_this_reversal else ""
     _row(console, "undo", f"{step.reversal.value}{why}")
     console.print()
 
 
-def _proof(step: Step, prefix: str) -> str:
+def _proof(step: Step, plan: Plan) -> str:
     """When it is known that it cures, and that nothing breaks."""
-    if isinstance(step.change, Install) or step.change.file.startswith(f"{prefix}/"):
+    change, sites = step.change, plan.site_folders
+    if isinstance(change, Install):
+        copied = not change.users_base or any(one.startswith(f"{change.users_base}/") for one in sites)
+    else:
+        copied = any(change.file.startswith(f"{one}/") for one in sites or (plan.prefix,))
+    if copied and not sites:
         return "before the change, on a copy of the environment by links"
-    if step.change.is_list:
+    if copied:
+        first = (
+            "before the change, on a copy by links of the folders of its packages, which takes their place on the path "
+            f"of a process of our own: this interpreter has no environment to itself ({', '.join(sites)})"
+        )
+        other = "; what is brought elsewhere, such as a script, after the change, which is undone where it does not fix"
+        return first + other if isinstance(change, Install) else first
+    if isinstance(change, FileEdit) and change.is_list:
         return "none: it records the change"
-    return "after the change, which is undone where the finding stays: the file is outside of the environment"
+    what = "what is installed" if isinstance(change, Install) else "the file"
+    return f"after the change, which is undone where the finding stays: {what} is outside of what is copied"
 
 
 def _packages(change: Install, console: Console) -> None:

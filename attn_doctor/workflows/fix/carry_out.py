@@ -19,7 +19,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Severity
 from attn_doctor.model.plans import Install, Plan
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.workflows.fix.prove import ShadowInMaking, prove
+from attn_doctor.workflows.fix.prove import prove
 from attn_doctor.workflows.fix.request import FixEnding, FixResult
 from attn_doctor.workflows.fix.session import Session, again, installer_of
 from attn_doctor.workflows.subject import Say
@@ -83,18 +83,14 @@ def resume(session: Session, say: Say, *, wait: float) -> FixResult:
 
 
 def _hands(session: Session, say: Say) -> carrying.Hands:
-    making = ShadowInMaking(session.target)
-
     def stage_(change: Install, run: Run) -> Swap:
         say("installing beside")
-        making.begin(run)
         return stage(change, run, installer=installer_of(session, change))
 
     return carrying.Hands(
         stage=stage_,
         examine=lambda: again(session, say),
-        prove=lambda plan, run, swap: prove(session, plan, run, swap, making, say),
-        stop=making.stop,
+        prove=lambda plan, run, swap: prove(session, plan, run, swap, say),
         mark=session.given.mark,
     )
 

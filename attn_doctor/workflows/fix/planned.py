@@ -21,6 +21,7 @@ from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.version import __version__
 from attn_doctor.workflows.fix.carry_out import Overtaken, check_ground
 from attn_doctor.workflows.fix.session import Session
+from attn_doctor.workflows.fix.shadowed import folders_of, has_its_own_folder
 from attn_doctor.workflows.subject import Say
 
 
@@ -122,4 +123,5 @@ def _planned(session: Session, facts: FactSet, before: Diagnosis, policy: Policy
         here=here,
         manifests=session.manifests(),
         sealed=session.target.externally_managed,
+        site_folders=() if has_its_own_folder(session.target) else folders_of(session.target, whole=False),
     )

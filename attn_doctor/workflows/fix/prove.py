@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 
 from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.journal.prepare import StepFailed
 from attn_doctor.fix.journal.run_plan import Proof
+from attn_doctor.fix.packages.installed import dependants, every_installed
 from attn_doctor.fix.proof import broken_imports, newly_unmet
-from attn_doctor.fix.shadow import Shadow, Stopped
+from attn_doctor.fix.shadow import Shadow, is_library
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.findings import Diagnosis, Finding
 from attn_doctor.model.plans import Install, Plan, Step
@@ -22,57 +23,7 @@ from attn_doctor.workflows.fix.shadowed import folders_of, has_its_own_folder
 from attn_doctor.workflows.subject import Say
 
 
-class ShadowInMaking:
-    """The shadow of a target, which is made while an installer works."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._thread: Thread | None = None
-        self._failed: OSError | None = None
-        self.shadow = Shadow()
-
-    def place(self, run: Run) -> Shadow:
-        """Says which folders it is of, and where it will lie."""
-        for number, one in enumerate(folders_of(self._target, whole=has_its_own_folder(self._target))):
-            self.shadow.folders[one] = str(run.folder / "shadow" / str(number))
-        return self.shadow
-
-    def begin(self, run: Run) -> None:
-        """Begins, once."""
-        if self._thread is not None:
-            return
-        self.place(run)
-        folder = run.folder / "shadow"
-        shutil.rmtree(folder, ignore_errors=True)
-        self._thread = Thread(target=self._make, args=(folder,), daemon=True)
-        self._thread.start()
-
-    def finish(self) -> Shadow:
-        """Waits until it is whole. Raises OSError."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._failed is not None:
-            raise self._failed
-        return self.shadow
-
-    def stop(self) -> None:
-        """Nobody wants it any more: afterwards nothing is written."""
-        self.shadow.stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _make(self, folder: Path) -> None:
-        try:
-            folder.mkdir()
-            for one in tuple(self.shadow.folders):
-                self.shadow.add(one, self.shadow.folders[one])
-        except OSError as error:
-            self._failed = error
-        except Stopped:
-            return
-
-
-def prove(session: Session, plan: Plan, run: Run, swap: Swap, making: ShadowInMaking, say: Say) -> Proof | None:
+def prove(session: Session, plan: Plan, run: Run, swap: Swap, say: Say) -> Proof | None:
     """Examines the environment as it would be; None where no step changes a file of it.
 
     Raises StepFailed when that cannot be examined; nothing was changed.
@@ -80,17 +31,22 @@ def prove(session: Session, plan: Plan, run: Run, swap: Swap, making: ShadowInMa
     target = session.target
     folder = run.folder / "shadow"
     whole = has_its_own_folder(target)
-    shadow = making.place(run)
+    shadow = Shadow(
+        folders={one: str(folder / str(number)) for number, one in enumerate(folders_of(target, whole=whole))},
+        sites=folders_of(target, whole=False),
+    )
     inside = {one.file for one in swap.exchanges if shadow.of(one.file) is not None}
     steps = tuple(step for step in plan.steps if _is_about(step, inside))
     outside = any(one.file not in inside and one.owner for one in swap.exchanges)
     if not steps or (outside and not inside):
-        making.stop()
         return None
-    making.begin(run)
     say("making a shadow")
+    changed = frozenset(one.name for one in swap.distributions)
     try:
-        making.finish().exchange(run, swap)
+        shutil.rmtree(folder, ignore_errors=True)
+        everything = any(is_library(one.file) for one in swap.exchanges)
+        shadow.make(folder, _apart(target, swap, changed), everything=everything)
+        shadow.exchange(run, swap)
     except OSError as error:
         raise StepFailed(
             f"the environment's shadow cannot be made: {error.strerror or error}",
@@ -102,7 +58,6 @@ def prove(session: Session, plan: Plan, run: Run, swap: Swap, making: ShadowInMa
     tried = _tried(target, shadow, private, whole=whole, timeout=session.given.request.timeout)
     trying = replace(session, target=tried, folder=private)
     after = again(trying, say)
-    changed = frozenset(one.name for one in swap.distributions)
     broken = () if session.given.request.allow_unmet else newly_unmet(target, tried)
     if not session.given.request.quick and not broken:
         broken = broken_imports(target, tried, changed, timeout=session.given.request.timeout, folder=private)
@@ -120,6 +75,15 @@ def prove(session: Session, plan: Plan, run: Run, swap: Swap, making: ShadowInMa
         broken=broken,
         whole=len(steps) == len(plan.steps) and not outside,
     )
+
+
+def _apart(target: Target, swap: Swap, changed: frozenset[str]) -> Iterator[str]:
+    """What must not share a folder with the environment: what changes, what needs that, and the interpreter."""
+    yield from (one.file for one in swap.exchanges)
+    yield f"{os.path.realpath(target.python.parent)}/{target.python.name}"
+    for one in dependants(every_installed(map(str, target.search_path)), changed):
+        site = os.path.realpath(one.info.parent)
+        yield from (os.path.normpath(f"{site}/{recorded}") for recorded in one.recorded())
 
 
 def _is_about(step: Step, inside: set[str]) -> bool:

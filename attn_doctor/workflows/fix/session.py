@@ -204,7 +204,7 @@ class Session:
                 prover=prover,
             )
             more = [words for one in self.wheels if str(one.path) in found.wheels and (words := unofficial(one, facts))]
-            more += copying(self.target, found.users_base or str(self.target.prefix))
+            more += copying(self.target, found.users_base or str(self.target.prefix), found.changes)
             return replace(found, warnings=(*found.warnings, *more, *planned_set.warnings(found, facts)))
 
         return ask
