@@ -13,6 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from attn_doctor.model import recipe_pages as addresses
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import AnyOf, AtLeast, Below, Condition, OneOf, Question, Recipe
 from docs import recipe_pages
@@ -20,6 +21,12 @@ from docs import recipe_pages
 #: Characters of a title.
 _LONGEST = 110
 _CAPABILITY = "gpu.compute_capability"
+
+
+def on_config(config: Any) -> Any:
+    """Tells mkdocs where the site is published, which the doctor's own addresses are made of too."""
+    config.site_url = addresses.SITE or config.site_url
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -34,12 +41,13 @@ def on_files(files: Any, config: Any) -> Any:
 def site_pages() -> dict[str, str]:
     """Text by the path below docs/."""
     recipes = (*shelf.bundled(), *(one for one in shelf.families() if one.family is not None and one.family.ours))
+    every = (*shelf.bundled(), *shelf.families())  # what an error text may lead to, of the attention stack or not
     return {
         "index.md": _front(),
         "by-error.md": _by_error(recipes),
         "by-package.md": _by_package(recipes),
         "by-gpu.md": _by_gpu(shelf.bundled()),
-        **{f"errors/{one.id}.md": _page(one) for one in recipes},
+        **{f"{addresses.FOLDER}/{one.id}.md": _page(one) for one in every},
     }
 
 
@@ -85,7 +93,7 @@ def _escaped(text: str) -> str:
 
 def _by_error(recipes: Iterable[Recipe]) -> str:
     rows = sorted((text, one.id) for one in recipes for text in errors(one))
-    listed = "\n".join(f"- [{_title(text)}](errors/{name}.md)" for text, name in rows)
+    listed = "\n".join(f"- [{_title(text)}]({addresses.FOLDER}/{name}.md)" for text, name in rows)
     return f"# By error text\n\nThe words of an error, and the page that explains them.\n\n{listed}\n"
 
 
@@ -114,7 +122,7 @@ def _by_gpu(recipes: Iterable[Recipe]) -> str:
 
 
 def _links(recipes: Iterable[Recipe]) -> str:
-    return "\n".join(f"- [{_escaped(one.title)}](errors/{one.id}.md)" for one in recipes)
+    return "\n".join(f"- [{_escaped(one.title)}]({addresses.FOLDER}/{one.id}.md)" for one in recipes)
 
 
 def _questions(condition: Condition) -> Iterator[Question]:

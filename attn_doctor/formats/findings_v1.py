@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attn_doctor.formats.facts_v1 import check_types, fact_from_json, named_fact_to_json
+from attn_doctor.model import recipe_pages
 from attn_doctor.model.findings import (
     Acceptance,
     Finding,
@@ -53,6 +54,7 @@ def to_json(finding: Finding) -> dict[str, Any]:
         ],
         "symptoms": [to_json(symptom) for symptom in finding.symptoms],
         "references": list(finding.references),
+        "page": recipe_pages.address(finding),
         "status": finding.status,
         "rank": finding.rank,
         "family": finding.family,

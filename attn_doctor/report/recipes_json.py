@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from attn_doctor.machine.printable import json_text
+from attn_doctor.model import recipe_pages
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.version import __version__
 
@@ -48,6 +49,7 @@ def _recipe(recipe: Recipe) -> dict[str, Any]:
             }
             for one in recipe.remedies
         ],
+        "page": recipe_pages.address(recipe),
         "origin": recipe.origin,
         "file": str(recipe.file),
         "sha256": recipe.sha256,

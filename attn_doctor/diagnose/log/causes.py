@@ -247,7 +247,8 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
 def from_words_alone(recipe: Recipe) -> Finding:
     """What a recipe says where nothing is known but its own words."""
     facts, binding = FactSet([_ANY_PYTHON]), Binding()
-    finding = finding_of(recipe, facts, binding)
+    remedies = tuple(replace(one, safe_when=()) for one in recipe.remedies)  # conditions are a node's, and there is none
+    finding = finding_of(replace(recipe, when=(), reached=(), remedies=remedies), facts, binding)
     return replace(
         finding,
         title=title_of(recipe, facts, binding, finding.title),
@@ -267,9 +268,7 @@ def _origin(one: Weighed, several: bool) -> str:
     if one.match.unit.origin:
         return one.match.unit.origin
     found = _TORCHRUN.search(one.log) or _RANK_IN_NAME.search(one.log)
-    if found:
-        return f"rank {found[1]}"
-    return one.log if several else ""
+    return f"rank {found[1]}" if found else one.log if several else ""
 
 
 def _locations(group: list[Weighed]) -> tuple[Location, ...]:

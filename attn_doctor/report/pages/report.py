@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from attn_doctor.model import recipe_pages
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
 from attn_doctor.report.pages.page import folded, page, tag, text
@@ -74,6 +75,10 @@ def _finding(finding: Finding, report: Report) -> str:
         f'<p><a href="{text(url)}">{text(url)}</a></p>\n' for url in finding.references if url.startswith("https://")
     ]
     parts.append(folded("Why", "".join(reasons)))
+    if address := recipe_pages.address(finding):
+        parts.append(f'<p><a href="{text(address)}">{text(address)}</a></p>\n')
+    elif command := advice.page(finding, shown_around=True):
+        parts.append(f"<p>The whole page: <code>{text(command)}</code></p>\n")
     parts.append(tag("p", f"Confidence: {phrases.confidence(finding)}", "dim"))
     return "".join(parts) + "</section>\n"
 

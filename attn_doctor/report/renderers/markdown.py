@@ -190,6 +190,8 @@ def _finding(finding: Finding, *, again: bool = False) -> list[str]:
         lines += [f"   {words}" for words in advice.by_hand(remedy)]
         lines += [f"   ```\n   {command}\n   ```" for command, _ in advice.commands(remedy)]
     lines += ["", f"Confidence: {phrases.confidence(finding)}. {' '.join(finding.references)}", ""]
+    if page := advice.page(finding, shown_around=True):
+        lines += [f"The whole page: {page if page.startswith('https://') else f'`{page}`'}", ""]
     return lines
 
 

@@ -63,6 +63,8 @@ def _finding(finding: Finding, facts: FactSet, number: str, *, verbose: bool) ->
         yield f"{'Check' if finding.family else 'Fix'} {count}: {one_line(remedy.title)} ({remedy.safety.value})."
         yield from advice.by_hand(remedy)
         yield from (f"{'Type' if in_shell else 'Write'}: {command}" for command, in_shell in advice.commands(remedy))
+    if page := advice.page(finding):
+        yield f"Page: {page}"
 
 
 def _trace(trace: Trace) -> Iterator[str]:

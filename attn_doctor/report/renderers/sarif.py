@@ -13,6 +13,7 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from attn_doctor.machine.printable import json_text, one_line
+from attn_doctor.model import recipe_pages
 from attn_doctor.model.findings import Finding, Location, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report.renderer import CHECK, EXPLAIN, TRACE, Manner, Media, Page, Renderer
@@ -58,8 +59,8 @@ def _rule(finding: Finding) -> dict[str, Any]:
         "help": {"text": words},
         "properties": {"tags": [finding.library] if finding.library else []},
     }
-    if finding.references:
-        rule["helpUri"] = finding.references[0]
+    if uri := recipe_pages.address(finding) or next(iter(finding.references), None):
+        rule["helpUri"] = uri
     return rule
 
 

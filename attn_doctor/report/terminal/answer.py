@@ -12,7 +12,7 @@ from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import SEVERITY_STYLES
-from attn_doctor.report.words import phrases
+from attn_doctor.report.words import advice, phrases
 
 #: Lines of the whole answer, head and verdict included.
 MOST_LINES = 15
@@ -71,6 +71,8 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
         blocks += _remedy("fix", finding.remedies[0], console)
     elif finding.severity is not Severity.INFO:
         blocks.append(_Block(lines=_row("fix", "none is known for what the log tells", console)))
+    if page := advice.page(finding):
+        blocks.append(_Block(lines=[Text(f"  {'page':{_LABEL}} ", style="dim") + Text(page)]))
     return blocks
 
 

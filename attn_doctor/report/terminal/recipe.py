@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import IO
 
 from rich.text import Text
 
 from attn_doctor.diagnose.log.causes import from_words_alone
+from attn_doctor.model import recipe_pages
+from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import Writer
@@ -22,4 +25,15 @@ def write(recipe: Recipe, stream: IO[str]) -> None:
     kind = "a family of messages" if recipe.family else f"{severity}, {recipe.status}"
     kind += f"; a silent error, {recipe.silent}" if recipe.silent else ""
     console.print(Text(f"{recipe.id}  {recipe.library}; {kind}; checked {recipe.checked}", style="bold"))
-    Writer(console, verbose=True).written(finding, what=recipe.what if recipe.family is None else "")
+    out = Writer(console, verbose=True)
+    # What a node would say there is not known.
+    out.written(finding, what=TEMPLATE.sub("…", recipe.what) if recipe.family is None else "")
+    if page := recipe_pages.address(recipe) or _in_checkout(recipe):
+        out.page(page)
+
+
+def _in_checkout(recipe: Recipe) -> str:
+    """The page among the docs of a checkout; empty in a wheel, which has none, and for a recipe of another folder."""
+    folder, name = (3, recipe.library) if recipe.family is None else (2, "families")
+    file = Path(*recipe.file.parts[: -folder - 1]) / "docs" / "recipes" / f"{name}.md"
+    return f"{file}#{recipe.id}" if recipe_pages.has_page(recipe) and file.is_file() else ""

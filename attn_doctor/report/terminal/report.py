@@ -15,7 +15,7 @@ from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
 from attn_doctor.report.terminal.console import ReportConsole
-from attn_doctor.report.words import phrases, verdict
+from attn_doctor.report.words import advice, phrases, verdict
 
 if TYPE_CHECKING:
     from attn_doctor.model.compiled_regions import CompiledRegions
@@ -169,6 +169,8 @@ class Writer:
         self._row("confidence", phrases.confidence(finding))
         if finding.references:
             self._row("see", finding.references[0] if not self._verbose else "  ".join(finding.references))
+        if page := advice.page(finding):
+            self.page(page)
         if self._verbose:
             self._row("recipe", finding.origin)
         self._console.print()
@@ -186,6 +188,10 @@ class Writer:
         for number, url in enumerate(finding.references):
             self._row("see" if number == 0 else "", url)
         self._row("recipe", finding.origin)
+
+    def page(self, address: str) -> None:
+        """The row with the address of the recipe's page, or with a command, whole."""
+        self._whole(Text(f"  {'page':{_LABEL}} ", style="dim") + Text(address))
 
     def _remedy(self, label: str, number: int, remedy: Remedy) -> None:
         why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""

@@ -1,4 +1,5 @@
-"""A finding's fixes in words that every format uses: the commands to type, or what a person has to do by hand."""
+"""A finding's fixes in words that every format uses: the commands to type, or what a person has to do by hand; and
+where its recipe's page is."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterator
 
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.machine.printable import one_line
+from attn_doctor.model import recipe_pages
 from attn_doctor.model.findings import Finding, Remedy
 
 
@@ -19,6 +21,18 @@ def by_hand(remedy: Remedy) -> tuple[str, ...]:
     return tuple(
         one_line(words) for one in remedy.actions for words in (one.action.advice, one.action.hint) if words
     )  # fmt: skip
+
+
+def page(finding: Finding, *, shown_around: bool = False) -> str:
+    """The address of the recipe's page, or the command that prints it while the site is published nowhere; empty for a
+    recipe that is not of the shelf.
+
+    `shown_around`: in a format that is read on other machines, where the command has its plain name.
+    """
+    if not recipe_pages.has_page(finding):
+        return ""
+    command = f"attn-doctor explain {finding.id}"
+    return recipe_pages.address(finding) or (command if shown_around else as_typed(command))
 
 
 def plain(finding: Finding) -> Iterator[str]:
