@@ -247,7 +247,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
 def from_words_alone(recipe: Recipe) -> Finding:
     """What a recipe says where nothing is known but its own words."""
     facts, binding = FactSet([_ANY_PYTHON]), Binding()
-    remedies = tuple(replace(one, safe_when=()) for one in recipe.remedies)  # conditions are a node's, and there is none
+    remedies = tuple(replace(one, safe_when=()) for one in recipe.remedies)  # conditions are a node's: there is none
     finding = finding_of(replace(recipe, when=(), reached=(), remedies=remedies), facts, binding)
     return replace(
         finding,
