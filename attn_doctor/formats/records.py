@@ -69,7 +69,7 @@ def _fields(record: Any) -> dict[str, tuple[Any, bool]]:
 
 
 def _read(type_: Any, value: Any, name: str) -> Any:
-    if type(value) is type_:  # most of a report, so first
+    if type(value) is type_ or type_ is Any:  # most of a report, so first
         return value
     origin, arguments = get_origin(type_), get_args(type_)
     if origin in (Union, types.UnionType):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from attn_doctor.model.compiled_kernels import Compilation
 from attn_doctor.model.dtypes import HALVES
@@ -172,6 +173,8 @@ class Trial:
     """For a trial with judged results: NaN, infinity, unwritten, error, not deterministic."""
     errors: Mapping[str, ResultError] | None = field(default=None, metadata=LEFT_OUT)
     """Result name (out, dq, dk, dv) -> error."""
+    call: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
+    """The form of a call that came out wrong, as `trace --record` keeps those of a model."""
     unwritten: int | None = field(default=None, metadata=LEFT_OUT)
     """Number of output elements that the kernel did not write."""
     same_twice: bool | None = field(default=None, metadata=LEFT_OUT)

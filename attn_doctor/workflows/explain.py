@@ -7,7 +7,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from attn_doctor.diagnose.assume import assume, assume_gpu
-from attn_doctor.diagnose.log.causes import Refuted, words_of
+from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.judge import judge
+from attn_doctor.diagnose.log.causes import Explained, Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
@@ -23,6 +25,7 @@ from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Examined, LogRead, Report
 from attn_doctor.probe import logs
 from attn_doctor.probe.examine import ExaminationRequest, examine
+from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.recipes.recipe import Recipe
@@ -99,7 +102,7 @@ def explained(
             )
         )
     scanner.look_again(scanned)
-    told = explain_scanned(scanned, base)
+    told = _with_silent(explain_scanned(scanned, base), recipes)
     refuted = {one.log: one for one in reversed(told.refuted)}
     read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
     status = exit_status.status_of(told.diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))
@@ -119,6 +122,24 @@ def explained(
         own_faults=faults.met(),
         looked_for=tuple(recipe.id for recipe in recipes if recipe.logs),
     )
+
+
+def _with_silent(told: Explained, recipes: tuple[Recipe, ...]) -> Explained:
+    """The same, with the silent errors of calls whose form is known: no line of a log tells them.
+
+    The form is assumed (--assume call.…) or in a report (--facts); versions and the GPU may be the log's.
+    """
+    calls = told.facts.subjects("call")
+    if not calls:
+        return told
+    listed = FactNotes()
+    listed.known("listed.call", len(calls), "--assume or --facts")
+    asked = [one for one in recipes if one.silent and one.for_each == "call"]
+    judged = judge(derive(told.facts.with_facts(listed.facts())), asked)
+    known = {one.id for one in told.diagnosis.findings}
+    findings = (*told.diagnosis.findings, *(one for one in judged.findings if one.id not in known))
+    questions = (*told.diagnosis.open_questions, *judged.open_questions)
+    return replace(told, diagnosis=replace(told.diagnosis, findings=findings, open_questions=questions))
 
 
 def _endless(one: Scanned) -> str:

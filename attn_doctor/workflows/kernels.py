@@ -90,10 +90,12 @@ def run(
         Probe("compiled", lambda: compiled_kernels.facts(trials.compiled), ("compiled_kernels",)),
     )
     found = [fact for probe in probes for fact in run_probe(probe)]
-    if wanted.replay:
+    wrong = kernel_facts.wrong_calls(trials)
+    if wanted.replay or wrong:
         capability = gpu.compute_capability if gpu is not None else facts.value("gpu.0.compute_capability")
         known = capability if isinstance(capability, str) else None
-        found += call_facts.facts(wanted.replay, how="recorded by trace --record", capability=known)
+        how = "recorded by trace --record" if wanted.replay else "calls of trials that came out wrong (--kernels)"
+        found += call_facts.facts([*wanted.replay, *wrong], how=how, capability=known)
     return trials, facts.with_facts(found)
 
 

@@ -16,6 +16,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.probe.kernels import kernel_facts
+from attn_doctor.probe.trace import call_facts
 from attn_doctor.recipes import shelf
 from tests.nodes.test_nodes import recorded
 from tests.probe.test_kernels import cell, trials
@@ -32,7 +33,11 @@ def judged(*cells: Mapping[str, Any], assumed: tuple[str, ...] = ()) -> dict[str
     answer = copy.deepcopy(RECORDED)
     answer["cells"] = [*cells]
     node = derive(assume(recorded("h200-torch2.11.json"), assumed))
-    facts = derive(FactSet([*node.values(), *kernel_facts.facts(trials(answer))]))
+    told = trials(answer)
+    calls = call_facts.facts(
+        kernel_facts.wrong_calls(told), how="here", capability=node.text("gpu.0.compute_capability")
+    )
+    facts = derive(FactSet([*node.values(), *kernel_facts.facts(told), *calls]))
     return {one.id: one for one in judge(facts, shelf.bundled()).findings}
 
 
@@ -105,3 +110,83 @@ def test_without_a_known_cause_it_stands_by_itself() -> None:
 
     assert "triton-hopper-wrong-gradients" not in found
     assert "kernel-wrong-result" in found
+
+
+LONG, WIDE = [1, 1, 66048, 64], [2, 8, 512, 256]
+
+
+def _called(**more: Any) -> dict[str, Any]:
+    """The form of a trial's call, as the patient tells it of a wrong one."""
+    shape = [2, 8, 512, 64]
+    form: dict[str, Any] = {
+        "name": "scaled_dot_product_attention", "library": "torch", "by_heads": True, "trains": True,
+        "dtypes": {"q": "bfloat16", "k": "bfloat16", "v": "bfloat16"}, "strides": {},
+        "shapes": {"q": shape, "k": shape, "v": shape}, "flags": {"causal": False, "documents": None},
+    }  # fmt: skip
+    return {**form, **more}
+
+
+def _masked(**more: Any) -> dict[str, Any]:
+    form = _called(backend="cudnn", **more)
+    form["dtypes"] = {**form["dtypes"], "mask": "bool"}
+    form["shapes"] = {**form["shapes"], "mask": [1, 1, 512, 512]}
+    return form
+
+
+@pytest.mark.parametrize(
+    ("backend", "form", "situation", "call", "assumed", "cause"),
+    [
+        ("sdpa-cudnn", "bool-mask", "dead-rows", _masked(), (), "sdpa-cudnn-rows-without-key"),
+        # The same form, and rows that all see keys: another fault, whose cause is not known.
+        ("sdpa-cudnn", "bool-mask", None, _masked(), (), None),
+        (
+            "sdpa-efficient",
+            "bool-mask",
+            "long-mask",
+            _called(
+                backend="efficient",
+                dtypes={"q": "bfloat16", "k": "bfloat16", "v": "bfloat16", "mask": "bool"},
+                shapes={"q": LONG, "k": LONG, "v": LONG, "mask": [1, 1, 66048, 66048]},
+            ),
+            (),
+            "sdpa-efficient-long-mask",
+        ),
+        (
+            "torch-varlen",
+            "varlen",
+            "tail",
+            _called(name="torch-varlen", flags={"causal": False, "documents": 3}),
+            (),
+            "varlen-tokens-behind-last-sequence",
+        ),
+        (
+            "torch-varlen",
+            "varlen",
+            "fused",
+            _called(name="torch-varlen", flags={"causal": False, "documents": 3}),
+            (),
+            None,
+        ),
+        (
+            "flash-attn-4",
+            "causal",
+            None,
+            _called(library="flash_attn", shapes={"q": WIDE, "k": WIDE, "v": WIDE}),
+            ("package.flash-attn-4.version=4.0.0b11", "gpu.compute_capability=10.0"),
+            "flash-attn-4-wide-heads-gradient",
+        ),
+    ],
+)
+def test_a_wrong_call_names_the_silent_error(
+    backend: str, form: str, situation: str | None, call: dict[str, Any], assumed: tuple[str, ...], cause: str | None
+) -> None:
+    """By the form of the call that came out wrong, and by its values where these decide."""
+    wrong = cell(backend=backend, form=form, outcome="wrong", troubles=["error"], call=call)
+    if situation is not None:
+        wrong |= {"situation": situation, "situation_words": situation, "rare": True}
+    found = judged(wrong, assumed=assumed)
+
+    if cause is None:
+        assert "kernel-wrong-result" in found
+    else:
+        assert below(found[cause]) == {"kernel-wrong-result"}

@@ -12,10 +12,13 @@ from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import FactSet
 from attn_doctor.probe.fact_notes import FactNotes
+from attn_doctor.probe.logs import Held
 from attn_doctor.probe.packages import ptxas
 from attn_doctor.probe.trace import call_facts
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.workflows.explain import as_if_partly, explained
+from attn_doctor.workflows.subject import NOBODY
 
 SILENT = [one for one in shelf.shelf(()) if one.silent]
 
@@ -127,3 +130,26 @@ def test_ptxas_is_read_and_not_run(tmp_path: Path) -> None:
     assert version({}, quick=True) is None
     own.write_bytes(b"no version")
     assert version({}) is None
+
+
+def test_explain_asks_the_calls_that_are_assumed() -> None:
+    """A log never tells a silent error: the form of the call does, with the versions that the log names."""
+    log = Held("train.log", b"torch version: 2.12.1+cu130\nstep 100 loss nan\n")
+    words = "backend=efficient dtype=bfloat16 mask_dtype=bool kv_over_tile=1 k_layout=expanded"
+    called = as_if_partly(FactSet(), None, tuple(f"call.{word}" for word in words.split()))
+
+    def found(base: FactSet) -> set[str]:
+        return {one.id for one in explained((log,), tuple(SILENT), base, NOBODY).diagnosis.findings}
+
+    assert found(as_if_partly(called, None, ("torch.version=2.12.1",))) == {"sdpa-efficient-expanded-keys"}
+    assert found(as_if_partly(called, None, ("torch.version=2.13.0",))) == set()
+    assert found(FactSet()) == set()
+
+
+def test_every_form_of_a_call_names_its_trial() -> None:
+    """`check --kernels` finds a wrong trial; the silent error of that form stands above it."""
+    calls = [one for one in SILENT if one.for_each == "call"]
+    lacking = {one.id for one in calls if not any("{call.trial}" in entry for entry in one.explains)}
+
+    # No trial makes such a call: what they ask for (a sliced block mask, SageAttention) is none of `--kernels`.
+    assert lacking == {"flex-sliced-block-mask", "sage-hopper-artifacts", "sage-under-cuda-graph"}

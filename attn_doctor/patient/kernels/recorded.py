@@ -40,6 +40,28 @@ def cell_of(backend: str, situation: Situation) -> Cell:
     )
 
 
+def form_of(cell: Cell, shapes: Shapes, chosen: Optional[str]) -> Dict[str, Any]:
+    """The form of a trial's call, as `trace --record` keeps those of a model. `chosen`: what the library picked."""
+    operands = {"q": shapes.q, "k": shapes.k, "v": shapes.v, "mask": shapes.mask}
+    described = {role: one for role, one in operands.items() if one is not None}
+    of_torch = cell.backend.startswith("sdpa-")
+    where = [one for one in LIBRARIES if cell.backend in {backend.name for backend in one.backends}]
+    return {
+        "name": "scaled_dot_product_attention" if of_torch else cell.backend,
+        "library": where[0].top_level if where else cell.backend.partition(":")[0],
+        "by_heads": True,
+        "dtypes": {role: one.kind for role, one in described.items()},
+        "shapes": {role: list(one.shape) for role, one in described.items()},
+        "strides": {role: None if one.stride is None else list(one.stride) for role, one in described.items()},
+        "flags": {
+            "causal": shapes.causal,
+            "documents": None if shapes.documents is None else len(shapes.documents),
+        },
+        "trains": cell.direction == "train",
+        "backend": (chosen if cell.backend == "sdpa-default" else cell.backend[5:]) if of_torch else None,
+    }
+
+
 def used(form: Form, backend: str) -> bool:
     """True when the model makes the call with this backend: torch chooses anew on each GPU."""
     if form["name"] == "scaled_dot_product_attention":

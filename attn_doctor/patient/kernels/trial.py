@@ -10,9 +10,10 @@ from typing import Any, Dict, Optional
 import torch
 
 from ..torch_facts import last_line, telling_line
-from . import matrix, offers, problems, shares, situations, speed, truth, ways
+from . import matrix, offers, problems, recorded, shares, situations, speed, truth, ways
 from .cells import Cell
 from .registry import OWN, Backend
+from .shapes import shapes_of
 
 _POISON = 12288.0  # exact in every dtype, and far larger than any output or gradient
 _LONGEST = 400
@@ -71,6 +72,9 @@ def _tried(cell: Cell, backend: Backend, device: str, seed: int) -> Dict[str, An
     result = truth.judge(first, second, _POISON, reference, limit, promised, sizes)
     if backend.chooses:
         result["chosen"] = calls.chosen(problem)
+    if result["outcome"] == "wrong" and not backend.linear:
+        sizes_of = problems.SMALL if device != "cpu" else problems.TINY
+        result["call"] = recorded.form_of(cell, shapes_of(cell, sizes_of), result.get("chosen"))
     return result
 
 

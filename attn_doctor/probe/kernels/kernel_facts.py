@@ -5,6 +5,7 @@ siblings.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from attn_doctor.model import kernel_words
 from attn_doctor.model.facts import Fact
@@ -34,11 +35,8 @@ def facts(trials: KernelTrials) -> tuple[Fact, ...]:
 
 def _note_trouble(notes: FactNotes, group: Sequence[Trial], trials: KernelTrials) -> None:
     first = group[0]
-    sort = first.trouble or ""
-    what = f"head-dim-{first.form}" if first.refused_by_head_dim else first.form
-    what += f"-{first.situation}" if first.situation else ""
-    own = f"cell.{first.backend}-{what}-{sort.replace(' ', '-')}-gpu{first.gpu}."
-    notes.known(own + "outcome", sort, _HOW)
+    own = f"cell.{_subject(first)}."
+    notes.known(own + "outcome", first.trouble or "", _HOW)
     notes.known(own + "backend", first.backend, _HOW)
     notes.known(own + "title", trials.title(first.backend), _HOW)
     notes.known(own + "form", first.form, _HOW)
@@ -54,6 +52,24 @@ def _note_trouble(notes: FactNotes, group: Sequence[Trial], trials: KernelTrials
     chosen = tuple(dict.fromkeys(trial.chosen for trial in group if trial.chosen))
     notes.known_or_absent(own + "chosen", chosen, _HOW)
     notes.known_or_absent(own + "xids", kernel_words.xids_of(group, trials), _HOW)
+
+
+def _subject(first: Trial) -> str:
+    """What a group of failed trials is called, by its first."""
+    what = f"head-dim-{first.form}" if first.refused_by_head_dim else first.form
+    what += f"-{first.situation}" if first.situation else ""
+    return f"{first.backend}-{what}-{(first.trouble or '').replace(' ', '-')}-gpu{first.gpu}"
+
+
+def wrong_calls(trials: KernelTrials) -> list[dict[str, Any]]:
+    """The forms of calls that came out wrong, each once for each group of failed trials, with the group's name."""
+    found = []
+    for group in trials.troubles:
+        forms = {str(trial.call): trial for trial in group if trial.call is not None}
+        for trial in forms.values():
+            assert trial.call is not None
+            found.append({**trial.call, "trial": _subject(group[0]), "situation": trial.situation})
+    return found
 
 
 def _everyday(group: Sequence[Trial]) -> bool:

@@ -13,6 +13,7 @@ from attn_doctor.probe.fact_notes import FactNotes
 
 Form = Mapping[str, Any]
 _TILE = 32
+_WRAPS = 1 << 32
 
 
 def facts(forms: Sequence[Form], *, how: str, capability: str | None) -> tuple[Fact, ...]:
@@ -63,9 +64,24 @@ def _note(notes: FactNotes, own: str, form: Form, how: str, capability: str | No
         notes.known(own + "kv_length", k[at], how)
         notes.known(own + "kv_over_tile", k[at] % _TILE, how)
         notes.known(own + "fewer_queries", q[at] < k[at], how)
-    notes.known_or_absent(own + "batch", q[0] if len(q) == 4 else None, how, "packed, or without a batch")
+    notes.known_or_absent(own + "mask_wraps_at", _wraps_at(form, q[at] if len(q) >= -at else 0), how, "it does not")
+    notes.known_or_absent(own + "trial", form.get("trial"), how, "no trial of --kernels that came out wrong")
+    notes.known_or_absent(own + "situation", form.get("situation"), how, "no trial, or the usual one")
+    notes.known_or_absent(
+        own + "batch", q[0] if len(q) == 4 and not packed else None, how, "packed, or without a batch"
+    )
     for role in ("q", "k", "v"):
         notes.known(f"{own}{role}_layout", _layout(shapes[role], (form.get("strides") or {}).get(role)), how)
+
+
+def _wraps_at(form: Form, queries: int) -> int | None:
+    """The first row of the mask whose place does not fit into 32 bits; None where every row's does."""
+    shape = form["shapes"].get("mask")
+    if shape is None or len(shape) < 2 or shape[-2] < 2:
+        return None
+    strides = (form.get("strides") or {}).get("mask")
+    step = strides[-2] if strides else shape[-1]
+    return -(-_WRAPS // step) if step > 0 and (queries - 1) * step >= _WRAPS else None
 
 
 def _layout(shape: Sequence[int], strides: Sequence[int] | None) -> str:

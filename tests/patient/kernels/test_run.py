@@ -62,6 +62,9 @@ def test_off_by_two_per_cent(tried):
     cells = usual(tried("off_by_two_per_cent"))
 
     assert outcomes(cells) == {"wrong": len(cells)}
+    # Each tells the form of its call, by which a known error is recognized.
+    assert {tuple(c["call"]["shapes"]) for c in cells} <= {("q", "k", "v"), ("q", "k", "v", "mask")}
+    assert {c["call"]["trains"] for c in cells} == {c["direction"] == "train" for c in cells}
     assert all(0.015 < c["errors"]["out"]["relative"] < 0.03 for c in cells)
 
 
