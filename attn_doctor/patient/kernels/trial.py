@@ -70,11 +70,12 @@ def _tried(cell: Cell, backend: Backend, device: str, seed: int) -> Dict[str, An
         limit = truth.limits(truth.yardstick(problem, reference, sizes), cell.dtype)
     promised = cell.direction in backend.promises or situation.calls == "deterministic"
     result = truth.judge(first, second, _POISON, reference, limit, promised, sizes)
+    chosen = calls.chosen(problem) if backend.chooses else None
     if backend.chooses:
-        result["chosen"] = calls.chosen(problem)
+        result["chosen"] = chosen
     if result["outcome"] == "wrong" and not backend.linear:
         sizes_of = problems.SMALL if device != "cpu" else problems.TINY
-        result["call"] = recorded.form_of(cell, shapes_of(cell, sizes_of), result.get("chosen"))
+        result["call"] = recorded.form_of(cell, shapes_of(cell, sizes_of), chosen)
     return result
 
 

@@ -46,7 +46,8 @@ _WIDTHS = {
     "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
     "encoder_attention_heads": 4, "decoder_attention_heads": 4,
     "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_ssm": 128, "mamba_n_groups": 1, "mamba_num_heads": 8,
-    "mamba_head_dim": 16,
+    "mamba_head_dim": 16, "mamba_headdim": 16, "mamba_ngroups": 1,
+    "attention_hidden_size": 128, "attention_head_dim": 32, "hidden_size_global": 64,
     "q_lora_rank": 32, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16,
     "qk_head_dim": 32,
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
@@ -102,6 +103,7 @@ def _cuts() -> Iterator[Tuple[int, Tuple[Dict[str, int], ...]]]:
     for layers in (2, 4, 0):
         yield layers, (_COUNTS, _WINDOWS, _WIDTHS)
         yield layers, (_COUNTS, _WINDOWS, {**_WIDTHS, "num_key_value_heads": 4})
+        yield layers, (_COUNTS, _WINDOWS, {**_WIDTHS, "num_key_value_heads": 4, "head_dim": 32, "v_head_dim": 32})
         yield layers, (_COUNTS, _WINDOWS, {**_WIDTHS, **_OLD})
         yield layers, (_COUNTS, _WINDOWS, {**_WIDTHS, **_MAMBA_2})
         yield layers, (_COUNTS, _WINDOWS, {name: size for name, size in _WIDTHS.items() if name != "head_dim"})
