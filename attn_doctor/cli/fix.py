@@ -280,7 +280,8 @@ def _ending(result: FixResult, request: FixRequest) -> list[str]:
         case FixEnding.SHOWN:
             saved = f"The plan is in {request.save_plan}. Nothing was changed."
             beside = f"Not asked about here, and an error all the same: {', '.join(result.beside)}."
-            return [*([saved] if request.save_plan else []), *([beside] if result.beside else [])]
+            shown = "Nothing was changed. Without --dry-run it asks about each step, and says how to undo it."
+            return [saved if request.save_plan else shown, *([beside] if result.beside else [])]
         case FixEnding.NO_STEPS:
             return []
         case FixEnding.NEEDS_UNSAFE:

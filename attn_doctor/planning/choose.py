@@ -10,7 +10,7 @@ from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.placeholders import asked_in_texts
 from attn_doctor.fix.plan_builder import Chosen, remaining, subjects
 from attn_doctor.fix.treatments import NotForThisNode, PlannedTreatment, treatment_of
-from attn_doctor.model.facts import FactSet, Origin
+from attn_doctor.model.facts import FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy, Safety, Severity, Verdict
 from attn_doctor.model.plans import Remaining
 from attn_doctor.model.remedies import InstallWheel
@@ -115,7 +115,11 @@ def _one(finding: Finding, facts: FactSet, recipe: Recipe | None, policy: Policy
         return remaining(finding, "no wheel is published for this node, and nothing else can be done by a program here")
     if doable:
         return remaining(finding, "it is not known whether its fix suits this node")
-    return remaining(finding, "no program should do it" if finding.remedies else "no fix is known for this node")
+    if finding.remedies:
+        return remaining(finding, "no program should do it")
+    if facts.fact("listed.gpu").state == Known(0) and not facts.subjects("gpu"):
+        return remaining(finding, "no fix is known for a node without a GPU (--gpu NAME plans for one)")
+    return remaining(finding, "no fix is known for this node")
 
 
 def _obstacle(remedy: Remedy, facts: FactSet, policy: Policy) -> str:

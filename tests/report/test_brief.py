@@ -102,9 +102,10 @@ def test_a_traced_call_on_a_screen(eighty: None) -> None:
     )
     assert "the same" in text
     assert text.count("q FP32  k FP32  v fp16  ✗") == 1
-    assert "note clean once each of these 3 calls is cast back" in text
-    assert lines[-2].split()[:2] == ["fix", "attn-doctor"]
-    assert "fix --trace model.py:build --autocast fp16" in lines[-2]
+    assert "note clean once each of these 3 operations is cast back" in text
+    assert lines[-3].split()[:2] == ["fix", "attn-doctor"]
+    assert lines[-2].strip() == "shows a plan, asks, can be undone"
+    assert "fix --trace model.py:build --autocast fp16" in lines[-3]
 
 
 @pytest.mark.parametrize("report", [CHECKED, REPORT], ids=["check", "trace"])
@@ -145,7 +146,7 @@ def test_accepted_and_repeated(eighty: None) -> None:
 
     assert "✓ torch-cpu-build" in text
     assert "accepted until 2027-01-01: a CPU node" in text
-    assert text.count("Cast the result back") == 1
+    assert text.count("Cast q and k back") == 1
     assert "fix  as above" in text
 
 

@@ -69,13 +69,13 @@ TRACE = Trace(
         _promotion(1, 17, "F.normalize", "k", NORM),
         _promotion(2, 16, "Tensor.mul", "q", "parameter blocks.0.scale_mul (float32)", latent=True),
     ),
-    counterfactual="clean once each of these 3 calls is cast back", failure=None, launches=0, kernels=(),
+    counterfactual="clean once each of these 3 operations is cast back", failure=None, launches=0, kernels=(),
     error_kind="", error="", seconds=1.0,
 )  # fmt: skip
 
 _CAST = Remedy(
     id="cast-back",
-    title="Cast the result back to the projection's dtype, before the call at the latest",
+    title="Cast q and k back to the dtype of v before the call",
     safety=Safety.UNSAFE,
     why_this_safety="The model's source changes.",
     actions=(

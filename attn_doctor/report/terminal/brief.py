@@ -194,9 +194,12 @@ class Page:
             self.lines(line.removesuffix(".") + more if more else line, indent=0, style="bold" if ours else "")
         for label, command, what in steps.next_steps(report):
             text = Text.assemble((f"  {label:<6} ", "dim"), (command, "green"))
-            if len(text) + 3 + len(what) <= self.console.width:
+            beside = len(text) + 3 + len(what) <= self.console.width
+            if beside:
                 text.append(f"   {what}", style="dim")
             self.console.whole(text)
+            if label == "fix" and not beside:  # nobody types it who does not know what it changes
+                self.lines(what, indent=9, style="dim")
 
 
 def head(report: Report) -> str:

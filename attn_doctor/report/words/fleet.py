@@ -32,12 +32,13 @@ class Section:
 
 def headline(verdict: FleetVerdict) -> str:
     """One sentence: fit or not, and how many."""
-    counts = ", ".join(
-        f"{len(verdict.nodes_in(state)):,} {_WORDS[state]}" for state in State if verdict.nodes_in(state)
-    )
+    counts = [f"{len(verdict.nodes_in(state)):,} {_WORDS[state]}" for state in State if verdict.nodes_in(state)]
+    fit = set(verdict.nodes_in(State.FIT))
+    if fit and fit.issubset(verdict.without_gpu):
+        counts[-1] += ", without a GPU"
     asked = "" if verdict.expected is None else f" of {len(verdict.expected):,} expected nodes"
     answer = {0: "fit", 1: "not fit", 3: "not known to be fit"}[verdict.exit_status]
-    return f"{answer}: {counts or 'no report arrived'}{asked}"
+    return f"{answer}: {'; '.join(counts) or 'no report arrived'}{asked}"
 
 
 _WORDS = {
@@ -88,7 +89,9 @@ def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
     told.append(Section(title="not known how old", tone="unsure", lines=clocks))
     told.append(Section(title="slower than its peers", tone="unsure", lines=tuple(_most(verdict.slow))))
     for cohort in verdict.cohorts:
-        told.append(Section(title=_titled("benign", cohort, verdict), tone="note", lines=_groups(cohort.benign, fold)))
+        told.append(
+            Section(title=_titled("benign", cohort, verdict), tone="note", lines=_groups(cohort.benign, cohort, fold))
+        )
     told.append(Section(title="also", tone="note", lines=tuple(_notes(verdict, fold))))
     yield from _each_title_once(section for section in told if section.lines)
 
@@ -132,7 +135,7 @@ def _failing(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
 def _odd_ones(cohort: Cohort, verdict: FleetVerdict, fold: Fold) -> list[Section]:
     critical = [one for one in cohort.undecided if one.importance is Importance.CRITICAL]
     return [
-        Section(title=_titled("differs", cohort, verdict), tone="bad", lines=_groups(cohort.drifting, fold)),
+        Section(title=_titled("differs", cohort, verdict), tone="bad", lines=_groups(cohort.drifting, cohort, fold)),
         Section(
             title=_titled("no majority", cohort, verdict),
             tone="bad",
@@ -172,10 +175,12 @@ def cohort_words(cohort: Cohort) -> str:
     return _plain(", ".join(value for _, value in cohort.key if value) or "no GPU")
 
 
-def _groups(groups: Sequence[OddGroup], fold: Fold) -> tuple[tuple[str, str], ...]:
+def _groups(groups: Sequence[OddGroup], cohort: Cohort, fold: Fold) -> tuple[tuple[str, str], ...]:
+    # Not `old → new`: elsewhere an arrow is a change to make, and a reader turned the right nodes round.
+    right = "the golden file has" if cohort.by_golden else "the others have"
     lines = []
     for group in _most(groups):
-        changes = [f"{fact} {old} → {new}" for fact, old, new in group.differences[:_MOST_VALUES]]
+        changes = [f"{fact} {here}; {right} {theirs}" for fact, theirs, here in group.differences[:_MOST_VALUES]]
         if len(group.differences) > _MOST_VALUES:
             changes.append(f"and {len(group.differences) - _MOST_VALUES:,} facts more")
         lines += [(fold(group.nodes) if place == 0 else "", change) for place, change in enumerate(changes)]

@@ -93,7 +93,11 @@ def lines(report: Report, *, questions: bool = True) -> tuple[str, ...]:
     if report.quick and report.foreseen is None:
         told.append(
             "--quick: nothing was imported or run"
-            + (f"; {len(report.diagnosis.not_asked)} recipes rest on that." if report.diagnosis.not_asked else ".")
+            + (
+                f"; {len(report.diagnosis.not_asked)} checks that need it were not made."
+                if report.diagnosis.not_asked
+                else "."
+            )
             + _left_out(report.facts.value("python.startup_code"))
         )
     ran_as, owner = report.facts.value("python.examined_as"), report.facts.value("python.owner")

@@ -126,7 +126,7 @@ def explore(session: Session, first: Recording, again: Again, promotions: Promot
         if verdict in (outcomes.CLEAN, None) and error is None:
             answer["clean_after"] = run
             answer["words"] = "clean once {} is cast back".format(
-                "this call" if len(heals) == 1 else "each of these {} calls".format(len(heals))
+                "this operation" if len(heals) == 1 else "each of these {} operations".format(len(heals))
             )
             break
         if not new:
