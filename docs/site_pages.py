@@ -66,6 +66,7 @@ def _last(log: str) -> str:
 
 def _front() -> str:
     text = (Path(__file__).parent.parent / "README.md").read_text().partition("\n## Test")[0]
+    text = re.sub(r"^English · .*\n\n", "", text, flags=re.MULTILINE)  # the other language is no page of the site
     return re.sub(r"(?<=[\"(])docs/", "", text) + "\n"
 
 

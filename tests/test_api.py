@@ -101,20 +101,20 @@ def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
             {
                 "context", "command", "kernels", "backend", "dtype", "kernels_budget", "seed", "replay", "explain_sdpa",
                 "format_", "json_", "output", "expect", "wait", "prometheus", "exit_zero", "exit_style",
-                "show_names", "verbose", "verdicts",
+                "show_names", "verbose", "verdicts", "lang",
             },
         ),
         (
             attn_doctor.trace,
             trace_command,
             {"argument": "arguments", "compile_": "compile"},
-            {"format_", "json_", "output", "verbose", "kernels", "record", "trust_remote_code"},
+            {"format_", "json_", "output", "verbose", "kernels", "record", "trust_remote_code", "lang"},
         ),
         (
             attn_doctor.explain,
             explain_command,
             {"named": "logs", "facts_file": "facts", "assumption": "assume"},
-            {"format_", "json_", "output", "verbose"},
+            {"format_", "json_", "output", "verbose", "lang"},
         ),
     ],
     ids=["check", "trace", "explain"],

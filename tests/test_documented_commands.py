@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 #: In a code span, and in a block a line of its own.
 _TYPED = re.compile(r"`(attn-doctor [^`]+)`|^\s*\$? ?(attn-doctor .+)$", re.MULTILINE)
@@ -41,3 +41,14 @@ def test_options_are_there(page: Path) -> None:
     typed = [one[0] or one[1] for one in _TYPED.findall(page.read_text())]
 
     assert {one: wrong for one in typed if (wrong := unknown(one, known))} == {}
+
+
+def test_both_readmes_have_the_same_commands() -> None:
+    """And the same pages and pictures, whatever their language."""
+
+    def of(name: str) -> tuple[list[str], set[str]]:
+        text = (ROOT / name).read_text()
+        typed = [line.partition("#")[0].strip() for line in text.splitlines() if line.startswith("$ ")]
+        return typed, {*re.findall(r"docs/[\w./-]+", text)} - {"docs/glossary.md", "docs/glossary.zh.md"}
+
+    assert of("README.zh.md") == of("README.md")

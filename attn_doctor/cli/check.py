@@ -11,7 +11,7 @@ from attn_doctor.cli.declare import Argument, Option
 from attn_doctor.cli.delivery import Delivery
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.node_side import examined_once
-from attn_doctor.cli.options import Assume, FailOn, Json, Only, Recipes, Skip, Strict, Timeout, written_as
+from attn_doctor.cli.options import Assume, FailOn, Json, Lang, Only, Recipes, Skip, Strict, Timeout, written_as
 from attn_doctor.cli.shared import each, names, progress, tell_aside
 from attn_doctor.errors import BadInput
 from attn_doctor.model.exit_status import ExitStyle
@@ -173,6 +173,7 @@ def check(
         bool, Option("--show-names", help="Leave user and host names in the markdown report.")
     ] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Show every fact and all evidence.")] = False,
+    lang: Lang = None,
 ) -> int:
     """Examine one environment and this node, and say what is wrong, where, why, and how to fix it.
 

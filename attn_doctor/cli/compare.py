@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import OutputFile, written_as
+from attn_doctor.cli.options import Lang, OutputFile, written_as
 from attn_doctor.cli.shared import put
 from attn_doctor.machine.files import check_output
 from attn_doctor.report import picker
@@ -24,6 +24,7 @@ def compare(
     new: Annotated[Path, typer.Argument(metavar="NEW.json", help="A later one, or another node's.")],
     format_: Annotated[str | None, written_as(COMPARISON)] = None,
     json_: Annotated[bool, typer.Option("--json", help="As JSON (attn-doctor/compare/v1).")] = False,
+    lang: Lang = None,
     output: OutputFile = None,
 ) -> int:
     """Say in what two reports differ: critical facts apart from benign ones, findings gone and new.

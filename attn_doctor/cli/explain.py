@@ -11,7 +11,7 @@ import typer
 from attn_doctor.cli import started
 from attn_doctor.cli.explain_named import read_names
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import Assume, FailOn, Json, Only, OutputFile, Recipes, Skip, Strict, written_as
+from attn_doctor.cli.options import Assume, FailOn, Json, Lang, Only, OutputFile, Recipes, Skip, Strict, written_as
 from attn_doctor.cli.shared import each, names, progress, put, refuse_beside
 from attn_doctor.machine.files import check_output
 from attn_doctor.model.exit_status import Status
@@ -59,6 +59,7 @@ def explain(
     json_: Json = False,
     output: OutputFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All evidence, and what was looked for.")] = False,
+    lang: Lang = None,
 ) -> int:
     """Explain the errors in logs: what it is, why, how sure, and how to fix it.
 

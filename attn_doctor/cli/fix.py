@@ -11,7 +11,7 @@ import typer
 from attn_doctor.cli import started
 from attn_doctor.cli.declare import Option
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import Assume, LockWait, Recipes, Skip, Timeout
+from attn_doctor.cli.options import Assume, Lang, LockWait, Recipes, Skip, Timeout
 from attn_doctor.cli.shared import Progress, each, names, progress
 from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.fix.journal import run_commands
@@ -21,6 +21,7 @@ from attn_doctor.fix.packages.installers import Sources
 from attn_doctor.formats import fix_v1
 from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.probe.kernels.known_kernels import Mode
+from attn_doctor.report import language
 from attn_doctor.report.words.verdict import as_root
 from attn_doctor.version import __version__
 from attn_doctor.workflows import kernels as kernel_trials
@@ -116,6 +117,7 @@ def fix(
         bool, typer.Option("--json", help="Print the answer as JSON (attn-doctor/fix/v1) and ask nothing.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the recipe behind each step.")] = False,
+    lang: Lang = None,
 ) -> int:
     """Cure what `check` finds: plan, show, ask, change, prove it by examining again, or put every byte back.
 
@@ -234,19 +236,29 @@ class _Person:
         target = planned.target
         console = ReportConsole(sys.stdout)
         console.print(
-            f"attn-doctor {__version__} plans for {target.python} "
-            f"(Python {target.version}, {target.environment_kind}; {target.because})",
+            language.say(
+                "attn-doctor {version} plans for {python} (Python {version2}, {environment_kind}; {because})",
+                version=__version__,
+                python=target.python,
+                version2=target.version,
+                environment_kind=target.environment_kind,
+                because=target.because,
+            ),
             soft_wrap=True,
         )
         plan_page.write(planned.plan, console, verbose=self._verbose)
         for one in planned.unused_wheels:
-            self.hear(f"{one.path.name}: no step takes it. --find-links offers wheels to every fix.")
+            self.hear(
+                language.say("{name}: no step takes it. --find-links offers wheels to every fix.", name=one.path.name)
+            )
         if self._seen is None or self._seen.facts is not planned.facts:
             nothing = nothing_to_examine(planned.facts, target.dead)
             foreign = as_root(
                 planned.facts.value("python.examined_as"), planned.facts.value("python.owner"), quick=self._quick
             )
-            for line in filter(None, (foreign, nothing and f"Nothing to examine here: {nothing}.")):
+            for line in filter(
+                None, (foreign, nothing and language.say("Nothing to examine here: {nothing}.", nothing=nothing))
+            ):
                 self.hear(line)
         self._seen = planned
 
@@ -254,16 +266,25 @@ class _Person:
         """Whether the person says yes."""
         one = question.assumed
         if one is not None:
-            self.hear(f"{one.finding}: {one.title}\n  {one.reason}")
-            return self._says_yes("Mend it all the same?")
+            self.hear(f"{one.finding}: {language.title_of(one.finding, one.title)}\n  {one.reason}")
+            return self._says_yes(language.say("Mend it all the same?"))
         count = len(question.steps)
         if count < len(question.plan.steps):
             cured = question.steps[0].cures
-            self.hear("; ".join(dict.fromkeys(f"{each.finding}: {each.title}" for each in cured)))
+            self.hear(
+                "; ".join(
+                    dict.fromkeys(f"{each.finding}: {language.title_of(each.finding, each.title)}" for each in cured)
+                )
+            )
         reason = question.steps[0].why_this_safety
         if reason:
-            self.hear(f"  {question.steps[0].safety.value}: {reason}")
-        return self._says_yes(f"Take {'this step' if count == 1 else f'these {count} steps'}?")
+            self.hear(f"  {language.say(question.steps[0].safety.value)}: {reason}")
+        return self._says_yes(
+            language.say(
+                "Take {more}?",
+                more=language.say("this step") if count == 1 else language.say("these {count} steps", count=count),
+            )
+        )
 
     def _says_yes(self, question: str) -> bool:
         self._say.rest()
@@ -278,25 +299,40 @@ def _ending(result: FixResult, request: FixRequest) -> list[str]:
     """How it ended, in lines."""
     match result.ending:
         case FixEnding.SHOWN:
-            saved = f"The plan is in {request.save_plan}. Nothing was changed."
-            beside = f"Not asked about here, and an error all the same: {', '.join(result.beside)}."
-            shown = "Nothing was changed. Without --dry-run it asks about each step, and says how to undo it."
+            saved = language.say("The plan is in {save_plan}. Nothing was changed.", save_plan=request.save_plan)
+            beside = language.say(
+                "Not asked about here, and an error all the same: {beside}.", beside=", ".join(result.beside)
+            )
+            shown = language.say(
+                "Nothing was changed. Without --dry-run it asks about each step, and says how to undo it."
+            )
             return [saved if request.save_plan else shown, *([beside] if result.beside else [])]
         case FixEnding.NO_STEPS:
             return []
         case FixEnding.NEEDS_UNSAFE:
-            ways = "--unsafe-fixes lets unsafe steps be taken; --dry-run shows the plan alone."
-            return [f"The plan holds unsafe steps. {ways}"]
+            ways = language.say("--unsafe-fixes lets unsafe steps be taken; --dry-run shows the plan alone.")
+            return [language.say("The plan holds unsafe steps. {ways}", ways=ways)]
         case FixEnding.DECLINED:
-            return ["Nothing was changed."]
+            return [language.say("Nothing was changed.")]
         case FixEnding.NOT_CURED:
-            return ["Not fixed; everything was put back:", *(f"  {line}" for line in result.troubles)]
+            return [language.say("Not fixed; everything was put back:"), *(f"  {line}" for line in result.troubles)]
         case FixEnding.CURED:
-            lines = [f"Fixed, confirmed by a new check: {finding}" for finding in result.cured]
+            lines = [
+                language.say("Fixed, confirmed by a new check: {finding}", finding=finding) for finding in result.cured
+            ]
             if result.run is not None:
-                lines.append(f"Run {result.run.id}; `{run_commands.undo(result.run)}` puts everything back.")
+                lines.append(
+                    language.say(
+                        "Run {id}; `{undo}` puts everything back.", id=result.run.id, undo=run_commands.undo(result.run)
+                    )
+                )
             return lines
         case FixEnding.NO_RUN:
-            return ["No run was cut off. Nothing was changed."]
+            return [language.say("No run was cut off. Nothing was changed.")]
         case FixEnding.TAKEN_BACK:
-            return [f"The run {result.run.id if result.run else ''} was being undone: everything is as it was before."]
+            return [
+                language.say(
+                    "The run {id} was being undone: everything is as it was before.",
+                    id=result.run.id if result.run else "",
+                )
+            ]

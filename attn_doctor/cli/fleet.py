@@ -21,7 +21,7 @@ from attn_doctor.cli.fleet_answer import (
     WriteLists,
 )
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import span
+from attn_doctor.cli.options import Lang, span
 from attn_doctor.cli.with_typer import declared
 from attn_doctor.errors import BadInput
 from attn_doctor.machine.files import check_output, replace_file
@@ -79,6 +79,7 @@ def merge(
     ] = False,
     format_: How = None,
     json_: Json = False,
+    lang: Lang = None,
     output: Output = None,
     write_lists: WriteLists = None,
 ) -> int:

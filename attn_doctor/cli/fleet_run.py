@@ -23,6 +23,7 @@ from attn_doctor.cli.fleet_answer import (
     WriteLists,
 )
 from attn_doctor.cli.guard import guarded
+from attn_doctor.cli.options import Lang
 from attn_doctor.cli.shared import each
 from attn_doctor.cli.with_typer import readable
 from attn_doctor.errors import BadInput
@@ -133,6 +134,7 @@ def run(
     accept_file: AcceptFile = None,
     format_: How = None,
     json_: Json = False,
+    lang: Lang = None,
     output: Output = None,
     write_lists: WriteLists = None,
 ) -> int:

@@ -26,7 +26,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "prove", "offline",
     ),
     "Output": (
-        "format_", "json_", "output", "expect", "wait", "prometheus", "exit_zero", "exit_style", "show_names",
+        "format_", "json_", "output", "lang", "expect", "wait", "prometheus", "exit_zero", "exit_style", "show_names",
         "verbose",
     ),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from attn_doctor.errors import AttnDoctorError, BadInput
 from attn_doctor.machine import faults
 from attn_doctor.model.exit_status import ExitStyle, Status, styled
 from attn_doctor.model.report import OwnFault
+from attn_doctor.report import language
 
 P = ParamSpec("P")
 
@@ -34,6 +35,10 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         try:
             with faults.collected() as own:
                 try:
+                    language.choose(
+                        str(options["lang"] or "") or None if "lang" in options else language.ENGLISH,
+                        for_program=bool(options.get("json_")),
+                    )
                     status = command(*arguments, **door.entered(options))
                     sys.stdout.flush()
                 finally:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from attn_doctor.cli.declare import Option
 from attn_doctor.errors import BadInput
 from attn_doctor.model.findings import Severity
-from attn_doctor.report import picker
+from attn_doctor.report import language, picker
 from attn_doctor.report.renderer import Kind
 
 Assume = Annotated[
@@ -38,6 +38,14 @@ Timeout = Annotated[
 Json = Annotated[bool, Option("--json", help="The same as --format json.")]
 OutputFile = Annotated[
     Path | None, Option("--output", metavar="FILE", help="Write the report there instead of to standard output.")
+]
+Lang = Annotated[
+    str | None,
+    Option(
+        "--lang",
+        help="Language of what people read. Default: that of the locale. Formats for programs stay English.",
+        choices=lambda: language.LANGUAGES,
+    ),
 ]
 LockWait = Annotated[
     float, Option("--wait", min=0.0, metavar="SECONDS", help="Wait for another run that holds the lock.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from attn_doctor.cli.declare import Argument, Option
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import Json, OutputFile, written_as
+from attn_doctor.cli.options import Json, Lang, OutputFile, written_as
 from attn_doctor.cli.shared import each, progress, put, tell_aside
 from attn_doctor.machine import files
 from attn_doctor.report import picker
@@ -68,6 +68,7 @@ def plan(
     json_: Json = False,
     output: OutputFile = None,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Show every package and all sources.")] = False,
+    lang: Lang = None,
 ) -> int:
     """Say which releases of the wanted packages go together on that GPU, driver and Python. Installs nothing.
 

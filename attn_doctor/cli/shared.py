@@ -29,9 +29,9 @@ def each(values: list[T] | None) -> tuple[T, ...]:
 
 def refuse_beside(what: str, *, takes: Collection[str], hint: str) -> None:
     """Raises BadInput for given options that have no effect together with `what`. `takes`: names of parameters that
-    have one.
+    have one; --lang has one everywhere.
     """
-    flags = [flag for name, flag in started.given.items() if name not in takes]
+    flags = [flag for name, flag in started.given.items() if name not in (*takes, "lang")]
     if flags:
         raise BadInput(f"{what} has no use for it", about=" ".join(flags), hint=hint)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from attn_doctor.cli.declare import Option
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import span
+from attn_doctor.cli.options import Lang, span
 from attn_doctor.cli.shared import put
 from attn_doctor.model.exit_status import ExitStyle, styled
 from attn_doctor.probe.host.node_names import node_name
@@ -53,6 +53,7 @@ def status(
         str, Option(metavar="SPAN", help="What is older is not known to be healthy: 90s, 30m, 6h, 7d.")
     ] = "24h",
     json_: Annotated[bool, Option("--json", help="As one JSON object of at most 4 KiB.")] = False,
+    lang: Lang = None,
     exit_style: Annotated[
         ExitStyle, Option(help="Whose exit statuses: ours, Nagios', node-problem-detector's.")
     ] = ExitStyle.DEFAULT,

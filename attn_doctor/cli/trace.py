@@ -9,7 +9,7 @@ import typer
 
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import FailOn, Json, Only, OutputFile, Recipes, Skip, written_as
+from attn_doctor.cli.options import FailOn, Json, Lang, Only, OutputFile, Recipes, Skip, written_as
 from attn_doctor.cli.shared import each, names, progress, put
 from attn_doctor.machine.files import check_output
 from attn_doctor.model.findings import Severity
@@ -99,6 +99,7 @@ def trace(
     json_: Json = False,
     output: OutputFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every call and every fact.")] = False,
+    lang: Lang = None,
 ) -> int:
     """Run a model once and show which op, at which line, changed the dtype of q, k or v.
 

@@ -10,13 +10,14 @@ import typer
 
 from attn_doctor.cli import started
 from attn_doctor.cli.guard import guarded
-from attn_doctor.cli.options import LockWait
+from attn_doctor.cli.options import Lang, LockWait
 from attn_doctor.cli.shared import each
 from attn_doctor.errors import AttnDoctorError
 from attn_doctor.fix.journal import run_commands
 from attn_doctor.fix.journal.undo import UndoFailed
 from attn_doctor.formats import fix_v1
 from attn_doctor.model.exit_status import Status
+from attn_doctor.report import language
 from attn_doctor.report.words.sizes import size_words
 from attn_doctor.workflows.undo import UndoRequest, pruned, runs
 from attn_doctor.workflows.undo import undo as run_undo
@@ -45,6 +46,7 @@ def undo(
         int, typer.Option("--keep", min=0, metavar="N", help="With --prune: how many runs can still be undone.")
     ] = 1,
     json_: Annotated[bool, typer.Option("--json", help="Print the answer as JSON (attn-doctor/undo/v1).")] = False,
+    lang: Lang = None,
     wait: LockWait = 0.0,
 ) -> int:
     """Put back every byte that a run of `fix` changed. Looks in the environment and in the current project.
@@ -86,14 +88,17 @@ def undo(
         )
         return Status.HEALTHY
     if result.run is None:
-        print("Nothing is left to undo.")  # noqa: T201
+        print(language.say("Nothing is left to undo."))  # noqa: T201
         return Status.HEALTHY
     count = result.undone.files
-    print(f"Run {result.run.id} is undone: {count} file{'s' if count != 1 else ''} put back.")  # noqa: T201
+    line = language.say(
+        "Run {id} is undone: {count} file{s} put back.", id=result.run.id, count=count, s="s" if count != 1 else ""
+    )
+    print(line)  # noqa: T201
     for file in result.undone.left:
-        print(f"Left: {file}")  # noqa: T201
+        print(language.say("Left: {file}", file=file))  # noqa: T201
     if result.undone.found:
-        print(f"What stood in their place is in {result.undone.found}")  # noqa: T201
+        print(language.say("What stood in their place is in {found}", found=result.undone.found))  # noqa: T201
     return Status.HEALTHY
 
 
@@ -116,7 +121,7 @@ def _list(request: UndoRequest, *, as_json: bool) -> int:
         begun = next(iter(run.entries()), {})
         print(f"{run.id}  {run.state:11}  {size_words(run.size()):>9}  {run.home}  {begun.get('summary', '')}")  # noqa: T201
     if not found:
-        print("No run of `fix` is known here.")  # noqa: T201
+        print(language.say("No run of `fix` is known here."))  # noqa: T201
     return Status.HEALTHY
 
 
@@ -127,7 +132,7 @@ def _prune(request: UndoRequest, keep: int, *, as_json: bool) -> int:
         sys.stdout.write(fix_v1.undo_text(outcome="pruned", exit_status=Status.HEALTHY, pruned=gone))
         return Status.HEALTHY
     for run, count in found:
-        print(f"Pruned run {run.id}: {size_words(count)}")  # noqa: T201
+        print(language.say("Pruned run {id}: {count}", id=run.id, count=size_words(count)))  # noqa: T201
     if not found:
-        print("Nothing is left to prune.")  # noqa: T201
+        print(language.say("Nothing is left to prune."))  # noqa: T201
     return Status.HEALTHY

@@ -10,6 +10,7 @@ from attn_doctor.model.facts import Unknown
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.fingerprint import Change, Trait
 from attn_doctor.model.report import Report
+from attn_doctor.report.language import say, title_of, to_say
 
 SCHEMA = "attn-doctor/compare/v1"
 
@@ -22,18 +23,26 @@ class Compared(NamedTuple):
     new: Report
 
 
+#: The first lines, each with its own head.
+HEADS = (to_say("old  {words}"), to_say("new  {words}"), to_say("note: {words}"))
+
+
 def lines(compared: Compared) -> list[str]:
     """All of it, critical facts first."""
     comparison, old, new = compared
-    told = [f"old  {_about(old)}", f"new  {_about(new)}", *(f"note: {note}" for note in comparison.notes)]
+    told = [
+        say(HEADS[0], words=_about(old)),
+        say(HEADS[1], words=_about(new)),
+        *(say(HEADS[2], words=note) for note in comparison.notes),
+    ]
     for title, changes in (
-        ("critical: kernels, dtypes or communication differ", comparison.critical),
-        ("could not be looked at on one side", comparison.unlooked),
-        ("benign", comparison.benign),
+        (say("critical: kernels, dtypes or communication differ"), comparison.critical),
+        (say("could not be looked at on one side"), comparison.unlooked),
+        (say("benign"), comparison.benign),
     ):
         if changes:
             told += ["", title, *(f"  {_change(change)}" for change in changes)]
-    for title, findings in (("new findings", comparison.new), ("findings gone", comparison.gone)):
+    for title, findings in ((say("new findings"), comparison.new), (say("findings gone"), comparison.gone)):
         if findings:
             told += ["", title, *(f"  {_finding(finding)}" for finding in findings)]
     told += ["", _verdict(comparison)]
@@ -60,20 +69,20 @@ def to_json(compared: Compared) -> dict[str, Any]:
 
 def _verdict(comparison: Comparison) -> str:
     if comparison.critical:
-        return "Critical drift."
+        return say("Critical drift.")
     if comparison.drifted:
-        return "No critical fact differs, and yet there is a new error."
+        return say("No critical fact differs, and yet there is a new error.")
     if comparison.open:
-        return "Not known: a critical fact could not be looked at on one side."
+        return say("Not known: a critical fact could not be looked at on one side.")
     if comparison.new and not (comparison.looked_alike and comparison.tried_alike):
-        return "The same, as far as both looked."
-    return "The same but for benign facts." if comparison.benign else "The same."
+        return say("The same, as far as both looked.")
+    return say("The same but for benign facts.") if comparison.benign else say("The same.")
 
 
 def _about(report: Report) -> str:
     identity = report.identity
     where = f"{identity.node.name}, {identity.environment.prefix}" if identity else "?"
-    return f"{report.created}  {where}" + (" (files only)" if report.quick else "")
+    return f"{report.created}  {where}" + (say(" (files only)") if report.quick else "")
 
 
 def _change(change: Change) -> str:
@@ -82,13 +91,13 @@ def _change(change: Change) -> str:
 
 def _shown(trait: Trait) -> str:
     if isinstance(trait, Unknown):
-        return f"could not look ({trait.reason})"
-    return "absent" if trait is None else str(trait)
+        return say("could not look ({reason})", reason=trait.reason)
+    return say("absent") if trait is None else str(trait)
 
 
 def _finding(finding: Finding) -> str:
     on = f" ({', '.join(finding.subjects)})" if finding.subjects else ""
-    return f"[{finding.severity.value}] {finding.id}{on}: {finding.title}"
+    return f"[{say(finding.severity.value)}] {finding.id}{on}: {title_of(finding.id, finding.title)}"
 
 
 def _written(change: Change) -> dict[str, Any]:

@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Generic
+from typing import IO, Any, Generic
 
 from attn_doctor.errors import BadInput
-from attn_doctor.report import renderers
-from attn_doctor.report.renderer import Kind, Media, R, Renderer, Write
+from attn_doctor.report import language, renderers
+from attn_doctor.report.renderer import Kind, Manner, Media, R, Renderer, Write
 
 #: The default format.
 DEFAULT = "text"
@@ -52,7 +52,24 @@ def pick(
             about=f"--format {name[:80]}",
             hint=f"One of {', '.join(names(kind))}.",
         )
-    return Picked(renderer, page.write)
+    return Picked(renderer, _spoken(renderer, page.write))
+
+
+def _spoken(renderer: Renderer, write: Write[R]) -> Write[R]:
+    """Writes in the language that is spoken, or in English where programs read it."""
+
+    def written(result: R, stream: IO[str], manner: Manner) -> None:
+        if not language.speaks_chinese():
+            write(result, stream, manner)
+        elif renderer.in_english:
+            with language.in_english():
+                write(result, stream, manner)
+        else:
+            from attn_doctor.report.language import translated
+
+            write(translated.result(result), stream, manner)
+
+    return written
 
 
 def names(kind: Kind[Any]) -> tuple[str, ...]:

@@ -88,6 +88,7 @@ class Renderer:
         media: Media,
         pages: tuple[Page[Any], ...],
         collected: bool = False,
+        in_english: bool | None = None,
     ) -> None:
         self.name = name
         """Value of --format, and name of the file."""
@@ -100,6 +101,8 @@ class Renderer:
         """Reports in this format are collected: a report that only explains why nothing could be examined is better
         than none.
         """
+        self.in_english = media is Media.PROGRAM if in_english is None else in_english
+        """Whatever language is spoken: programs look for its words."""
 
     def ends(self, kind: Kind[R]) -> tuple[str, ...]:
         """Suffixes of output files that select the format for that kind of result."""

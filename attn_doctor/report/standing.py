@@ -14,6 +14,7 @@ from attn_doctor.model.exit_status import Status
 from attn_doctor.model.full_verdict import FullVerdict
 from attn_doctor.model.report import Report
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.report.language import say
 from attn_doctor.report.words import verdict
 from attn_doctor.report.words.short import LARGEST, shortened
 
@@ -56,7 +57,7 @@ def weigh(
     if status is Status.HEALTHY and full is not None and full.ill:
         status, why, ids = Status.FOUND, full.words(), tuple(one.id for one in full.errors)
     elif status is Status.HEALTHY and (full is not None or no_full):
-        why = f"{why}; {full.words() if full is not None else f'files only: {no_full}'}"
+        why = f"{why}; {full.words() if full is not None else say('files only: {no_full}', no_full=no_full)}"
     return Standing(
         file=file,
         status=status,
@@ -97,30 +98,32 @@ def _verdict(report: Report, now: datetime, max_age: timedelta, boot_id: str | N
         created = datetime.fromisoformat(report.created)
         age = now - (created if created.tzinfo else created.replace(tzinfo=timezone.utc))
     except (ValueError, TypeError, OverflowError):
-        return unknown, "the report does not say when it was made"
+        return unknown, say("the report does not say when it was made")
     if age < -_SKEW:
-        return unknown, f"the report is from the future ({_short(-age)}): look at the clocks"
+        return unknown, say("the report is from the future ({short}): look at the clocks", short=_short(-age))
     if age > max_age:
-        return unknown, f"the report is {_short(age)} old, older than {_short(max_age)}"
+        return unknown, say("the report is {short} old, older than {short2}", short=_short(age), short2=_short(max_age))
     if report.command != "check":
-        return unknown, f"the report is of `{report.command}`, not of `check`"
+        return unknown, say("the report is of `{command}`, not of `check`", command=report.command)
     if report.failure is not None:
-        return unknown, f"could not examine: {report.failure.what}"
+        return unknown, say("could not examine: {what}", what=report.failure.what)
     if report.assumed:
-        return unknown, "the report judges as if (--gpu, --assume), not what is there"
+        return unknown, say("the report judges as if (--gpu, --assume), not what is there")
     then = report.identity.volatile.get("boot_id") if report.identity else None
     if boot_id and then and then != boot_id:
-        return unknown, "the node was restarted since the report"
+        return unknown, say("the node was restarted since the report")
     said = verdict.in_short(report)
     if report.nothing_to_examine and report.exit_status != Status.FOUND:
         return unknown, said
     if report.limits and report.exit_status == Status.HEALTHY:
-        return unknown, f"partial check ({report.limits}): other recipes were not evaluated"
+        return unknown, say("partial check ({limits}): other recipes were not evaluated", limits=report.limits)
     if report.exit_status == Status.FOUND and not isinstance(report.exit_status, bool):
         return Status.FOUND, said
     if report.exit_status == Status.HEALTHY and not isinstance(report.exit_status, bool):
-        return Status.HEALTHY, f"{said}, {_short(max(age, timedelta(0)))} ago"
-    return unknown, f"{said}; the examination ended with status {report.exit_status}"
+        return Status.HEALTHY, say("{said}, {short} ago", said=said, short=_short(max(age, timedelta(0))))
+    return unknown, say(
+        "{said}; the examination ended with status {exit_status}", said=said, exit_status=report.exit_status
+    )
 
 
 class NodeStanding:
@@ -151,7 +154,7 @@ class NodeStanding:
         first = self.ordered[0] if self.reports else None
         said = first.why if first else self._nothing
         if first is None or first.status is Status.COULD_NOT_EXAMINE:
-            said = f"not known: {said}"
+            said = say("not known: {said}", said=said)
         return shortened(f"attn-doctor {shortened(self.node, 40)}: {said}", 80)
 
     def lines(self) -> list[str]:
@@ -161,7 +164,7 @@ class NodeStanding:
             if len(self.reports) > 1 or one.status is not Status.HEALTHY or one.kernels:
                 told.append(f"{one.file}: {one.why}" + (f"; {one.kernels}" if one.kernels else ""))
         if not self.reports:
-            told.append("Make one: attn-doctor check --quick --output DIR/, and name the folder with --from.")
+            told.append(say("Make one: attn-doctor check --quick --output DIR/, and name the folder with --from."))
         return [one_line(line) for line in told]
 
     def to_json(self) -> dict[str, Any]:

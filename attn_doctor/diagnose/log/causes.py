@@ -232,14 +232,14 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
         severity=first.severity,
         title=title_of(first.match.recipe, facts, first.binding, finding.title),
         what="",  # a recipe's `what` describes a finding on a node
-        why=_told_plainly(finding.why),
+        why=told_plainly(finding.why),
         certainty="seen" if first.proven and not finding.family else "inferred",
         subjects=tuple(dict.fromkeys(name for one in group if (name := _origin(one, several)))),
         locations=_locations(group),
         evidence=tuple(
             dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
         ),
-        known_problems=_told_plainly(finding.known_problems),
+        known_problems=told_plainly(finding.known_problems),
         remedies=tuple(_plain(remedy) for remedy in finding.remedies),
     )
 
@@ -252,9 +252,9 @@ def from_words_alone(recipe: Recipe) -> Finding:
     return replace(
         finding,
         title=title_of(recipe, facts, binding, finding.title),
-        what=_told_plainly(finding.what),
-        why=_told_plainly(finding.why),
-        known_problems=_told_plainly(finding.known_problems),
+        what=told_plainly(finding.what),
+        why=told_plainly(finding.why),
+        known_problems=told_plainly(finding.known_problems),
         remedies=tuple(map(_plain, finding.remedies)),
     )
 
@@ -318,16 +318,16 @@ def title_of(recipe: Recipe, facts: FactSet, binding: Binding, filled: str) -> s
         return recipe.title_in_log
     if any(name.attribute not in ("version", "compute_capability", "cuda", "package") for name in missing):
         return recipe.id.replace("-", " ")
-    plain = _told_plainly(filled)
+    plain = told_plainly(filled)
     return plain[:1].upper() + plain[1:] if missing and plain.startswith(("the ", "this ")) else plain
 
 
 def _plain(remedy: Remedy) -> Remedy:
     return replace(
         remedy,
-        title=_told_plainly(remedy.title),
-        why_this_safety=_told_plainly(remedy.why_this_safety),
-        actions=tuple(replace(one, action=with_advice(one.action, _told_plainly)) for one in remedy.actions),
+        title=told_plainly(remedy.title),
+        why_this_safety=told_plainly(remedy.why_this_safety),
+        actions=tuple(replace(one, action=with_advice(one.action, told_plainly)) for one in remedy.actions),
     )
 
 
@@ -342,7 +342,7 @@ _PLAIN = (
 )
 
 
-def _told_plainly(text: str) -> str:
+def told_plainly(text: str) -> str:
     """A recipe's text without placeholders of unknown facts, which read ` ?`."""
     for pattern, words in _PLAIN:
         text = re.sub(pattern, words, text)

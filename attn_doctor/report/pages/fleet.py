@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attn_doctor.fleet.nodeset import fold
 from attn_doctor.model.fleet import State
+from attn_doctor.report.language import say
 from attn_doctor.report.pages.page import folded, page, tag, text
 from attn_doctor.report.words.fleet import cohort_lines, headline, plain, sections
 from attn_doctor.version import __version__
@@ -35,7 +36,11 @@ def whole(verdict: FleetVerdict) -> str:
         members = tuple(sorted(set(nodes)))
         rest = every.difference(members)
         few = len(members) > _MOST_LINKS and 0 < len(rest) <= len(members) // 4 and every.issuperset(members)
-        shown = _Nodes(f"all but {len(rest):,} of {len(every):,}: {fold(rest)}" if few else fold(members))
+        shown = _Nodes(
+            say("all but {rest:,} of {every:,}: {fold}", rest=len(rest), every=len(every), fold=fold(rest))
+            if few
+            else fold(members)
+        )
         shown.members = members
         return shown
 
@@ -45,7 +50,16 @@ def whole(verdict: FleetVerdict) -> str:
     tone = {0: "ok", 1: "error", 3: "warning"}[verdict.exit_status]
     body = [
         tag("h1", headline(verdict), tone),
-        tag("p", f"attn-doctor {__version__}, {verdict.created}, {verdict.reports:,} reports", "dim"),
+        tag(
+            "p",
+            say(
+                "attn-doctor {version}, {created}, {reports:,} reports",
+                version=__version__,
+                created=verdict.created,
+                reports=verdict.reports,
+            ),
+            "dim",
+        ),
         f"<ul>{''.join(tag('li', line) for line in cohort_lines(verdict, folded_set))}</ul>\n",
     ]
     for section in sections(verdict, folded_set):
@@ -67,7 +81,7 @@ def whole(verdict: FleetVerdict) -> str:
             + "".join(tag("dd", line) for line in dict.fromkeys(lines))
             for node, lines in about.items()
         )
-        body.append(f"<section>{tag('h2', 'Nodes that are not fit')}<dl>{told_of}</dl></section>\n")
+        body.append(f"<section>{tag('h2', say('Nodes that are not fit'))}<dl>{told_of}</dl></section>\n")
     return page("attn-doctor fleet", "".join(body))
 
 
@@ -80,7 +94,7 @@ def _cell(shown: str, members: tuple[str, ...], place: Mapping[str, str]) -> str
 
 def _lists(verdict: FleetVerdict) -> Iterator[str]:
     """The nodes of each state, to be copied."""
-    yield tag("h2", "Lists")
+    yield tag("h2", say("Lists"))
     for state in State:
         nodes = verdict.nodes_in(state)
         if nodes:

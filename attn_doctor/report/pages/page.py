@@ -6,6 +6,7 @@ from __future__ import annotations
 from html import escape
 
 from attn_doctor.machine.printable import harmless
+from attn_doctor.report import language
 
 #: Each pair of text and ground has a contrast of 4.5 or more: https://www.w3.org/TR/WCAG22/#contrast-minimum
 STYLE = """
@@ -40,7 +41,8 @@ def page(title: str, body: str) -> str:
     """The whole file."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{text(title)}</title>'
     return (
-        f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body><main>\n{body}'
+        f'<!doctype html>\n<html lang="{language.code()}"><head>{head}<style>{STYLE}</style></head>\n'
+        f"<body><main>\n{body}"
         "</main></body></html>\n"
     )
 

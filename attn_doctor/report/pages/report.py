@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from attn_doctor.model import recipe_pages
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
+from attn_doctor.report.language import say, say_filled
 from attn_doctor.report.pages.page import folded, page, tag, text
 from attn_doctor.report.words import advice, phrases, places, steps, verdict
 
@@ -33,53 +34,61 @@ def whole(report: Report) -> str:
     if report.diagnosis.open_questions:
         grouped = phrases.by_reason(report.diagnosis.open_questions).items()
         rows = "".join(tag("li", f"{reason}: {', '.join(recipes)}") for reason, recipes in grouped)
-        body.append(f"<section>{tag('h2', 'Not decided: treat as unknown')}<ul>{rows}</ul></section>\n")
+        body.append(f"<section>{tag('h2', say('Not decided: treat as unknown'))}<ul>{rows}</ul></section>\n")
     commands = "".join(
         f"<li>{text(label)} <code>{text(told)}</code></li>" for label, told, _ in steps.next_steps(report)
     )
     if commands:
-        body.append(f"<section>{tag('h2', 'Next')}<ul>{commands}</ul></section>\n")
+        body.append(f"<section>{tag('h2', say('Next'))}<ul>{commands}</ul></section>\n")
     facts = "".join(
         f"<tr>{tag('td', str(fact.name))}{tag('td', phrases.said(fact))}{tag('td', fact.how)}</tr>\n"
         for fact in report.facts.values()
     )
     if facts:
         table = f'<div class="scroll"><table class="facts">{facts}</table></div>'
-        body.append(folded(f"All {len(tuple(report.facts.values()))} facts", table))
+        body.append(folded(say("All {number} facts", number=len(tuple(report.facts.values()))), table))
     return page(f"attn-doctor {report.command}: {counted}", "".join(body))
 
 
 def _finding(finding: Finding, report: Report) -> str:
-    accepted = ", accepted" if finding.accepted else ""
-    severity = f'<span class="{finding.severity.value}">{finding.severity.value}{accepted}</span>'
+    accepted = say(", accepted") if finding.accepted else ""
+    severity = f'<span class="{finding.severity.value}">{say(finding.severity.value)}{accepted}</span>'
     id_ = text(finding.id)
     parts = [f'<section id="{id_}"><h2>{severity} <code>{id_}</code></h2>\n', tag("p", finding.title)]
-    parts += [tag("p", f"at {places.shown(one.file, one.line)}", "dim") for one in places.every_place(finding)[:5]]
+    parts += [
+        tag("p", say("at {file}", file=places.shown(one.file, one.line)), "dim")
+        for one in places.every_place(finding)[:5]
+    ]
     quote = places.quoted(finding, report.facts)
     if quote is not None:
         parts.append(f"<pre>{quote.line} | {_marked(quote.source, quote.marked)}</pre>\n")
     elif finding.locations and finding.locations[0].note:
         parts.append(tag("pre", finding.locations[0].note))
     for number, remedy in enumerate(finding.remedies, start=1):
-        label = "Check" if finding.family else "Fix"
-        why = f" ({remedy.safety.value}{f': {remedy.why_this_safety}' if remedy.why_this_safety else ''})"
+        label = say("Check") if finding.family else say("Fix")
+        why = f" ({say(remedy.safety.value)}{f': {remedy.why_this_safety}' if remedy.why_this_safety else ''})"
         parts.append(tag("p", f"{label} {number}: {remedy.title}{why}"))
         parts += [tag("p", words, "dim") for words in advice.by_hand(remedy)]
         parts += [tag("pre", command) for command, _ in advice.commands(remedy)]
     reasons = [tag("p", finding.why)] + (
-        [tag("p", f"Note: {finding.known_problems}")] if finding.known_problems else []
+        [tag("p", say("Note: {known_problems}", known_problems=finding.known_problems))]
+        if finding.known_problems
+        else []
     )
-    reasons += [tag("p", f"because {phrases.evidence(fact)}  [{fact.how}]", "dim") for fact in finding.evidence]
-    reasons += [tag("p", f"causes: {one.title}") for one in finding.symptoms]
+    reasons += [
+        tag("p", say("because {evidence}  [{how}]", evidence=phrases.evidence(fact), how=fact.how), "dim")
+        for fact in finding.evidence
+    ]
+    reasons += [tag("p", say("causes: {title}", title=one.title)) for one in finding.symptoms]
     reasons += [
         f'<p><a href="{text(url)}">{text(url)}</a></p>\n' for url in finding.references if url.startswith("https://")
     ]
-    parts.append(folded("Why", "".join(reasons)))
+    parts.append(folded(say("Why"), "".join(reasons)))
     if address := recipe_pages.address(finding):
         parts.append(f'<p><a href="{text(address)}">{text(address)}</a></p>\n')
     elif command := advice.page(finding, shown_around=True):
-        parts.append(f"<p>The whole page: <code>{text(command)}</code></p>\n")
-    parts.append(tag("p", f"Confidence: {phrases.confidence(finding)}", "dim"))
+        parts.append(f"<p>{text(say('The whole page:'))} <code>{text(command)}</code></p>\n")
+    parts.append(tag("p", say("Confidence: {confidence}", confidence=phrases.confidence(finding)), "dim"))
     return "".join(parts) + "</section>\n"
 
 
@@ -93,8 +102,13 @@ def _marked(source: str, spans: tuple[tuple[int, int], ...]) -> str:
 
 
 def _trace(trace: Trace) -> Iterator[str]:
-    yield tag("p", f"Traced {trace.words}: {trace.rules}" if trace.words else trace.rules)
-    yield from (tag("p", words, "dim") for words in trace.stood_in)
+    yield tag(
+        "p",
+        say("Traced {words}: {rules}", words=trace.words, rules=say_filled(trace.rules))
+        if trace.words
+        else say_filled(trace.rules),
+    )
+    yield from (tag("p", say_filled(words), "dim") for words in trace.stood_in)
     for number, call in enumerate(trace.calls):
         yield _call(number, call, trace)
     if trace.error:
@@ -107,19 +121,22 @@ def _call(number: int, call: AttentionCall, trace: Trace) -> str:
     path = dtype_path.listing(call, trace, whole=True)
     times = f" ×{call.calls}" if call.calls > 1 else ""
     tone = {"clean": "ok", "promoted then repaired": "warning"}.get(call.verdict, "error")
-    at = f" at {places.shown(call.place.file, call.place.line)}" if call.place else ""
+    at = say(" at {file}", file=places.shown(call.place.file, call.place.line)) if call.place else ""
     name = f"{text(call.name)}{times}{text(at)}"
     parts = [f'<section><h2><span class="{tone}">{text(verdict.of_trace(call.verdict))}</span> {name}</h2>\n']
-    parts += [tag("p", words, "dim") for words in (call.stand_in, call.error) if words]
-    parts.append(tag("p", f"gets {dtype_path.gets(call)}"))
+    parts += [tag("p", say_filled(words), "dim") for words in (call.stand_in, call.error) if words]
+    parts.append(tag("p", say("gets {gets}", gets=dtype_path.gets(call))))
     promoted = {role: one.dtype_in for one in dtype_path.promotions_of(call, trace) for role in one.roles}
     can_switch = trace.counterfactual.startswith("clean") and bool(promoted)
     if can_switch:
-        label = f"show the dtypes with each promotion cast back ({trace.counterfactual})"
+        label = say(
+            "show the dtypes with each promotion cast back ({counterfactual})",
+            counterfactual=say_filled(trace.counterfactual),
+        )
         box = f'<input type="checkbox" class="switch" id="cast-{number}">'
         parts.append(f'{box} <label for="cast-{number}">{text(label)}</label>\n')
     elif trace.counterfactual:
-        parts.append(tag("p", trace.counterfactual))
+        parts.append(tag("p", say_filled(trace.counterfactual)))
     roles = "".join(f"<th>{text(role)}</th>" for role in path.roles)
     rows = "".join(_row(line, path.roles, promoted if can_switch else {}) for line in path.lines)
     head = f"<tr><th>line</th><th>source</th>{roles}</tr>"
@@ -136,7 +153,7 @@ def _row(line: Line, roles: tuple[str, ...], promoted: dict[str, str]) -> str:
     row = f'<tr>{number}<td class="s">{source}</td>{cells}</tr>\n'
     width = len(roles)
     for mark in line.marks:
-        expression = " or ".join(line.place.source[start:end] for start, end in mark.spans)
+        expression = say(" or ").join(line.place.source[start:end] for start, end in mark.spans)
         words = f"↑ {f'{expression}: ' if expression else ''}{mark.words}"
         row += f'<tr><td></td><td colspan="{width + 1}" class="warning">{text(words)}</td></tr>\n'
     return row
@@ -159,7 +176,7 @@ def _cell(cell: Cell | None, cast: str) -> str:
 def _kernels(trials: KernelTrials) -> Iterator[str]:
     from attn_doctor.report.words import kernels as words
 
-    yield f"<section>{tag('h2', f'Kernels: {words.title(trials)}')}"
+    yield f"<section>{tag('h2', say('Kernels: {title}', title=words.title(trials)))}"
     yield "".join(tag("p", line, "dim") for line in words.gpus(trials, verbose=True))
     yield "".join(tag("p", f"{one.mark} {one.head}: {one.words}", "error") for one in words.troubles(trials))
     if trials.ran:
@@ -177,6 +194,10 @@ def _kernels(trials: KernelTrials) -> Iterator[str]:
 
 
 def _square(mark: str, words: str, share: float | None) -> str:
-    told = f"{words}; {share:.0%} of the speed of this GPU's own matrix product" if share is not None else words
+    told = (
+        say("{words}; {share:.0%} of the speed of this GPU's own matrix product", words=words, share=share)
+        if share is not None
+        else words
+    )
     heat = f' style="background:color-mix(in srgb,var(--b16) {min(int((share or 0) * 100), 100)}%,var(--bg))"'
     return f'<td class="d" title="{text(told)}"{heat if share is not None else ""}>{text(words)}</td>'

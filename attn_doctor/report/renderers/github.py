@@ -69,6 +69,7 @@ def _page(write: Write[Report]) -> Write[Report]:
 RENDERER = Renderer(
     "github",
     media=Media.PERSON,
+    in_english=True,
     pages=(
         Page(CHECK, _page(text.write_report)),
         Page(TRACE, _page(text.write_report)),

@@ -16,6 +16,7 @@ from attn_doctor.machine.printable import harmless, one_line
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.report import Report
+from attn_doctor.report.language import say, say_filled
 from attn_doctor.report.renderer import CHECK, EXPLAIN, TRACE, Manner, Media, Page, Renderer
 from attn_doctor.report.words import advice, phrases, places, verdict
 
@@ -50,7 +51,7 @@ def write(report: Report, stream: IO[str], manner: Manner) -> None:
         told.add((finding.id, finding.why, tuple(one.title for one in finding.remedies)))
         lines += faults.lines(f"finding {finding.id}", partial(_finding, finding, again=again))
     if report.diagnosis.open_questions:
-        lines += ["### Open questions", ""]
+        lines += [say("### Open questions"), ""]
         for reason, recipes in phrases.by_reason(report.diagnosis.open_questions).items():
             lines.append(f"- {one_line(reason)}: {', '.join(recipes)}")
         lines.append("")
@@ -76,7 +77,7 @@ def _masked(part: list[str], hosts: tuple[str, ...] | None, words: Callable[[str
 
 def _cut(text: str, room: int) -> str:
     """As many whole lines as fit, with a note; a code block that is cut is closed."""
-    note = "\n… cut here: GitHub takes no longer text; `--format json` has all of it.\n"
+    note = say("\n… cut here: GitHub takes no longer text; `--format json` has all of it.\n")
     kept = text[: max(room - len(note) - 8, 0)].rpartition("\n")[0]
     fence = "\n```" if sum(line.lstrip().startswith("```") for line in kept.split("\n")) % 2 else ""
     return f"{kept}{fence}\n{note}" if room > len(note) + 8 else ""
@@ -88,7 +89,15 @@ def _folded(facts: str, room: int) -> str:
     room -= len(head) + len(foot)
     if len(facts) > room:
         kept = facts[: max(room - 80, 0)].rpartition("\n")[0]
-        facts = f"{kept}\n… and {facts.count(chr(10)) - kept.count(chr(10)) - bool(kept)} more\n" if kept else ""
+        facts = (
+            say(
+                "{kept}\n… and {number} more\n",
+                kept=kept,
+                number=facts.count(chr(10)) - kept.count(chr(10)) - bool(kept),
+            )
+            if kept
+            else ""
+        )
     return f"{head}{facts}{foot}" if facts else ""
 
 
@@ -96,17 +105,21 @@ def _trace(trace: Trace) -> Iterator[str]:
     """Each call's source lines with the dtypes after them, as the terminal shows them."""
     from attn_doctor.report.words import dtype_path, excerpt
 
-    yield one_line(f"Traced {trace.words}: {trace.rules}" if trace.words else trace.rules)
+    yield one_line(
+        say("Traced {words}: {rules}", words=trace.words, rules=say_filled(trace.rules))
+        if trace.words
+        else say_filled(trace.rules)
+    )
     yield ""
-    yield from (f"- {one_line(words)}" for words in trace.stood_in)
+    yield from (f"- {one_line(say_filled(words))}" for words in trace.stood_in)
     for call in trace.calls:
         times = f" ×{call.calls}" if call.calls > 1 else ""
-        at = f" at `{one_line(str(call.place))}`" if call.place else ""
+        at = say(" at `{place}`", place=one_line(str(call.place))) if call.place else ""
         yield ""
         yield f"### {verdict.of_trace(call.verdict)}: {one_line(call.name)}{times}{at}"
         yield ""
-        yield from (f"- {one_line(words)}" for words in (call.stand_in, call.error) if words)
-        yield f"- gets {dtype_path.gets(call)}"
+        yield from (f"- {one_line(say_filled(words))}" for words in (call.stand_in, call.error) if words)
+        yield say("- gets {gets}", gets=dtype_path.gets(call))
         if call.verdict != "clean":
             yield ""
             yield "```text"
@@ -115,7 +128,7 @@ def _trace(trace: Trace) -> Iterator[str]:
             yield "```"
     if trace.counterfactual:
         yield ""
-        yield one_line(trace.counterfactual)
+        yield one_line(say_filled(trace.counterfactual))
     if trace.error:
         yield ""
         yield one_line(trace.error)
@@ -176,22 +189,37 @@ def _hosts(report: Report) -> tuple[str, ...]:
 def _finding(finding: Finding, *, again: bool = False) -> list[str]:
     place = places.place_of(finding)
     where = f" `{one_line(place.file)}{f':{place.line}' if place.line else ''}`" if place else ""
-    lines = [f"### [{finding.severity.value}] {finding.id}{where}", "", one_line(finding.title), ""]
+    lines = [f"### [{say(finding.severity.value)}] {finding.id}{where}", "", one_line(finding.title), ""]
     lines += [f"> {one_line(one.note)}" for one in finding.locations[:1] if one.note] + [""]
-    lines += [f"- because {one_line(phrases.evidence(fact))} (`{one_line(fact.how)}`)" for fact in finding.evidence]
-    lines += [f"- causes: {one_line(symptom.title)}" for symptom in finding.symptoms]
+    lines += [
+        say("- because {evidence} (`{how}`)", evidence=one_line(phrases.evidence(fact)), how=one_line(fact.how))
+        for fact in finding.evidence
+    ]
+    lines += [say("- causes: {title}", title=one_line(symptom.title)) for symptom in finding.symptoms]
     if again:
-        return [*lines, "", "Why and fix as above.", ""]
+        return [*lines, "", say("Why and fix as above."), ""]
     lines += ["", finding.why, ""]
-    lines += [f"Note: {finding.known_problems.strip()}", ""] if finding.known_problems else []
+    lines += (
+        [say("Note: {known_problems}", known_problems=finding.known_problems.strip()), ""]
+        if finding.known_problems
+        else []
+    )
     for number, remedy in enumerate(finding.remedies, start=1):
-        why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
-        lines.append(f"{number}. {remedy.title} ({remedy.safety.value}{why})")
+        why = say(": {why}", why=remedy.why_this_safety) if remedy.why_this_safety else ""
+        lines.append(f"{number}. {remedy.title} ({say(remedy.safety.value)}{why})")
         lines += [f"   {words}" for words in advice.by_hand(remedy)]
         lines += [f"   ```\n   {command}\n   ```" for command, _ in advice.commands(remedy)]
-    lines += ["", f"Confidence: {phrases.confidence(finding)}. {' '.join(finding.references)}", ""]
+    lines += [
+        "",
+        say(
+            "Confidence: {confidence}. {references}",
+            confidence=phrases.confidence(finding),
+            references=" ".join(finding.references),
+        ),
+        "",
+    ]
     if page := advice.page(finding, shown_around=True):
-        lines += [f"The whole page: {page if page.startswith('https://') else f'`{page}`'}", ""]
+        lines += [f"{say('The whole page:')} {page if page.startswith('https://') else f'`{page}`'}", ""]
     return lines
 
 
@@ -199,7 +227,7 @@ def _kernels(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
     """Wrong results first, then the table, then the trials that were not run, with reasons."""
     from attn_doctor.report.words import kernels as table
 
-    yield f"### Kernels: {_plain(table.title(trials))}"
+    yield say("### Kernels: {plain}", plain=_plain(table.title(trials)))
     yield ""
     gpus = [f"- {_plain(line)}" for line in table.gpus(trials, verbose=verbose)]
     yield from (*gpus, "") if gpus else ()

@@ -10,9 +10,11 @@ from attn_doctor.machine.own_command import as_typed
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.report.language import say
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import SEVERITY_STYLES
 from attn_doctor.report.words import advice, phrases
+from attn_doctor.report.words.cells import padded
 
 #: Lines of the whole answer, head and verdict included.
 MOST_LINES = 15
@@ -39,22 +41,22 @@ def answer(findings: Sequence[Finding], console: ReportConsole, *, room: int) ->
     for line in _fitted(blocks, room - bool(hidden)):
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
     if hidden:
-        console.print(Text(f"-v shows {hidden}.", style="dim"), no_wrap=True, overflow="ellipsis")
+        console.print(Text(say("-v shows {hidden}.", hidden=hidden), style="dim"), no_wrap=True, overflow="ellipsis")
 
 
 def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     place = finding.locations[0] if finding.locations else None
-    where = f"  {place.file}" + (f":{place.line}" if place.line else "") if place else ""
-    sure = "" if finding.family else "  confirmed" if finding.certainty == "seen" else "  likely"
+    where = f"  {say(place.file)}" + (f":{place.line}" if place.line else "") if place else ""
+    sure = "" if finding.family else say("  confirmed") if finding.certainty == "seen" else say("  likely")
     head = Text.assemble(
-        (f"[{finding.severity.value}]", SEVERITY_STYLES[finding.severity]),
+        (f"[{say(finding.severity.value)}]", SEVERITY_STYLES[finding.severity]),
         (f" {finding.id}", "bold"),
         where,
         (sure, "dim"),
     )
     blocks = [_Block(lines=[head]), _Block(lines=_wrapped(one_line(finding.title), console, indent=2), urgency=2)]
     if place and place.note:
-        blocks.append(_Block(lines=_row(f"line {place.line}", place.note, console), urgency=6))
+        blocks.append(_Block(lines=_row(say("line {line}", line=place.line), place.note, console), urgency=6))
     on = phrases.shortened(phrases.telling(finding.subjects, finding.title))
     if on:
         blocks.append(_Block(lines=_row("on", on, console)))
@@ -70,14 +72,14 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     elif finding.remedies:
         blocks += _remedy("fix", finding.remedies[0], console)
     elif finding.severity is not Severity.INFO:
-        blocks.append(_Block(lines=_row("fix", "none is known for what the log tells", console)))
+        blocks.append(_Block(lines=_row("fix", say("none is known for what the log tells"), console)))
     if page := advice.page(finding):
-        blocks.append(_Block(lines=[Text(f"  {'page':{_LABEL}} ", style="dim") + Text(page)]))
+        blocks.append(_Block(lines=[Text(f"  {padded(say('page'), _LABEL)} ", style="dim") + Text(page)]))
     return blocks
 
 
 def _remedy(label: str, remedy: Remedy, console: ReportConsole) -> list[_Block]:
-    aside = "" if label != "fix" else f"  ({remedy.safety.value})"
+    aside = "" if label != "fix" else say("  ({safety})", safety=say(remedy.safety.value))
     blocks = [_Block(lines=_row(label, remedy.title + aside, console), urgency=3)]
     for one in remedy.actions:
         for words in (one.action.advice, one.action.hint):
@@ -104,10 +106,10 @@ def _hidden(first: Finding, others: Sequence[Finding]) -> str:
     more = len(first.remedies) - 1
     parts = []
     if more > 0 and not first.family:
-        parts.append(f"{more} more way{'s' if more > 1 else ''} to fix it")
+        parts.append(say("{more} more way{s} to fix it", more=more, s="s" if more > 1 else ""))
     if len(others) > _MOST_OTHERS:
-        parts.append(f"{len(others) - _MOST_OTHERS} more findings")
-    return ", ".join([*parts, "the whole reason, what each fix changes, and the sources"])
+        parts.append(say("{number} more findings", number=len(others) - _MOST_OTHERS))
+    return say(", ").join([*parts, say("the whole reason, what each fix changes, and the sources")])
 
 
 def _fitted(blocks: Sequence[_Block], room: int) -> list[Text]:
@@ -129,7 +131,7 @@ def _fitted(blocks: Sequence[_Block], room: int) -> list[Text]:
 
 def _row(label: str, text: str, console: ReportConsole) -> list[Text]:
     lines = _wrapped(one_line(text), console, indent=_LABEL + 3)
-    head = Text(f"  {label:{_LABEL}} ", style="dim") + lines[0][_LABEL + 3 :]
+    head = Text(f"  {padded(say(label), _LABEL)} ", style="dim") + lines[0][_LABEL + 3 :]
     return [head, *lines[1:]]
 
 

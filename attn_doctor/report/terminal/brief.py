@@ -15,9 +15,11 @@ from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Absent, FactSet, Unknown
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
+from attn_doctor.report.language import say, say_filled
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import SEVERITY_STYLES, unwritten
 from attn_doctor.report.words import advice, excerpt, phrases, places, steps, verdict
+from attn_doctor.report.words.cells import cells, padded, wrapped
 from attn_doctor.report.words.dtype_path import Mark, in_short, short
 
 _SIGNS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.INFO: "·"}
@@ -65,11 +67,11 @@ class Page:
 
     def head(self) -> None:
         """What was examined, in a line."""
-        for line in excerpt.wrapped(head(self._report), self.console.width):
+        for line in wrapped(head(self._report), self.console.width):
             self.console.whole(Text(line, style="bold"))
         if self._report.examined.others:
             others = ", ".join(self._report.examined.others)
-            self.lines(f"also holding torch, not examined: {others}", indent=0)
+            self.lines(say("also holding torch, not examined: {others}", others=others), indent=0)
         for line in phrases.configs(self._report.facts):
             self.console.whole(Text(one_line(line), style="dim"))
         if self._report.trace is None:
@@ -82,19 +84,19 @@ class Page:
         on = phrases.shortened(phrases.telling(finding.subjects, finding.title))
         title = one_line(finding.title) + (f" ({one_line(on)})" if on else "")
         head = Text.assemble((sign, style), " ", (finding.id, "bold"))
-        if len(head) + 2 + len(title) <= self.console.width:
+        if head.cell_len + 2 + cells(title) <= self.console.width:
             self.console.whole(head + Text(f"  {title}"))
         else:
             self.console.whole(head)
             self.lines(title)
         if accepted:
-            until = f" until {accepted.expires}" if accepted.expires else ""
-            self.lines(f"accepted{until}: {accepted.reason}", style="dim")
+            until = say(" until {expires}", expires=accepted.expires) if accepted.expires else ""
+            self.lines(say("accepted{until}: {reason}", until=until, reason=accepted.reason), style="dim")
             return
         self.where(finding)
         words = (finding.id, finding.why, tuple(one.title for one in finding.remedies))
         if words in self._told and finding.remedies:
-            self._row("fix", "as above")
+            self._row("fix", say("as above"))
         else:
             self._told.add(words)
             self.fix(finding)
@@ -130,7 +132,7 @@ class Page:
         elif finding.remedies:
             self.remedy("fix", finding.remedies[0])
         elif finding.severity is not Severity.INFO:
-            self._row("fix", "none is known for this node")
+            self._row("fix", say("none is known for this node"))
 
     def remedy(self, label: str, remedy: Remedy) -> None:
         """What to type, or the title with the first lines of what to do."""
@@ -139,14 +141,14 @@ class Page:
             name = label if number == 0 else ""
             self.console.whole(
                 Text.assemble(
-                    (f"{'':{_INDENT}}{name:<5}", "dim"), ("$ " if in_shell else "", "dim"), (command, "green")
+                    (" " * _INDENT + padded(say(name), 5), "dim"), ("$ " if in_shell else "", "dim"), (command, "green")
                 )
             )
         if commands:
             return
         self._row(label, remedy.title)
         words = " ".join(advice.by_hand(remedy))
-        lines = excerpt.wrapped(words, self.console.width - _INDENT - 5) if words else ()
+        lines = wrapped(words, self.console.width - _INDENT - 5) if words else ()
         more = " …" if len(lines) > _MOST_ADVICE else ""
         for number, line in enumerate(lines[:_MOST_ADVICE], start=1):
             self.console.whole(Text(f"{'':{_INDENT + 5}}{line}{more if number == _MOST_ADVICE else ''}"))
@@ -157,12 +159,14 @@ class Page:
 
     def _row(self, label: str, words: str) -> None:
         """A labelled line, which hangs under its own text."""
-        for number, line in enumerate(excerpt.wrapped(one_line(words), self.console.width - _INDENT - 5)):
-            self.console.whole(Text(f"{'':{_INDENT}}{label if number == 0 else '':<5}", style="dim") + Text(line))
+        for number, line in enumerate(wrapped(one_line(words), self.console.width - _INDENT - 5)):
+            self.console.whole(
+                Text(" " * _INDENT + padded(say(label) if number == 0 else "", 5), style="dim") + Text(line)
+            )
 
     def lines(self, words: str, *, indent: int = _INDENT, style: str = "") -> None:
         """Words between the margins."""
-        for line in excerpt.wrapped(one_line(words), self.console.width - indent):
+        for line in wrapped(one_line(words), self.console.width - indent):
             self.console.whole(Text(" " * indent + line, style=style))
 
     def questions(self) -> None:
@@ -172,14 +176,19 @@ class Page:
             return
         reasons = phrases.by_reason(questions)
         number = len(questions)
-        several = "checks" if number > 1 else "check"
-        sign = Text.assemble(("?", "bold magenta"), f" {number} {several} could not be decided: treat as unknown")
+        several = say("checks") if number > 1 else say("check")
+        sign = Text.assemble(
+            ("?", "bold magenta"),
+            say(" {number} {several} could not be decided: treat as unknown", number=number, several=several),
+        )
         self.console.whole(sign)
         for reason, recipes in list(reasons.items())[:_MOST_REASONS]:
-            named = ", ".join(recipes[:3]) + (f" and {len(recipes) - 3} more" if len(recipes) > 3 else "")
+            named = ", ".join(recipes[:3]) + (
+                say(" and {number} more", number=len(recipes) - 3) if len(recipes) > 3 else ""
+            )
             self.lines(f"{reason}: {named}")
         if len(reasons) > _MOST_REASONS:
-            self.lines(f"and {len(reasons) - _MOST_REASONS} more reasons (-v)")
+            self.lines(say("and {number} more reasons (-v)", number=len(reasons) - _MOST_REASONS))
 
     def end(self) -> None:
         """The result, what it does not cover, and what to do next."""
@@ -190,11 +199,11 @@ class Page:
         clean = len(report.diagnosis.cleared)
         for line in verdict.lines(report, questions=False):
             ours = line.startswith(counted)
-            more = f" · {clean} checks clean" if ours and clean and report.command == "check" else ""
-            self.lines(line.removesuffix(".") + more if more else line, indent=0, style="bold" if ours else "")
+            more = say(" · {clean} checks clean", clean=clean) if ours and clean and report.command == "check" else ""
+            self.lines(line.removesuffix(say(".")) + more if more else line, indent=0, style="bold" if ours else "")
         for label, command, what in steps.next_steps(report):
-            text = Text.assemble((f"  {label:<6} ", "dim"), (command, "green"))
-            beside = len(text) + 3 + len(what) <= self.console.width
+            text = Text.assemble((f"  {padded(say(label), 6)} ", "dim"), (command, "green"))
+            beside = text.cell_len + 3 + cells(what) <= self.console.width
             if beside:
                 text.append(f"   {what}", style="dim")
             self.console.whole(text)
@@ -212,7 +221,7 @@ def head(report: Report) -> str:
         *(
             [f"torch {torch}"]
             if torch
-            else ["no torch"]
+            else [say("no torch")]
             if isinstance(facts.fact("torch.version").state, Absent)
             else []
         ),
@@ -225,16 +234,27 @@ def _examined(report: Report) -> str:
     """The environment, or the file that is judged in its place."""
     one, lock = report.examined, report.foreseen
     if lock is None:
-        return f"{places.environment(one.python)} (Python {one.version}; {_because(one.because)})"
-    left = f", {lock.open} of them not pinned" if lock.open else ""
-    python = f"Python {one.version}; " if one.version else ""
-    packages = "1 package" if lock.packages == 1 else f"{lock.packages} packages"
-    return f"{places.below(lock.file) or lock.file} ({python}{packages}{left}; nothing is installed)"
+        return say(
+            "{environment} (Python {version}; {because})",
+            environment=places.environment(one.python),
+            version=one.version,
+            because=_because(one.because),
+        )
+    left = say(", {open} of them not pinned", open=lock.open) if lock.open else ""
+    python = say("Python {version}; ", version=one.version) if one.version else ""
+    packages = say("1 package") if lock.packages == 1 else say("{packages} packages", packages=lock.packages)
+    return say(
+        "{words} ({python}{packages}{left}; nothing is installed)",
+        words=places.below(lock.file) or lock.file,
+        python=python,
+        packages=packages,
+        left=left,
+    )
 
 
 def _because(reason: str) -> str:
     """Why this environment, without its path, which stands before it."""
-    return "the nearest one" if reason.endswith("is the nearest environment here") else reason
+    return say("the nearest one") if reason.endswith("is the nearest environment here") else say_filled(reason)
 
 
 def _gpus(facts: FactSet) -> Iterator[str]:
@@ -246,6 +266,6 @@ def _gpus(facts: FactSet) -> Iterator[str]:
         names[name] = names.get(name, 0) + 1
     told = ", ".join(f"{count}× {name}" if count > 1 else name for name, count in names.items())
     if told:
-        yield f"as if {told}" if assumed else told
+        yield say("as if {names}", names=told) if assumed else told
     else:
-        yield "GPUs not known" if isinstance(facts.fact("listed.gpu").state, Unknown) else "no GPU"
+        yield say("GPUs not known") if isinstance(facts.fact("listed.gpu").state, Unknown) else say("no GPU")

@@ -11,6 +11,7 @@ from attn_doctor.model.findings import Finding
 from attn_doctor.model.outcomes import BROKEN, TraceVerdict
 from attn_doctor.model.report import Report
 from attn_doctor.model.trace import AttentionCall, Trace
+from attn_doctor.report.language import say, say_filled
 from attn_doctor.report.terminal import trace as full
 from attn_doctor.report.terminal.report import SEVERITY_STYLES
 from attn_doctor.report.words import dtype_path, excerpt, places, verdict
@@ -43,7 +44,7 @@ class Calls:
         missing = any(call.stand_in and not call.needs_gpu for call in trace.calls)
         if missing and not any(self._findings):  # else each call says so
             for words in trace.stood_in:
-                self._page.lines(words, indent=0, style="yellow")
+                self._page.lines(say_filled(words), indent=0, style="yellow")
         told: set[str] = set()
         for call, findings in zip(trace.calls, self._findings, strict=True):
             if call.verdict == TraceVerdict.CLEAN:
@@ -58,8 +59,8 @@ class Calls:
 
     def _rules(self) -> str:
         trace = self._trace
-        words = [f"traced {trace.words}" if trace.words else "traced", trace.rules]
-        return "; ".join([*words, *([f"as on {trace.gpu}"] if trace.gpu_assumed else [])])
+        words = [say("traced {words}", words=trace.words) if trace.words else say("traced"), say_filled(trace.rules)]
+        return "; ".join([*words, *([say("as on {gpu}", gpu=trace.gpu)] if trace.gpu_assumed else [])])
 
     def _clean(self, call: AttentionCall) -> None:
         text = Text.assemble((verdict.of_trace(call.verdict), "green"), f"  {_named(call)}  {dtype_path.gets(call)}")
@@ -75,15 +76,21 @@ class Calls:
         head = verdict.of_trace(call.verdict)
         if findings:
             style = SEVERITY_STYLES[findings[0].severity]
-            head = f"{findings[0].severity.value}[{findings[0].id}]"
-        self._page.lines(f"{head}: {_named(call)} gets {dtype_path.gets(call)}", indent=0, style=style)
+            head = f"{say(findings[0].severity.value)}[{findings[0].id}]"
+        self._page.lines(
+            say("{head}: {named} gets {gets}", head=head, named=_named(call), gets=dtype_path.gets(call)),
+            indent=0,
+            style=style,
+        )
         if call.place is not None:
-            asides = [f"{call.calls} calls, all alike"] if call.calls > 1 else []
-            asides += [call.stand_in.partition(":")[0]] if call.stand_in else []
+            asides = [say("{calls} calls, all alike", calls=call.calls)] if call.calls > 1 else []
+            asides += [say_filled(call.stand_in.partition(":")[0])] if call.stand_in else []
             aside = f"   ({'; '.join(asides)})" if asides else ""
             console.whole(Text(f"  --> {places.shown(call.place.file, call.place.line)}{aside}", style="dim"))
         if call.written_out:
-            self._page.lines("softmax(q k^T) v in the model's own ops: no attention kernel was called", style="dim")
+            self._page.lines(
+                say("softmax(q k^T) v in the model's own ops: no attention kernel was called"), style="dim"
+            )
         path = dtype_path.listing(call, self._trace)
         for line, tone in excerpt.lines(path, width=width):
             console.whole(Text(line, style=_TONES[tone]))
@@ -100,9 +107,9 @@ class Calls:
             told.add(first.id)
             self._page.remedy("help", first.remedies[0])
         elif first is not None and first.remedies:
-            self._row("help", "as above")
+            self._row("help", say("as above"))
         if self._trace.counterfactual and call.verdict in BROKEN:
-            self._row("note", self._trace.counterfactual)
+            self._row("note", say_filled(self._trace.counterfactual))
 
     def _row(self, label: str, words: str) -> None:
         self._page.row(label, one_line(words))

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.model.compiled_regions import ALIKE, COULD_NOT_LOOK, RAISES, WRONG, CompiledRegions, Region
+from attn_doctor.report.language import say
 from attn_doctor.report.terminal.trace import at, whole
 
 _COLOUR = {ALIKE: "green", WRONG: "bold red", RAISES: "bold red", COULD_NOT_LOOK: "yellow"}
@@ -14,9 +15,12 @@ _WIDEST = 14
 
 def write(found: CompiledRegions, console: Console, *, verbose: bool) -> None:
     """Writes the model, what was cut of it, and every region."""
-    whole(console, Text(f"compiled {found.words or 'nothing'}: forward and backward, against float64"))
+    whole(
+        console,
+        Text(say("compiled {words}: forward and backward, against float64", words=found.words or say("nothing"))),
+    )
     if found.cut:
-        console.print(Text(f"cut for it: {found.cut}", style="dim"))
+        console.print(Text(say("cut for it: {cut}", cut=found.cut), style="dim"))
     for region in found.regions:
         console.print()
         _region(region, console, verbose=verbose)
@@ -26,27 +30,39 @@ def write(found: CompiledRegions, console: Console, *, verbose: bool) -> None:
 
 
 def _region(region: Region, console: Console, *, verbose: bool) -> None:
-    alike = f", and {len(region.same)} like it" if region.same else ""
+    alike = say(", and {same} like it", same=len(region.same)) if region.same else ""
     whole(console, Text.assemble((region.title, "bold"), f"{alike}  ", (at(region.at), "dim")))
     for one in region.layouts:
         words = f"  {one.words}" if one.outcome != ALIKE or verbose else ""
         head = Text.assemble("  ", (f"{one.outcome:{_WIDEST}}", _COLOUR.get(one.outcome, "")), f"  {one.name}")
         whole(console, head + Text(words, style="dim"))
-    counted = f"  {region.graphs} graphs compiled in {len(region.layouts)} layouts, {len(region.breaks)} graph breaks"
+    counted = say(
+        "  {graphs} graphs compiled in {layouts} layouts, {breaks} graph breaks",
+        graphs=region.graphs,
+        layouts=len(region.layouts),
+        breaks=len(region.breaks),
+    )
     console.print(Text(counted, style="dim"))
     for reason, place in region.breaks:
-        whole(console, Text(f"  graph break at {at(place)}: {reason}" if place else f"  graph break: {reason}"))
+        whole(
+            console,
+            Text(
+                say("  graph break at {place}: {reason}", place=at(place), reason=reason)
+                if place
+                else say("  graph break: {reason}", reason=reason)
+            ),
+        )
     for reason in region.recompilations if verbose else ():
-        whole(console, Text(f"  compiled again: {reason}", style="dim"))
+        whole(console, Text(say("  compiled again: {reason}", reason=reason), style="dim"))
     if region.stage:
-        gone = ", right without its pattern matcher" if region.fused else ""
-        console.print(Text(f"  wrong from torch.compile's backend {region.stage} on{gone}"))
+        gone = say(", right without its pattern matcher") if region.fused else ""
+        console.print(Text(say("  wrong from torch.compile's backend {stage} on{gone}", stage=region.stage, gone=gone)))
     if region.script:
         shown = (
-            f"it is {region.shown:.2g} of the largest value off here"
+            say("it is {shown:.2g} of the largest value off here", shown=region.shown)
             if region.shown
-            else "random values do not show it"
+            else say("random values do not show it")
         )
-        console.print(Text(f"  a program for a bug report; {shown}:"))
+        console.print(Text(say("  a program for a bug report; {shown}:", shown=shown)))
         for line in region.script.splitlines():
             whole(console, Text(f"    {line}", style="cyan"))

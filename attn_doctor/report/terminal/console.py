@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from attn_doctor.machine.printable import Ours, harmless
+from attn_doctor.report.words.cells import cells, spans
 
 #: Off a terminal, where COLUMNS says nothing: 80 columns tear tables apart.
 _PLAIN_WIDTH = 100
@@ -38,6 +39,8 @@ class ReportConsole(Console):
     def broken(self, text: str | Text, width: int) -> list[Text]:
         """The text in lines of that width, broken between words alone."""
         found = text.copy() if isinstance(text, Text) else Text(text)
+        if cells(found.plain) > len(found.plain):
+            return [line for part in found.split("\n", allow_blank=True) for line in _broken(part, width)]
         # As an argument of `wrap` and of `print`, "ignore" means that nothing is broken at all.
         found.overflow = "ignore"
         lines = list(found.wrap(self, width))
@@ -60,3 +63,12 @@ class ReportConsole(Console):
     def on_broken_pipe(self) -> NoReturn:
         """Leaves it to the caller, which has the exit status; rich would end the process with 1."""
         raise BrokenPipeError
+
+
+def _broken(text: Text, width: int) -> list[Text]:
+    """A line of text with Chinese in it, which rich breaks at blanks alone."""
+    ends = [end for _, end in spans(text.plain, width)]
+    lines = list(text.divide(ends[:-1]))
+    for line in lines:
+        line.rstrip()
+    return lines

@@ -11,6 +11,7 @@ from attn_doctor.machine import faults
 from attn_doctor.model.facts import Origin
 from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
+from attn_doctor.report.language import say, say_filled
 from attn_doctor.report.terminal.answer import MOST_LINES, answer
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import Writer, unwritten
@@ -44,7 +45,13 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     if report.diagnosis.open_questions:
         console.print()
     if verbose:
-        console.print(f"looked for the texts of {len(report.looked_for)} recipes: {', '.join(report.looked_for)}")
+        console.print(
+            say(
+                "looked for the texts of {number} recipes: {ids}",
+                number=len(report.looked_for),
+                ids=", ".join(report.looked_for),
+            )
+        )
         console.print()
     for line in (*_verdict(report), *verdict.own_faults(report)):
         console.print(line)
@@ -73,30 +80,43 @@ def _in_short(report: Report, console: ReportConsole) -> None:
 
 
 def _head(report: Report) -> str:
-    shown = [f"{log.name} ({log.lines} line{'s' if log.lines != 1 else ''})" for log in report.logs[:_MOST_LOGS]]
+    shown = [
+        say("{name} ({lines} line{s})", name=say(log.name), lines=log.lines, s="s" if log.lines != 1 else "")
+        for log in report.logs[:_MOST_LOGS]
+    ]
     more = len(report.logs) - len(shown)
-    return f"attn-doctor {report.doctor_version} read {', '.join(shown)}" + (
-        f" and {more} more log{'s' if more != 1 else ''}" if more else ""
-    )
+    return say(
+        "attn-doctor {doctor_version} read {shown}", doctor_version=report.doctor_version, shown=", ".join(shown)
+    ) + (say(" and {more} more log{s}", more=more, s="s" if more != 1 else "") if more else "")
 
 
 def _judged_by(report: Report) -> str:
     assumed = [str(fact.name) for fact in report.facts.values() if fact.origin is Origin.ASSUMED]
     words = []
+    because = say_filled(report.examined.because)
     if report.examined.python:
-        words.append(f"the facts of {report.examined.python} ({report.examined.because})")
+        words.append(
+            say(
+                "the facts of {python} ({because})",
+                python=report.examined.python,
+                because=say_filled(report.examined.because),
+            )
+        )
     elif report.examined.because:
-        words.append(report.examined.because)
+        words.append(because)
     if assumed:
-        words.append(f"what was assumed ({', '.join(assumed)})")
-    return f"judged by the text itself{', ' if words else ''}{' and '.join(words)}" + (
-        "" if words else "; no machine was looked at (--here looks at this node)"
+        words.append(say("what was assumed ({assumed})", assumed=", ".join(assumed)))
+    return say("judged by the text itself{more}{words}", more=", " if words else "", words=say(" and ").join(words)) + (
+        "" if words else say("; no machine was looked at (--here looks at this node)")
     )
 
 
 def _asked(question: OpenQuestion) -> str:
     if not question.undecided:
-        return f"open: the text alone does not prove {question.recipe}; its `why` and `note` above say what would."
+        return say(
+            "open: the text alone does not prove {recipe}; its `why` and `note` above say what would.",
+            recipe=question.recipe,
+        )
     facts = list(dict.fromkeys(str(fact.name) for fact in question.undecided))
     fact = next((name for name in facts if name.startswith("gpu.")), facts[0])
     spelled = fact.replace("gpu.0.", "gpu.")
@@ -104,11 +124,16 @@ def _asked(question: OpenQuestion) -> str:
     depends = ", ".join(name.replace("gpu.0.", "gpu.") for name in facts)
     # A number in an example reads like a proposal: of two rival causes each would be given the same one.
     said = (
-        "Name the GPU that wrote the log, as in --gpu t4 or --gpu sm_75"
+        say("Name the GPU that wrote the log, as in --gpu t4 or --gpu sm_75")
         if spelled == "gpu.compute_capability"
-        else f"Say it with --assume {spelled}={example}"
+        else say("Say it with --assume {spelled}={example}", spelled=spelled, example=example)
     )
-    return f"open: whether it is {question.recipe} depends on {depends}. {said}, or run this on that node with --here."
+    return say(
+        "open: whether it is {recipe} depends on {depends}. {said}, or run this on that node with --here.",
+        recipe=question.recipe,
+        depends=depends,
+        said=said,
+    )
 
 
 def _verdict(report: Report) -> list[str]:
@@ -119,20 +144,36 @@ def _verdict(report: Report) -> list[str]:
     if findings:
         places = {(finding.locations[0].file, finding.locations[0].line) for finding in findings if finding.locations}
         if len(places) == 1 and len(findings) > 1:
-            lines.append(f"One message, {len(findings)} possible causes, the most probable first.")
+            lines.append(
+                say("One message, {findings} possible causes, the most probable first.", findings=len(findings))
+            )
         elif 1 < len(places) < len(findings):
             lines.append(
-                f"{len(places)} messages, {len(findings)} possible causes; of one message the most probable first."
+                say(
+                    "{places} messages, {findings} possible causes; of one message the most probable first.",
+                    places=len(places),
+                    findings=len(findings),
+                )
             )
         else:
-            lines.append(verdict.counted(report) + ".")
+            lines.append(verdict.counted(report) + say("."))
     else:
         lines.append(
-            "nothing known about this here. Only troubles of the attention stack are looked for; others may be in it."
+            say(
+                "nothing known about this here. Only troubles of the attention stack are looked for; "
+                "others may be in it."
+            )
         )
     if unknown and (not findings or failures):
         log = unknown[-1]
-        lines.append(f"not known here: {log.name}:{log.unknown_line}: {log.unknown[:200]}")
+        lines.append(
+            say(
+                "not known here: {name}:{unknown_line}: {unknown}",
+                name=log.name,
+                unknown_line=log.unknown_line,
+                unknown=log.unknown[:200],
+            )
+        )
     if not findings and not failures:
-        lines.append("No exception is in the log.")
+        lines.append(say("No exception is in the log."))
     return lines

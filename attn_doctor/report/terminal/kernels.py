@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.model.kernels import KernelTrials
+from attn_doctor.report.language import say
 from attn_doctor.report.words import kernels as table
 
 _STYLES = {
@@ -23,7 +24,7 @@ _STYLES = {
 
 def write(trials: KernelTrials, console: Console, *, verbose: bool) -> None:
     """Writes the whole section."""
-    console.print(Text(f"[kernels] {table.title(trials)}", style="bold"), no_wrap=True, crop=False)
+    console.print(Text(say("[kernels] {title}", title=table.title(trials)), style="bold"), no_wrap=True, crop=False)
     for line in table.gpus(trials, verbose=verbose):
         _line(console, line)
     if trials.ran:

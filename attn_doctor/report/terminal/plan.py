@@ -8,7 +8,9 @@ from rich.text import Text
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.plans import FileEdit, Install, Plan, Remaining, Step
+from attn_doctor.report.language import say, title_of
 from attn_doctor.report.words import phrases
+from attn_doctor.report.words.cells import padded
 from attn_doctor.report.words.sizes import size_words
 
 _STYLE = {Safety.SAFE: "green", Safety.UNSAFE: "yellow", Safety.DISPLAY_ONLY: "dim"}
@@ -21,19 +23,23 @@ def write(plan: Plan, console: Console, *, verbose: bool) -> None:
     for one in plan.left:
         _left(one, console)
     if not plan.steps and any(one.unavailable for one in plan.left):
-        console.print("Nothing was changed: what the fixes install could not be had.")
+        console.print(say("Nothing was changed: what the fixes install could not be had."))
     elif not plan.steps:
-        console.print("Nothing to change.")
+        console.print(say("Nothing to change."))
 
 
 def _step(number: int, step: Step, plan: Plan, console: Console, *, verbose: bool) -> None:
     change = step.change
-    what = f"edit {change.file}" if isinstance(change, FileEdit) else f"install with {change.installer}"
-    console.print(Text(f"[step {number}] {what}", style="bold"), soft_wrap=True)
+    what = (
+        say("edit {file}", file=change.file)
+        if isinstance(change, FileEdit)
+        else say("install with {installer}", installer=change.installer)
+    )
+    console.print(Text(say("[step {number}] {what}", number=number, what=what), style="bold"), soft_wrap=True)
     for cured in step.cures:
         subjects = phrases.telling(cured.subjects)
         on = f" ({', '.join(subjects)})" if subjects else ""
-        _row(console, "fixes", f"[{cured.severity}] {cured.finding}{on}: {cured.title}")
+        _row(console, "fixes", f"[{say(cured.severity)}] {cured.finding}{on}: {title_of(cured.finding, cured.title)}")
         if verbose:
             _row(console, "recipe", cured.origin)
     if isinstance(change, FileEdit):
@@ -44,11 +50,11 @@ def _step(number: int, step: Step, plan: Plan, console: Console, *, verbose: boo
         _packages(change, console)
     for warning in change.warnings:
         _row(console, "note", warning)
-    why = f": {step.why_this_safety}" if step.why_this_safety else ""
-    _row(console, "safety", f"{step.safety.value}{why}", _STYLE[step.safety])
+    why = say(": {why}", why=step.why_this_safety) if step.why_this_safety else ""
+    _row(console, "safety", f"{say(step.safety.value)}{why}", _STYLE[step.safety])
     _row(console, "proof", _proof(step, plan))
-    why = f": {step.why_this_reversal}" if step.why_this_reversal else ""
-    _row(console, "undo", f"{step.reversal.value}{why}")
+    why = say(": {why}", why=step.why_this_reversal) if step.why_this_reversal else ""
+    _row(console, "undo", f"{say(step.reversal.value)}{why}")
     console.print()
 
 
@@ -60,40 +66,68 @@ def _proof(step: Step, plan: Plan) -> str:
     else:
         copied = any(change.file.startswith(f"{one}/") for one in sites or (plan.prefix,))
     if copied and not sites:
-        return "before the change, on a copy of the environment by links"
+        return say("before the change, on a copy of the environment by links")
     if copied:
-        first = (
+        first = say(
             "before the change, on a copy by links of the folders of its packages, which takes their place on the path "
-            f"of a process of our own: this interpreter has no environment to itself ({', '.join(sites)})"
+            "of a process of our own: this interpreter has no environment to itself ({sites})",
+            sites=", ".join(sites),
         )
-        other = "; what is brought elsewhere, such as a script, after the change, which is undone where it does not fix"
+        other = say(
+            "; what is brought elsewhere, such as a script, after the change, which is undone where it does not fix"
+        )
         return first + other if isinstance(change, Install) else first
     if isinstance(change, FileEdit) and change.is_list:
-        return "none: it records the change"
-    what = "what is installed" if isinstance(change, Install) else "the file"
-    return f"after the change, which is undone where the finding stays: {what} is outside of what is copied"
+        return say("none: it records the change")
+    what = say("what is installed") if isinstance(change, Install) else say("the file")
+    return say(
+        "after the change, which is undone where the finding stays: {what} is outside of what is copied", what=what
+    )
 
 
 def _packages(change: Install, console: Console) -> None:
     # Replaced packages before added ones: a new torch must not be hidden among its libraries.
     for one in sorted(change.changes, key=lambda change: (change.before is None, change.name)):
-        words = f"{one.name} {one.before} -> {one.after}" if one.before else f"{one.name} {one.after} (new)"
+        words = (
+            f"{one.name} {one.before} -> {one.after}"
+            if one.before
+            else say("{name} {after} (new)", name=one.name, after=one.after)
+        )
         console.print(Text(f"    {words}" + (f"   {one.source}" if one.source else "")), soft_wrap=True)
     if change.torch_backend:
-        _row(console, "from", f"torch's own index for its build {change.torch_backend}, beside what is configured")
+        _row(
+            console,
+            "from",
+            say(
+                "torch's own index for its build {torch_backend}, beside what is configured",
+                torch_backend=change.torch_backend,
+            ),
+        )
     for wheel in change.wheels:
         _row(console, "from", wheel)
     if change.builds:
         told = " ".join(f"{name}={value}" for name, value in change.build_environment)
-        _row(console, "builds", f"{', '.join(change.builds)} (runs its setup program; {told}), before anything changes")
+        _row(
+            console,
+            "builds",
+            say(
+                "{builds} (runs its setup program; {settings}), before anything changes",
+                builds=", ".join(change.builds),
+                settings=told,
+            ),
+        )
     if change.no_deps:
-        _row(console, "", "dependencies stay as they are")
-    _row(console, "backup", f"{size_words(change.kept_bytes)} are kept for undo, until `undo --prune`")
+        _row(console, "", say("dependencies stay as they are"))
+    _row(
+        console,
+        "backup",
+        say("{kept_bytes} are kept for undo, until `undo --prune`", kept_bytes=size_words(change.kept_bytes)),
+    )
 
 
 def _left(one: Remaining, console: Console) -> None:
-    console.print(Text(f"[skipped] {one.finding}", style="bold"), soft_wrap=True)
-    _row(console, "", one.title)
+    console.print(Text(say("[skipped] {finding}", finding=one.finding), style="bold"), soft_wrap=True)
+    _row(console, "", title_of(one.finding, one.title))
     _row(console, "because", one.reason + _missing(one))
     for number, line in enumerate(one.by_hand):
         command = line.removeprefix("  $ ")
@@ -105,9 +139,9 @@ def _left(one: Remaining, console: Console) -> None:
 
 def _missing(one: Remaining) -> str:
     if one.needs_naming:
-        return f" --only {one.finding} plans it."
+        return say(" --only {finding} plans it.", finding=one.finding)
     return ""
 
 
 def _row(console: Console, label: str, text: str, style: str = "") -> None:
-    console.print(Text(f"  {label:8} ", style="dim") + Text(text, style=style), soft_wrap=True)
+    console.print(Text(f"  {padded(say(label), 8)} ", style="dim") + Text(text, style=style), soft_wrap=True)

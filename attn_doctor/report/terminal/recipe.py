@@ -11,6 +11,7 @@ from attn_doctor.diagnose.log.causes import from_words_alone
 from attn_doctor.model import recipe_pages
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.report.language import say, speaks_chinese
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import Writer
 
@@ -19,15 +20,27 @@ def write(recipe: Recipe, stream: IO[str]) -> None:
     """Writes the whole recipe, independent of a node."""
     console = ReportConsole(stream)
     finding = from_words_alone(recipe)
-    severity = recipe.severity.value
+    if speaks_chinese():
+        from attn_doctor.report.language import translated
+
+        finding = translated.finding(finding, recipe)
+    severity = say(recipe.severity.value)
     if recipe.severity_when_reached and recipe.severity_when_reached is not recipe.severity:
-        severity += f", {recipe.severity_when_reached.value} when something ran into it"
-    kind = "a family of messages" if recipe.family else f"{severity}, {recipe.status}"
-    kind += f"; a silent error, {recipe.silent}" if recipe.silent else ""
-    console.print(Text(f"{recipe.id}  {recipe.library}; {kind}; checked {recipe.checked}", style="bold"))
+        severity += say(", {value} when something ran into it", value=say(recipe.severity_when_reached.value))
+    kind = say("a family of messages") if recipe.family else f"{severity}, {recipe.status}"
+    kind += say("; a silent error, {silent}", silent=recipe.silent) if recipe.silent else ""
+    head = say(
+        "{id}  {library}; {kind}; checked {checked}",
+        id=recipe.id,
+        library=recipe.library,
+        kind=kind,
+        checked=recipe.checked,
+    )
+    console.print(Text(head, style="bold"))
     out = Writer(console, verbose=True)
     # What a node would say there is not known.
-    out.written(finding, what=TEMPLATE.sub("…", recipe.what) if recipe.family is None else "")
+    what = finding.what if speaks_chinese() else TEMPLATE.sub("…", recipe.what)
+    out.written(finding, what=what if recipe.family is None else "")
     if page := recipe_pages.address(recipe) or _in_checkout(recipe):
         out.page(page)
 

@@ -14,8 +14,10 @@ from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Absent, FactSet, Known
 from attn_doctor.model.findings import Finding, Remedy, Severity
 from attn_doctor.model.report import Report
+from attn_doctor.report.language import say
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.words import advice, phrases, verdict
+from attn_doctor.report.words.cells import padded
 
 if TYPE_CHECKING:
     from attn_doctor.model.compiled_regions import CompiledRegions
@@ -98,7 +100,9 @@ class Writer:
     def head(self, report: Report) -> None:
         self._whole(Text(one_line(phrases.examined(report)), style="bold"))
         if report.examined.others:
-            self._console.print(one_line(f"also holding torch, not examined: {', '.join(report.examined.others)}"))
+            self._console.print(
+                one_line(say("also holding torch, not examined: {others}", others=", ".join(report.examined.others)))
+            )
         if report.foreseen is None:
             self._console.print(one_line(phrases.node(report.facts)))
         for line in (
@@ -113,23 +117,23 @@ class Writer:
     def finding(self, finding: Finding) -> None:
         place = finding.locations[0] if finding.locations else None
         head = Text.assemble(
-            (f"[{finding.severity.value}]", SEVERITY_STYLES[finding.severity]),
+            (f"[{say(finding.severity.value)}]", SEVERITY_STYLES[finding.severity]),
             " ",
             (finding.id, "bold"),
-            f"  {place.file}" if place else "",
+            f"  {say(place.file)}" if place else "",
             f":{place.line}" if place and place.line else "",
-            ("  accepted", "green") if finding.accepted else "",
+            (say("  accepted"), "green") if finding.accepted else "",
         )
         self._whole(head)
         self._indented(one_line(finding.title))
         for location in finding.locations[: None if self._verbose else _MOST_QUOTES]:
             if location.note:  # a log's own words
-                self._row(f"line {location.line}", location.note)
+                self._row(say("line {line}", line=location.line), location.note)
         on = phrases.shortened(phrases.telling(finding.subjects, finding.title))
         if on:
             self._row("on", on)
         if finding.accepted:
-            until = f" until {finding.accepted.expires}" if finding.accepted.expires else ""
+            until = say(" until {expires}", expires=finding.accepted.expires) if finding.accepted.expires else ""
             self._row("accepted", f"{finding.accepted.reason}{until}")
         if finding.severity is Severity.INFO and not finding.remedies and not self._verbose:
             self._before = None
@@ -141,15 +145,15 @@ class Writer:
         for number, fact in enumerate(shown):
             text = phrases.evidence(fact)
             if not self._verbose and len(text) > _LONGEST_EVIDENCE:
-                text = text[:_LONGEST_EVIDENCE] + " … (-v shows all)"
+                text = text[:_LONGEST_EVIDENCE] + say(" … (-v shows all)")
             self._row("because" if number == 0 else "", text, f"  [{fact.how}]")
         if len(finding.evidence) > len(shown):
-            self._row("", f"and {len(finding.evidence) - len(shown)} more (-v)")
+            self._row("", say("and {number} more (-v)", number=len(finding.evidence) - len(shown)))
         for title, where in phrases.symptoms(finding.symptoms):
             self._row("causes", title, where)
         before, self._before = self._before, finding
         if before is not None and _reads_alike(before, finding) and not self._verbose:
-            self._row("", "why and fix as for the finding above")
+            self._row("", say("why and fix as for the finding above"))
             self._console.print()
             return
         self._row("why", finding.why)
@@ -159,11 +163,11 @@ class Writer:
                 "also at" if number == 1 else "", f"{location.file}" + (f":{location.line}" if location.line else "")
             )
         if len(also) > _MOST_PLACES and not self._verbose:
-            self._row("", f"and {len(also) - _MOST_PLACES} more (-v)")
+            self._row("", say("and {number} more (-v)", number=len(also) - _MOST_PLACES))
         for number, remedy in enumerate(finding.remedies, start=1):
             self._remedy("check" if finding.family else "fix", number, remedy)
         if not finding.remedies and finding.severity is not Severity.INFO:
-            self._row("fix", "none is known for this node")
+            self._row("fix", say("none is known for this node"))
         if finding.known_problems:
             self._row("note", finding.known_problems)
         self._row("confidence", phrases.confidence(finding))
@@ -191,11 +195,11 @@ class Writer:
 
     def page(self, address: str) -> None:
         """The row with the address of the recipe's page, or with a command, whole."""
-        self._whole(Text(f"  {'page':{_LABEL}} ", style="dim") + Text(address))
+        self._whole(Text(f"  {padded(say('page'), _LABEL)} ", style="dim") + Text(address))
 
     def _remedy(self, label: str, number: int, remedy: Remedy) -> None:
-        why = f": {remedy.why_this_safety}" if remedy.why_this_safety else ""
-        safety = f"  ({remedy.safety.value}{why})" if label == "fix" else ""
+        why = say(": {why}", why=remedy.why_this_safety) if remedy.why_this_safety else ""
+        safety = say("  ({safety})", safety=f"{say(remedy.safety.value)}{why}") if label == "fix" else ""
         self._row(label if number == 1 else "", f"{number}. {remedy.title}", safety)
         for one in remedy.actions:
             for words in (one.action.advice, one.action.hint):
@@ -208,14 +212,14 @@ class Writer:
     def questions(self, report: Report) -> None:
         if not report.diagnosis.open_questions:
             return
-        self._console.print(Text("[open questions]", style="bold magenta"))
+        self._console.print(Text(say("[open questions]"), style="bold magenta"))
         for reason, recipes in phrases.by_reason(report.diagnosis.open_questions).items():
             self._indented(reason)
             self._row("leaves", ", ".join(recipes))
         self._console.print()
 
     def facts(self, facts: FactSet) -> None:
-        self._console.print(Text("[facts]", style="bold"))
+        self._console.print(Text(say("[facts]"), style="bold"))
         for fact in facts.values():
             if isinstance(fact.state, Absent) and fact.name.kind == "env":
                 continue
@@ -232,7 +236,7 @@ class Writer:
         body = Text(text) + Text(aside, style="dim")
         # The text hangs under itself, not under its label.
         for number, line in enumerate(self._console.broken(body, max(self._console.width - _LABEL - 3, 40))):
-            self._whole(Text(f"  {label if number == 0 else '':{_LABEL}} ", style="dim") + line)
+            self._whole(Text(f"  {padded(say(label) if number == 0 else '', _LABEL)} ", style="dim") + line)
 
     def _indented(self, text: str) -> None:
         for line in self._console.broken(text, max(self._console.width - 2, 40)):

@@ -8,8 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from attn_doctor.model.stack import Alternative, Evidence, StackAnswer, StackPlan
+from attn_doctor.report.language import say
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.words import stack as words
+from attn_doctor.report.words.cells import padded
 
 
 def write(answer: StackAnswer, stream: IO[str], *, verbose: bool) -> None:
@@ -22,8 +24,13 @@ def write(answer: StackAnswer, stream: IO[str], *, verbose: bool) -> None:
     if answer.cohorts:
         console.print()
         lacking = sum(not one.plans for one in answer.cohorts)
-        words = f"{lacking} without a plan" if lacking else "each has a plan"
-        console.print(Text(f"{len(answer.cohorts)} cohorts, no one plan serves all: {words}.", style="bold"))
+        words = say("{lacking} without a plan", lacking=lacking) if lacking else say("each has a plan")
+        console.print(
+            Text(
+                say("{cohorts} cohorts, no one plan serves all: {words}.", cohorts=len(answer.cohorts), words=words),
+                style="bold",
+            )
+        )
 
 
 def _answer(console: Console, answer: StackAnswer, *, verbose: bool) -> None:
@@ -36,10 +43,17 @@ def _answer(console: Console, answer: StackAnswer, *, verbose: bool) -> None:
         _row(console, "note", note)
     for number, plan in enumerate(answer.plans, start=1):
         console.print()
-        _plan(console, plan, f"[plan {number}]" if len(answer.plans) > 1 else "[plan]", verbose=verbose)
+        _plan(
+            console,
+            plan,
+            say("[plan {number}]", number=number) if len(answer.plans) > 1 else say("[plan]"),
+            verbose=verbose,
+        )
     for clash in answer.clashes:
         console.print()
-        console.print(Text(f"[conflict] {' and '.join(clash.wants)}", style="bold red"), soft_wrap=True)
+        console.print(
+            Text(say("[conflict] {wants}", wants=say(" and ").join(clash.wants)), style="bold red"), soft_wrap=True
+        )
         _row(console, "why", clash.words)
         for source in clash.sources if verbose else clash.sources[:1]:
             _row(console, "source", source)
@@ -50,7 +64,7 @@ def _answer(console: Console, answer: StackAnswer, *, verbose: bool) -> None:
     for state in answer.channels:
         _row(console, "channel", f"{state.channel.words}: {state.words}")
     if answer.downloaded:
-        _row(console, "read", f"{answer.downloaded:,} bytes of wheels, for proofs")
+        _row(console, "read", say("{downloaded:,} bytes of wheels, for proofs", downloaded=answer.downloaded))
     _verdict(console, answer)
 
 
@@ -67,13 +81,17 @@ def _plan(console: Console, plan: StackPlan, head: str, *, verbose: bool) -> Non
                 _row(console, "brings", f"{one.name} {one.version}")
     elif plan.resolved:
         brought = sum(not one.wanted for one in plan.releases)
-        _row(console, "brings", f"{brought} other packages, resolved by {plan.resolved}")
+        _row(
+            console,
+            "brings",
+            say("{brought} other packages, resolved by {resolved}", brought=brought, resolved=plan.resolved),
+        )
     for line in words.commands(plan, uv=not plan.resolved.startswith("pip")):
         _row(console, "run", line)
 
 
 def _alternative(console: Console, one: Alternative, *, verbose: bool) -> None:
-    console.print(Text(f"[instead] {one.title}", style="bold"), soft_wrap=True)
+    console.print(Text(say("[instead] {title}", title=one.title), style="bold"), soft_wrap=True)
     _row(console, "gives up", one.gives_up)
     if one.plan is not None:
         for line in words.commands(one.plan, uv=not one.plan.resolved.startswith("pip")):
@@ -86,13 +104,22 @@ def _alternative(console: Console, one: Alternative, *, verbose: bool) -> None:
 
 def _verdict(console: Console, answer: StackAnswer) -> None:
     if not answer.plans:
-        console.print(Text("No plan: nothing fulfils every want on this node.", style="bold red"))
+        console.print(Text(say("No plan: nothing fulfils every want on this node."), style="bold red"))
         return
     named = [one.name for one in answer.plans[0].releases if one.wanted and one.evidence is Evidence.BY_NAME]
-    proven = f"known by name alone: {', '.join(named)}" if named else "every compiled wheel that is wanted is proven"
+    proven = (
+        say("known by name alone: {named}", named=", ".join(named))
+        if named
+        else say("every compiled wheel that is wanted is proven")
+    )
     count = len(answer.plans)
-    console.print(Text(f"{count} plan{'s' * (count != 1)}; the first: {proven}.", style="bold green"))
+    console.print(
+        Text(
+            say("{count} plan{s}; the first: {proven}.", count=count, s="s" * (count != 1), proven=proven),
+            style="bold green",
+        )
+    )
 
 
 def _row(console: Console, label: str, text: str) -> None:
-    console.print(Text.assemble((f"  {label:<9}", "dim"), text), soft_wrap=True)
+    console.print(Text.assemble((f"  {padded(say(label), 9)}", "dim"), text), soft_wrap=True)

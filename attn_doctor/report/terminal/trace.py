@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_doctor.model.trace import Arrived, AttentionCall, Failure, MathCost, Place, Promotion, Trace
+from attn_doctor.report.language import say, say_filled
 from attn_doctor.report.words import guarded as guarded_words
 from attn_doctor.report.words import verdict
 
@@ -25,11 +26,18 @@ _MOST_STEPS = 9
 
 def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     """Writes the program, the rules, and every relevant attention call."""
-    whole(console, Text(f"traced {trace.words}: {trace.rules}" if trace.words else trace.rules))
+    whole(
+        console,
+        Text(
+            say("traced {words}: {rules}", words=trace.words, rules=say_filled(trace.rules))
+            if trace.words
+            else say_filled(trace.rules)
+        ),
+    )
     if trace.gpu_assumed:
-        console.print(Text(f"as on {trace.gpu}, for want of another: --gpu names one", style="dim"))
+        console.print(Text(say("as on {gpu}, for want of another: --gpu names one", gpu=trace.gpu), style="dim"))
     for words in trace.stood_in if verbose or any(call.stand_in and not call.needs_gpu for call in trace.calls) else ():
-        console.print(Text(words, style="yellow"))
+        console.print(Text(say_filled(words), style="yellow"))
     for call in trace.calls:
         _call(call, trace, console, verbose=verbose)
     kernels(trace, console, verbose=verbose)
@@ -37,20 +45,35 @@ def write(trace: Trace, console: Console, *, verbose: bool) -> None:
     if trace.error:
         whole(console, Text(trace.error, style="bold"))
     for words in trace.not_simulated if verbose else ():
-        console.print(Text(f"not simulated: {words}", style="dim"))
+        console.print(Text(say("not simulated: {words}", words=words), style="dim"))
     console.print()
 
 
 def kernels(trace: Trace, console: Console, *, verbose: bool) -> None:
     """The results for Triton kernels: findings cover those that do not compile, this covers all."""
     if trace.launches and not trace.kernels and trace.rules.startswith("no GPU"):
-        number = "1 Triton kernel was" if trace.launches == 1 else f"{trace.launches} Triton kernels were"
-        console.print(Text(f"{number} launched into nothing: --kernels compiles them for that GPU", style="dim"))
+        number = (
+            say("1 Triton kernel was")
+            if trace.launches == 1
+            else say("{launches} Triton kernels were", launches=trace.launches)
+        )
+        console.print(
+            Text(
+                say("{number} launched into nothing: --kernels compiles them for that GPU", number=number), style="dim"
+            )
+        )
     if not trace.kernels:
         return
     good = [one for one in trace.kernels if one.outcome == "compiles"]
     console.print()
-    console.print(f"{len(good)} of {len(trace.kernels)} Triton kernels compile for {trace.kernels[0].gpu}")
+    console.print(
+        say(
+            "{good} of {kernels} Triton kernels compile for {gpu}",
+            good=len(good),
+            kernels=len(trace.kernels),
+            gpu=trace.kernels[0].gpu,
+        )
+    )
     for one in trace.kernels if verbose else [one for one in trace.kernels if one not in good]:
         whole(console, Text(f"  {one.outcome}  {one.kernel}  {one.call_site}"))
 
@@ -66,9 +89,11 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
     )
     whole(console, head)
     if call.stand_in:
-        console.print(Text(f"  {call.stand_in}", style="dim"))
+        console.print(Text(f"  {say_filled(call.stand_in)}", style="dim"))
     if call.written_out:
-        console.print(Text("  softmax(q k^T) v in the model's own ops: no attention kernel was called", style="dim"))
+        console.print(
+            Text(say("  softmax(q k^T) v in the model's own ops: no attention kernel was called"), style="dim")
+        )
     if call.error:
         console.print(Text(f"  {call.error}"))
     backend(call, console, verbose=verbose)
@@ -83,7 +108,7 @@ def _call(call: AttentionCall, trace: Trace, console: Console, *, verbose: bool)
         _promotion(promotion, console)
     beginnings(call, console)
     if trace.counterfactual and call.verdict in ("raises", "silently mixed"):
-        console.print(Text(f"  {trace.counterfactual}"))
+        console.print(Text(f"  {say_filled(trace.counterfactual)}"))
 
 
 def beginnings(call: AttentionCall, console: Console) -> None:
@@ -98,12 +123,16 @@ def beginnings(call: AttentionCall, console: Console) -> None:
         if place is not None:
             whole(console, Text.assemble("  ", (at(place), "bold"), f"   {place.source}"))
         roles = ", ".join(one.role for one in operands)
-        made = f"{first.began.call} made {roles}" if first.began else f"{roles} came"
+        made = (
+            say("{call} made {roles}", call=first.began.call, roles=roles)
+            if first.began
+            else say("{roles} came", roles=roles)
+        )
         dtype = (short(first.dtype), "bold red")
-        console.print(Text.assemble(f"      {made} ", dtype, ": it was that from its beginning"))
+        console.print(Text.assemble(f"      {made} ", dtype, say(": it was that from its beginning")))
         for words in born:
             if place is None or not words.endswith(f" at {place}"):
-                console.print(Text(f"      from {words}", style="dim"))
+                console.print(Text(say("      from {words}", words=words), style="dim"))
 
 
 def failure(failed: Failure | None, console: Console) -> None:
@@ -122,9 +151,9 @@ def failure(failed: Failure | None, console: Console) -> None:
         if one.promotion is not None:
             _promotion(one.promotion, console)
             continue
-        console.print(Text(f"  {short(one.dtype)} all along"))
+        console.print(Text(say("  {dtype} all along", dtype=short(one.dtype))))
         for born in one.born:
-            console.print(Text(f"      from {born}", style="dim"))
+            console.print(Text(say("      from {born}", born=born), style="dim"))
 
 
 def backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:
@@ -135,13 +164,18 @@ def backend(call: AttentionCall, console: Console, *, verbose: bool) -> None:
     odd = chosen.taken in (None, "math") or chosen.warnings
     if not odd and not verbose:
         return
-    taken = f"takes {chosen.taken}" if chosen.taken else "finds no backend for it"
-    doubt = "" if chosen.certain else " (probably)"
-    console.print(Text(f"  SDPA {taken} on {chosen.gpu}{doubt}", style="yellow" if odd else "dim"))
+    taken = say("takes {taken}", taken=chosen.taken) if chosen.taken else say("finds no backend for it")
+    doubt = "" if chosen.certain else say(" (probably)")
+    console.print(
+        Text(
+            say("  SDPA {taken} on {gpu}{doubt}", taken=taken, gpu=chosen.gpu, doubt=doubt),
+            style="yellow" if odd else "dim",
+        )
+    )
     for words in chosen.warnings:
         console.print(Text(f"    {words}", style="yellow"))
     for name, reason in chosen.refused if chosen.taken in (None, "math") or verbose else ():
-        console.print(Text(f"    not {name}: {reason}", style="dim"))
+        console.print(Text(say("    not {name}: {reason}", name=name, reason=reason), style="dim"))
     if chosen.math is not None:
         _math(chosen.math, console)
     for words in chosen.doubts if verbose else ():
@@ -156,19 +190,24 @@ def guarded(call: AttentionCall, console: Console) -> None:
 
 
 def _math(cost: MathCost, console: Console) -> None:
-    held = f"    math holds {_bytes(cost.score_bytes)} of scores a call here, and four times that at twice the length"
-    console.print(Text(held + (f": no finding, {cost.why_small}" if cost.why_small else ""), style="dim"))
+    held = say(
+        "    math holds {bytes} of scores a call here, and four times that at twice the length",
+        bytes=_bytes(cost.score_bytes),
+    )
+    console.print(
+        Text(held + (say(": no finding, {why_small}", why_small=cost.why_small) if cost.why_small else ""), style="dim")
+    )
     for backend, words in cost.ways:
-        console.print(Text(f"    {backend} takes it if you {words}", style="dim"))
+        console.print(Text(say("    {backend} takes it if you {words}", backend=backend, words=words), style="dim"))
     if not cost.ways:
-        console.print(Text("    no change of the call that is known here gets another backend", style="dim"))
+        console.print(Text(say("    no change of the call that is known here gets another backend"), style="dim"))
 
 
 def _bytes(number: int) -> str:
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if number >= size:
             return f"{number / size:.1f} {unit}"
-    return f"{number} bytes"
+    return say("{number} bytes", number=number)
 
 
 def _columns(operands: list[Arrived], call: AttentionCall, console: Console) -> None:
@@ -220,22 +259,27 @@ def _promotions_of(call: AttentionCall, trace: Trace) -> list[Promotion]:
 
 
 def _promotion(promotion: Promotion, console: Console) -> None:
-    later = " (once the first is fixed)" if promotion.latent else ""
-    repeated = f", {promotion.calls} times" if promotion.calls > 1 else ""
+    later = say(" (once the first is fixed)") if promotion.latent else ""
+    repeated = say(", {calls} times", calls=promotion.calls) if promotion.calls > 1 else ""
     if promotion.place:
         whole(console, Text.assemble("  ", (at(promotion.place), "bold"), f"   {promotion.place.source}"))
     console.print(
         Text.assemble(
-            f"      {promotion.call} made {', '.join(promotion.roles) or 'an operand'} {short(promotion.dtype_in)}→",
+            say(
+                "      {call} made {words} {dtype_in}→",
+                call=promotion.call,
+                words=", ".join(promotion.roles) or say("an operand"),
+                dtype_in=short(promotion.dtype_in),
+            ),
             (short(promotion.dtype_out), "bold red"),
-            f": {promotion.kind}{later}{repeated}",
+            f": {say_filled(promotion.kind)}{later}{repeated}",
         )
     )
     for born in promotion.born:
-        console.print(Text(f"      from {born}", style="dim"))
+        console.print(Text(say("      from {born}", born=born), style="dim"))
     if promotion.cast_back:
         back = promotion.cast_back
-        console.print(Text("      and is not cast back: .to or .type_as is missing after", style="dim"))
+        console.print(Text(say("      and is not cast back: .to or .type_as is missing after"), style="dim"))
         whole(console, Text.assemble("  ", (at(back), "bold"), f"   {back.source}"))
 
 

@@ -9,6 +9,7 @@ from attn_doctor.machine.own_command import as_typed
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model import recipe_pages
 from attn_doctor.model.findings import Finding, Remedy
+from attn_doctor.report.language import say
 
 
 def commands(remedy: Remedy) -> tuple[tuple[str, bool], ...]:
@@ -40,9 +41,9 @@ def plain(finding: Finding) -> Iterator[str]:
     if finding.why:
         yield one_line(finding.why)
     for number, remedy in enumerate(finding.remedies, start=1):
-        label = "Check" if finding.family else "Fix"
-        yield f"{label} {number}: {one_line(remedy.title)} ({remedy.safety.value})"
+        label = say("Check") if finding.family else say("Fix")
+        yield f"{label} {number}: {one_line(remedy.title)} ({say(remedy.safety.value)})"
         yield from (f"  {words}" for words in by_hand(remedy))
         yield from (f"  {'$ ' if typed else ''}{text}" for text, typed in commands(remedy))
     if finding.known_problems:
-        yield f"Note: {one_line(finding.known_problems)}"
+        yield say("Note: {known_problems}", known_problems=one_line(finding.known_problems))

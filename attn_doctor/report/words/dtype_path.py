@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.outcomes import BROKEN
 from attn_doctor.quick_dataclasses import dataclass, field
+from attn_doctor.report.language import say, say_filled
 from attn_doctor.report.words.places import expressions, shortened
 
 if TYPE_CHECKING:
@@ -109,12 +110,20 @@ def mark_of(promotion: Promotion) -> Mark:
     """The expression of a promotion, with what it did and where the wider dtype comes from."""
     assert promotion.place is not None
     wide = short(promotion.dtype_out)
-    origin = in_short(shortened("; ".join(promotion.born))).removesuffix(f": {wide}") or promotion.kind
+    origin = in_short(shortened("; ".join(promotion.born))).removesuffix(f": {wide}") or say_filled(promotion.kind)
     spans = expressions(promotion.place.source, promotion.call)
-    named = "" if spans else f"{promotion.call} makes {', '.join(promotion.roles) or 'an operand'} "
+    named = (
+        ""
+        if spans
+        else say("{call} makes {words} ", call=promotion.call, words=", ".join(promotion.roles) or say("an operand"))
+    )
     change = f"{named}{short(promotion.dtype_in)} → {wide}"
-    times = f" ({promotion.calls} times)" if promotion.calls > 1 else ""
-    words = f"once that is cast back, {change} again: {origin}" if promotion.latent else f"{change}: {origin}"
+    times = say(" ({calls} times)", calls=promotion.calls) if promotion.calls > 1 else ""
+    words = (
+        say("once that is cast back, {change} again: {origin}", change=change, origin=origin)
+        if promotion.latent
+        else f"{change}: {origin}"
+    )
     return Mark(spans=spans, words=f"{words}{times}", latent=promotion.latent)
 
 

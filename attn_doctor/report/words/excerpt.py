@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 from attn_doctor.machine.printable import one_line
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.report.language import say
+from attn_doctor.report.words.cells import cells, cut, padded, wrapped
 from attn_doctor.report.words.dtype_path import Cell, Line, Listing, Mark, short
 from attn_doctor.report.words.places import shown
 
@@ -22,7 +23,7 @@ def lines(path: Listing, *, width: int) -> Iterator[tuple[str, str]]:
         if several and one.place.file != before:
             before = one.place.file
             yield f"{'':{digits}} ::: {shown(one.place.file)}", "file"
-        marks = tuple(replace(mark, words="the same") if mark.words in said else mark for mark in one.marks)
+        marks = tuple(replace(mark, words=say("the same")) if mark.words in said else mark for mark in one.marks)
         said |= {mark.words for mark in one.marks if mark.spans}
         yield from _line(replace(one, marks=marks), path.roles, digits=digits, width=width)
 
@@ -30,16 +31,16 @@ def lines(path: Listing, *, width: int) -> Iterator[tuple[str, str]]:
 def _line(line: Line, roles: tuple[str, ...], *, digits: int, width: int) -> Iterator[tuple[str, str]]:
     gutter = f"{'':{digits}} |  "
     head = f"{line.place.line:>{digits}} |  "
-    cells = _cells(line, roles)
+    dtypes = _dtypes(line, roles)
     bad = any(cell.promoted or cell.refused for cell in line.cells.values())
-    room = width - len(head)
+    room = width - cells(head)
     source, moved = quoted(line.place.source, [span for mark in line.marks for span in mark.spans], room)
-    beside = room - len(cells) - 2
-    if len(source) <= beside:
-        yield f"{head}{source:<{beside}}  {cells}".rstrip(), "bad" if bad else "source"
+    beside = room - cells(dtypes) - 2
+    if cells(source) <= beside:
+        yield f"{head}{padded(source, beside)}  {dtypes}".rstrip(), "bad" if bad else "source"
     else:
         yield f"{head}{source}".rstrip(), "source"
-        yield f"{gutter}{cells:>{room}}".rstrip(), "bad" if bad else "source"
+        yield f"{gutter}{dtypes:>{room}}".rstrip(), "bad" if bad else "source"
     for mark in line.marks:
         yield from underlined(mark, source, moved, gutter=gutter, width=width)
 
@@ -47,13 +48,14 @@ def _line(line: Line, roles: tuple[str, ...], *, digits: int, width: int) -> Ite
 def quoted(source: str, spans: list[tuple[int, int]], room: int) -> tuple[str, int]:
     """The part of a source line that fits, around what is underlined, and by how much it moved."""
     source = one_line(source)
-    if len(source) <= room:
+    if cells(source) <= room:
         return source, 0
-    last = max((end for _, end in spans), default=0)
-    start = max(0, min(last - room + 2, min((begin for begin, _ in spans), default=0) - 1))
-    part = source[start + 1 :] if start else source
-    part = ("…" if start else "") + part
-    return (part if len(part) <= room else part[: room - 1] + "…"), start
+    first, last = min((begin for begin, _ in spans), default=0), max((end for _, end in spans), default=0)
+    start = 0
+    while start < first - 1 and cells(source[start:last]) > room - 2:
+        start += 1
+    part = ("…" + source[start + 1 :]) if start else source
+    return (part if cells(part) <= room else cut(part, room - 1) + "…"), start
 
 
 def underlined(mark: Mark, source: str, moved: int, *, gutter: str, width: int) -> Iterator[tuple[str, str]]:
@@ -63,8 +65,8 @@ def underlined(mark: Mark, source: str, moved: int, *, gutter: str, width: int) 
     for begin, end in mark.spans:
         for at in range(max(begin - moved, 0), min(end - moved, len(source))):
             signs[at] = "^"
-    line = "".join(signs).rstrip()
-    if line and len(line) + 1 + len(mark.words) <= room:
+    line = "".join(sign * cells(under) for sign, under in zip(signs, source, strict=True)).rstrip()
+    if line and len(line) + 1 + cells(mark.words) <= room:
         yield f"{gutter}{line} {mark.words}", "note"
         return
     if line:
@@ -73,12 +75,7 @@ def underlined(mark: Mark, source: str, moved: int, *, gutter: str, width: int) 
         yield f"{gutter}  {words}", "note"
 
 
-def wrapped(words: str, width: int) -> tuple[str, ...]:
-    """The words in lines of that width; a word that is longer, such as a path, stays whole on a line of its own."""
-    return tuple(textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False)) or ("",)
-
-
-def _cells(line: Line, roles: tuple[str, ...]) -> str:
+def _dtypes(line: Line, roles: tuple[str, ...]) -> str:
     """`q FP32  k fp16  v fp16  ✗`: capitals and a sign tell what colours tell."""
     words = []
     for role in roles:

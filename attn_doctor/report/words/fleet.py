@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from attn_doctor.machine.printable import harmless
 from attn_doctor.model.fingerprint import Importance
-from attn_doctor.model.fleet import Cohort, Difference, FleetVerdict, OddGroup, State
+from attn_doctor.model.fleet import Cohort, Difference, FleetVerdict, NodeFinding, OddGroup, State
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.report.language import say, title_of, to_say
 
 _T = TypeVar("_T")
 Fold = Callable[[Iterable[str]], str]
@@ -32,67 +33,81 @@ class Section:
 
 def headline(verdict: FleetVerdict) -> str:
     """One sentence: fit or not, and how many."""
-    counts = [f"{len(verdict.nodes_in(state)):,} {_WORDS[state]}" for state in State if verdict.nodes_in(state)]
+    counts = [f"{len(verdict.nodes_in(state)):,} {say(_WORDS[state])}" for state in State if verdict.nodes_in(state)]
     fit = set(verdict.nodes_in(State.FIT))
     if fit and fit.issubset(verdict.without_gpu):
-        counts[-1] += ", without a GPU"
-    asked = "" if verdict.expected is None else f" of {len(verdict.expected):,} expected nodes"
-    answer = {0: "fit", 1: "not fit", 3: "not known to be fit"}[verdict.exit_status]
-    return f"{answer}: {'; '.join(counts) or 'no report arrived'}{asked}"
+        counts[-1] += say(", without a GPU")
+    asked = "" if verdict.expected is None else say(" of {expected:,} expected nodes", expected=len(verdict.expected))
+    answer = {0: say("fit"), 1: say("not fit"), 3: say("not known to be fit")}[verdict.exit_status]
+    return f"{answer}: {'; '.join(counts) or say('no report arrived')}{asked}"
 
 
 _WORDS = {
-    State.FAILS: "fail",
-    State.DRIFTS: "drift",
-    State.MISSING: "missing",
-    State.UNREADABLE: "unreadable",
-    State.UNSURE: "unsure",
-    State.FIT: "fit",
+    State.FAILS: to_say("fail"),
+    State.DRIFTS: to_say("drift"),
+    State.MISSING: to_say("missing"),
+    State.UNREADABLE: to_say("unreadable"),
+    State.UNSURE: to_say("unsure"),
+    State.FIT: to_say("fit"),
 }
 
 
 def cohort_lines(verdict: FleetVerdict, fold: Fold) -> Iterator[str]:
     """The cohorts, one line each."""
     for cohort in verdict.cohorts:
-        count = "1 node" if len(cohort.nodes) == 1 else f"{len(cohort.nodes):,} nodes"
-        same = "one fingerprint" if cohort.fingerprints == 1 else f"{cohort.fingerprints:,} fingerprints"
-        depth = "" if not cohort.quick else f"; in depth: {fold(cohort.deep)}" if cohort.deep else "; files only"
+        count = say("1 node") if len(cohort.nodes) == 1 else say("{nodes:,} nodes", nodes=len(cohort.nodes))
+        same = (
+            say("one fingerprint")
+            if cohort.fingerprints == 1
+            else say("{fingerprints:,} fingerprints", fingerprints=cohort.fingerprints)
+        )
+        depth = (
+            ""
+            if not cohort.quick
+            else say("; in depth: {fold}", fold=fold(cohort.deep))
+            if cohort.deep
+            else say("; files only")
+        )
         yield _plain(f"{count}, {same}: {cohort_words(cohort)}{depth}")
 
 
 def sections(verdict: FleetVerdict, fold: Fold) -> Iterator[Section]:
     """The sections, worst first."""
     told = [
-        Section(title="missing", tone="bad", lines=_missing(verdict, fold)),
-        Section(title="unreadable", tone="bad", lines=tuple(_unreadable(verdict))),
-        Section(title="same name", tone="bad", lines=_one(verdict.same_name, "two machines go by this name", fold)),
-        Section(title="fails", tone="bad", lines=tuple(_failing(verdict, fold))),
+        Section(title=say("missing"), tone="bad", lines=_missing(verdict, fold)),
+        Section(title=say("unreadable"), tone="bad", lines=tuple(_unreadable(verdict))),
+        Section(
+            title=say("same name"), tone="bad", lines=_one(verdict.same_name, say("two machines go by this name"), fold)
+        ),
+        Section(title=say("fails"), tone="bad", lines=tuple(_failing(verdict, fold))),
     ]
     for cohort in verdict.cohorts:
         told += _odd_ones(cohort, verdict, fold)
     told += [
-        Section(title="could not examine", tone="unsure", lines=tuple(_unexamined(verdict, fold))),
+        Section(title=say("could not examine"), tone="unsure", lines=tuple(_unexamined(verdict, fold))),
         Section(
-            title="not looked at in depth",
+            title=say("not looked at in depth"),
             tone="unsure",
-            lines=_one(verdict.not_deep, "the deep examination sent no report", fold),
+            lines=_one(verdict.not_deep, say("the deep examination sent no report"), fold),
         ),
         Section(
-            title="no fingerprint",
+            title=say("no fingerprint"),
             tone="unsure",
-            lines=_one(verdict.without_fingerprint, "reports of an older attn-doctor: not compared", fold),
+            lines=_one(verdict.without_fingerprint, say("reports of an older attn-doctor: not compared"), fold),
         ),
     ]
     if verdict.age_decides:
-        told.append(Section(title="too old", tone="unsure", lines=tuple(_old(verdict.old, fold))))
-    clocks = tuple((node, f"its clock is off: the report is {what}") for node, what in _most(verdict.skewed))
-    told.append(Section(title="not known how old", tone="unsure", lines=clocks))
-    told.append(Section(title="slower than its peers", tone="unsure", lines=tuple(_most(verdict.slow))))
+        told.append(Section(title=say("too old"), tone="unsure", lines=tuple(_old(verdict.old, fold))))
+    clocks = tuple(
+        (node, say("its clock is off: the report is {what}", what=what)) for node, what in _most(verdict.skewed)
+    )
+    told.append(Section(title=say("not known how old"), tone="unsure", lines=clocks))
+    told.append(Section(title=say("slower than its peers"), tone="unsure", lines=tuple(_most(verdict.slow))))
     for cohort in verdict.cohorts:
         told.append(
             Section(title=_titled("benign", cohort, verdict), tone="note", lines=_groups(cohort.benign, cohort, fold))
         )
-    told.append(Section(title="also", tone="note", lines=tuple(_notes(verdict, fold))))
+    told.append(Section(title=say("also"), tone="note", lines=tuple(_notes(verdict, fold))))
     yield from _each_title_once(section for section in told if section.lines)
 
 
@@ -110,26 +125,30 @@ def _missing(verdict: FleetVerdict, fold: Fold) -> tuple[tuple[str, str], ...]:
     by_words: dict[str, list[str]] = {}
     for node in verdict.missing:
         by_words.setdefault(verdict.missing_because.get(node, ""), []).append(node)
-    return tuple((fold(nodes), words or "no report") for words, nodes in _most(list(by_words.items())))
+    return tuple((fold(nodes), words or say("no report")) for words, nodes in _most(list(by_words.items())))
 
 
 def _unreadable(verdict: FleetVerdict) -> Iterator[tuple[str, str]]:
     for one in verdict.unreadable[:_MOST]:
-        who = one.node or (f"task {one.task}" if one.task is not None else "?")
+        who = one.node or (say("task {task}", task=one.task) if one.task is not None else "?")
         said = verdict.missing_because.get(who, "")
         yield who, f"{one.reason}  ({one.source}){f'; {said}' if said else ''}"
     if len(verdict.unreadable) > _MOST:
-        yield "", f"and {len(verdict.unreadable) - _MOST:,} more"
+        yield "", say("and {number:,} more", number=len(verdict.unreadable) - _MOST)
     if any(one.unlabelled for one in verdict.unreadable):
-        yield "", "srun tears long lines apart: start it with --label, or use `check --format chunks`."
+        yield "", say("srun tears long lines apart: start it with --label, or use `check --format chunks`.")
 
 
 def _failing(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
     spoken_for = {node: deep for deep, nodes in verdict.stands_for.items() for node in nodes}
     for one in _most(verdict.failing):
         seen = [node for node in one.nodes if node not in spoken_for]
-        note = f"; seen on {fold(seen)}, the others have its fingerprint" if len(seen) < len(one.nodes) else ""
-        yield fold(one.nodes), f"[{one.finding.severity}] {one.finding.id}: {one.finding.title}{note}"
+        note = (
+            say("; seen on {fold}, the others have its fingerprint", fold=fold(seen))
+            if len(seen) < len(one.nodes)
+            else ""
+        )
+        yield fold(one.nodes), f"{_named(one.finding)}{note}"
 
 
 def _odd_ones(cohort: Cohort, verdict: FleetVerdict, fold: Fold) -> list[Section]:
@@ -145,7 +164,15 @@ def _odd_ones(cohort: Cohort, verdict: FleetVerdict, fold: Fold) -> list[Section
             title=_titled("not compared", cohort, verdict),
             tone="unsure",
             lines=tuple(
-                (fold(value.nodes), f"{one.fact} {value.shown}; the others have {one.baseline}")
+                (
+                    fold(value.nodes),
+                    say(
+                        "{fact} {shown}; the others have {baseline}",
+                        fact=one.fact,
+                        shown=value.shown,
+                        baseline=one.baseline,
+                    ),
+                )
                 for one in _most(cohort.uncompared)
                 for value in one.unknown[:_MOST_VALUES]
             ),
@@ -158,34 +185,36 @@ def _odd_ones(cohort: Cohort, verdict: FleetVerdict, fold: Fold) -> list[Section
         Section(
             title=_titled("not in the golden file", cohort, verdict),
             tone="unsure",
-            lines=_one(cohort.nodes if cohort.golden_missing else (), "it knows no such cohort", fold),
+            lines=_one(cohort.nodes if cohort.golden_missing else (), say("it knows no such cohort"), fold),
         ),
     ]
 
 
 def _titled(words: str, cohort: Cohort, verdict: FleetVerdict) -> str:
-    alike = f"{'golden file' if cohort.by_golden else 'majority'} of {len(cohort.nodes):,}"
-    words = f"{words} from the {alike}" if words == "differs" else words
+    alike = say(
+        "{more} of {nodes:,}", more=say("golden file") if cohort.by_golden else say("majority"), nodes=len(cohort.nodes)
+    )
+    title = say("{words} from the {alike}", words=say(words), alike=alike) if words == "differs" else say(words)
     several = len({cohort.key for cohort in verdict.cohorts}) > 1
-    return f"{words} ({cohort_words(cohort)})" if several else words
+    return f"{title} ({cohort_words(cohort)})" if several else title
 
 
 def cohort_words(cohort: Cohort) -> str:
     """The properties that a cohort shares."""
-    return _plain(", ".join(value for _, value in cohort.key if value) or "no GPU")
+    return _plain(", ".join(value for _, value in cohort.key if value) or say("no GPU"))
 
 
 def _groups(groups: Sequence[OddGroup], cohort: Cohort, fold: Fold) -> tuple[tuple[str, str], ...]:
     # Not `old → new`: elsewhere an arrow is a change to make, and a reader turned the right nodes round.
-    right = "the golden file has" if cohort.by_golden else "the others have"
+    right = say("the golden file has") if cohort.by_golden else say("the others have")
     lines = []
     for group in _most(groups):
         changes = [f"{fact} {here}; {right} {theirs}" for fact, theirs, here in group.differences[:_MOST_VALUES]]
         if len(group.differences) > _MOST_VALUES:
-            changes.append(f"and {len(group.differences) - _MOST_VALUES:,} facts more")
+            changes.append(say("and {number:,} facts more", number=len(group.differences) - _MOST_VALUES))
         lines += [(fold(group.nodes) if place == 0 else "", change) for place, change in enumerate(changes)]
     if len(groups) > _MOST:
-        lines.append(("", f"and {len(groups) - _MOST:,} groups more"))
+        lines.append(("", say("and {number:,} groups more", number=len(groups) - _MOST)))
     return tuple(lines)
 
 
@@ -193,14 +222,21 @@ def _values(one: Difference, fold: Fold) -> Iterator[tuple[str, str]]:
     for value in one.others[:_MOST_VALUES]:
         yield fold(value.nodes), f"{one.fact} {value.shown}"
     if len(one.others) > _MOST_VALUES:
-        yield "", f"{one.fact} has {len(one.others):,} values in all: a fact that is each node's own?"
-    yield "", "--golden FILE says which one is right."
+        yield (
+            "",
+            say(
+                "{fact} has {others:,} values in all: a fact that is each node's own?",
+                fact=one.fact,
+                others=len(one.others),
+            ),
+        )
+    yield "", say("--golden FILE says which one is right.")
 
 
 def _unexamined(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
     by_words: dict[str, list[str]] = {}
     for node, why in verdict.unexamined:
-        by_words.setdefault(why or "its report says so", []).append(node)
+        by_words.setdefault(why or say("its report says so"), []).append(node)
     for why, nodes in _most(list(by_words.items())):
         yield fold(nodes), why
 
@@ -210,43 +246,61 @@ def _old(nodes_of: Iterable[tuple[str, str]], fold: Fold) -> Iterator[tuple[str,
     for node, created in nodes_of:
         by_day.setdefault(created[:10], []).append(node)
     for day, nodes in _most(sorted(by_day.items())):
-        yield fold(nodes), f"last examined on {day}"
+        yield fold(nodes), say("last examined on {day}", day=day)
 
 
 def _notes(verdict: FleetVerdict, fold: Fold) -> Iterator[tuple[str, str]]:
     for one in _most(verdict.warned):
-        yield fold(one.nodes), f"[{one.finding.severity}] {one.finding.id}: {one.finding.title}"
+        yield fold(one.nodes), f"{_named(one.finding)}"
     if verdict.without_gpu:
-        yield fold(verdict.without_gpu), "no GPU seen: nothing here says that a GPU job would run"
+        yield fold(verdict.without_gpu), say("no GPU seen: nothing here says that a GPU job would run")
     for state, nodes in verdict.kernels:
-        yield fold(nodes), _KERNELS[state]
+        yield fold(nodes), say(_KERNELS[state])
     if verdict.without_torch:
-        yield fold(verdict.without_torch), "no torch in its environment: nothing here says that attention would run"
+        yield (
+            fold(verdict.without_torch),
+            say("no torch in its environment: nothing here says that attention would run"),
+        )
     for cohort in verdict.cohorts:
         for difference in cohort.undecided:
             if difference.importance is not Importance.CRITICAL:
-                yield fold(cohort.nodes), f"{difference.fact} has no majority: {len(difference.others):,} values"
+                yield (
+                    fold(cohort.nodes),
+                    say(
+                        "{fact} has no majority: {others:,} values", fact=difference.fact, others=len(difference.others)
+                    ),
+                )
         alone = cohort.nodes[0] if len(cohort.nodes) == 1 else ""
         if (
             alone
             and len(verdict.states) > 1
             and not any(alone in other.nodes for other in verdict.cohorts if other is not cohort)
         ):
-            yield fold(cohort.nodes), f"compared with no other node: alone in its cohort ({cohort_words(cohort)})"
+            yield (
+                fold(cohort.nodes),
+                say(
+                    "compared with no other node: alone in its cohort ({cohort_words})",
+                    cohort_words=cohort_words(cohort),
+                ),
+            )
     yield from _old(verdict.aging if verdict.age_decides else {*verdict.old, *verdict.aging}, fold)
     for version, nodes in verdict.versions:
         yield fold(nodes), f"attn-doctor {version}"
-    yield from _one(verdict.repeated, "several reports: the latest counts", fold)
-    yield from _one(verdict.unexpected, "not expected", fold)
+    yield from _one(verdict.repeated, say("several reports: the latest counts"), fold)
+    yield from _one(verdict.unexpected, say("not expected"), fold)
     for recipe, nodes in _most(verdict.open_questions):
-        yield fold(nodes), f"open question: {recipe}"
+        yield fold(nodes), say("open question: {recipe}", recipe=recipe)
 
 
 _KERNELS = {
-    "ran": "attention kernels were run there (--kernels)",
-    "none ran": "attention kernels were asked for (--kernels), and none was run",
-    "not asked for": "no attention kernel was asked for there (--kernels)",
+    "ran": to_say("attention kernels were run there (--kernels)"),
+    "none ran": to_say("attention kernels were asked for (--kernels), and none was run"),
+    "not asked for": to_say("no attention kernel was asked for there (--kernels)"),
 }
+
+
+def _named(one: NodeFinding) -> str:
+    return f"[{say(one.severity)}] {one.id}: {title_of(one.id, one.title)}"
 
 
 def _one(nodes: Sequence[str], words: str, fold: Fold) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attn_doctor.model.trace import AttentionCall
+from attn_doctor.report.language import say
 
 
 def told(call: AttentionCall) -> str:
@@ -10,25 +11,48 @@ def told(call: AttentionCall) -> str:
     seen = call.guarded
     if seen is None:
         return ""
-    taken = f", all {call.backend.taken}" if call.backend is not None and call.backend.taken else ""
+    taken = say(", all {taken}", taken=call.backend.taken) if call.backend is not None and call.backend.taken else ""
     steps = (
-        f"steps {seen.first_step} to {seen.last_step}"
+        say("steps {first_step} to {last_step}", first_step=seen.first_step, last_step=seen.last_step)
         if seen.last_step > seen.first_step
-        else f"step {seen.first_step}"
+        else say("step {first_step}", first_step=seen.first_step)
     )
     bad = (
-        f"{seen.nonfinite_rows:,} of {seen.rows:,} rows not finite though q, k and v are" if seen.nonfinite_rows else ""
+        say(
+            "{nonfinite_rows:,} of {rows:,} rows not finite though q, k and v are",
+            nonfinite_rows=seen.nonfinite_rows,
+            rows=seen.rows,
+        )
+        if seen.nonfinite_rows
+        else ""
     )
-    spoiled = f"q, k or v not finite in {seen.spoiled_calls:,} of them" if seen.spoiled_calls else ""
-    rows = ", ".join(one for one in (bad, spoiled) if one) or f"{seen.rows:,} rows finite"
-    parts = [f"examined {seen.examined:,} calls in {steps}{taken}: {rows}"]
+    spoiled = (
+        say("q, k or v not finite in {spoiled_calls:,} of them", spoiled_calls=seen.spoiled_calls)
+        if seen.spoiled_calls
+        else ""
+    )
+    rows = ", ".join(one for one in (bad, spoiled) if one) or say("{rows:,} rows finite", rows=seen.rows)
+    parts = [
+        say(
+            "examined {examined:,} calls in {steps}{taken}: {rows}",
+            examined=seen.examined,
+            steps=steps,
+            taken=taken,
+            rows=rows,
+        )
+    ]
     if seen.shadowed_rows:
         share = (seen.worst or 0.0) / (seen.limit or 1.0)
         parts.append(
-            f"{seen.shadowed_rows:,} rows beside float64, {seen.wrong_rows:,} wrong, worst {share:.2g} of the limit"
+            say(
+                "{shadowed_rows:,} rows beside float64, {wrong_rows:,} wrong, worst {share:.2g} of the limit",
+                shadowed_rows=seen.shadowed_rows,
+                wrong_rows=seen.wrong_rows,
+                share=share,
+            )
         )
     elif seen.not_shadowed:
-        parts.append(f"no row beside float64: {seen.not_shadowed}")
+        parts.append(say("no row beside float64: {not_shadowed}", not_shadowed=seen.not_shadowed))
     if seen.nan_gradients:
-        parts.append(f"{seen.nan_gradients:,} gradients turned to NaN")
+        parts.append(say("{nan_gradients:,} gradients turned to NaN", nan_gradients=seen.nan_gradients))
     return "; ".join(parts)

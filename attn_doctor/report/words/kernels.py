@@ -14,6 +14,7 @@ from attn_doctor.model.compiled_kernels import COMPILES, Compilation
 from attn_doctor.model.dtypes import SHORT
 from attn_doctor.model.kernels import KernelTrials, Trial
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.report.language import say, to_say
 from attn_doctor.report.words import replayed
 
 WRONG, BROKEN, RIGHT, NOT_OFFERED, NOT_RUN = "!", "✗", "✓", "–", "·"
@@ -33,7 +34,7 @@ HEADS = {
     "softcap": "softcap",
 }
 """Column heads, by form."""
-LEGEND = (
+LEGEND = to_say(
     "! wrong  ✗ refused, crashed or hung  ✓ right, at best this share of the GPU's own matrix product  "
     "– not offered  · not run"
 )
@@ -74,8 +75,12 @@ class Line:
 
 def title(trials: KernelTrials) -> str:
     """`quick, seed 40716: 66 trials in 16 s`."""
-    words = f"{trials.mode}, seed {trials.seed}"
-    return words + (f": {len(trials.cells)} trials in {trials.seconds or 0.0:.0f} s" if trials.ran else "")
+    words = say("{mode}, seed {seed}", mode=trials.mode, seed=trials.seed)
+    return words + (
+        say(": {cells} trials in {words:.0f} s", cells=len(trials.cells), words=trials.seconds or 0.0)
+        if trials.ran
+        else ""
+    )
 
 
 def gpus(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
@@ -85,16 +90,22 @@ def gpus(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
         words = []
         if ceilings:
             products = [f"{SHORT[k[7:]]} {v:.0f}" for k, v in ceilings.items() if k.startswith("matmul_")]
-            words.append(f"matrix product {', '.join(products)} TFLOP/s, copy {ceilings['copy']:.0f} GB/s")
+            words.append(
+                say(
+                    "matrix product {products} TFLOP/s, copy {ceilings:.0f} GB/s",
+                    products=", ".join(products),
+                    ceilings=ceilings["copy"],
+                )
+            )
         if gpu.busy:
-            words.append(f"busy ({gpu.busy}): its times are not to be trusted")
+            words.append(say("busy ({busy}): its times are not to be trusted", busy=gpu.busy))
         if gpu.stopped:
-            words.append(f"stopped: {gpu.stopped}")
+            words.append(say("stopped: {stopped}", stopped=gpu.stopped))
         if verbose:
             words.append(kernel_words.state(gpu, trials))
         elif gpu.heard.seen:
-            words.append(f"reported {kernel_words.xids_of_gpu(gpu, trials)}")
-        name = f"GPU {gpu.index} {gpu.name or ''}".strip()
+            words.append(say("reported {xids_of_gpu}", xids_of_gpu=kernel_words.xids_of_gpu(gpu, trials)))
+        name = say("GPU {index} {words}", index=gpu.index, words=gpu.name or "").strip()
         yield f"{name}: {'; '.join(words)}" if words else name
 
 
@@ -104,7 +115,7 @@ def troubles(trials: KernelTrials) -> list[Trouble]:
     found = []
     for group in _told_alike(trials):
         first = group[0]
-        on = f"GPU {first.gpu}: " if several else ""
+        on = say("GPU {gpu}: ", gpu=first.gpu) if several else ""
         found.append(
             Trouble(
                 mark=mark(first),
@@ -130,10 +141,12 @@ def all_right(trials: KernelTrials) -> str:
     """The result when no trial failed; empty otherwise."""
     right = {trial.direction for trial in trials.cells if trial.outcome == model.RIGHT}
     if not right:
-        return "No trial came to a right result."
+        return say("No trial came to a right result.")
     if trials.troubles:
         return ""
-    return f"Every kernel that was run was right{', forward and backward' if 'train' in right else ''}."
+    return say(
+        "Every kernel that was run was right{more}.", more=say(", forward and backward") if "train" in right else ""
+    )
 
 
 def alike(trials: KernelTrials) -> list[list[str]]:
@@ -169,7 +182,7 @@ def rows(trials: KernelTrials, gpu: str) -> Iterator[tuple[str, list[Square]]]:
 
 def widest(trials: KernelTrials) -> int:
     """Characters of the longest name of a row that there can be."""
-    return max(len(f"{named} fp32") for named in trials.titles.values())
+    return max(len(say("{named} fp32", named=named)) for named in trials.titles.values())
 
 
 def below(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
@@ -177,16 +190,16 @@ def below(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
     if replayed.is_one(trials):
         several = len(trials.gpus) > 1
         for gpu in trials.gpus:
-            yield (f"GPU {gpu.index}: " if several else "") + replayed.summary(trials, gpu.index)
+            yield (say("GPU {index}: ", index=gpu.index) if several else "") + replayed.summary(trials, gpu.index)
             yield from replayed.lines(trials, gpu.index)
     else:
-        yield LEGEND
+        yield say(LEGEND)
     if trials.gaps:
-        yield f"not run: {trials.gaps}"
+        yield say("not run: {gaps}", gaps=trials.gaps)
     left = {name: count for name, count in trials.left_out.items() if count}
     if left:
         words = ", ".join(f"{trials.title(name)} {count}" for name, count in left.items())
-        yield f"left out, since each two of their values were met by others or for time: {words}"
+        yield say("left out, since each two of their values were met by others or for time: {words}", words=words)
     states: dict[str, list[str]] = {}
     for one in trials.backends:
         if one.state != "runs":
@@ -194,27 +207,32 @@ def below(trials: KernelTrials, *, verbose: bool) -> Iterator[str]:
     for state, titles in states.items():
         yield f"{state}: {', '.join(titles)}"
     for group in trials.not_offered if verbose else ():
-        yield f"– {trials.title(group.backend)}, {group.cells} combinations: {group.reason}"
+        yield say(
+            "– {title}, {cells} combinations: {reason}",
+            title=trials.title(group.backend),
+            cells=group.cells,
+            reason=group.reason,
+        )
     if trials.not_offered and not verbose:
-        yield "what is not offered, and by which words of each kernel: -v"
+        yield say("what is not offered, and by which words of each kernel: -v")
 
 
 def plan(trials: KernelTrials) -> Iterator[Line]:
     """The planned trials, when nothing ran."""
-    yield Line(words=f"No kernel was run: {(trials.why_not or 'there is no GPU').rstrip('.')}.")
+    yield Line(words=say("No kernel was run: {reason}.", reason=(trials.why_not or say("there is no GPU")).rstrip(".")))
     planned = trials.gpu_planned_for
     if trials.gpus:
         return
     if planned is None:
         yield Line(
-            words="Name a GPU, for example --gpu h100, to see what would run on it and what its contracts refuse."
+            words=say("Name a GPU, for example --gpu h100, to see what would run on it and what its contracts refuse.")
         )
         return
     if not trials.backends:
         return  # it ended before there was a plan, which was reported
-    capability = f"compute capability {planned.compute_capability}"
+    capability = say("compute capability {compute_capability}", compute_capability=planned.compute_capability)
     on = planned.words if planned.words == capability else f"{planned.words} ({capability})"
-    yield Line(words=f"On {on}, predicted and not run:")
+    yield Line(words=say("On {on}, predicted and not run:", on=on))
     for one in trials.backends:
         would = [call for call in trials.would_run if call.backend == one.name]
         if one.state != "runs":
@@ -222,14 +240,18 @@ def plan(trials: KernelTrials) -> Iterator[Line]:
             continue
         forms = ", ".join(form for form in HEADS if any(call.form == form for call in would))
         dtypes = ", ".join(word for name, word in SHORT.items() if any(call.dtype == name for call in would))
-        words = f"would run {len(would)} trials: {dtypes}; {forms}" if would else _nothing(trials, one.name)
+        words = (
+            say("would run {would} trials: {dtypes}; {forms}", would=len(would), dtypes=dtypes, forms=forms)
+            if would
+            else _nothing(trials, one.name)
+        )
         yield Line(words=f"{one.title}: {words}", depth=1)
         reasons = [group for group in trials.not_offered if group.backend == one.name]
         for group in reasons[:_MOST_REASONS]:
-            yield Line(words=f"– {group.cells} combinations: {group.reason}", depth=2)
+            yield Line(words=say("– {cells} combinations: {reason}", cells=group.cells, reason=group.reason), depth=2)
         more = len(reasons) - _MOST_REASONS
         if more > 0:
-            yield Line(words=f"– and {more} more reason{'s' if more > 1 else ''} (--json)", depth=2)
+            yield Line(words=say("– and {more} more reason{s} (--json)", more=more, s="s" if more > 1 else ""), depth=2)
     if trials.compiled is not None:
         yield from _compiled(trials.compiled, trials.budget)
 
@@ -238,46 +260,62 @@ def _compiled(compiled: Compilation, budget: float) -> Iterator[Line]:
     """Triton kernels that were compiled for the GPU that is not there."""
     gpu = compiled.gpu.words
     if not compiled.backends:
-        yield Line(words=f"No kernel was compiled for {gpu}: {compiled.why_not}.")
+        yield Line(words=say("No kernel was compiled for {gpu}: {why_not}.", gpu=gpu, why_not=compiled.why_not))
         return
     looked_at = sum(one.looked_at for one in compiled.kernels)
     number = sum(one.outcome == COMPILES for one in compiled.kernels)
-    yield Line(words=f"compiled for {gpu}, not run: {_of_kernels(number, looked_at) or 'nothing'}")
+    yield Line(
+        words=say(
+            "compiled for {gpu}, not run: {words}", gpu=gpu, words=_of_kernels(number, looked_at) or say("nothing")
+        )
+    )
     for one in compiled.backends:
-        words = _of_kernels(one.compile, one.kernels - one.not_reached) or "nothing compiled"
+        words = _of_kernels(one.compile, one.kernels - one.not_reached) or say("nothing compiled")
         if one.nothing:
-            words = f"nothing to compile: {one.nothing}"
+            words = say("nothing to compile: {nothing}", nothing=one.nothing)
         yield Line(words=f"{one.title}: {words}", depth=1)
         if one.error:
-            yield Line(words=f"not all was seen: {one.error}", depth=2)
+            yield Line(words=say("not all was seen: {error}", error=one.error), depth=2)
         if one.not_reached:
-            yield Line(words=f"not reached within {budget:g} s: {one.not_reached} kernels", depth=2)
+            yield Line(
+                words=say(
+                    "not reached within {budget:g} s: {not_reached} kernels", budget=budget, not_reached=one.not_reached
+                ),
+                depth=2,
+            )
         for kernel in compiled.kernels:
             if kernel.backend == one.name and kernel.looked_at and kernel.outcome != COMPILES:
                 told = f"{kernel.outcome}: {kernel_words.compiler(kernel)}"
                 call = f" ({kernel.call})" if kernel.call else ""
-                fixed = f"; compiles with {kernel.mended_by}" if kernel.mended_by else ""
+                fixed = say("; compiles with {mended_by}", mended_by=kernel.mended_by) if kernel.mended_by else ""
                 yield Line(words=f"{BROKEN} {kernel.kernel} {told}{call}{fixed}", depth=2)
 
 
 def _nothing(trials: KernelTrials, backend: str) -> str:
     if trials.left_out.get(backend):
-        return f"would run nothing in `{trials.mode}`: it is compiled when it is called, so in `full` or when named"
-    return "would run nothing"
+        return say(
+            "would run nothing in `{mode}`: it is compiled when it is called, so in `full` or when named",
+            mode=trials.mode,
+        )
+    return say("would run nothing")
 
 
 def _of_kernels(good: int, looked_at: int) -> str:
     """Trials that were not reached have a line of their own: they do not count as refused."""
-    return f"{good} of {looked_at} kernels compile" if looked_at else ""
+    return say("{good} of {looked_at} kernels compile", good=good, looked_at=looked_at) if looked_at else ""
 
 
 def brief(trials: KernelTrials) -> str:
     """The section in one line, for reports that have no room for it."""
     if not trials.ran:
-        return f"kernels: none was run: {(trials.why_not or 'there is no GPU').rstrip('.')}"
-    words = ", ".join(f"{number} {word}" for word, number in trials.counts.items() if number) or "none came to a result"
+        return say("kernels: none was run: {reason}", reason=(trials.why_not or say("there is no GPU")).rstrip("."))
+    words = ", ".join(f"{number} {word}" for word, number in trials.counts.items() if number) or say(
+        "none came to a result"
+    )
     missed = trials.without_result
-    return f"kernels ({trials.mode}): {words}" + (f"; {missed} not run" if missed else "")
+    return say("kernels ({mode}): {words}", mode=trials.mode, words=words) + (
+        say("; {missed} not run", missed=missed) if missed else ""
+    )
 
 
 def mark(trial: Trial) -> str:

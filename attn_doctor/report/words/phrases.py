@@ -11,6 +11,7 @@ from attn_doctor.model.findings import Finding, OpenQuestion
 from attn_doctor.model.kinds import KINDS, kind_of
 from attn_doctor.model.libraries import distributions
 from attn_doctor.model.report import Report
+from attn_doctor.report.language import say, say_filled, to_say
 from attn_doctor.report.words import verdict
 
 if TYPE_CHECKING:
@@ -29,31 +30,45 @@ def examined(report: Report) -> str:
     one = report.examined
     if report.foreseen is not None:
         lock = report.foreseen
-        left = f", {lock.open} of them left to an installer" if lock.open else ""
-        words = f"attn-doctor {report.doctor_version} read {lock.file}: {lock.packages} packages{left}"
-        return "; ".join([f"{words}; nothing is installed, findings are foreseen", *lock.notes])
+        left = say(", {open} of them left to an installer", open=lock.open) if lock.open else ""
+        words = say(
+            "attn-doctor {doctor_version} read {file}: {packages} packages{left}",
+            doctor_version=report.doctor_version,
+            file=lock.file,
+            packages=lock.packages,
+            left=left,
+        )
+        return "; ".join([say("{words}; nothing is installed, findings are foreseen", words=words), *lock.notes])
     if report.logs and not one.python:
         read = ", ".join(log.name for log in report.logs[:3])
-        return f"attn-doctor {report.doctor_version} read {read}; no machine was looked at"
-    return (
-        f"attn-doctor {report.doctor_version} examined {one.python} "
-        f"(Python {one.version}, {one.environment}; {one.because})"
+        return say(
+            "attn-doctor {doctor_version} read {read}; no machine was looked at",
+            doctor_version=report.doctor_version,
+            read=read,
+        )
+    return say(
+        "attn-doctor {doctor_version} examined {python} (Python {version}, {environment}; {because})",
+        doctor_version=report.doctor_version,
+        python=one.python,
+        version=one.version,
+        environment=one.environment,
+        because=say_filled(one.because),
     )
 
 
 def node(facts: FactSet) -> str:
     """The node in a line."""
     parts = [
-        facts.text("node.os") or "unknown system",
+        facts.text("node.os") or say("unknown system"),
         f"Linux {facts.text('node.kernel') or '?'}",
-        f"glibc {facts.text('libc.version')}" if facts.value("libc.version") else "libc not known",
+        f"glibc {facts.text('libc.version')}" if facts.value("libc.version") else say("libc not known"),
     ]
-    for name, word in (("node.container", "in {}"), ("node.slurm_job", "Slurm job {}")):
+    for name, word in (("node.container", to_say("in {value}")), ("node.slurm_job", to_say("Slurm job {value}"))):
         if facts.value(name):
-            parts.append(word.format(facts.value(name)))
+            parts.append(say(word, value=facts.value(name)))
     if facts.value("driver.version"):
         parts.append(f"driver {facts.value('driver.version')}")
-    return f"{facts.text('node.hostname') or 'this node'}: {', '.join(parts)}"
+    return f"{facts.text('node.hostname') or say('this node')}: {', '.join(parts)}"
 
 
 def gpus(facts: FactSet) -> tuple[str, ...]:
@@ -65,25 +80,31 @@ def gpus(facts: FactSet) -> tuple[str, ...]:
         native = facts.value(own + "bf16_native")
         words = [
             str(facts.value(own + "name") or "GPU"),
-            f"compute capability {cc}" if cc else "compute capability not known",
-            *([f"bf16 {'native' if native else 'emulated, not native'}"] if native is not None else []),
+            say("compute capability {cc}", cc=cc) if cc else say("compute capability not known"),
+            *(
+                [say("bf16 {more}", more=say("native") if native else say("emulated, not native"))]
+                if native is not None
+                else []
+            ),
         ]
         memory = facts.value(own + "memory_mib")
         if isinstance(memory, int):
             words.append(f"{memory / 1024:.0f} GiB")
         if facts.value(own + "mig") == "on":
-            words.append("MIG on")
+            words.append(say("MIG on"))
         if facts.value(own + "visible") is False:
-            words.append("hidden by CUDA_VISIBLE_DEVICES")
+            words.append(say("hidden by CUDA_VISIBLE_DEVICES"))
         if facts.fact(own + "compute_capability").origin.value == "assumed":
-            words.append("assumed, not there")
+            words.append(say("assumed, not there"))
         lines.setdefault(", ".join(words), []).append(index)
     if lines:
-        return tuple(f"GPU {', '.join(indices)}: {words}" for words, indices in lines.items())
+        return tuple(
+            say("GPU {indices}: {words}", indices=", ".join(indices), words=words) for words, indices in lines.items()
+        )
     state = facts.fact("listed.gpu").state
     if isinstance(state, Unknown):
-        return (f"GPUs: could not look: {state.reason}",)
-    return ("GPUs: none",)
+        return (say("GPUs: could not look: {reason}", reason=state.reason),)
+    return (say("GPUs: none"),)
 
 
 def stack(facts: FactSet) -> str:
@@ -96,10 +117,10 @@ def stack(facts: FactSet) -> str:
         if isinstance(state, Known):
             parts.append(f"{package} {state.value}")
         elif isinstance(state, Unknown) and package in facts.subjects("package"):
-            parts.append(f"{package} (version not readable)")
+            parts.append(say("{package} (version not readable)", package=package))
     torch = facts.fact("torch.version").state
     if not any(part.startswith("torch ") for part in parts):
-        parts.insert(0, f"torch {torch.value}" if isinstance(torch, Known) else "no torch")
+        parts.insert(0, f"torch {torch.value}" if isinstance(torch, Known) else say("no torch"))
     return " · ".join(parts)
 
 
@@ -108,15 +129,19 @@ def samples(facts: FactSet) -> tuple[str, ...]:
     lines: dict[str, list[str]] = {}
     for cell in facts.subjects("sample"):
         own = f"sample.{cell}."
-        rules = str(facts.value(own + "rules") or "not run")
+        rules = str(facts.value(own + "rules") or say("not run"))
         if cell.startswith("sdpa-"):
-            lines.setdefault(f"sample attention, q k v ({rules})", []).append(_cell(cell, own, facts))
+            lines.setdefault(say("sample attention, q k v ({rules})", rules=rules), []).append(_cell(cell, own, facts))
         else:
             outcome = facts.value(own + "verdict") or facts.value(own + "outcome")
             state = facts.fact(own + "outcome").state
             reason = state.reason.removeprefix("not run: ") if isinstance(state, Unknown) else ""
-            words = f"not run ({reason})" if isinstance(state, Unknown) else verdict.of_trace(str(outcome))
-            lines.setdefault(f"library samples ({rules})", []).append(f"{cell} {words}")
+            words = (
+                say("not run ({reason})", reason=reason)
+                if isinstance(state, Unknown)
+                else verdict.of_trace(str(outcome))
+            )
+            lines.setdefault(say("library samples ({rules})", rules=rules), []).append(f"{cell} {words}")
     return tuple(f"{title}: {'; '.join(words)}" for title, words in lines.items())
 
 
@@ -137,10 +162,10 @@ def _cell(cell: str, own: str, facts: FactSet) -> str:
     words = f"{_SHORT.get(dtype.rpartition('-')[2], dtype)} {mode}: "
     if outcome == "ran" and isinstance(kernel, tuple):
         came, went = _short(kernel), _short(handed) if isinstance(handed, tuple) else _short(kernel)
-        return words + (went if went == came else f"{went} cast back to {came} at the kernel")
+        return words + (went if went == came else say("{went} cast back to {came} at the kernel", went=went, came=came))
     if outcome == "ran":
-        return words + "ran"
-    return words + f"{outcome or 'not run'}: {facts.value(own + 'error') or 'no reason given'}"
+        return words + say("ran")
+    return words + f"{outcome or say('not run')}: {facts.value(own + 'error') or say('no reason given')}"
 
 
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
@@ -154,51 +179,55 @@ def said(fact: Fact) -> str:
     """A fact in words."""
     match fact.state:
         case Known(value):
-            return f"{fact.name} is {shown(value)}"
+            return say("{name} is {value}", name=fact.name, value=shown(value))
         case Absent(reason):
-            return f"{fact.name} is absent" + (f" ({reason})" if reason else "")
+            return say("{name} is absent", name=fact.name) + (f" ({reason})" if reason else "")
         case Unknown(reason):
-            return f"{fact.name} is not known: {reason}"
+            return say("{name} is not known: {reason}", name=fact.name, reason=reason)
     raise AssertionError(fact.state)
 
 
 def evidence(fact: Fact) -> str:
     """A fact as evidence, without its technical name."""
-    words = "it names as reasons" if str(fact.name) == "log.reasons" else _listed(fact)
+    words = say("it names as reasons") if str(fact.name) == "log.reasons" else _listed(fact)
     if words is None:
         return said(fact)
-    return f"{words}: {shown(fact.state.value)}" if isinstance(fact.state, Known) else f"{words}: not known"
+    return (
+        f"{words}: {shown(fact.state.value)}"
+        if isinstance(fact.state, Known)
+        else say("{words}: not known", words=words)
+    )
 
 
 def _listed(fact: Fact) -> str | None:
     """A phrase for the number in a listing; `listed.gpu` means nothing to a reader."""
     if fact.name.kind != "listed":
         return None
-    return kind_of(fact.name.attribute).heading or None
+    return say(kind_of(fact.name.attribute).heading) or None
 
 
 def confidence(finding: Finding) -> str:
     """The confidence of a finding: `confirmed` when the problem was observed, `likely` when facts match."""
     if finding.family:
-        return "a family of causes with these words, not one cause: the checks above tell which it is"
+        return say("a family of causes with these words, not one cause: the checks above tell which it is")
     if finding.rests_on_assumption:
-        words = "as assumed: it holds if the assumed facts do"
+        words = say("as assumed: it holds if the assumed facts do")
     elif finding.certainty == "seen" and any(fact.name.kind == "config" for fact in finding.evidence):
-        words = "confirmed: read in the configuration itself; nothing was run"
+        words = say("confirmed: read in the configuration itself; nothing was run")
     elif finding.certainty == "seen":
-        words = "confirmed: observed here"
+        words = say("confirmed: observed here")
     elif any(location.note for location in finding.locations):
-        words = "likely: the log's text matches, and no known fact contradicts it"
+        words = say("likely: the log's text matches, and no known fact contradicts it")
     else:
-        words = "likely: the facts above match; not observed here"
-    return words + ("; this recipe is a preview" if finding.status == "preview" else "")
+        words = say("likely: the facts above match; not observed here")
+    return words + (say("; this recipe is a preview") if finding.status == "preview" else "")
 
 
 def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:
     """Open questions grouped by their reason: one hung driver leaves many recipes undecided."""
     grouped: dict[str, list[str]] = {}
     for question in questions:
-        reasons = list(dict.fromkeys(_reason(fact) for fact in question.undecided)) or ["not decided"]
+        reasons = list(dict.fromkeys(_reason(fact) for fact in question.undecided)) or [say("not decided")]
         name = question.recipe + (f" ({question.subject})" if question.subject else "")
         grouped.setdefault("; ".join(reasons), []).append(name)
     return grouped
@@ -206,10 +235,10 @@ def by_reason(questions: tuple[OpenQuestion, ...]) -> dict[str, list[str]]:
 
 def _reason(fact: Fact) -> str:
     if isinstance(fact.state, Unknown) and fact.name.kind == "recipe":
-        return f"could not be judged: {fact.state.reason}"
+        return say("could not be judged: {reason}", reason=fact.state.reason)
     if isinstance(fact.state, Unknown):
-        return f"could not look at {_listed(fact) or fact.name}: {fact.state.reason}"
-    return f"{said(fact)}, which cannot be compared with the boundary version"
+        return say("could not look at {words}: {reason}", words=_listed(fact) or fact.name, reason=fact.state.reason)
+    return say("{said}, which cannot be compared with the boundary version", said=said(fact))
 
 
 def symptoms(these: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
@@ -241,5 +270,5 @@ def shortened(subjects: tuple[str, ...]) -> str:
             runs.append([rank])
     words = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
     if words:
-        others.insert(0, f"rank{'s' if len(ranks) > 1 else ''} {', '.join(words)}")
+        others.insert(0, say("rank{s} {words}", s="s" if len(ranks) > 1 else "", words=", ".join(words)))
     return ", ".join(others)

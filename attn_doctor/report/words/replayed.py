@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from attn_doctor.model import kernels as model
 from attn_doctor.model.dtypes import SHORT
 from attn_doctor.model.kernels import KernelTrials, Trial
+from attn_doctor.report.language import say
 
 _NOTED = 1.1
 """Ratios below it are random variation."""
@@ -21,7 +22,7 @@ def summary(trials: KernelTrials, gpu: str) -> str:
     """`your model's calls: 3 of 3 right; SDPA flash 1.9x faster than what it uses`."""
     calls = _calls(trials, gpu)
     right = sum(_is_right(own) for own in calls.values())
-    words = f"your model's calls: {right} of {len(calls)} right"
+    words = say("your model's calls: {right} of {calls} right", right=right, calls=len(calls))
     faster = _fastest(trials, list(calls.values()))
     return f"{words}; {faster}" if faster else words
 
@@ -30,10 +31,15 @@ def lines(trials: KernelTrials, gpu: str) -> Iterator[str]:
     """A line for each call: what it is, then each kernel's verdict, time and memory, the fastest first."""
     for own in _calls(trials, gpu).values():
         first = own[0]
-        way = "with gradients" if first.direction == "train" else "without gradients"
-        many = "once" if first.calls == 1 else f"{first.calls} times"
-        head = (
-            f"{first.situation_words}, {many}, {SHORT.get(first.dtype, first.dtype)}, head dim {first.head_dim}, {way}"
+        way = say("with gradients") if first.direction == "train" else say("without gradients")
+        many = say("once") if first.calls == 1 else say("{calls} times", calls=first.calls)
+        head = say(
+            "{situation_words}, {many}, {dtype}, head dim {head_dim}, {way}",
+            situation_words=first.situation_words,
+            many=many,
+            dtype=SHORT.get(first.dtype, first.dtype),
+            head_dim=first.head_dim,
+            way=way,
         )
         told = sorted(own, key=lambda one: one.speed.ms if one.speed is not None else float("inf"))
         yield f"{head}: {'; '.join(_told(one, trials) for one in told)}"
@@ -57,10 +63,10 @@ def _told(trial: Trial, trials: KernelTrials) -> str:
     title = trials.title(trial.backend) + (f" ({trial.chosen})" if trial.chosen else "")
     words = f"{title} {trial.outcome}"
     if trial.speed is not None:
-        words += f", {trial.speed.ms:.3g} ms"
+        words += say(", {ms:.3g} ms", ms=trial.speed.ms)
         memory = trial.speed.memory_bytes
-        words += f", {memory / (1 << 20):,.0f} MiB" if memory is not None else ""
-    return words + (", what it uses" if trial.used else "")
+        words += say(", {number:,.0f} MiB", number=memory / (1 << 20)) if memory is not None else ""
+    return words + (say(", what it uses") if trial.used else "")
 
 
 def _fastest(trials: KernelTrials, calls: Sequence[Sequence[Trial]]) -> str:
@@ -87,5 +93,5 @@ def _fastest(trials: KernelTrials, calls: Sequence[Sequence[Trial]]) -> str:
     best = min(totals, key=lambda name: totals[name])
     ratio = used / totals[best]
     if ratio < _NOTED:
-        return "nothing that was tried is faster than what it uses"
-    return f"{trials.title(best)} {ratio:.1f}x faster than what it uses"
+        return say("nothing that was tried is faster than what it uses")
+    return say("{title} {ratio:.1f}x faster than what it uses", title=trials.title(best), ratio=ratio)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from attn_doctor.model.stack import Channel, Evidence, PlannedRelease, StackAnswer, StackPlan
+from attn_doctor.report.language import say
 from attn_doctor.stack.commands import install_arguments
 
 
@@ -51,15 +52,28 @@ def proofs(plan: StackPlan) -> Iterator[str]:
 
 def header(answer: StackAnswer, plan: StackPlan) -> list[str]:
     """Lines for the head of a file that was made from a plan."""
-    lines = [f"attn-doctor plan {' '.join(answer.wants)}", f"for {answer.node.words}", f"{title(plan)}: {plan.reason}"]
-    return [*lines, *(f"note: {note}" for note in plan.notes)]
+    lines = [
+        f"attn-doctor plan {' '.join(answer.wants)}",
+        say("for {words}", words=answer.node.words),
+        f"{title(plan)}: {plan.reason}",
+    ]
+    return [*lines, *(say("note: {note}", note=note) for note in plan.notes)]
 
 
 def no_plan(answer: StackAnswer) -> list[str]:
     """Lines for a file of an answer without a plan."""
-    lines = [f"attn-doctor plan {' '.join(answer.wants)}", f"for {answer.node.words}", "no plan:"]
-    lines += [f"  {' and '.join(one.wants)}: {one.words}" for one in answer.clashes]
-    lines += [f"  instead: {one.title} (gives up {one.gives_up})" for one in answer.alternatives]
+    lines = [f"attn-doctor plan {' '.join(answer.wants)}", say("for {words}", words=answer.node.words), say("no plan:")]
+    lines += [f"  {say(' and ').join(one.wants)}: {one.words}" for one in answer.clashes]
+    lines += [
+        say("  instead: {title} (gives up {gives_up})", title=one.title, gives_up=one.gives_up)
+        for one in answer.alternatives
+    ]
     for one in answer.cohorts:
-        lines.append(f"cohort {one.cohort}: {title(one.plans[0]) if one.plans else 'no plan'}")
+        lines.append(
+            say(
+                "cohort {cohort}: {title}",
+                cohort=one.cohort,
+                title=title(one.plans[0]) if one.plans else say("no plan"),
+            )
+        )
     return lines

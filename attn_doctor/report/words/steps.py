@@ -8,6 +8,7 @@ from attn_doctor.machine.own_command import typed
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.remedies import Advise, InstallWheel
 from attn_doctor.model.report import Report
+from attn_doctor.report.language import say
 from attn_doctor.report.words import places
 
 #: Actions that no run of `fix` carries out by itself.
@@ -21,10 +22,10 @@ def next_steps(report: Report) -> Iterator[tuple[str, str, str]]:
         return
     by_fix = report.foreseen is None and any(_is_done_by_fix(one) for one in findings)
     if by_fix and (report.trace is None or report.rerun):
-        yield "fix", typed("fix", *_subject(report)), "shows a plan, asks, can be undone"
-    yield "why", typed("explain", findings[0].id), "mechanism, other fixes, sources"
+        yield "fix", typed("fix", *_subject(report)), say("shows a plan, asks, can be undone")
+    yield "why", typed("explain", findings[0].id), say("mechanism, other fixes, sources")
     if report.command == "check" and not report.limits:
-        yield "share", typed("check", *_subject(report), "--format", "markdown"), "names masked"
+        yield "share", typed("check", *_subject(report), "--format", "markdown"), say("names masked")
 
 
 def _is_done_by_fix(finding: Finding) -> bool:
