@@ -36,7 +36,7 @@ def whole(report: Report) -> str:
         rows = "".join(tag("li", f"{reason}: {', '.join(recipes)}") for reason, recipes in grouped)
         body.append(f"<section>{tag('h2', say('Not decided: treat as unknown'))}<ul>{rows}</ul></section>\n")
     commands = "".join(
-        f"<li>{text(label)} <code>{text(told)}</code></li>" for label, told, _ in steps.next_steps(report)
+        f"<li>{text(say(label))} <code>{text(told)}</code></li>" for label, told, _ in steps.next_steps(report)
     )
     if commands:
         body.append(f"<section>{tag('h2', say('Next'))}<ul>{commands}</ul></section>\n")
