@@ -316,6 +316,7 @@ TERMS: tuple[Term, ...] = (
         ("call.*.dtype", _T, "dtype of q as the kernel gets it"),
         ("call.*.mask_dtype", _T, "dtype of the mask; absent without one"),
         ("call.*.mask_wraps_at", _I, "first row of the mask whose place, row times stride, passes 2^32"),
+        ("call.*.mask_cost", _T, "bytes of the mask beside those of q, k, v and output; absent where it is small"),
         ("call.*.trial", _T, "the failed trials of --kernels that made it"),
         ("call.*.situation", _T, "the situation of that trial (kernels.md)"),
         ("call.*.head_dim", _I, "head dimension of q and k"),

@@ -86,6 +86,23 @@ def test_expanded_keys_of_one_release() -> None:
 
 
 @pytest.mark.parametrize(
+    ("length", "mask", "strides", "cost"),
+    [
+        (16384, [1, 1, 16384, 16384], None, "256 MiB of mask, beside 32.0 MiB of q, k, v and output"),
+        (16384, [1, 1, 1, 16384], None, None),
+        (16384, [4, 4, 16384, 16384], [0, 0, 0, 1], None),  # repeated in place: a row of keys
+        (2048, [1, 1, 2048, 2048], None, None),
+        (16384, None, None, None),
+    ],
+)
+def test_what_a_mask_costs(length: int, mask: list[int] | None, strides: list[int] | None, cost: str | None) -> None:
+    """Its own bytes, where they are many and more than those of all else."""
+    call = form([1, 4, length, 64], mask=mask, strides={"mask": strides} if strides else {})
+
+    assert FactSet(call_facts.facts([call], how="here", capability="9.0")).value("call.0.mask_cost") == cost
+
+
+@pytest.mark.parametrize(
     ("strides", "words"),
     [
         (None, "contiguous"),

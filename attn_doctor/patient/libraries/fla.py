@@ -94,6 +94,7 @@ LIBRARY = Library(
     imports="fla.ops",  # without its layers the bare package can be imported on a machine without triton
     in_messages=(r"flash[-_ ]linear[-_ ]attention", r"\bfla(?:-core|\.ops)\b"),
     functions=((r"fla\.ops\.", r"(chunk|fused|parallel|recurrent|naive)_\w+$|attn_\w+$"),),
+    loops=r"torch_(?P<what>(?:chunk|recurrent)_\w+)",
     answer=lambda met: answer(met.name, met.given, met.out, met.operands["q"], met.operands["v"]),
     # Its own models (fla/models), and those of transformers 5.23 and of Kimi that take its kernels where it is there.
     model_types=(

@@ -185,6 +185,9 @@ class Library:
     """Pattern of its modules, and of their functions that take q, k and v."""
     methods: Tuple[Tuple[str, str, str], ...] = ()
     """Pattern of its modules, a class in them, and its method that takes q, k and v."""
+    loops: str = ""
+    """Pattern of functions of other packages that compute its kernels in torch where it is missing; `what` is the
+    kernel."""
     clauses: Optional[Callable[[Call], List[Clause]]] = None
     """Its contract; None when it checks nothing."""
     answer: Optional[Callable[[Answered], object]] = None

@@ -48,6 +48,7 @@ _WIDTHS = {
     "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_ssm": 128, "mamba_n_groups": 1, "mamba_num_heads": 8,
     "mamba_head_dim": 16, "mamba_headdim": 16, "mamba_ngroups": 1,
     "attention_hidden_size": 128, "attention_head_dim": 32, "hidden_size_global": 64,
+    "adapter_in_dim": 64, "adapter_out_dim": 64,
     "q_lora_rank": 32, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16,
     "qk_head_dim": 32,
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
@@ -56,6 +57,8 @@ _OLD = {"rotary_dim": 8, "word_embed_proj_dim": 64}
 _MAMBA_2 = {"num_heads": 8, "n_groups": 1}
 _EXACT = ("mamba_n_heads", "mamba_d_head", "mamba_d_ssm", "mamba_num_heads", "mamba_head_dim")
 """Sizes that have to multiply to another one, so that a smaller one is set as well."""
+_ROPE = ("rope_theta", "partial_rotary_factor", "llama_4_scaling_beta", "original_max_position_embeddings")
+"""What is left of a rotary embedding's settings: a base, and what attention itself reads from them."""
 _KINDS = ("layer_types", "layers_block_type")
 """Kinds of layers, one for each; a list in the config, or computed from a period and an offset."""
 _MOST_LAYERS = 12
@@ -168,6 +171,9 @@ def _cut_part(written: Dict[str, Any], layers: int, tables: Tuple[Dict[str, int]
             isinstance(value, dict) and value and all(str(key).isdigit() for key in value)
         ):  # some layers' own settings
             own = {int(key): one for key, one in value.items()}
+            for one in own.values():
+                if isinstance(one, dict):
+                    _cut_part(one, layers, tables, words)
             written[name] = {new: own[old] for new, old in enumerate(kept) if old in own}
 
 
@@ -175,7 +181,7 @@ def _plain_rope(given: Dict[str, Any]) -> Dict[str, Any]:
     """Without scaling, whose factors are as many as the head dimension that was cut."""
     if any(isinstance(value, dict) for value in given.values()):  # one for each kind of layer
         return {name: _plain_rope(value) if isinstance(value, dict) else value for name, value in given.items()}
-    kept: Dict[str, Any] = {name: given[name] for name in ("rope_theta", "partial_rotary_factor") if name in given}
+    kept: Dict[str, Any] = {name: given[name] for name in _ROPE if name in given}
     return {"rope_type": "default", **kept} if kept else {}
 
 

@@ -5,6 +5,7 @@ The forms are those that a traced run keeps (patient/trace/meet/forms.py), a rep
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from attn_doctor.probe.fact_notes import FactNotes
 Form = Mapping[str, Any]
 _TILE = 32
 _WRAPS = 1 << 32
+_SIZES = {"bool": 1, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float64": 8}
+#: Below it another form of call saves no memory that counts.
+_LARGE_MASK = 64 << 20
 
 
 def facts(forms: Sequence[Form], *, how: str, capability: str | None) -> tuple[Fact, ...]:
@@ -65,6 +69,11 @@ def _note(notes: FactNotes, own: str, form: Form, how: str, capability: str | No
         notes.known(own + "kv_over_tile", k[at] % _TILE, how)
         notes.known(own + "fewer_queries", q[at] < k[at], how)
     notes.known_or_absent(own + "mask_wraps_at", _wraps_at(form, q[at] if len(q) >= -at else 0), how, "it does not")
+    mask = _bytes(form, "mask")
+    held = sum(_bytes(form, role) for role in "qkv") + _bytes(form, "q")
+    large = mask >= _LARGE_MASK and mask > held and form["name"] == "scaled_dot_product_attention"
+    words = f"{mask / (1 << 20):,.0f} MiB of mask, beside {held / (1 << 20):,.1f} MiB of q, k, v and output"
+    notes.known_or_absent(own + "mask_cost", words if large else None, how, "no mask, or one that is small")
     notes.known_or_absent(own + "trial", form.get("trial"), how, "no trial of --kernels that came out wrong")
     notes.known_or_absent(own + "situation", form.get("situation"), how, "no trial, or the usual one")
     notes.known_or_absent(
@@ -72,6 +81,16 @@ def _note(notes: FactNotes, own: str, form: Form, how: str, capability: str | No
     )
     for role in ("q", "k", "v"):
         notes.known(f"{own}{role}_layout", _layout(shapes[role], (form.get("strides") or {}).get(role)), how)
+
+
+def _bytes(form: Form, role: str) -> int:
+    """The bytes of an operand; of a mask that repeats in place, those that it really has."""
+    shape = form["shapes"].get(role)
+    if shape is None:
+        return 0
+    strides = (form.get("strides") or {}).get(role) or [1] * len(shape)
+    count = math.prod(size for size, stride in zip(shape, strides, strict=True) if stride != 0)
+    return int(count) * _SIZES.get(str(form["dtypes"][role]), 4)
 
 
 def _wraps_at(form: Form, queries: int) -> int | None:

@@ -43,3 +43,47 @@ def test_a_silenced_logger_is_heard_and_stays_silent():
     assert found == ["chunk_gated_delta_rule: flash-linear-attention"]
     assert records == []
     assert logging.Logger.warning is before
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "found"),
+    [
+        ("/env/site-packages/transformers/m.py", "torch_chunk_gated_delta_rule", ["chunk_gated_delta_rule"]),
+        ("/env/site-packages/transformers/m.py", "torch_recurrent_gated_delta_rule", ["recurrent_gated_delta_rule"]),
+        ("/env/site-packages/transformers/m.py", "causal_conv1d_fn", ["causal_conv1d_fn"]),
+        ("/env/site-packages/transformers/m.py", "slow_forward", ["slow_forward"]),
+        ("/env/site-packages/transformers/m.py", "torch_dtype_of", []),
+        ("/env/site-packages/transformers/m.py", "forward", []),
+        ("/home/me/model.py", "torch_chunk_gated_delta_rule", []),  # one's own code, which may be meant so
+    ],
+)
+def test_what_ran(monkeypatch, file, function, found):
+    """Without any notice: by the functions that called torch. Nothing of a library that is installed."""
+    monkeypatch.setattr(slow_paths, "_is_there", lambda _module: False)
+    assert [one.partition(":")[0] for one in slow_paths.ran({(file, function)})] == found
+
+    monkeypatch.setattr(slow_paths, "_is_there", lambda _module: True)
+    assert slow_paths.ran({(file, function)}) == []
+
+
+def test_a_traced_model_without_a_notice(traced, tmp_path):
+    """What ran is told where nobody says it: a package of one's own with a loop that is called as torch's own way."""
+    package = tmp_path / "site-packages" / "loops"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import torch\n"
+        "def torch_chunk_gated_delta_rule(x):\n"
+        "    for _ in range(3):\n"
+        "        x = torch.tanh(x)\n"
+        "    return x\n"
+    )
+    (tmp_path / "model.py").write_text(
+        f"import sys; sys.path.insert(0, {str(package.parent)!r})\n"
+        "import torch, loops\n"
+        "def build():\n"
+        "    x = torch.ones(2, 2)\n"
+        "    return lambda: loops.torch_chunk_gated_delta_rule(x)\n"
+    )
+    answer = traced("build", file=tmp_path / "model.py")
+
+    assert answer["slow_paths"] == ["chunk_gated_delta_rule: flash-linear-attention"]

@@ -20,6 +20,7 @@ from typing import (
     List,
     NamedTuple,
     Optional,
+    Set,
     Tuple,
 )
 
@@ -83,6 +84,8 @@ class Recorder:
         self.heals: Dict[Heal, torch.dtype] = {}
         self.heal_names: FrozenSet[str] = frozenset()
         self.healed: Dict[Heal, int] = {}
+        self.ran: Set[Tuple[str, str]] = set()
+        """File and function of the user's lines that called torch (run/slow_paths.py)."""
         self.special: Dict[object, Function] = {}
         """Torch functions with a replacement: attention calls, and functions that name a GPU."""
         self.fix_kwargs: Optional[Callable[[Given], Given]] = None
@@ -153,7 +156,10 @@ class Recorder:
         if call is None:
             kwargs = self.kwargs
             asked = kwargs.get("dtype") if kwargs else None
-            call = Call(self.func, frames.site_of(frame), self.module, self.autocast, asked)
+            site = frames.site_of(frame)
+            if site is not None:
+                self.ran.add((site[0], site[2]))
+            call = Call(self.func, site, self.module, self.autocast, asked)
             if self.func in _BORROWS and len(self.args) > 1 and isinstance(self.args[1], torch.Tensor):
                 call.like = self.node(self.args[1])
             if self.func is not None:

@@ -62,7 +62,7 @@ def trace(request: Request, on_progress: Optional[Tell] = None, on_launches: Opt
     """
     with slow_paths.heard() as slow:
         answer = _trace(request, on_progress, on_launches)
-    answer["slow_paths"] = slow
+    answer["slow_paths"] = list(dict.fromkeys([*slow, *answer["slow_paths"]]))
     return answer
 
 
@@ -325,6 +325,7 @@ def _fill(answer: Answer, recording: Recording, rules: Rules) -> None:
     answer["progress"] = recording.progress()
     answer["forms"] = recording.attention.forms.as_json()
     answer["launches"] = recording.launches.seen
+    answer["slow_paths"] = slow_paths.ran(recording.recorder.ran)
     error = recording.error
     script = answer["entry"] is not None and answer["entry"]["kind"] == "script"
     if script and isinstance(error, SystemExit) and error.code in (None, 0):
