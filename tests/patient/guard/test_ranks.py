@@ -1,4 +1,4 @@
-"""The guard on two real ranks: torchrun, gloo, processors; DDP and fully_shard. By hand: it takes half a minute a run."""
+"""The guard on two real ranks: torchrun, gloo, processors; DDP and fully_shard. By hand: half a minute a run."""
 
 import json
 import os
@@ -83,8 +83,10 @@ def run(folder, way, policy, since):
     (folder / "train.py").write_text(SCRIPT)
     begun = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
-        + [way, policy, str(since), str(folder)],
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
+            *("train.py", way, policy, str(since), str(folder)),
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
