@@ -32,9 +32,16 @@ def needs_a_start(environment: Mapping[str, str | None]) -> bool:
 
 
 def run(
-    arguments: tuple[str, ...], *, cwd: Path, environment: Mapping[str, str], stdin: bytes, limit: float
+    arguments: tuple[str, ...],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    stdin: bytes,
+    limit: float,
+    as_module: bool = True,
 ) -> tuple[int, bytes, bytes]:
-    """`python -m attn_doctor ARGUMENTS` here; its status, standard output and standard error."""
+    """`python -m attn_doctor ARGUMENTS` here, or `attn-doctor`, which looks for the environment that is active; its
+    status, standard output and standard error."""
     with (
         tempfile.TemporaryFile() if stdin else Path(os.devnull).open("rb") as given,
         tempfile.TemporaryFile() as out,
@@ -47,7 +54,7 @@ def run(
             sys.argv = [entry.__file__, *arguments]
             there = _children()
             try:
-                status = entry.main(as_module=True)
+                status = entry.main(as_module=as_module)
             except BaseException:  # over the limit: what it started would outlive its test
                 for pid in _children() - there:
                     with contextlib.suppress(ProcessLookupError, ChildProcessError):

@@ -12,8 +12,11 @@ import pytest
 
 from attn_doctor.recipes import shelf
 from docs.site_pages import errors, site_pages
-from tests.test_documented_commands import PAGES, ROOT
+from tests.conftest import CHECKOUT as ROOT
+from tests.documented import PAGES
 
+#: Pages whose links are followed.
+LINKING = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 _LINK = re.compile(r"\]\((errors/[\w-]+\.md)\)")
 
 
@@ -51,6 +54,29 @@ def test_recipes_in_commands_exist(page: Path) -> None:
     named = re.findall(r"attn-doctor explain ([a-z0-9]+(?:-[a-z0-9]+)+)(?![\w.])", page.read_text())
 
     assert set(named) <= known
+
+
+_WITHIN = re.compile(r"\]\(((?!https?:|mailto:)[^)\s]+)\)|(?:src|srcset|href)=\"((?!https?:)[^\"]+)\"")
+_HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
+_CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """The fragments of a page's headings, as GitHub and mkdocs make them."""
+    headings = _HEADING.findall(re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL))
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", one).lower() for one in headings)
+    return {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in plain}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_link_within_is_dead(page: Path) -> None:
+    """Each leads to a file that is there, and to a heading of it."""
+    for link in filter(None, (one for pair in _WITHIN.findall(_CODE.sub("", page.read_text())) for one in pair)):
+        file, _, fragment = link.partition("#")
+        there = (page.parent / file) if file else page
+        assert there.exists(), link
+        if fragment:
+            assert fragment in anchors(there.read_text()), link
 
 
 @pytest.mark.heavy
