@@ -1,9 +1,9 @@
 """`python bench/external_links.py [WORD...]`: asks once for every address outside of the project that README, docs and
 recipes name.
 
-Needs a network, which CI has not. Prints those that answer with 404 or 410, with the files that name them; others that do
-not answer are counted, since a machine may reach some hosts alone. Words choose the addresses that contain one of them.
-Ends with 1 where one is dead.
+Needs a network, which CI has not. Prints those that answer with 404 or 410, with the files that name them; the others
+that do not answer are counted, since a machine may reach some hosts alone. Words choose the addresses that contain one
+of them. Ends with 1 where one is dead.
 """
 
 from __future__ import annotations

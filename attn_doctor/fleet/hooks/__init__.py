@@ -48,6 +48,11 @@ FILES: Mapping[Hook, tuple[str, ...]] = {
     Hook.SKYPILOT: ("skypilot.yaml",),
 }
 
+#: Hooks that submit a job for each node: their file holds the scheduler, the source and the command that submits one,
+#: `_FRAME` everything else.
+_A_JOB_A_NODE = frozenset({Hook.PBS, Hook.LSF, Hook.FLUX})
+_FRAME = "job-a-node.sh"
+
 #: Options that apply only to some hooks; the others refuse them.
 TAKES: Mapping[Hook, tuple[str, ...]] = {
     Hook.SLURM_JOB: ("--check-arg", "--fix", "--plan", "--unsafe-fixes", "--fix-arg"),
@@ -103,11 +108,22 @@ def written(hook: Hook, places: Places) -> dict[str, str]:
     found = {}
     for name in FILES[hook]:
         text = files(__package__).joinpath(name).read_text()
+        text = text if hook not in _A_JOB_A_NODE else _framed(text, name)
         values = _values(places, _shell if name.endswith(".sh") else _listed)
         for place, value in values.items():
             text = text.replace(f"@@{place}@@", value)
         found[name] = _a_job_each(text, places.nodes) if hook is Hook.K8S and places.nodes else text
     return found
+
+
+def _framed(text: str, name: str) -> str:
+    """The whole script of a hook that submits a job for each node."""
+    scheduler, source, submit = text.split("\n", 2)
+    frame = files(__package__).joinpath(_FRAME).read_text()
+    parts = {"SCHEDULER": scheduler[2:], "SOURCE": source[2:], "FILE": name, "SUBMIT": submit.rstrip("\n")}
+    for place, value in parts.items():
+        frame = frame.replace(f"@@{place}@@", value)
+    return frame
 
 
 def _a_job_each(text: str, nodes: Sequence[str]) -> str:
