@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.cli.completion import every_command
+from tests.conftest import CHECKOUT as ROOT
 from tests.conftest import Doctor
-from tests.test_documented_commands import ROOT
 
 #: The first column of a help text's options, and the flags in it.
 _ROW = re.compile(r"^  (-(?:\S| (?! ))+)", re.MULTILINE)

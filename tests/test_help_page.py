@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.conftest import CHECKOUT as ROOT
 from tests.conftest import Doctor
-from tests.test_documented_commands import ROOT
 
 
 def test_a_page_as_it_is_written(doctor: Doctor) -> None:
