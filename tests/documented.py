@@ -16,7 +16,7 @@ from tests.conftest import CHECKOUT, Doctor, make_environment
 #: registry by bench/printed_commands.py; testing.md tells what was run, with names of the day; commands.md is --help.
 PAGES = sorted(
     page
-    for page in (CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *(CHECKOUT / "docs").rglob("*.md"))
+    for page in (*CHECKOUT.glob("README*.md"), CHECKOUT / "CONTRIBUTING.md", *(CHECKOUT / "docs").rglob("*.md"))
     if page.parent.name != "recipes" and page.name not in ("testing.md", "commands.md")
 )
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -62,7 +62,7 @@ def _needs(text: str) -> str:
 
 
 def typed() -> list[Typed]:
-    """Every command of a block of the pages."""
+    """Every command of a block of the pages, where it stands first."""
     found = []
     for page in PAGES:
         text = page.read_text()
@@ -71,7 +71,8 @@ def typed() -> list[Typed]:
             for number, line in enumerate(block[1].splitlines(), first):
                 if line.startswith("$ "):
                     found.append(Typed(str(page.relative_to(CHECKOUT)), number, line[2:], _needs(line[2:])))
-    return found
+    once = {tuple(one.words): one for one in reversed(found)}
+    return [one for one in found if once[tuple(one.words)] is one]
 
 
 def spoken() -> dict[str, list[str]]:

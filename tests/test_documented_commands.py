@@ -88,6 +88,17 @@ def test_a_command_is_understood(page: str) -> None:
         assert not _GLOB.search(text.partition(" #")[0]), f"a shell would expand: {text}"
 
 
+def test_both_readmes_have_the_same_commands() -> None:
+    """And the same pages and pictures, whatever their language."""
+
+    def of(name: str) -> tuple[list[str], set[str]]:
+        text = (CHECKOUT / name).read_text()
+        written = [line.partition("#")[0].strip() for line in text.splitlines() if line.startswith("$ ")]
+        return written, {*re.findall(r"docs/[\w./-]+", text)} - {"docs/glossary.md", "docs/glossary.zh.md"}
+
+    assert of("README.zh.md") == of("README.md")
+
+
 def test_exceptions_are_needed() -> None:
     """Each row of the exceptions is some page's, with what it needs and what runs it."""
     for part, needs, told in NOT_HERE:
