@@ -87,3 +87,11 @@ def test_a_traced_model_without_a_notice(traced, tmp_path):
     answer = traced("build", file=tmp_path / "model.py")
 
     assert answer["slow_paths"] == ["chunk_gated_delta_rule: flash-linear-attention"]
+
+
+def test_a_function_is_named_once():
+    """By its own notice, where there is one: packages spell a library in several ways."""
+    said = ["causal_conv1d_fn: causal_conv1d"]
+    seen = ["causal_conv1d_fn: causal-conv1d", "chunk_gated_delta_rule: flash-linear-attention"]
+
+    assert slow_paths.together(said, seen) == [*said, seen[1]]

@@ -62,7 +62,7 @@ def trace(request: Request, on_progress: Optional[Tell] = None, on_launches: Opt
     """
     with slow_paths.heard() as slow:
         answer = _trace(request, on_progress, on_launches)
-    answer["slow_paths"] = list(dict.fromkeys([*slow, *answer["slow_paths"]]))
+    answer["slow_paths"] = slow_paths.together(slow, answer["slow_paths"])
     return answer
 
 

@@ -55,6 +55,12 @@ def ran(functions: Iterable[Tuple[str, str]]) -> List[str]:
     return list(dict.fromkeys(found))
 
 
+def together(said: List[str], ran_ones: List[str]) -> List[str]:
+    """What was said, and what ran without a word: a function once, whose library two spell in two ways."""
+    named = {one.partition(":")[0] for one in said}
+    return [*said, *(one for one in ran_ones if one.partition(":")[0] not in named)]
+
+
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
