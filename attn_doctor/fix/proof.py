@@ -13,6 +13,8 @@ from attn_doctor.fix.packages.installed import Installed, dependants, every_inst
 from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.outcomes import Outcome
 from attn_doctor.model.package_versions import canonical_name
+from attn_doctor.probe.live.imports_and_torch import Examination
+from attn_doctor.probe.live.kept_process import KeptProcess
 
 #: Most modules that are imported to see whether they still can be.
 _MOST = 30
@@ -54,18 +56,20 @@ def newly_unmet(target: Target, tried: Target) -> tuple[str, ...]:
 
 
 def broken_imports(
-    target: Target, tried: Target, changed: frozenset[str], *, timeout: float, folder: Path
+    target: Target, tried: Target, changed: frozenset[str], kept: KeptProcess | None, *, timeout: float, folder: Path
 ) -> tuple[str, ...]:
-    """Modules of packages that need a changed one, and that can be imported today and could not be."""
+    """Modules of packages that need a changed one, and that can be imported today and could not be. `kept`: a process
+    that goes on with the environment as it would be.
+    """
     every = every_installed(map(str, target.search_path))
     modules = {module: one for one in dependants(every, changed) for module in one.modules()}
     asked = tuple(modules)[:_MOST]
     if not asked:
         return ()
-    fails = _failing(tried, asked, timeout, folder / "imports-tried")
+    fails = _failing(tried, asked, kept, timeout, folder / "imports-tried")
     if not fails:
         return ()
-    today = _failing(target, tuple(fails), timeout, folder / "imports-today")
+    today = _failing(target, tuple(fails), None, timeout, folder / "imports-today")
     return tuple(
         f"{modules[module].name} could not be imported any more: {error}"
         for module, error in fails.items()
@@ -73,14 +77,21 @@ def broken_imports(
     )
 
 
-def _failing(target: Target, modules: tuple[str, ...], timeout: float, folder: Path) -> dict[str, str]:
+def _failing(
+    target: Target, modules: tuple[str, ...], kept: KeptProcess | None, timeout: float, folder: Path
+) -> dict[str, str]:
     folder.mkdir()
-    request = {
-        "modules": list(modules), "timeout": timeout, "scratch": str(folder), "torch": False, "sample": False,
-        "library_samples": False, "simulated_gpu": None,
-    }  # fmt: skip
-    running, answers = target.start_in_patient("examine", request, folder=folder)
-    running.wait(timeout * len(modules) + 30.0)
+    examination = Examination(
+        target,
+        modules=modules,
+        torch=False,
+        timeout=timeout,
+        simulated_gpu=None,
+        folder=folder,
+        samples=False,
+        kept=kept,
+    )
+    answers = examination.answers()
     found = {}
     for module in modules:
         answer = read_answer(answers / f"import-{module}.json") or {}

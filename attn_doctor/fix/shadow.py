@@ -173,7 +173,8 @@ def _changed_since(folder: str, moment: int) -> Iterator[str]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    yield from _changed_since(entry.path, moment)
+                    if entry.name != "__pycache__":
+                        yield from _changed_since(entry.path, moment)
                 elif _changed_at(entry.stat(follow_symlinks=False)) > moment:
                     yield entry.path
 

@@ -177,6 +177,11 @@ class Running:
                 pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
         return pid
 
+    @property
+    def pid(self) -> int:
+        """Its process id, or that of its guard."""
+        return self._process.pid
+
     def alive(self) -> bool:
         """True while it runs."""
         return self._process.poll() is None
@@ -188,6 +193,10 @@ class Running:
             timed_out = not self._ends_within(max(timeout, 0.0))
         finally:
             self.end()
+        return self.so_far(timed_out=timed_out)
+
+    def so_far(self, *, timed_out: bool = False) -> Completed:
+        """What it has come to, also while it runs."""
         code = self._process.returncode
         return Completed(
             arguments=self.arguments,

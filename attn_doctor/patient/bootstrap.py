@@ -99,16 +99,6 @@ def _module(name):
     return sys.modules[wanted]
 
 
-def _stand_in(pairs):
-    # type: (List[List[str]]) -> None
-    """Puts folders on sys.path in the place of others: an environment as it would be, to be tried out."""
-    for folder, other in pairs:
-        sys.path[:] = [
-            other + entry[len(folder) :] if entry == folder or entry.startswith(folder + os.sep) else entry
-            for entry in ((os.path.realpath(one) if one else one) for one in sys.path)
-        ]
-
-
 def main():
     # type: () -> int
     folder = _leave_own_folder()
@@ -125,7 +115,7 @@ def main():
         if request["task"] != "interpreter":  # it imports no package of the patient, and must answer at once
             _end_with_parent()
         if request.get("in_place_of"):
-            _stand_in(request["in_place_of"])
+            _module("touched").stand_in(request["in_place_of"])
         task = _module(request["task"])
         if not hasattr(task, "main"):
             raise _Unusable("no such task: {}".format(request["task"]))

@@ -2,7 +2,10 @@
 
 Request: `modules` (import names), `timeout` (seconds for each child), `scratch` (folder), `torch` (whether torch is
 findable), `sample` (the plain attention block), `library_samples` (True: of all modules; or their names),
-`simulated_gpu` (None, or `{"compute_capability": "9.0", "name": "H200"}`), `jobs` (children at once). Answers, each
+`simulated_gpu` (None, or `{"compute_capability": "9.0", "name": "H200"}`), `jobs` (children at once), `later` (a FIFO
+for further requests, which this process waits for; an empty one ends it). A further request has `answers` (folder),
+`in_place_of` (folders, and those that stand for them from then on) and `changed` (names that change by that, none of
+which this process had touched): what did not touch them is not done again. Answers, each
 written as soon as it is known: started, torch-started, torch, cuda, import-MODULE, sample, loaded, samples-LIBRARY,
 canary, done. A missing answer was not reached: when torch itself crashes or hangs, this process does, after
 torch-started.
@@ -18,16 +21,16 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import functools
+import json
 import os
 import resource
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Union
 
 from . import answers as _answers
-from . import forked, imports, loaded_libraries, outcomes, torch_facts
-from .samples import schedule
+from . import forked, imports, loaded_libraries, outcomes, torch_facts, touched
+from .samples import catalogue, schedule
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -41,8 +44,24 @@ if TYPE_CHECKING:
     from .torch_facts import Cuda, Device
 
 
+_WITH_A_GPU = " with a GPU"
+
+
 def main(request: Dict[str, Any], answers: str) -> None:
-    Examination(request, answers).run()
+    one = Examination(request, answers)
+    one.run()
+    stood_in = False
+    while request.get("later"):
+        with open(request["later"], "rb") as stream:
+            text = stream.read().decode("utf-8")
+        if not text:
+            break
+        asked = json.loads(text)
+        if not stood_in:
+            touched.stand_in(asked["in_place_of"])
+            stood_in = True
+        one = Examination(asked, asked["answers"], one)
+        one.run()
     sys.stdout.flush()
     sys.stderr.flush()
     # Every answer is written. A regular exit of torch would take another 0.3 s, and may crash.
@@ -56,7 +75,8 @@ _LOADED = "loaded"
 class Examination:
     """One request in progress."""
 
-    def __init__(self, request: Dict[str, Any], answers: str) -> None:
+    def __init__(self, request: Dict[str, Any], answers: str, before: Optional[Examination] = None) -> None:
+        """`before`: the one that this process did before; what it heard is kept, and nobody listens any more."""
         self.modules: List[str] = [m for m in request.get("modules", ()) if m != "torch"]
         self.timeout = float(request.get("timeout") or 60.0)
         self.scratch: str = request.get("scratch") or answers
@@ -64,14 +84,25 @@ class Examination:
         self.wants_sample = bool(request.get("sample"))
         self.simulated_gpu: Optional[Described] = request.get("simulated_gpu")
         self.jobs = max(1, int(request.get("jobs") or min(os.cpu_count() or 1, 4)))
-        self._write = functools.partial(_answers.write, answers)
+        self._answers = answers
+        self._led: List[List[str]] = request.get("in_place_of") or []
+        self._listening: Optional[touched.Touched] = touched.Touched() if request.get("later") else None
+        self._earlier: touched.Earlier = before._earlier if before is not None else touched.Earlier()
+        if before is not None:
+            self._earlier.changed = frozenset(request["changed"])
+        self._keeps = before is None
         self._torch: Optional[ModuleType] = None
         self._outcome: Outcome = {}
         self._cells: List[BlockCell] = []
         self._samples_left = 0
         self._loaded: Optional[List[LoadedFile]] = None
         self._libraries = schedule.LibrarySamples(
-            request.get("library_samples"), self.modules, self.simulated_gpu, self.timeout, self.scratch, self._write
+            self._rest_of_libraries(request.get("library_samples")),
+            self.modules,
+            self.simulated_gpu,
+            self.timeout,
+            self.scratch,
+            self._write,
         )
 
     def run(self) -> None:
@@ -81,9 +112,35 @@ class Examination:
         if self.wants_torch:
             self._import_torch()
         first = self._looks_at_torch()
-        rest = [self._import_child(module) for module in self.modules]
-        forked.run(first + rest, self.jobs, self.scratch)
-        self._write("done", {"seconds": round(time.monotonic() - started, 3)})
+        rest = [child for module in self.modules for child in self._import_children(module)]
+        listening = self._listening
+        own = listening.names() if listening is not None else []
+        forked.run(first + rest, self.jobs, self.scratch, listening.names if listening else None, self._note)
+        self._write("done", {"seconds": round(time.monotonic() - started, 3), "touched": own})
+
+    def _write(self, name: str, value: object) -> None:
+        if self._keeps:
+            self._earlier.answers[name] = value
+        _answers.write(self._answers, name, touched.led(value, self._led) if self._led else value)
+
+    def _note(self, ended: forked.Ended) -> None:
+        if self._keeps:
+            self._earlier.note(ended.name, ended.touched)
+
+    def _rest_of_libraries(self, asked: Union[bool, List[str], None]) -> Union[bool, List[str], None]:
+        """The libraries whose samples have to run; the answers of the others hold."""
+        rest = []
+        for name in self.modules if asked is True else list(asked or ()):
+            library = catalogue.library_of(name)
+            answer, child = schedule.answer_and_child(library)
+            # Which samples there are depends on what can be imported.
+            imports_ = [one for one in self.modules if catalogue.library_of(one) in schedule.needs(library)]
+            held = self._earlier.answer(answer, child, *imports_)
+            if held is None:
+                rest.append(name)
+            else:
+                self._write(answer, held)
+        return rest
 
     def _import_torch(self) -> None:
         # is_available(), which some packages call on import, initialises CUDA unless told to ask NVML: no
@@ -114,8 +171,11 @@ class Examination:
                 self._write("sample", {"cells": [], "reason": reason})
             self._libraries.without_torch(reason)
             return self._libraries.cuda(nothing)
-        if torch_facts.is_cpu_build(torch):
-            answer = torch_facts.cpu_build(torch)
+        held = self._earlier.answer("cuda", "cuda", "build")
+        if held is not None:
+            self._write("torch", self._earlier.answers["torch"])
+        if held is not None or torch_facts.is_cpu_build(torch):
+            answer = held or torch_facts.cpu_build(torch)
             self._write("cuda", answer)
             return self._samples(answer)
         return [
@@ -130,6 +190,15 @@ class Examination:
         done: Callable[[forked.Ended], Optional[List[forked.Child]]],
     ) -> forked.Child:
         return forked.Child(name=name, work=imports.telling_errors(work), timeout=self.timeout, done=done)
+
+    def _import_children(self, module: str) -> List[forked.Child]:
+        held = self._earlier.answer("import-" + module, module)
+        if held is None:
+            return [self._import_child(module)]
+        if "with_a_gpu" in held and self._earlier.answer("import-" + module, module + _WITH_A_GPU) is None:
+            return [self._import_child(module)]
+        self._write("import-" + module, held)
+        return self._libraries.imported(module, held)
 
     def _import_child(self, module: str) -> forked.Child:
         def work(tell: Tell) -> None:
@@ -157,7 +226,7 @@ class Examination:
             self._write("import-" + module, {**first, "with_a_gpu": imports.outcome(ended)})
             return self._libraries.imported(module, first)
 
-        return forked.Child(name=module + " with a GPU", work=work, timeout=self.timeout, done=done)
+        return forked.Child(name=module + _WITH_A_GPU, work=work, timeout=self.timeout, done=done)
 
     def _build_done(self, ended: forked.Ended) -> None:
         told = imports.outcome(ended)
@@ -188,6 +257,12 @@ class Examination:
         one; and for libraries whose samples need not wait for their import."""
         libraries = self._libraries.cuda(cuda)
         if not self.wants_sample:
+            return libraries
+        held = self._earlier.answer("sample", "sample")
+        if held is not None:
+            self._write("sample", held)
+            if _LOADED in self._earlier.answers:
+                self._write(_LOADED, self._earlier.answers[_LOADED])
             return libraries
         devices = [device for device in cuda["devices"] if "error" not in device]
         places: List[Optional[Device]] = list(devices)

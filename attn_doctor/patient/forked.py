@@ -86,6 +86,8 @@ class Ended:
     """Why the child could not be started or ended."""
     starved: float = 0.0
     """Seconds in which it was ready to run and no processor was free."""
+    touched: Optional[List[str]] = None
+    """What it had touched (touched.py) when its work was done; None when that was not asked for, or it did not tell."""
 
 
 @dataclass
@@ -98,9 +100,16 @@ class _Running:
     killed: Optional[float] = None
 
 
-def run(children: List[Child], at_once: int, scratch: str) -> None:
+def run(
+    children: List[Child],
+    at_once: int,
+    scratch: str,
+    touched: Optional[Callable[[], List[str]]] = None,
+    note: Callable[[Ended], None] = lambda _: None,
+) -> None:
     """Runs all children in the folder `scratch`, at most `at_once` at a time, and returns when all have ended.
 
+    `touched` is asked in each child after its work; `note` is told of each end before the child's own `done`.
     The caller must have a single thread. SIGTERM ends the children, then the caller.
     """
     # If it were inherited as ignored, the kernel would reap the children before their status is read.
@@ -115,7 +124,7 @@ def run(children: List[Child], at_once: int, scratch: str) -> None:
                 while waiting and len(running) < at_once:
                     child = waiting.pop(0)
                     try:
-                        running.append(_start(child, scratch, running, selector))
+                        running.append(_start(child, scratch, running, selector, touched))
                     except OSError as error:
                         waiting[:0] = child.done(_not_started(child, error)) or []
                 _drain(selector, 0.02)
@@ -123,6 +132,7 @@ def run(children: List[Child], at_once: int, scratch: str) -> None:
                     ended = _look(one, selector)
                     if ended is not None:
                         running.remove(one)
+                        note(ended)
                         waiting[:0] = one.child.done(ended) or []
         finally:
             for one in running:
@@ -138,7 +148,13 @@ def _terminate(number: int, frame: Optional[FrameType]) -> None:
     raise SystemExit(128 + number)
 
 
-def _start(child: Child, scratch: str, running: List[_Running], selector: selectors.BaseSelector) -> _Running:
+def _start(
+    child: Child,
+    scratch: str,
+    running: List[_Running],
+    selector: selectors.BaseSelector,
+    touched: Optional[Callable[[], List[str]]],
+) -> _Running:
     pipes = {name: os.pipe() for name in ("stdout", "stderr", "fault", "told")}
     sys.stdout.flush()
     sys.stderr.flush()
@@ -154,7 +170,7 @@ def _start(child: Child, scratch: str, running: List[_Running], selector: select
         try:
             for fd in [fd for one in running for fd in one.streams.values()] + [r for r, _ in pipes.values()]:
                 os.close(fd)
-            _be_child(child, {name: write for name, (_, write) in pipes.items()}, scratch, parent)
+            _be_child(child, {name: write for name, (_, write) in pipes.items()}, scratch, parent, touched)
         except BaseException:
             traceback.print_exc()
             sys.stderr.flush()
@@ -169,7 +185,9 @@ def _start(child: Child, scratch: str, running: List[_Running], selector: select
     return one
 
 
-def _be_child(child: Child, fds: Dict[str, int], scratch: str, parent: int) -> None:
+def _be_child(
+    child: Child, fds: Dict[str, int], scratch: str, parent: int, touched: Optional[Callable[[], List[str]]]
+) -> None:
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _end_with(parent)
@@ -192,6 +210,8 @@ def _be_child(child: Child, fds: Dict[str, int], scratch: str, parent: int) -> N
 
     tell({"thread": threading.get_ident()})
     child.work(tell)
+    if touched is not None:
+        tell({"touched": touched()})
     for stream in (sys.stdout, sys.stderr):
         try:  # the package may have replaced them
             stream.flush()
@@ -268,6 +288,7 @@ def _look(one: _Running, selector: selectors.BaseSelector) -> Optional[Ended]:
         os.close(one.streams.pop(name))
     told = _told(one.data["told"])
     thread = told.pop(0)["thread"] if told else None
+    touched = told.pop()["touched"] if told and isinstance(told[-1], dict) and "touched" in told[-1] else None
     return Ended(
         name=one.child.name,
         told=told,
@@ -280,6 +301,7 @@ def _look(one: _Running, selector: selectors.BaseSelector) -> Optional[Ended]:
         stderr=one.data["stderr"].decode("utf-8", "replace"),
         frames=frames(one.data["fault"].decode("utf-8", "replace"), thread),
         starved=starved,
+        touched=touched,
     )
 
 

@@ -26,6 +26,7 @@ from attn_doctor.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from attn_doctor.probe.live.imports_and_torch import Examination  # not needed by --quick
+    from attn_doctor.probe.live.kept_process import KeptProcess
 
 T = TypeVar("T")
 
@@ -45,6 +46,8 @@ class ExaminationRequest:
     simulated_gpu: Mapping[str, Any] | None = None
     samples: bool = True
     """Also runs the samples of the installed libraries."""
+    kept: KeptProcess | None = None
+    """Where the patient's code runs, when that process is to be asked again after a change."""
 
 
 class NodeQuestions:
@@ -182,6 +185,7 @@ def _begin_imports(
         simulated_gpu=wanted.simulated_gpu,
         folder=folder,
         samples=wanted.samples,
+        kept=wanted.kept,
     )
 
 

@@ -15,8 +15,9 @@ class InUse(AttnDoctorError):
     """A process runs from the environment."""
 
 
-def using(target: Target) -> tuple[str, ...]:
-    """`process 123: python train.py` for each process, except our own, our parents, and other runs of `fix`.
+def using(target: Target, *, apart: int | None = None) -> tuple[str, ...]:
+    """`process 123: python train.py` for each process, except our own, our parents, other runs of `fix`, and the
+    process `apart` with its children.
 
     Only processes that this user may inspect, and only on this node.
     """
@@ -24,7 +25,7 @@ def using(target: Target) -> tuple[str, ...]:
     own = set(_line(os.getpid()))
     found = []
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
-        if int(folder.name) in own:
+        if int(folder.name) in own or apart in _line(int(folder.name)):
             continue
         words = _words(folder)
         # Another `fix` and its installer are exempt: it holds the lock, or waits for it as we will. An installer that

@@ -242,7 +242,7 @@ def _emptied(old: Mapping[str, str], place: _Place) -> tuple[Folder, ...]:
 
 def _owned(these: Iterable[Installed], wanted: Set[str]) -> set[str]:
     """Which of the wanted paths belong to one of these distributions. Of the thousands of files that they list, only
-    those of a wanted name are looked at on disk.
+    those with a wanted end are looked at on disk.
     """
     asked: dict[str, list[str]] = {}
     for path in wanted:
@@ -250,16 +250,23 @@ def _owned(these: Iterable[Installed], wanted: Set[str]) -> set[str]:
         folder, _, name = path.rpartition("/")
         if folder.endswith("/__pycache__"):  # it belongs to whom its source does
             asked.setdefault(f"{os.path.dirname(folder)}/{name.partition('.')[0]}.py", []).append(path)  # noqa: PTH120
-    names = {path.rpartition("/")[2] for path in asked}
+    ends = {_end_of(path) for path in asked}
     found: set[str] = set()
     for one in these:
         info = f"{_real(one.info)}/"
         found.update(path for path in wanted if path.startswith(info))
         for recorded in one.recorded():
-            if recorded.rpartition("/")[2] in names:
+            if recorded.startswith("..") or _end_of(recorded) in ends:
                 file = str(_real(Path(os.path.normpath(one.info.parent / recorded))))
                 found.update(asked.get(file, ()))
     return found
+
+
+def _end_of(path: str) -> str:
+    """Name of a file and of its folder; of a module beside the packages, which has no folder in RECORD, its name."""
+    above, _, name = path.rpartition("/")
+    folder = above.rpartition("/")[2]
+    return name if folder.endswith("-packages") else f"{folder}/{name}" if folder else name
 
 
 def _real(file: Path) -> Path:

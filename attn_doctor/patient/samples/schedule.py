@@ -31,6 +31,18 @@ _MOST_RESTARTS = 3
 Write = Callable[[str, object], None]
 
 
+def answer_and_child(library: Optional[str]) -> Tuple[str, str]:
+    """Names of a library's answer, and of the children that give it."""
+    if library == catalogue.CANARY:
+        return "canary", "canary"
+    return "samples-{}".format(library), "{} samples".format(library)
+
+
+def needs(library: Optional[str]) -> Tuple[Optional[str], ...]:
+    """Libraries whose imports decide which samples a library has."""
+    return (library, _FLASH_ATTN) if library == "transformers" else (library,)
+
+
 class LibrarySamples:
     """The samples of one examination. Each method returns the children that can start now."""
 
@@ -87,9 +99,7 @@ class LibrarySamples:
             return []
         children: List[forked.Child] = []
         for library in self.libraries:
-            waits_for = self._modules_of(library)
-            if library == "transformers":
-                waits_for += self._modules_of(_FLASH_ATTN)
+            waits_for = [module for one in needs(library) for module in self._modules_of(one)]
             if library in self._started or any(m not in self._imports for m in waits_for):
                 continue
             self._started.append(library)
@@ -102,7 +112,7 @@ class LibrarySamples:
                 children.extend(self._children(library))
         return children
 
-    def _modules_of(self, library: str) -> List[str]:
+    def _modules_of(self, library: Optional[str]) -> List[str]:
         return [module for module in self.modules if catalogue.library_of(module) == library]
 
     def _children(self, library: str) -> List[forked.Child]:
@@ -176,7 +186,9 @@ class LibrarySamples:
             else:
                 self._give_up(catalogue.CANARY, imports.in_words(told))
 
-        return forked.Child("canary", imports.telling_errors(work), self.timeout + 5.0, done)
+        return forked.Child(
+            answer_and_child(catalogue.CANARY)[1], imports.telling_errors(work), self.timeout + 5.0, done
+        )
 
     def _child(self, library: str, samples: List[catalogue.Sample]) -> forked.Child:
         def work(tell: Tell) -> None:
@@ -189,7 +201,7 @@ class LibrarySamples:
             return self._ended(library, samples, ended)
 
         limit = self.timeout * len(samples) + 5.0
-        return forked.Child(library + " samples", imports.telling_errors(work), limit, done)
+        return forked.Child(answer_and_child(library)[1], imports.telling_errors(work), limit, done)
 
     def _ended(
         self, library: str, samples: List[catalogue.Sample], ended: forked.Ended

@@ -18,6 +18,7 @@ from attn_doctor.model.facts import Fact
 from attn_doctor.model.outcomes import Outcome
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.probe.live import library_samples
+from attn_doctor.probe.live.kept_process import KeptProcess
 from attn_doctor.probe.not_examined import no_samples
 
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
@@ -44,8 +45,12 @@ class Examination:
         simulated_gpu: Mapping[str, Any] | None,
         folder: Path,
         samples: bool = True,
+        kept: KeptProcess | None = None,
     ) -> None:
-        """Starts the examination. `samples`: also runs the samples of the libraries among `modules`."""
+        """Starts the examination. `samples`: also runs the samples of the libraries among `modules`.
+
+        `kept`: the process to do it in.
+        """
         self._modules = modules
         self._torch = torch
         self._timeout = timeout
@@ -55,25 +60,31 @@ class Examination:
         self._jobs = max(2, min(len(os.sched_getaffinity(0)), 4))
         scratch = folder / "examine-scratch"
         scratch.mkdir()
+        request = {
+            "modules": list(modules),
+            "timeout": timeout,
+            "scratch": str(scratch),
+            "torch": torch,
+            "sample": torch,
+            "library_samples": list(self._libraries),
+            "simulated_gpu": dict(simulated_gpu) if simulated_gpu else None,
+            "jobs": self._jobs,
+        }
+        self._kept = kept
         self._running: Running
-        self._running, self._answers = target.start_in_patient(
-            "examine",
-            {
-                "modules": list(modules),
-                "timeout": timeout,
-                "scratch": str(scratch),
-                "torch": torch,
-                "sample": torch,
-                "library_samples": list(self._libraries),
-                "simulated_gpu": dict(simulated_gpu) if simulated_gpu else None,
-                "jobs": self._jobs,
-            },
-            folder=folder,
-        )
+        if kept is None:
+            self._running, self._answers = target.start_in_patient("examine", request, folder=folder)
+        else:
+            self._running, self._answers = kept.start(target, request, folder=folder)
+        self._begun = self._running.seconds()
 
     def end(self) -> None:
-        """Ends it early."""
-        self._running.end()
+        """Ends it early, unless its process is kept."""
+        if not self._waits():
+            self._running.end()
+
+    def _waits(self) -> bool:
+        return self._kept is not None and self._kept.waits(self._answers)
 
     def facts(self, say: Callable[[str], None], *, no_gpu: bool = False) -> tuple[Fact, ...]:
         """Waits for the answers: torch within one timeout, everything within one timeout for each round of children.
@@ -95,6 +106,11 @@ class Examination:
         """What the samples' process had loaded, once `facts` has waited for it; None where it was not reached."""
         return self._answer("loaded")
 
+    def answers(self) -> Path:
+        """Waits until it has ended; the folder of its answers."""
+        self._wait(lambda _: None)
+        return self._answers
+
     def _library_samples(self, completed: Completed) -> tuple[tuple[Fact, ...], int]:
         if not self._wants_samples:
             return no_samples(_NO_SAMPLES), 0
@@ -104,7 +120,9 @@ class Examination:
         torch_limit = self._timeout + 2.0
         kinds = 0
         while self._running.alive():
-            waited = self._running.seconds()
+            waited = self._running.seconds() - self._begun
+            if self._waits():
+                return self._running.so_far()
             kinds = kinds or self._kinds_of_gpus()
             samples = len(self._libraries) * _MOST_SAMPLES * max(kinds, 1)
             rounds = 2 + -(-(len(self._modules) + samples + 2) // self._jobs)

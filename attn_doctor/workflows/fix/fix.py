@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from attn_doctor.errors import BadInput
@@ -10,7 +11,7 @@ from attn_doctor.formats import plan_v1
 from attn_doctor.machine.files import replace_file
 from attn_doctor.machine.process import ending_with_us
 from attn_doctor.machine.scratch import scratch
-from attn_doctor.machine.target import Target, examine_target
+from attn_doctor.machine.target import examine_target
 from attn_doctor.model import exit_status
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.findings import Safety, Severity
@@ -20,7 +21,7 @@ from attn_doctor.quick_dataclasses import replace
 from attn_doctor.workflows.fix import carry_out, planned
 from attn_doctor.workflows.fix.planned import Planned
 from attn_doctor.workflows.fix.request import FixEnding, FixRequest, FixResult, Question
-from attn_doctor.workflows.fix.session import ReadRequest, open_session, read_request
+from attn_doctor.workflows.fix.session import ReadRequest, Session, open_session, read_request
 from attn_doctor.workflows.subject import Say, silent
 
 #: Answers a question; called only when the request does not contain the answer.
@@ -73,18 +74,25 @@ def _once(read: ReadRequest, ask: Ask, show: Show, say: Say, warn: Say) -> FixRe
     here.
     """
     request = read.request
-    with scratch() as folder:
+    with scratch() as folder, contextlib.ExitStack() as stack:
         python = request.python if read.saved is None else read.saved.python
         target = examine_target(
             python, as_module=request.as_module, folder=folder, timeout=request.timeout, isolated=request.quick
         )
         session = open_session(read, target, folder)
+        if session.kept is not None:
+            stack.callback(session.kept.end)
         if request.resume:
             return carry_out.resume(session, say, wait=request.wait)
-        made = planned.make_plan(session, say)
+        return _made(session, planned.make_plan(session, say), ask, show, say, warn)
+
+
+def _made(session: Session, made: Planned, ask: Ask, show: Show, say: Say, warn: Say) -> FixResult:
+    """What becomes of a plan. Raises as `_once`."""
+    request, target = session.given.request, session.target
     made.check_undisturbed()
     show(made)
-    if not (request.shows_only or request.yes or read.saved is not None):
+    if not (request.shows_only or request.yes or session.given.saved is not None):
         meant = tuple(
             one.finding for one in made.plan.left if one.needs_naming and ask(Question(plan=made.plan, assumed=one))
         )
@@ -105,7 +113,7 @@ def _once(read: ReadRequest, ask: Ask, show: Show, say: Say, warn: Say) -> FixRe
         return FixResult(ending=FixEnding.NO_STEPS, exit_status=int(status), plan=plan)
     if not request.unsafe and any(step.safety is not Safety.SAFE for step in plan.steps):
         return FixResult(ending=FixEnding.NEEDS_UNSAFE, exit_status=int(Status.FOUND), plan=plan)
-    _check_unused(plan, target, asks=not request.yes, allowed=request.even_if_used, warn=warn)
+    _check_unused(plan, session, asks=not request.yes, allowed=request.even_if_used, warn=warn)
     if not request.yes:
         plan = _agreed(plan, ask)
     if not plan.steps:
@@ -134,9 +142,10 @@ def _agreed(plan: Plan, ask: Ask) -> Plan:
     )
 
 
-def _check_unused(plan: Plan, target: Target, *, asks: bool, allowed: bool, warn: Say) -> None:
+def _check_unused(plan: Plan, session: Session, *, asks: bool, allowed: bool, warn: Say) -> None:
     """Reports programs that run from an environment whose packages would change; without a user to ask, refuses."""
-    found = using(target) if any(isinstance(step.change, Install) for step in plan.steps) else ()
+    apart = None if session.kept is None else session.kept.pid
+    found = using(session.target, apart=apart) if any(isinstance(one.change, Install) for one in plan.steps) else ()
     if not found:
         return
     if not asks and not allowed:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from attn_doctor.fix.altered_names import altered_names
 from attn_doctor.fix.journal.exchange import Swap
 from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.journal.prepare import StepFailed
@@ -30,7 +31,7 @@ def prove(session: Session, plan: Plan, run: Run, swap: Swap, say: Say) -> Proof
     """
     target = session.target
     folder = run.folder / "shadow"
-    whole = has_its_own_folder(target)
+    whole, real = has_its_own_folder(target), os.path.realpath(target.prefix)
     shadow = Shadow(
         folders={one: str(folder / str(number)) for number, one in enumerate(folders_of(target, whole=whole))},
         sites=folders_of(target, whole=False),
@@ -55,12 +56,19 @@ def prove(session: Session, plan: Plan, run: Run, swap: Swap, say: Say) -> Proof
         ) from None
     private = session.folder / "proof"
     private.mkdir()
-    tried = _tried(target, shadow, private, whole=whole, timeout=session.given.request.timeout)
-    trying = replace(session, target=tried, folder=private)
-    after = again(trying, say)
-    broken = () if session.given.request.allow_unmet else newly_unmet(target, tried)
-    if not session.given.request.quick and not broken:
-        broken = broken_imports(target, tried, changed, timeout=session.given.request.timeout, folder=private)
+    request, kept = session.given.request, session.kept
+    if kept is not None:
+        names = altered_names(swap, run, shadow.sites)
+        stand_ins = {**shadow.folders, **({str(target.prefix): shadow.folders[real]} if whole else {})}
+        if names is None or not kept.go_on(names, stand_ins):
+            kept = None
+    tried = _tried(target, shadow, private, starts=whole and kept is None, timeout=request.timeout)
+    after = again(replace(session, target=tried, folder=private, kept=kept), say)
+    broken = () if request.allow_unmet else newly_unmet(target, tried)
+    if not request.quick and not broken:
+        broken = broken_imports(target, tried, changed, kept, timeout=request.timeout, folder=private)
+    if session.kept is not None:
+        session.kept.end()
     written = shadow.written_through()
     if written:
         raise StepFailed(
@@ -90,16 +98,23 @@ def _is_about(step: Step, inside: set[str]) -> bool:
     return isinstance(step.change, Install) or step.change.is_list or step.change.file in inside
 
 
-def _tried(target: Target, shadow: Shadow, folder: Path, *, whole: bool, timeout: float) -> Target:
-    if whole:
+def _tried(target: Target, shadow: Shadow, folder: Path, *, starts: bool, timeout: float) -> Target:
+    """The target as it would be; where nothing of its start changes, by what it said of itself when it started."""
+    if starts:
         prefix = os.path.realpath(target.prefix)
         python = Path(shadow.folders[prefix]) / target.python.relative_to(target.prefix)
         return examine_target(str(python), as_module=False, folder=folder, timeout=timeout)
+
+    def led(path: str) -> str:
+        # The interpreter of a virtual environment is a link out of it: the folder above is what counts.
+        above, name = os.path.split(path)
+        return shadow.of(os.path.realpath(path)) or shadow.of(f"{os.path.realpath(above)}/{name}") or path
+
     told = dict(target.told)
-    for name in ("purelib", "platlib"):
-        told[name] = shadow.of(os.path.realpath(told[name])) or told[name]
-    told["sys_path"] = [shadow.of(os.path.realpath(one)) or one if one else one for one in told["sys_path"]]
-    return replace(target, told=told, in_place_of=tuple(shadow.folders.items()))
+    for name in ("prefix", "exec_prefix", "executable", "purelib", "platlib", "scripts", "data"):
+        told[name] = led(told[name])
+    told["sys_path"] = [led(one) if one else one for one in told["sys_path"]]
+    return replace(target, python=Path(led(str(target.python))), told=told, in_place_of=tuple(shadow.folders.items()))
 
 
 def _led_back(after: Diagnosis, shadow: Shadow) -> Diagnosis:

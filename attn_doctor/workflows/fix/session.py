@@ -39,6 +39,7 @@ from attn_doctor.planning.choose import Policy
 from attn_doctor.planning.chosen_releases import choose_releases
 from attn_doctor.probe.configs.sources import followed_files
 from attn_doctor.probe.examine import ExaminationRequest, examine
+from attn_doctor.probe.live.kept_process import KeptProcess
 from attn_doctor.probe.trace.trace_facts import facts_of
 from attn_doctor.probe.trace.tracing import check_input, run_trace
 from attn_doctor.quick_dataclasses import asdict, dataclass, replace
@@ -110,6 +111,8 @@ class Session:
     acceptances: tuple[Acceptance, ...]
     wheels: tuple[WheelFile, ...] = ()
     """Files named by the user."""
+    kept: KeptProcess | None = None
+    """The patient's process that has imported torch, for the proof; None where nothing is imported."""
     traced: Mapping[str, Any] | None = None
     """The request to the tracer; None to examine the environment itself."""
 
@@ -125,7 +128,10 @@ class Session:
 
     def look(self, name: str, say: Say) -> FactSet:
         """Examines the target; after a change, as in a newly activated environment."""
+        before = dict(os.environ)
         with activated(self.target.prefix) if name.startswith("after") else contextlib.nullcontext():
+            if self.kept is not None and before != os.environ:
+                self.kept.end()  # it has other variables
             return self._look(name, say)
 
     def _look(self, name: str, say: Say) -> FactSet:
@@ -141,6 +147,7 @@ class Session:
                 timeout=request.timeout,
                 configs=self.configs,
                 simulated_gpu=None if gpu is None else asdict(gpu),
+                kept=self.kept,
             ),
             folder=folder,
             say=say,
@@ -272,6 +279,7 @@ def open_session(read: ReadRequest, target: Target, folder: Path) -> Session:
         if read.saved is None
         else tuple(Path(one) for one in read.saved.configs),
         wheels=tuple(_wheel(one, target) for one in request.wheels),
+        kept=None if request.quick or request.shows_only else KeptProcess(),
         traced=None if request.trace is None else _trace_request(request.trace, request.autocast, read.gpu),
     )
 
