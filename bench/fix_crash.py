@@ -1,6 +1,7 @@
 """Kills `fix`, `fix --resume` and `undo` on real packages, types what attn-doctor says to type next, and compares.
 
     python bench/fix_crash.py [--runs N] [--ways pip,uv,...] [--cases x-transformers,fla,...] [--seed N]
+        [--imports]
 
 Each run takes a fresh copy of an environment, starts a fix, kills the process, its group, or the installer alone
 (SIGKILL, SIGTERM, SIGINT, SIGHUP) at a random moment, half of the time kills what is typed next as well, and types the
@@ -62,9 +63,10 @@ SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal
 class Bench:
     """What a fix becomes that nobody disturbs, and runs that are disturbed."""
 
-    def __init__(self, folder: Path, chance: random.Random) -> None:
+    def __init__(self, folder: Path, chance: random.Random, *, imports: bool) -> None:
         self.places = Places(folder)
         self.chance = chance
+        self.imports = imports
         self.lasts: dict[tuple[str, str], float] = {}
         self.after: dict[tuple[str, str], State] = {}
 
@@ -74,8 +76,9 @@ class Bench:
         recipe = self.places.folder / f"recipes-{case}/mine/to-be-moved/recipe.toml"
         recipe.parent.mkdir(parents=True, exist_ok=True)
         recipe.write_text(RECIPE.format(name=name, old=old, new=json.dumps(CASES[case][1])))
+        quick = [] if self.imports else ["--quick"]
         return [
-            sys.executable, "-m", "attn_doctor", "fix", "--quick", "--yes", "--unsafe-fixes", "--only", "to-be-moved",
+            sys.executable, "-m", "attn_doctor", "fix", *quick, "--yes", "--unsafe-fixes", "--only", "to-be-moved",
             "--recipes", str(recipe.parent.parent.parent), "--python", str(python_of(environment, way)), "--installer",
             "uv" if way in BY_UV else "pip", "--no-index", "--find-links", str(self.places.wheels),
         ]  # fmt: skip
@@ -185,10 +188,13 @@ def main() -> int:
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--imports", action="store_true", help="also import what is installed, before and on the shadow"
+    )
     asked = parser.parse_args()
     enter_namespace(asked.ways)
     folder = Path(tempfile.mkdtemp(prefix="fix-crash-"))
-    bench = Bench(folder, random.Random(asked.seed))
+    bench = Bench(folder, random.Random(asked.seed), imports=asked.imports)
     wrong = []
     counts: collections.Counter[str] = collections.Counter()
     started = time.monotonic()
