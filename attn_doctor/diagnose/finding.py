@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from attn_doctor.diagnose.binding import Binding, Bound
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
-from attn_doctor.diagnose.placeholders import filled, installs_a_known_package, locations, remedy
+from attn_doctor.diagnose.placeholders import filled, installs_a_known_package, is_of_use, locations, remedy
 from attn_doctor.model.facts import Fact, FactSet
 from attn_doctor.model.findings import Finding, Safety, Verdict
 from attn_doctor.model.kinds import kind_of
@@ -56,7 +56,7 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
         remedies=tuple(
             remedy(_classed(one, facts, bound), facts, bound)
             for one in offered(recipe.remedies, facts, binding)
-            if installs_a_known_package(one, facts, bound)
+            if installs_a_known_package(one, facts, bound) and is_of_use(one, facts, bound)
         ),
         references=tuple(url for _, url in recipe.references),
         known_problems=filled(recipe.known_problems, facts, bound),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from functools import partial
 
 from attn_doctor.diagnose.binding import Bound, bound_fact
@@ -11,22 +12,28 @@ from attn_doctor.fix.treatments import treatment_of
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, State, Value
 from attn_doctor.model.findings import Location, Remedy
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.remedies import (
     Action,
     Advise,
     Form,
     InstallPackages,
+    InstallWheel,
     ProposedAction,
     install_request,
     texts_of,
     with_texts,
 )
+from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import RecipeRemedy
 
 #: The interpreter that nobody named is the one that is on PATH.
 _PYTHON = "python.executable"
+_SUBJECT = "subject.package"
+#: The distribution that a requirement names.
+_NAME = re.compile(r"[A-Za-z][\w.-]*")
 
 
 def shown(value: Value) -> str:
@@ -88,6 +95,23 @@ def remedy(written: RecipeRemedy, facts: FactSet, bound: Bound) -> Remedy:
         why_this_safety=" ".join(filter(None, [why, _of_the_torch_to_come(actions, facts)])),
         actions=actions,
     )
+
+
+def is_of_use(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
+    """False for a remedy that installs a package whose kernels the finding's own package has copies of."""
+    state = _bound(_SUBJECT, facts, bound)
+    subject = BY_NAME.get(str(state.value)) if isinstance(state, Known) else None
+    return subject is None or not any(
+        (name := _NAME.match(text)) and canonical_name(name[0]) in subject.copies for text in _installed_by(written)
+    )
+
+
+def _installed_by(written: RecipeRemedy) -> Iterator[str]:
+    for one in written.actions:
+        if isinstance(one, InstallWheel):
+            yield one.package
+        elif isinstance(one, InstallPackages | Advise):
+            yield from one.requirements
 
 
 def installs_a_known_package(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:

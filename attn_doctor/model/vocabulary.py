@@ -504,6 +504,7 @@ TERMS: tuple[Term, ...] = (
         ("log.cuda_needed", _V, "the CUDA that a message asks for"),
         ("log.model", _T, "the model's class that a message names"),
         ("log.module", _T, "the module that an import did not find"),
+        ("log.built_at_use", _T, "the distribution whose kernels were compiled at first use while the log was written"),
         ("log.reasons", _TS, "reasons that a message, or the lines around it, enumerate, each with whose it is"),
     ),
     *_terms(

@@ -120,7 +120,7 @@ _NOT_WEIGHED = _NotWeighed()
 
 
 def _weighed(match: Match, facts: FactSet, log: str) -> Weighed | None:
-    own = tuple(of_match(match, log))
+    own = tuple(of_match(match, log, facts))
     return weigh(match, join(facts, own) if own else facts, log)
 
 

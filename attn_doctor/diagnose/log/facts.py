@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import subjects
-from attn_doctor.diagnose.log.subjects import builds_in, handled_in
+from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
 from attn_doctor.model.libraries import published
@@ -22,6 +22,7 @@ TELLING = (
 _WORTH = re.compile(
     r"apability|ardware limit|NVIDIA|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
     r"|lash.?[Aa]tt|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
+    r"|extension module|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
@@ -77,7 +78,7 @@ _SYSTEM = re.compile(
     r"|'mps'|\bmps:\d)"
     r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu)|\bLinux/|x86_64-conda[-_]linux)"
 )
-_SUBJECT = "subject.package"
+_SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
 _BUILT = re.compile(r"uild|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
@@ -153,6 +154,8 @@ class Clues:
             self._package("torch", guessed["torch"], line.number)
         for package in builds_in(text) if _BUILT.search(text) else ():
             self._tell(_SUBJECT, package, line.number)
+        if at_use := built_in(text):
+            self._tell(_AT_USE, at_use, line.number)
         for handled in handled_in(text):
             self._handled.setdefault(handled, line.number)
         have = _HAVE.search(text)

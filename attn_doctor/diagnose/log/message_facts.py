@@ -10,7 +10,7 @@ from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.subjects import subject_of
 from attn_doctor.diagnose.log.unit import Unit
-from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, Value
 
 _SDPA = re.compile(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
@@ -51,12 +51,12 @@ _DTYPES = {
     "float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2", "float8_e5m2": "float8_e5m2",
 }  # fmt: skip
 _DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
-_SUBJECT = FactName.parse("subject.package")
+_SUBJECT, _AT_USE = FactName.parse("subject.package"), FactName.parse("log.built_at_use")
 _BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
 
-def of_match(match: Match, log: str) -> Iterator[Fact]:
-    """The facts from the pattern's groups, and those from the unit itself."""
+def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
+    """The facts from the pattern's groups, and those from the unit itself; `around`: those of the whole log."""
     groups = dict(match.told)
     for group, name in match.pattern.extracts:
         if group in groups:
@@ -65,10 +65,10 @@ def of_match(match: Match, log: str) -> Iterator[Fact]:
                 yield made
     if match.reasons:
         yield _log_fact("reasons", match.reasons, log, match.line)
-    yield from of_unit(match.unit, log)
+    yield from of_unit(match.unit, log, around.text(_AT_USE))
 
 
-def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
+def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[Fact]:
     """The `log.*` facts of one unit."""
     text = unit.text
     roles = fp32_operands(text)
@@ -98,7 +98,7 @@ def of_unit(unit: Unit, log: str) -> Iterator[Fact]:
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
     if dtypes:
         yield _log_fact("dtypes", dtypes, log, unit.message_line)
-    subject = subject_of(unit)
+    subject = subject_of(unit, built_at_use)
     if subject:
         made = fact(_SUBJECT, subject, log, unit.message_line)
         assert made is not None

@@ -58,7 +58,7 @@ def messages(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Message, ...]:
 
 def _weighed(match: Match, facts: FactSet, name: str) -> Weighed | None:
     """A family is known by what its message is about; for a cause the facts of this node suffice."""
-    return weigh(match, join(facts, of_match(match, name)) if match.recipe.family else facts, name)
+    return weigh(match, join(facts, of_match(match, name, facts)) if match.recipe.family else facts, name)
 
 
 def _counts(one: Weighed, facts: FactSet) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from attn_doctor.model.libraries import published
+from attn_doctor.probe.packages.known_packages import PACKAGES
 
 #: Folders that identify a package in any path: trimmed paths and source checkouts contain no site-packages.
 _PACKAGES = frozenset(
@@ -19,7 +21,15 @@ _PACKAGES = frozenset(
 #: Folder into which its source is cloned -> import name.
 _CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
 #: A compiled module inside a package's folder -> import name: messages of Windows leave the folder out.
-PARTS = {part: library.top_level for library in published() for part in library.parts}
+PARTS = {part: package.module for package in reversed(PACKAGES) for part in package.parts}
+#: An extension that is compiled when it is first used -> import name of the package that does so.
+BUILT_AT_USE = {name: package.module for package in PACKAGES for name in package.built_at_use}
+#: Folders with what was compiled at first use: of torch's builder one for each extension, of others one of their own.
+_OF_AN_EXTENSION = re.compile(r"[/\\]torch_extensions[/\\](?:py\w+[/\\])?(?P<name>[A-Za-z]\w+)")
+_CACHES = {".deep_gemm": "deep_gemm", ".tilelang": "tilelang", "tvm-ffi": "tvm_ffi"}
+_COMPILED_BY_TORCH = re.compile(r"[/\\](?:torchinductor_[\w.-]+|torch_compile_cache)[/\\]")
+#: `flash-attn_4a21…` in pip's own folder is where it unpacked flash-attn.
+_UNPACKED_BY_PIP = re.compile(r"[/\\]pip-(?:install|req-build)-\w+[/\\](?P<name>[\w.+-]{2,80}?)_[0-9a-f]{16,64}[/\\]")
 _INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
 _STANDARD_LIBRARY = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
 #: An environment often has the name of a package.
@@ -37,6 +47,12 @@ def owner(path: str) -> str:
         return "remote-code"
     if path.startswith("/build/source/"):
         return "hub-kernel"  # the path in the image in which the hub's kernels are built
+    if built := compiled_at_use(path):
+        return built
+    if _COMPILED_BY_TORCH.search(path):
+        return "torch"
+    if unpacked := _UNPACKED_BY_PIP.search(path):
+        return unpacked["name"].replace("-", "_")
     found = _EGG.search(path) or _INSTALLED.search(path)
     if found:
         name = found["name"]
@@ -54,6 +70,20 @@ def owner(path: str) -> str:
     extension = _EXTENSION.match(parts[-1])
     name = extension["name"] if extension else ""
     return "" if name.startswith("lib") else _whole(name)
+
+
+def compiled_at_use(path: str) -> str:
+    """The import name of the package whose kernels are compiled into this folder when they are first used; or empty."""
+    found = _OF_AN_EXTENSION.search(path)
+    if found:
+        return BUILT_AT_USE.get(found["name"], found["name"])
+    parts = re.split(r"[/\\]", path)
+    for folder, below in pairwise(parts):
+        if folder == ".cache" and below in _PACKAGES:
+            return below
+        if folder in _CACHES:
+            return _CACHES[folder]
+    return ""
 
 
 def _whole(extension: str) -> str:

@@ -31,17 +31,18 @@ _PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?[^)]{0,60}?[:=!>]|.", r
 _EXCEPTION = re.compile(
     r"(?<![\w.\"/])(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception|Mismatch|OutOfResources|Unsupported|Failed): ?(?=\S)"
 )
-_CLASS = re.compile(r"^\^?[A-Z]\w*(?:Error|Exception): ")
+#: The exception's class, or the compiler that speaks, at the beginning of a pattern.
+_CLASS = re.compile(r"^\^?(?:[A-Z]\w*(?:Error|Exception)|[\w()?:|+-]{2,40} (?:fatal|error) \??): ")
 #: Characters that a message without its class has to hold.
 _TELLING = 12
 _WRAPPING = f" \t{_QUOTES}*•"
 
 
-def relaxed(recipes: Iterable[Recipe]) -> Iterator[Recipe]:
-    """The recipes with their patterns as they have to be for pasted text: also in a plain line, with or without quotes
-    and the exception's class."""
+def relaxed(recipes: Iterable[Recipe], *, families: bool) -> Iterator[Recipe]:
+    """The recipes, or the families, with their patterns as they have to be for pasted text: also in a plain line, with
+    or without quotes and the exception's class."""
     for recipe in recipes:
-        if recipe.family is None and recipe.logs:
+        if (recipe.family is not None) is families and recipe.logs:
             yield replace(recipe, logs=tuple(map(_relaxed, recipe.logs)))
 
 

@@ -76,17 +76,24 @@ class Scanner:
         return found
 
     def look_again(self, logs: Sequence[Scanned]) -> None:
-        """Adds what a more lenient look finds where no recipe knew anything in any of the logs."""
+        """Adds what a more lenient look finds where no recipe knew anything in any of the logs: recipes, and families
+        where nothing is known at all.
+        """
         if any(match.recipe.family is None for log in logs for match in log.matches):
             return
-        again = [log for log in logs if log.text]
-        lenient = Patterns(relaxed(self._patterns.recipes)) if again else self._patterns
-        for log in again:
-            lines = [clean(number, text) for number, text in enumerate(log.text.splitlines(), start=1)]
-            lines = [*unwrapped(lines)]
-            close = _Close(lines, self._given)
-            for unit, around in _units(lines, close):
-                log.matches += lenient.match(unit, around)
+        again = [(log, [*_pasted_units(log.text, self._given)]) for log in logs if log.text]
+        for families in (False, True):
+            if not again or (families and any(log.matches for log in logs)):
+                return
+            lenient = Patterns(relaxed(self._patterns.recipes, families=families))
+            for log, units in again:
+                for unit, around in units:
+                    log.matches += lenient.match(unit, around)
+
+
+def _pasted_units(text: str, given: str) -> Iterator[tuple[Unit, _Around]]:
+    lines = [*unwrapped(clean(number, line) for number, line in enumerate(text.splitlines(), start=1))]
+    return _units(lines, _Close(lines, given))
 
 
 def _kept(chunks: Iterable[str], kept: list[str]) -> Iterator[str]:

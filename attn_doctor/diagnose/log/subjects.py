@@ -1,8 +1,9 @@
 """Finds the distribution that a message of a log is about.
 
-Evidence, the strongest first: the compiled file in the message, the module that an import did not find, the folder of
-the failing setup.py, the innermost frame outside packages that merely load or compile others, and names in the message.
-A compiler's messages are about the build that failed elsewhere in the log.
+Evidence, the strongest first: the compiled file in the message, the folder of the failing setup.py, the module that an
+import did not find, the package that the message asks for, the source or the folder of builds that it names, the
+innermost frame outside packages that merely load or compile others, and names in the message. A compiler's messages are
+about the build that failed elsewhere in the log, or that was under way.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log.owners import PARTS, owner
-from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.diagnose.log.owners import BUILT_AT_USE, PARTS, compiled_at_use, owner
+from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES, distribution_of
 
 _HUB = "hub-kernel"
@@ -34,6 +35,22 @@ _MODULE = re.compile(
     r"|cannot import name '[\w.]{1,80}' from '(?P<whence>[\w.]{2,80})'"
     r"|(?:[Pp]ackage|[Mm]odule) [`'\"]?(?P<package>[\w-]{3,60})[`'\"]? (?:seems to be not|is not|was not) "
 )
+#: What a message asks its reader to install, or says is not there.
+_WANTED = re.compile(
+    r"(?:[Ii]nstall(?:ing)?|[Uu]pgrade|[Uu]pdate|requires?|needs?) (?:the |an? )?(?:latest |newer |recent )?"
+    r"(?:version of |package )?[`'\"(]{0,2}(?P<asked>[A-Za-z][\w-]{2,40})"
+    r"|\bpip3? install (?:-\S+ )*[`'\"]?(?P<typed>[A-Za-z][\w-]{1,60})"
+    r"|[`'\"](?P<absent>[A-Za-z][\w-]{2,40})[`'\"] (?:package |library )?(?:is|are|was) not "
+    r"(?:installed|found|importable|available)"
+)
+_PATH = re.compile(r"(?P<path>[~\w.-]*(?:/[\w.@+~-]{1,200}){2,30})")
+#: Programs of a build, whose exit status a package's builder passes on.
+_OF_A_BUILD = re.compile(
+    r"\bninja\b|\bnvcc\b|\bg\+\+|\bgcc\b|\bcl\.(?:exe|EXE)\b|\b(?:ld|collect2): |fatal error: |extension '"
+    r"|build (?:stopped|failed)|compilation (?:terminated|of)|cpp_extension|Cannot open include|[Cc]ompil|CUDA_HOME"
+    r"|\bCUTLASS\b|cutlass/"
+)
+_BUILDER = re.compile(r"torch[/\\]utils[/\\](?:cpp_extension|_cpp_extension_versioner|hipify/\w+)\.py$")
 _SETUP = re.compile(r"(?P<folder>[\w.+@~-]{2,120})[/\\]setup\.py\b")
 #: `flash-attn_4a21…` is pip's folder for unpacking flash-attn, `flash_attn-2.8.3` that of an sdist.
 _UNPACKED = re.compile(r"_[0-9a-f]{16,64}$|-\d[\w.+]*$")
@@ -49,6 +66,12 @@ _BUILD = re.compile(
     r"|likely indicates that `(?P<hinted>[\w.-]{2,60}\w)@"
     r"|Guessing wheel URL: \S{1,200}/(?P<guessed>[\w.]{2,60})-\d"
 )
+#: Lines of a build at first use that is under way.
+_AT_USE = re.compile(
+    r"(?:Loading|Building) extension module (?P<name>\w{2,60})"
+    r"|(?P<flashinfer>\bflashinfer[./]jit\b|Loading JIT ops: )"
+    r"|(?P<path>\S{0,200}(?:/torch_extensions/|/\.cache/flashinfer/|/\.deep_gemm/|/\.tilelang/|/\.cache/tvm-ffi/)\S{1,100})"
+)
 _IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
 _CALLED = re.compile(r"\b(?P<module>_C_\w{3,40}|_qattn\w{0,20}|[a-z]\w{2,40}_cuda)\.\w+\(")
 _INSTALLED = re.compile(r"\bpip3? install (?:-\S+ )*[\"']?(?P<module>[A-Za-z][\w-]{1,60})")
@@ -63,7 +86,6 @@ TELLING = (
 )
 #: Source folder -> the distribution built from it, where the names differ.
 _SOURCES = {folder: package.name for package in reversed(PACKAGES) for folder in package.sources}
-_BUILT_AT_USE = {name: package.name for package in PACKAGES for name in package.built_at_use}
 #: SDPA's own messages contain names of other libraries' methods.
 _TORCH = re.compile(
     r"scaled_dot_product|sdp_utils|sdpa_kernel|Torch was not compiled with|torch\.(?:nn\.attention|_inductor)"
@@ -72,6 +94,7 @@ _TORCH = re.compile(
 _NAMED = tuple(
     tuple((re.compile(spelled, re.ASCII), package.name) for package, every in step for spelled in every)
     for step in (
+        [(one, one.of_its_own) for one in PACKAGES],
         [(one, one.in_messages) for one in PACKAGES if not one.around],
         [(one, one.in_messages) for one in PACKAGES if one.around],
         [(one, one.operators) for one in PACKAGES if one.name not in _OF_THEIR_OWN],
@@ -80,8 +103,11 @@ _NAMED = tuple(
 )
 
 
-def subject_of(unit: Unit) -> str | None:
-    """The distribution that the unit itself is about; None when it does not show it."""
+def subject_of(unit: Unit, built_at_use: str | None = None) -> str | None:
+    """The distribution that the unit itself is about; None when it does not show it.
+
+    `built_at_use`: the one whose kernels were compiled while the log was written, which is what its builds are about.
+    """
     message = unit.message
     for found in reversed(list(_BINARY.finditer(message))):
         name = owner(found["path"])
@@ -97,8 +123,13 @@ def subject_of(unit: Unit) -> str | None:
         part = PARTS.get(name)
         if part or not name.startswith("_"):  # no distribution is called `_C`
             return distribution_of(part or name.replace("-", "_"))
-    for found in reversed(list(_SOURCE.finditer(message))):
-        name = owner(found["path"])
+    for found in _WANTED.finditer(message):
+        name = distribution_of(next(filter(None, found.groups())).replace("-", "_"))
+        if name in BY_NAME and name not in _COMMON:
+            return name
+    for found in (*reversed(list(_SOURCE.finditer(message))), *_PATH.finditer(message)):
+        built = "path" in found.re.groupindex and compiled_at_use(found["path"])
+        name = built or (owner(found["path"]) if found.re is _SOURCE else "")
         if name == _HUB:
             return "kernels"
         if name and name not in _CARRIERS:
@@ -116,7 +147,25 @@ def subject_of(unit: Unit) -> str | None:
     cls = _CLASS.match(unit.exception)
     if cls and cls["module"] not in _CARRIERS and owner(f"{cls['module']}/"):
         return distribution_of(cls["module"])
-    return named_in(message) or next((name for name in _OF_THEIR_OWN if name in names), None)
+    if named := named_in(message):
+        return named
+    if built_at_use and _is_of_a_build(unit):
+        return built_at_use
+    builder = any(_BUILDER.search(path) for path in frames)
+    return next((name for name in _OF_THEIR_OWN if name in names and not builder), None)
+
+
+def _is_of_a_build(unit: Unit) -> bool:
+    return unit.kind is UnitKind.COMPILER or _OF_A_BUILD.search(unit.message) is not None
+
+
+def built_in(text: str) -> str | None:
+    """The distribution whose kernels are compiled at first use, as a line tells: it names an extension or a folder."""
+    found = _AT_USE.search(text)
+    if found is None:
+        return None
+    name = found["name"] or ("flashinfer" if found["flashinfer"] else compiled_at_use(found["path"]))
+    return distribution_of(BUILT_AT_USE.get(name, name)) if name else None
 
 
 def named_in(message: str) -> str | None:
@@ -128,11 +177,11 @@ def named_in(message: str) -> str | None:
 
 def _first_named(text: str, *, at_the_start: bool = False) -> str | None:
     """The package that is named first; of those that begin at one place, the longest."""
-    for step in _NAMED:
+    for number, step in enumerate(_NAMED):
         found = [
             (met.start(), -len(met[0]), name)
             for pattern, name in step
-            if (met := pattern.match(text) if at_the_start else pattern.search(text)) is not None
+            if (met := pattern.match(text) if at_the_start and number else pattern.search(text)) is not None
         ]
         if found:
             return min(found)[2]
@@ -157,7 +206,7 @@ def builds_in(text: str) -> Iterator[str]:
     """Distributions whose build failed according to a line."""
     for found in _BUILD.finditer(text):
         if found["jit"]:
-            yield _BUILT_AT_USE.get(found["jit"]) or distribution_of(found["jit"])
+            yield distribution_of(BUILT_AT_USE.get(found["jit"], found["jit"]))
         else:
             yield _unpacked(next(filter(None, found.groups())))
 

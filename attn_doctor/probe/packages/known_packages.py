@@ -32,6 +32,9 @@ class Package:
     """It is in the namespace of another package: the top-level name alone does not prove that it is installed."""
     in_messages: tuple[str, ...] = ()
     """Patterns of its name as sentences of messages spell it."""
+    of_its_own: tuple[str, ...] = ()
+    """Patterns of names in its own code that hold another package's: vLLM's class FlashAttentionImpl is none of
+    flash-attn's."""
     around: bool = False
     """It calls the kernels of others: a message that names one of those as well is about that one."""
     operators: tuple[str, ...] = ()
@@ -42,6 +45,8 @@ class Package:
     """Folders with the setup.py from which it is built, where they have other names."""
     built_at_use: tuple[str, ...] = ()
     """Extensions that it compiles at first use."""
+    copies: tuple[str, ...] = ()
+    """Distributions of whose kernels it has copies of its own: installing those changes nothing for it."""
 
 
 def _package(name: str, module: str, *imports: str, **more: Any) -> Package:
@@ -60,6 +65,8 @@ _DEEPSPEED = (
     "stochastic_transformer", "fp_quantizer", "gds",
 )  # fmt: skip
 
+
+_FLASH = ("flash-attn", "flash-attn-3", "flash-attn-4")
 
 PACKAGES: tuple[Package, ...] = (
     _package("torch", "torch", "torch"),
@@ -82,7 +89,14 @@ PACKAGES: tuple[Package, ...] = (
         for library in published()
         for name in library.distributions
     ),
-    _package("transformers", "transformers", "transformers"),
+    _package(
+        "transformers",
+        "transformers",
+        "transformers",
+        of_its_own=(
+            r"\b[A-Z]\w+(?:FlashAttention2|SdpaAttention)\b|\b_flash_attention_forward\b|\b_flash_supports_\w+",
+        ),
+    ),
     _package("x-transformers", "x_transformers", "x_transformers"),
     _named("torchvision", "torchvision", "torchvision", called=r"\btorchvision\b", around=True),
     _named("torchaudio", "torchaudio", "torchaudio", called=r"\btorchaudio\b", around=True),
@@ -120,8 +134,27 @@ PACKAGES: tuple[Package, ...] = (
         r"|\bCannot use \w[\w -]{2,40} backend|\bWorker failed with error"
         r"|\b(?:FlashAttn|FlashInfer|FlashMLA|TritonAttn|Mamba)\w*Backend\b",
         around=True,
+        of_its_own=(
+            r"\b_?vllm_(?:flash_attn|fa\d_C)\b",
+            r"\b(?:Flash(?:Attention|Attn|Infer|MLA)|Triton\w{0,20}|X[Ff]ormers|TorchSDPA)(?:Impl|Metadata\w{0,20})\b",
+        ),
+        parts=("_vllm_fa2_C", "_vllm_fa3_C", "_vllm_fa4_C", "vllm_flash_attn"),
+        copies=_FLASH,
     ),
-    _named("sglang", "sglang", called=r"\bSGLang\b|\bsglang\b", around=True),
+    _named(
+        "sglang",
+        "sglang",
+        called=r"\bSGLang\b|\bsglang\b",
+        around=True,
+        of_its_own=(r"\bsgl[-_]kernel\b",),
+        copies=_FLASH,
+    ),
+    _package(
+        "text-generation-server",
+        "text_generation_server",
+        of_its_own=(r"\btext_generation_(?:launcher|server)\b|\bFlash Attention enabled models\b",),
+        copies=_FLASH,
+    ),
     # Its metadata does not require torch, but its files are compiled against it.
     _package("sgl-kernel", "sgl_kernel"),
     _package("sglang-kernel", "sgl_kernel"),

@@ -19,6 +19,7 @@ _REMEDY = {"id": "r", "title": "Take another {subject.package}", "safety": "safe
 _ANY = made("any", {"pattern": "rror:|rror |undefined|fatal", "confirms": True}, remedy=[{**_REMEDY, "when": [_ASKED]}])
 _FRAME = '  File "/env/lib/python3.11/site-packages/{}", line 3, in f\n    g()\n'
 _HEAD = "Traceback (most recent call last):\n"
+_NINJA = _HEAD + _FRAME.format("torch/utils/cpp_extension.py") + "CalledProcessError: Command '['ninja']' rror: failed"
 _SETUP = '  File "/tmp/pip-install-x/causal-conv1d_0a1b2c3d4e5f60718293/setup.py"'
 
 
@@ -66,6 +67,20 @@ def _subject(text: str) -> object:
         ("Cannot use FlashAttention-2 backend for head size 72. rror:", "vllm"),
         (_HEAD + _FRAME.format("vllm/vllm_flash_attn/i.py") + "RuntimeError: FlashAttention only supports x", "vllm"),
         (_HEAD + _FRAME.format("text_generation_server/a.py") + "RuntimeError: x", "text-generation-server"),
+        ("Building extension module cpu_lion...\n" + _NINJA, "deepspeed"),
+        ("flashinfer.jit: Loading JIT ops: decode_x\n" + _NINJA, "flashinfer-python"),
+        (_NINJA, "The package"),
+        ("Building extension module cpu_lion...\n" + _HEAD + _FRAME.format("torch/a.py") + "RuntimeError: x", "torch"),
+        ("RuntimeError: failed: ninja -C /root/.cache/torch_extensions/py311_cu124/fused_lamb stopped", "deepspeed"),
+        ("/home/me/.cache/flashinfer/0.6/90a/x/decode.cu(3): error: x", "flashinfer-python"),
+        ("/tmp/pip-install-ab3/natten_0123456789abcdef0123/csrc/a.cu:3:1: error: x", "natten"),
+        (_HEAD + _FRAME.format("vllm/q.py") + "ImportError: Please install bitsandbytes>=0.46 rror:", "bitsandbytes"),
+        (_HEAD + _FRAME.format("sglang/q.py") + "ImportError: `xformers` is not installed rror:", "xformers"),
+        ("TypeError: FlashInferImpl.__init__() got another keyword rror:", "vllm"),
+        ("AttributeError: '_OpNamespace' '_vllm_fa2_C' object has no attribute 'fwd' rror:", "vllm"),
+        ("ImportError: /env/x/_vllm_fa3_C.abi3.so: undefined symbol: x", "vllm"),
+        ("AssertionError: flash_attn at sgl-kernel is only for others rror:", "sglang"),
+        ("TypeError: LlamaFlashAttention2.forward() takes less rror:", "transformers"),
     ],
 )  # fmt: skip
 def test_a_message_is_about_a_distribution(text: str, subject: str) -> None:
@@ -78,6 +93,23 @@ def test_an_environment_that_is_called_like_a_package_is_not_it() -> None:
     frame = '  File "/home/me/envs/vllm/lib/python3.10/subprocess.py", line 526, in run\n    raise x\n'
 
     assert _subject(f"Traceback (most recent call last):\n{frame}RuntimeError: no") == "The package"
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("RuntimeError: FlashAttention takes no such head", 1),
+        (_HEAD + _FRAME.format("vllm/vllm_flash_attn/i.py") + "RuntimeError: FlashAttention takes no such head", 0),
+        (_HEAD + _FRAME.format("vllm/i.py") + "ModuleNotFoundError: No module named 'flash_attn'", 1),
+    ],
+)
+def test_a_package_with_kernels_of_its_own_is_not_mended_by_installing_those(text: str, offered: int) -> None:
+    """An engine has copies of FlashAttention: another flash-attn changes nothing for it, unless it asks for that."""
+    install = {"kind": "install-packages", "requirements": ["flash-attn>=2.8"], "no_deps": True}
+    recipe = made("any", {"pattern": "rror: ", "confirms": True}, remedy=[{**_REMEDY, "actions": [install]}])
+    (finding,) = explain_text(text, [recipe], FactSet()).diagnosis.findings
+
+    assert len(finding.remedies) == offered
 
 
 @pytest.mark.parametrize(
