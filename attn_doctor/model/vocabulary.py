@@ -503,6 +503,8 @@ TERMS: tuple[Term, ...] = (
         ("log.dtypes", _TS, "dtypes that a message names, as torch spells them: bfloat16, uint8"),
         ("log.cuda_needed", _V, "the CUDA that a message asks for"),
         ("log.model", _T, "the model's class that a message names"),
+        ("log.made_for", _T, "AMD, where what was built or ran is for ROCm"),
+        ("log.header", _T, "the header that a compiler did not find"),
         ("log.module", _T, "the module that an import did not find"),
         ("log.built_at_use", _T, "the distribution whose kernels were compiled at first use while the log was written"),
         ("log.reasons", _TS, "reasons that a message, or the lines around it, enumerate, each with whose it is"),

@@ -22,7 +22,7 @@ TELLING = (
 _WORTH = re.compile(
     r"apability|ardware limit|NVIDIA|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
     r"|lash.?[Aa]tt|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
-    r"|extension module|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
+    r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
@@ -65,6 +65,10 @@ _ROCM = re.compile(
     r"\+rocm(?P<version>\d{1,2}\.\d{1,2})|\bROCM?[ _-]?(?:[Vv]ersion)?[ :=]{1,3}(?P<stated>\d{1,2}\.\d{1,2})\b"
     r"|/opt/rocm-(?P<folder>\d{1,2}\.\d{1,2})"
 )
+_FOR_AMD = re.compile(
+    r"__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU|\bHIP (?:error|out of)"
+    r"|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b|hipErrorNoBinary"
+)
 _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
 )
@@ -74,7 +78,7 @@ _SYSTEM = re.compile(
     r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
     r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
     r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b)"
-    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library)/\w|macosx_\d|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
+    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders)/\w|macosx_\d|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
     r"|'mps'|\bmps:\d)"
     r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu)|\bLinux/|x86_64-conda[-_]linux)"
 )
@@ -146,6 +150,8 @@ class Clues:
         rocm = _ROCM.search(text) if "oc" in text or "OC" in text else None
         if rocm:
             self._tell("torch.hip", rocm["version"] or rocm["stated"] or rocm["folder"], line.number)
+        if _FOR_AMD.search(text):
+            self._tell("log.made_for", "AMD", line.number)
         python = _PYTHON.search(text)
         if python:
             self._tell("python.version", python["dotted"] or f"3.{python['minor']}", line.number)

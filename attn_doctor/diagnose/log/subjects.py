@@ -58,7 +58,7 @@ _CLASS_BEFORE = re.compile(r"(?:[\w.]{1,80}: |\[[^\]\n]{1,40}\]:? |!+ )*")
 _CLASS = re.compile(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
 #: Messages that report a failed build, with its name.
 _BUILD = re.compile(
-    r"[Ff]ailed (?:to build|building wheel for|to download and build|to prepare distributions? for)[: ]+"
+    r"[Ff]ailed (?:to build|building (?:wheel|editable) for|to download and build|to prepare distributions? for)[: ]+"
     r"(?:installable wheels for some pyproject\.toml based projects \()?[`'\"]?(?P<failed>[\w.-]{2,60}\w)"
     r"|Building wheels? for (?P<wheel>[\w.-]{2,60}) .{0,40}\berror"
     r"|(?:pip-install-|pip-req-build-|sdists-v\d+/)[^\s\"']{1,120}?/(?P<unpacked>[\w.+-]{2,80})/(?:setup\.py|csrc|build)"
@@ -81,6 +81,7 @@ TELLING = (
     "likely indicates that `",
     "ailed to build",
     "ailed building wheel",
+    "ailed building editable",
     "rror building extension",
     "Guessing wheel URL",
 )
