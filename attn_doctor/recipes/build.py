@@ -123,6 +123,7 @@ def _check(number: int, table: dict[str, Any]) -> RecipeRemedy:
         why_this_safety="It only looks.",
         actions=(Advise(text="", commands=commands),) if commands else (),
         when=tuple(_condition(item) for item in table.get("when", ())),
+        only_with_facts=table.get("only_with_facts", False),
     )
 
 

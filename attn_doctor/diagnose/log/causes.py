@@ -120,8 +120,7 @@ _NOT_WEIGHED = _NotWeighed()
 
 
 def _weighed(match: Match, facts: FactSet, log: str) -> Weighed | None:
-    own = tuple(of_match(match, log, facts))
-    return weigh(match, join(facts, own) if own else facts, log)
+    return weigh(match, join(facts, own) if (own := tuple(of_match(match, log, facts))) else facts, log)
 
 
 def _symptoms(groups: dict[str, list[Weighed]]) -> dict[str, list[str]]:
@@ -206,7 +205,8 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     if any(one.severity is not Severity.INFO for one in known):
         return known
     families = _families(kept, {id(one.match.unit) for one in known})
-    return [*(known if families else exact), *families]
+    wrapped = len(known) < len(exact) and all(one.match.pattern.wrapper for one in families)
+    return exact if wrapped else [*known, *families]
 
 
 def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from attn_doctor.diagnose.log.unit import Line
+from attn_doctor.quick_dataclasses import replace
 
 #: Colours and other terminal commands, frequent in logs made by tee.
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78cDEHM]")
@@ -31,7 +32,7 @@ _SHORT_DATE = rf"\d\d[-/]\d\d(?:[-/]\d{{2,4}})? {_CLOCK}"
 _ZONE = r"(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
 _PLACE = r"[\w./-]{1,80}"
 _LEVEL = (
-    rf"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?:[|:]{_PLACE}:\d+\])?(?=$|[:\s|-])[:\s|-]{{0,4}}"
+    rf"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?:[|:]{_PLACE}:\d+\])?(?=$|[:\s|-])(?:[:\s|]|-(?!-*>)){{0,4}}"
     # logging.basicConfig: level:logger:message
     r"(?:(?<=:)(?![\w.]*(?:Error|Exception|Warning|Failed):)[\w.]{1,60}:(?=[^:]))?"
 )
@@ -47,6 +48,15 @@ _SPOKEN_DATE = (
     rf"(?:{_DAY},? )?(?:{_MONTH} [ \d]\d {_CLOCK}(?: \d{{4}})?"
     rf"|\d\d[-/ ]{_MONTH}[-/ ]\d{{2,4}}[: ]{_CLOCK}(?: [+-]\d{{4}})?)"
 )
+
+#: A record of one line as JSON: docker's json-file, cloud logs, structured loggers.
+_JSON_RECORD = re.compile(
+    r'\{[^\n]{0,600}?"(?:log|message|msg|textPayload|MESSAGE|line|event|body|text)": ?"(?P<text>(?:[^"\\]|\\.)+)"'
+)
+_ESCAPED = re.compile(r"\\(?:u(?P<hex>[0-9a-fA-F]{4})|(?P<sign>.))")
+_SIGNS = {"n": "", "r": "", "t": "    "}
+
+_HEAD, _FRAME = re.compile(r"Traceback \(most recent call last\):?$"), re.compile(r' ?File "')
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 
@@ -138,6 +148,9 @@ def clean(number: int, text: str) -> Line:
     if text:
         origin, level, record, at = _prefixes(text)
     text = text[at:]
+    if text.startswith("{") and (written := _JSON_RECORD.match(text)):
+        inner = clean(number, ANSI.sub("", _ESCAPED.sub(_unescaped, written["text"])))
+        return Line(number, inner.text, origin or inner.origin, level or inner.level, record or inner.record)
     if at and not text.isascii():
         text = _unboxed(text)
     if "  " in text or "\t" in text:
@@ -147,6 +160,10 @@ def clean(number: int, text: str) -> Line:
     if "\\" in text:
         text = _WINDOWS_PATH.sub(lambda found: found[0].replace("\\", "/"), text)
     return Line(number, text, origin, level, record)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found["hex"], 16)) if found["hex"] else _SIGNS.get(found["sign"], found["sign"])
 
 
 def _unboxed(text: str) -> str:
@@ -181,3 +198,23 @@ def _prefixes(text: str) -> tuple[str, str, bool, int]:
         if record and (named := _RECORD_PLACE.match(text, at)):
             at = named.end()
     return origin, level, record, at
+
+
+def without_a_prefix(lines: list[Line]) -> list[Line]:
+    """The lines without what some tool of nobody's knowledge puts before each: a traceback's head and its first frame
+    show it."""
+    prefix = next(filter(None, map(_before_a_traceback, lines, lines[1:])), None)
+    if prefix is None:
+        return lines
+    return [
+        replace(line, text=line.text[found.end() :]) if (found := prefix.match(line.text)) else line for line in lines
+    ]
+
+
+def _before_a_traceback(head: Line, frame: Line) -> re.Pattern[str] | None:
+    found = _HEAD.search(head.text)
+    if found is None or not found.start():
+        return None
+    spelled = re.sub(r"\d+", lambda _: r"\d+", re.escape(head.text[: found.start()].rstrip()))
+    prefix = re.compile(spelled + " ?")
+    return prefix if (after := prefix.match(frame.text)) and _FRAME.match(frame.text, after.end()) else None

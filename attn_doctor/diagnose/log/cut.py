@@ -15,10 +15,13 @@ from attn_doctor.quick_dataclasses import replace
 _HEADER = re.compile(
     r"\s*(?:\+ )?(?:Exception Group )?Traceback(?: \(most recent call last\))?:?\s*$"
     r"|.{0,200}Traceback \(most recent call last\):"
+    r"|\s*(?P<class>(?:\w+\.)*[A-Z]\w*) +Traceback \(most recent call last\)\s*$"  # a notebook's names the class
 )
 _FRAME = re.compile(
     r'\s*(?:\| )?(?:File )?"?(?P<file>[^"\n]{1,400}?)"?, line (?P<line>\d+)(?:, in |$)'  # Python's own
     r"|\s*(?:File|Cell|Input) (?P<cell>[^\s,]{1,400}?):(?P<at>\d+), in "  # IPython's
+    r"|\[?(?P<old>(?:[~/.]|[A-Za-z]:[/\\])\S{1,300}\.py|<ipython-input-[^>\s]{1,60}>)\]?(?:\(https?://\S{1,80}\))? in "
+    r"(?=[\w<])"  # IPython's of before, and Colab's
     r"|(?P<test>[\w./<>@+-]{1,400}\.py):(?P<row>\d+):? in "  # pytest's and rich's
 )
 _CHAINED = re.compile(
@@ -33,6 +36,9 @@ _EXCEPTION = re.compile(
 _ANY_EXCEPTION = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |$)")
 _CARETS = re.compile(r"\s*[\^~]+\s*$|\s*\.\.\.<\d+ lines>\.\.\.|\s*\[Previous line repeated")
 _ARROW = re.compile(r"\s*-+> ?\d+ |\s*\d+ {2,}\S|\s{4}")
+#: Lines of a notebook's frame: numbered source, and how many frames were left out.
+_NUMBERED = re.compile(r"\s*\d+ +\S|\s*\d+$|\d+ frames$")
+_OF_A_NOTEBOOK = re.compile(f"{_NUMBERED.pattern}|{_EXCEPTION.pattern}")
 _WARNING = re.compile(r"(?:\S.{0,300}:\d+: )?(?:\w+\.)*\w*Warning: |(?i:warning[:!]|warn: )|\*\*\* ?WARNING")
 _COMPILER = re.compile(
     r"\S{1,400}[:(]\d+(?:[:,]\d+)?\)?: ?(?:catastrophic |fatal |internal )?(?:error|Error)\b"
@@ -113,19 +119,22 @@ class _Cutter:
         else:
             indent = None
         after_frame = False
+        notebook = bool(header and header["class"])
         while self._at < len(self._lines) and len(taken) < _MOST_FRAMES:
             text = self._lines[self._at].text
             if _CHAINED.match(text) or (_HEADER.match(text) and taken):
                 break
             frame = _FRAME.match(text)
             if frame:
-                frames.append(
-                    (frame["file"] or frame["cell"] or frame["test"], int(frame["line"] or frame["at"] or frame["row"]))
-                )
+                file = frame["file"] or frame["cell"] or frame["test"] or frame["old"]
+                frames.append((file, int(frame["line"] or frame["at"] or frame["row"] or 0)))
                 taken.append(self._take())
                 after_frame = True
+                notebook = notebook or bool(frame["cell"] or frame["old"])
+            elif notebook and (_NUMBERED.match(text) or (not text and self._next_is(_OF_A_NOTEBOOK, 1))):
+                taken.append(self._take())
             elif not text:
-                if after_frame and self._next_is_frame(3):
+                if (after_frame or notebook) and self._next_is(_FRAME, 3):
                     taken.append(self._take())
                 else:
                     break
@@ -148,6 +157,8 @@ class _Cutter:
             if found and (indent is None or _indent(text) <= indent + 2):
                 exception = found["name"]
                 taken += self._message()
+        if not exception and header and header["class"]:
+            exception, message_at = header["class"], 0
         return Unit(
             kind=UnitKind.TRACEBACK,
             lines=tuple(taken),
@@ -234,9 +245,9 @@ class _Cutter:
             taken.append(self._take())
         return taken
 
-    def _next_is_frame(self, within: int) -> bool:
+    def _next_is(self, kind: re.Pattern[str], within: int) -> bool:
         ahead = self._lines[self._at + 1 : self._at + 1 + within]
-        return any(_FRAME.match(line.text) for line in ahead if line.text)
+        return any(kind.match(line.text) for line in ahead if line.text)
 
     def _take(self) -> Line:
         line = self._lines[self._at]
@@ -245,7 +256,7 @@ class _Cutter:
 
 
 def _is_frame(text: str) -> bool:
-    return ("line " in text or ".py:" in text or ", in " in text) and _FRAME.match(text) is not None
+    return ("line " in text or ".py:" in text or " in " in text) and _FRAME.match(text) is not None
 
 
 def _belongs(message: Unit, frames: Unit) -> bool:

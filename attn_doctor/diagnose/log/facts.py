@@ -66,8 +66,8 @@ _ROCM = re.compile(
     r"|/opt/rocm-(?P<folder>\d{1,2}\.\d{1,2})"
 )
 _FOR_AMD = re.compile(
-    r"__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU|\bHIP (?:error|out of)"
-    r"|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b|hipErrorNoBinary"
+    r"__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
+    r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b"
 )
 _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
@@ -78,8 +78,8 @@ _SYSTEM = re.compile(
     r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
     r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
     r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b)"
-    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders)/\w|macosx_\d|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
-    r"|'mps'|\bmps:\d)"
+    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders)/\w|macosx_\d|\.dylib\b"
+    r"|\barm64-apple\b|\bDarwin\b|\bMPS backend\b|'mps'|\bmps:\d)"
     r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu)|\bLinux/|x86_64-conda[-_]linux)"
 )
 _SUBJECT, _AT_USE = "subject.package", "log.built_at_use"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-from attn_doctor.diagnose.log.clean import clean
+from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.diagnose.log.cut import cut
 from attn_doctor.diagnose.log.facts import TELLING, Clues
 from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
@@ -92,7 +92,8 @@ class Scanner:
 
 
 def _pasted_units(text: str, given: str) -> Iterator[tuple[Unit, _Around]]:
-    lines = [*unwrapped(clean(number, line) for number, line in enumerate(text.splitlines(), start=1))]
+    cleaned = without_a_prefix([clean(number, line) for number, line in enumerate(text.splitlines(), start=1)])
+    lines = [*unwrapped(cleaned)]
     return _units(lines, _Close(lines, given))
 
 
@@ -203,7 +204,7 @@ class _Scan:
         return None
 
     def _window(self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int) -> None:
-        cleaned = [clean(numbers[i], lines[i]) for i in range(begin, end)]
+        cleaned = without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)])
         found = self._found
         for line in cleaned:
             found.clues.see(line)

@@ -47,7 +47,7 @@ class Weighed:
         failed = bool(unit.exception) and unit.kind is not UnitKind.WARNING
         if self.match.recipe.family is None:
             return 0 if failed or self.severity is not Severity.INFO else 2
-        return 1 if failed and self.match.recipe.family.ours else 3
+        return 1 if failed and self.match.recipe.family.ours and not self.match.pattern.wrapper else 3
 
     @property
     def order(self) -> tuple[int, int, bool, int, int, int, int, int, int]:

@@ -21,6 +21,7 @@ class _Check(Table):
     text: Prose
     command: Prose = ""
     when: tuple[Condition, ...] = ()
+    only_with_facts: StrictBool = False
 
 
 class _Family(Table):
@@ -49,7 +50,7 @@ class _Family(Table):
             raise ValueError("no [[family.check]]: a family says what splits its causes")
         if self.ours and not self.references:
             raise ValueError("no references")
-        if any(one.confirms or one.wrapper or one.severity or one.outranks for one in self.log):
+        if any(one.confirms or one.severity or one.outranks for one in self.log):
             raise ValueError("a family confirms nothing, gates nothing and outranks nothing: it stands in for recipes")
         return self
 

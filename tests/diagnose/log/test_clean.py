@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.diagnose.log.clean import clean
+from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.recipes import shelf
 
 #: What launchers, containers, schedulers and terminals put before a line.
@@ -99,6 +101,42 @@ def test_no_prefix_changes_a_line(prefix: str) -> None:
 def test_left_alone(text: str) -> None:
     """What only looks like a prefix is part of the message."""
     assert clean(1, text).text == text
+
+
+_TRACEBACK = ("Traceback (most recent call last):", '  File "a.py", line 3, in f', "    g()", "ValueError: no")
+
+
+@pytest.mark.parametrize("prefix", ["train-0 main ", "job/7 | worker {} -> ", "<<host-{}>>: "])
+def test_an_unknown_prefix_is_what_a_traceback_shows_as_one(prefix: str) -> None:
+    """Whatever stands before its head and its first frame, numbers apart, is taken off each line that has it."""
+    said = ["step 1", *_TRACEBACK, "step 2"]
+    lines = [clean(number, prefix.format(number) + text) for number, text in enumerate(said, start=1)]
+    others = [clean(7, "nothing before it")]
+
+    left = [line.text for line in without_a_prefix([*lines, *others])]
+
+    assert [text.strip() for text in left] == [text.strip() for text in (*said, "nothing before it")]
+
+
+def test_without_a_traceback_nothing_is_a_prefix() -> None:
+    """What stands before the head alone is the message of a logger."""
+    lines = [clean(1, "it failed: Traceback (most recent call last):"), clean(2, '  File "a.py", line 3, in f')]
+
+    assert without_a_prefix(lines) == lines
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"log": '  File "a.py", line 3\n', "stream": "stderr"}, '  File "a.py", line 3'),
+        ({"ts": 1, "level": "error", "msg": "KeyError: 'a'"}, "KeyError: 'a'"),
+        ({"textPayload": "\x1b[31mValueError: 中\x1b[0m"}, "ValueError: 中"),
+        ({"loss": 2.1, "step": 3}, '{"loss": 2.1, "step": 3}'),
+    ],
+)
+def test_a_record_in_json_is_what_it_says(record: dict[str, object], said: str) -> None:
+    """A line of docker's json-file or of a structured logger; a trainer's numbers stay."""
+    assert clean(1, json.dumps(record)).text == said
 
 
 @given(st.text(max_size=300))

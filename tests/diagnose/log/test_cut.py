@@ -51,6 +51,33 @@ def test_frames_without_a_header_and_below_the_message() -> None:
     assert unit.frames == (("/a/flash_attn_interface.py", 52),)
 
 
+NOTEBOOKS = """\
+RuntimeError                              Traceback (most recent call last)
+<ipython-input-7-1a2b> in <module>
+----> 1 run(q)
+
+~/env/lib/python3.8/site-packages/attend/core.py in run(q, scale)
+     40     if q is None:
+---> 41         return fwd(q)
+     42
+
+3 frames
+[/usr/lib/python3/dist-packages/attend/cuda.py](https://localhost:8080/#) in fwd(q)
+      8 def fwd(q):
+----> 9     raise Broken
+"""
+
+
+def test_a_notebook_s_traceback_is_one_unit() -> None:
+    """Its source lines are numbered, blank lines stand between its frames, and its head names the class."""
+    for end in ("", "\nRuntimeError: it broke"):
+        (unit,) = units(NOTEBOOKS + end)
+
+        assert unit.exception == "RuntimeError"
+        assert [file.rpartition("/")[2] for file, _ in unit.frames] == ["<ipython-input-7-1a2b>", "core.py", "cuda.py"]
+        assert end.strip() in unit.message
+
+
 def test_source_lines_that_lost_their_indentation() -> None:
     """A logger that strips its lines hides nothing."""
     (unit,) = units('File "a.py", line 1, in f\nout = attend(q, k, v)\nRuntimeError: it broke')

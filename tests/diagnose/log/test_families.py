@@ -81,6 +81,26 @@ def test_what_only_wraps_gives_way_to_a_family() -> None:
     assert _ids(text, wrapper) == ["wrapper"]
 
 
+def test_a_family_of_any_refusal_leaves_the_wrapper_in_its_place() -> None:
+    """What knows no more than the class and the place says less than `a build failed`."""
+    text = "ValueError: no attention\n\nRuntimeError: build failed"
+    wrapper = made("wrapper", {"pattern": "build failed", "wrapper": True})
+    any_refusal = _family("any", "no attention", log={"wrapper": True})
+
+    assert _ids(text, wrapper, any_refusal) == ["wrapper"]
+    assert _ids(text, any_refusal) == ["any"]
+    assert _ids("no kernel\n\nValueError: no attention", any_refusal, _family("f", "no kernel"))[0] == "f"
+
+
+def test_a_check_that_needs_a_fact_waits_for_it() -> None:
+    """Unlike others it is not offered while the fact is unknown."""
+    check = {"text": "look there", "when": [{"fact": "subject.package", "equals": "xformers"}]}
+    family = _family("f", "no kernel", check=[{"text": "look"}, {**check, "only_with_facts": True}])
+
+    assert [one.title for one in _found("no kernel", family)[0].remedies] == ["look"]
+    assert [one.title for one in _found("xformers has no kernel", family)[0].remedies] == ["look", "look there"]
+
+
 def test_one_family_a_message() -> None:
     """Of several the one of the lowest rank; a trouble of ours before what is none."""
     near, far = _family("near", "no backend", rank=40), _family("far", "backend here")

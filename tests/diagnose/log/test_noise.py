@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import textwrap
 from collections.abc import Callable
@@ -72,6 +73,13 @@ NOISE: dict[str, Callable[[str], str]] = {
     "loguru": each("2026-11-22 10:00:00.123 | ERROR    | trainer.loop:main:12 - "),
     "kubernetes": each("2026-11-21T10:00:00.123456789Z stderr F "),
     "logging": each("2026-11-21 10:00:00,123 - "),
+    "json-file": lambda log: "\n".join(
+        json.dumps({"log": line + "\n", "stream": "stderr", "time": "2026-11-21T10:00:00.1Z"})
+        for line in log.split("\n")
+    ),
+    "json": lambda log: "\n".join(
+        json.dumps({"severity": "ERROR", "message": f"\x1b[31m{line}\x1b[0m"}) for line in log.split("\n")
+    ),
     "journal": each("Nov 21 10:00:00 node12 train[77]: "),
     "colours": coloured,
     "crlf": lambda log: log.replace("\n", "\r\n"),

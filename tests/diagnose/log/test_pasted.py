@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given as for_all
@@ -15,6 +16,7 @@ from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.pasted import loosened
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes.build import build_family
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.recipes.shelf import bundled
 from tests.diagnose.log.making import given, made
@@ -107,6 +109,28 @@ def test_what_is_known_as_it_stands_is_not_looked_at_again() -> None:
 
     assert _first("RuntimeError: no head", FactSet(), Patterns([strict, lenient])) == "strict"
     assert _first("RuntimeError: no head", FactSet(), Patterns([lenient])) == "lenient"
+
+
+def test_families_are_looked_for_where_no_recipe_is_found() -> None:
+    """A message without its class has its family; a recipe that is found leniently stands in its place."""
+    family = build_family(
+        {
+            "id": "family", "title": "f", "about": "api", "checked": "2026-11-22", "what": "w", "case": [],
+            "check": [{"text": "look"}], "log": [{"pattern": "TypeError: no 'head' of this size"}],
+        },
+        library="tests", origin="a test", file=Path("none"), sha256="0",
+    )  # fmt: skip
+    recipe = _of(pattern="^no 'head'")
+
+    assert _first("we see no head of this size", FactSet(), Patterns([family])) == "family"
+    assert _first("we see no head of this size", FactSet(), Patterns([family, recipe])) == "r"
+
+
+def test_a_compiler_s_name_may_be_left_out() -> None:
+    """What it says is enough."""
+    patterns = Patterns([_of(pattern=r"ptxas(?:-blackwell)? fatal ?: Value 'sm_\w+' is not defined")])
+
+    assert _first("it dies of “Value 'sm_999' is not defined”", FactSet(), patterns) == "r"
 
 
 def test_a_large_log_is_no_paste() -> None:
