@@ -69,6 +69,8 @@ _FOR_AMD = re.compile(
     r"__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
     r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b"
 )
+_MAY_BE_AMD = re.compile(r"[hH][iI][pP]|gfx|AMD|ocm|OCM|adeon|MI\d")
+_MAY_BE_BUILT = re.compile(r"extension module|JIT|jit\b|torch_ext|\.cache/|/\.")
 _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
 )
@@ -150,7 +152,7 @@ class Clues:
         rocm = _ROCM.search(text) if "oc" in text or "OC" in text else None
         if rocm:
             self._tell("torch.hip", rocm["version"] or rocm["stated"] or rocm["folder"], line.number)
-        if _FOR_AMD.search(text):
+        if _MAY_BE_AMD.search(text) and _FOR_AMD.search(text):
             self._tell("log.made_for", "AMD", line.number)
         python = _PYTHON.search(text)
         if python:
@@ -160,7 +162,7 @@ class Clues:
             self._package("torch", guessed["torch"], line.number)
         for package in builds_in(text) if _BUILT.search(text) else ():
             self._tell(_SUBJECT, package, line.number)
-        if at_use := built_in(text):
+        if _MAY_BE_BUILT.search(text) and (at_use := built_in(text)):
             self._tell(_AT_USE, at_use, line.number)
         for handled in handled_in(text):
             self._handled.setdefault(handled, line.number)

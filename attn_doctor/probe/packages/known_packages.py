@@ -66,7 +66,10 @@ _DEEPSPEED = (
 )  # fmt: skip
 
 
-_FLASH = ("flash-attn", "flash-attn-3", "flash-attn-4")
+#: What serving engines copied: the libraries whose modules are called so.
+_COPIED = tuple(
+    name for library in published() if library.module.startswith("flash_") for name in library.distributions
+)
 
 PACKAGES: tuple[Package, ...] = (
     _package("torch", "torch", "torch"),
@@ -135,11 +138,11 @@ PACKAGES: tuple[Package, ...] = (
         r"|\b(?:FlashAttn|FlashInfer|FlashMLA|TritonAttn|Mamba)\w*Backend\b",
         around=True,
         of_its_own=(
-            r"\b_?vllm_(?:flash_attn|fa\d_C)\b",
+            r"\b_?vllm_(?:flash_\w+|fa\d_C)\b",
             r"\b(?:Flash(?:Attention|Attn|Infer|MLA)|Triton\w{0,20}|X[Ff]ormers|TorchSDPA)(?:Impl|Metadata\w{0,20})\b",
         ),
         parts=("_vllm_fa2_C", "_vllm_fa3_C", "_vllm_fa4_C", "vllm_flash_attn"),
-        copies=_FLASH,
+        copies=_COPIED,
     ),
     _named(
         "sglang",
@@ -147,13 +150,13 @@ PACKAGES: tuple[Package, ...] = (
         called=r"\bSGLang\b|\bsglang\b",
         around=True,
         of_its_own=(r"\bsgl[-_]kernel\b",),
-        copies=_FLASH,
+        copies=_COPIED,
     ),
     _package(
         "text-generation-server",
         "text_generation_server",
         of_its_own=(r"\btext_generation_(?:launcher|server)\b|\bFlash Attention enabled models\b",),
-        copies=_FLASH,
+        copies=_COPIED,
     ),
     # Its metadata does not require torch, but its files are compiled against it.
     _package("sgl-kernel", "sgl_kernel"),
