@@ -66,9 +66,10 @@ _DEEPSPEED = (
 )  # fmt: skip
 
 
-#: What serving engines copied: the libraries whose modules are called so.
-_COPIED = tuple(
-    name for library in published() if library.module.startswith("flash_") for name in library.distributions
+#: What serving engines have copies of (the libraries whose modules are called so), or never load.
+_COPIED = (
+    "kernels",
+    *(name for library in published() if library.module.startswith("flash_") for name in library.distributions),
 )
 
 PACKAGES: tuple[Package, ...] = (
