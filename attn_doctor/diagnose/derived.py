@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
 from attn_doctor.diagnose import requirements
 from attn_doctor.diagnose.assume import supposed
@@ -30,10 +30,8 @@ from attn_doctor.model.outcomes import BROKEN, Outcome
 from attn_doctor.model.package_versions import accepts
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.recipes.data.checked import is_newer, newest_checked
-from attn_doctor.recipes.data.torch_releases import (
-    OLDEST_DRIVER,
-    partners,
-)
+from attn_doctor.recipes.data.drivers import is_older, oldest_for_cuda
+from attn_doctor.recipes.data.torch_releases import partners
 
 
 def derive(facts: FactSet) -> FactSet:
@@ -118,10 +116,10 @@ def _of_driver(facts: FactSet) -> Iterator[Fact]:
     got = values_of(facts, "torch.cuda", "driver.version")
     state: State = got if not isinstance(got, tuple) else Unknown("no driver minimum is known for this CUDA")
     if isinstance(got, tuple):
-        oldest = OLDEST_DRIVER.get(major_of(got[0]))
+        oldest = oldest_for_cuda(major_of(got[0]))
         if oldest is not None:
             try:
-                state = Known(Version(str(got[1])) < Version(oldest))
+                state = Known(is_older(str(got[1]), oldest))
             except InvalidVersion:
                 state = Unknown(f"the driver's version {got[1]!r} cannot be compared")
     yield derived_fact("driver.too_old", state, "torch.cuda", "driver.version")

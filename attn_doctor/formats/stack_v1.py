@@ -28,6 +28,7 @@ def to_json(answer: StackAnswer) -> dict[str, Any]:
             {"wants": list(one.wants), "words": one.words, "sources": list(one.sources)} for one in answer.clashes
         ],
         "alternatives": [_alternative(one) for one in answer.alternatives],
+        "dead_end": answer.dead_end or None,
         "channels": [{"channel": one.channel.value, "asked": one.asked, "words": one.words} for one in answer.channels],
         "notes": list(answer.notes),
         "bytes_downloaded": answer.downloaded,
@@ -84,6 +85,9 @@ def _alternative(one: Alternative) -> dict[str, Any]:
     return {
         "title": one.title,
         "gives_up": one.gives_up,
-        "command": one.command or None,
+        "needs": one.needs or None,
+        "ends_conflict": list(one.ends) if one.ends is not None else None,
+        "command": one.commands[-1] if one.commands else None,
+        "commands": list(one.commands),
         "plan": _plan(one.plan) if one.plan is not None else None,
     }

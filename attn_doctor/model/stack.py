@@ -111,6 +111,12 @@ class StackPlan:
     notes: tuple[str, ...] = ()
 
     @property
+    def words(self) -> str:
+        """`torch 2.13.0 (cu130), flash-attn 2.8.3`: torch, and the wants."""
+        wanted = [f"{one.name} {one.version}".strip() for one in self.releases if one.wanted and one.name != "torch"]
+        return ", ".join([f"torch {self.torch} ({self.build})", *wanted])
+
+    @property
     def proven(self) -> bool:
         """True when every compiled wheel that is wanted was opened, and fits."""
         return all(one.evidence is not Evidence.BY_NAME for one in self.releases if one.wanted)
@@ -118,11 +124,16 @@ class StackPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clash:
-    """A smallest set of wants that nothing fulfils: without any one of them there are plans."""
+    """A smallest set of wants that nothing fulfils: without any one of them there are plans.
+
+    Of no want: the node itself cannot be planned for.
+    """
 
     wants: tuple[str, ...]
     words: str
     sources: tuple[str, ...] = ()
+    unpublished: bool = False
+    """Of one want, whose pinned release no index has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +142,14 @@ class Alternative:
 
     title: str
     gives_up: str
-    """What of the wants it does not fulfil."""
-    command: str = ""
+    """What of the wants it does not fulfil; empty when it fulfils all."""
+    needs: str = ""
+    """What it takes, or how it is used."""
+    commands: tuple[str, ...] = ()
+    """What a person types, in order, where there is no plan."""
     plan: StackPlan | None = None
+    ends: tuple[str, ...] | None = None
+    """The wants of the one conflict that it ends; None when it fulfils everything but what it gives up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +170,8 @@ class StackAnswer:
     plans: tuple[StackPlan, ...] = ()
     clashes: tuple[Clash, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+    dead_end: str = ""
+    """What was looked for in vain: other releases that fulfil everything but the pins."""
     channels: tuple[ChannelState, ...] = ()
     notes: tuple[str, ...] = ()
     downloaded: int = 0

@@ -10,8 +10,9 @@ from packaging.version import InvalidVersion, Version
 from attn_doctor.model.stack import Channel, PlannedNode
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data import torch_releases, wheels
+from attn_doctor.recipes.data.drivers import oldest_for_cuda
 from attn_doctor.recipes.data.stack_packages import StackPackage, as_capability, stack_package
-from attn_doctor.recipes.data.torch_releases import OLDEST_DRIVER, Build
+from attn_doctor.recipes.data.torch_releases import Build
 from attn_doctor.stack.wants import Want
 
 #: Builds for CPUs are on an index of their own, for every release.
@@ -152,18 +153,17 @@ def _partner(
 def _made_for(want: Want, row: StackPackage, spot: Spot) -> SpecifierSet | Obstacle:
     """What the table says of the releases that pin this torch: a bound for the resolver, which would try all newer ones
     first."""
-    pins = [one.version for one in want.specifier if one.operator in ("==", "===") and "*" not in one.version]
-    own = row.torch_of(pins[0]) if pins else ""
+    own = row.torch_of(want.pin) if want.pin else ""
     newest = row.newest_for(spot.torch)
     if own and own != spot.torch:
-        return Obstacle(about=want.name, words=f"{want.name} {pins[0]} is made for torch {own}", sources=row.sources)
+        return Obstacle(about=want.name, words=f"{want.name} {want.pin} is made for torch {own}", sources=row.sources)
     if newest is None:
         known = [one.torch for one in row.made_for]
         older = next(one for one in known if Version(one) < Version(spot.torch))
         newer = [one for one in known if Version(one) > Version(spot.torch)][-1]
         words = f"no release of {want.name} is made for torch {spot.torch}: the nearest are for {older} and {newer}"
         return Obstacle(about=want.name, words=words, sources=row.sources)
-    return SpecifierSet(f"<={newest}" if newest and not pins else "")
+    return SpecifierSet(f"<={newest}" if newest and not want.pin else "")
 
 
 def _of_release(release: str, node: PlannedNode, limits: Limits) -> Iterator[Spot]:
@@ -206,7 +206,7 @@ def _against(spot: Spot, node: PlannedNode) -> Obstacle | None:
         words = f"{spot.words} holds code for {has}, none for {node.gpu} ({node.capability})"
         return Obstacle(about="torch", words=words, by_gpu=True)
     if why == "driver":
-        oldest = OLDEST_DRIVER.get(int(spot.cuda.partition(".")[0]), "a newer one")
+        oldest = oldest_for_cuda(int(spot.cuda.partition(".")[0])) or "a newer one"
         words = f"CUDA {spot.cuda} needs driver {oldest} or later; the driver is {node.driver}"
         return Obstacle(about="torch", words=words, by_driver=True)
     return None

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from attn_doctor.model.stack import Channel, StackPlan
 
+#: The pip of the environment whose `python` it is.
+PIP_INSTALL = ("python", "-m", "pip", "install")
+
+
+def held_torch(torch: str, build: str, channel: Channel) -> str:
+    """The requirement that lets no installer take another torch; with its build where the registry's is another."""
+    return f"torch=={torch}" if channel is Channel.REGISTRY else f"torch=={torch}+{build}"
+
 
 def install_arguments(plan: StackPlan) -> list[list[str]]:
     """The arguments of each `pip install` or `uv pip install`, in order: torch from its own index first, since the
@@ -13,7 +21,7 @@ def install_arguments(plan: StackPlan) -> list[list[str]]:
     rest = [one for one in plan.requirements if name_of(one) not in apart]
     held = []
     if plan.channel is Channel.TORCH_INDEX:
-        held = [f"torch=={plan.torch}+{plan.build}"]
+        held = [held_torch(plan.torch, plan.build, plan.channel)]
         rest = [one for one in rest if not one.startswith("torch==")]
         lines.append([*held, "--index-url", plan.index])
     # Before the rest, which would bring the registry's builds of them.

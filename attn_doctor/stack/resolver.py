@@ -29,6 +29,7 @@ _UV_GLIBC = (17, 28, *range(31, 41))
 _LAST_LINES = 8
 _LONG = 700
 _CONFLICTS = r"No solution found|ResolutionImpossible|No matching distribution|unsatisfiable|conflicting dependencies"
+_NO_RELEASE = re.compile(r"there (is|are) no versions? of")
 _YANKED = re.compile(r'`([\w.-]+==[^`]+)` is yanked(?: \(reason: "(.*?)"\))?')
 
 
@@ -39,6 +40,11 @@ class CannotResolve(AttnDoctorError):
         super().__init__(what, about=about, hint=hint)
         self.is_conflict = is_conflict
         """True when it found that nothing fits; False when it could not ask."""
+
+    @property
+    def lacks_release(self) -> bool:
+        """True when the index has no such release at all."""
+        return self.is_conflict and _NO_RELEASE.search(self.about) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

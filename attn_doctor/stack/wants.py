@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from attn_doctor.errors import BadInput
 from attn_doctor.model.libraries import published
@@ -31,6 +32,20 @@ class Want:
         """The want as a requirement."""
         extras = f"[{','.join(self.extras)}]" if self.extras else ""
         return f"{self.name}{extras}{self.specifier}"
+
+    @property
+    def pin(self) -> str:
+        """The one version that it accepts; empty when it accepts several."""
+        pins = [one.version for one in self.specifier if one.operator in ("==", "===") and "*" not in one.version]
+        return pins[0] if pins else ""
+
+    @property
+    def corrected(self) -> SpecifierSet:
+        """`==0.0.32.*` for `==0.0.32`: its corrected releases, 0.0.32.post2, too; no specifier where it is no pin."""
+        try:
+            return SpecifierSet(f"=={Version(self.pin).base_version}.*" if self.pin else "")
+        except InvalidVersion:
+            return SpecifierSet()
 
 
 def read_wants(texts: Iterable[str]) -> tuple[Want, ...]:

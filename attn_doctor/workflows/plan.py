@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -16,14 +17,16 @@ from attn_doctor.model.stack import Alternative, Clash, PlannedNode, StackAnswer
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data.gpu_table import amd_gpu, named_gpu
+from attn_doctor.recipes.data.stack_packages import stack_package
 from attn_doctor.stack import channels
-from attn_doctor.stack.alternatives import alternatives
+from attn_doctor.stack.alternatives import NO_OTHER, alternatives
 from attn_doctor.stack.candidates import Limits, piece, spots
 from attn_doctor.stack.clash import clashes
+from attn_doctor.stack.driver import driver_clash, with_driver
 from attn_doctor.stack.like import wants_of
 from attn_doctor.stack.node import node_of, together
 from attn_doctor.stack.proof.prover import Prover
-from attn_doctor.stack.resolver import Remembering, Resolver, resolver_here
+from attn_doctor.stack.resolver import CannotResolve, Remembering, Resolver, resolver_here
 from attn_doctor.stack.settings import settings_of_pip
 from attn_doctor.stack.solve import Solved, solve
 from attn_doctor.stack.wants import Want, read_wants
@@ -101,18 +104,42 @@ class _Engine:
         self._resolver = Remembering(there) if there is not None else None
 
     def answer(self, node: PlannedNode, *, alternatives_too: bool = True) -> StackAnswer:
-        """The answer for a node. Raises AttnDoctorError when the index cannot be asked."""
+        """The answer for a node; where its driver does not know its GPU, that and the answer for one that does.
+
+        Raises AttnDoctorError when the index cannot be asked.
+        """
+        unfit = driver_clash(node)
+        if unfit is None:
+            return self._answer(node, alternatives_too=alternatives_too)
+        conflict, fitting, drivers = unfit
+        other = self._answer(fitting, alternatives_too=alternatives_too)
+        offered = [
+            *(Alternative(title=one.words, gives_up="", plan=one) for one in other.plans[:1]),
+            *other.alternatives,
+        ]
+        return replace(
+            other,
+            node=node,
+            plans=(),
+            clashes=(conflict, *other.clashes),
+            alternatives=tuple(with_driver(drivers, node, one) for one in offered),
+        )
+
+    def _answer(self, node: PlannedNode, *, alternatives_too: bool) -> StackAnswer:
         wants, limits, resolver = self._wants, self._limits, self._resolver
         self._say("asking which releases go together")
         can, cannot = spots(node, limits)
         clashing = clashes(wants, node, can, cannot, lambda want, spot: piece(want, spot, node))
         solved = Solved() if clashing else solve(wants, node, limits, resolver, self._prover.faults)
         others: tuple[Alternative, ...] = ()
+        in_vain = ""
         if not solved.plans:
-            clashing = clashing or (self._refused(node, solved),)
+            clashing = self._with_unpublished(clashing or (self._refused(node, solved),), node)
             if alternatives_too:
                 self._say("looking for the nearest that does")
-                others = alternatives(wants, node, limits, clashing, self._best)
+                others = alternatives(wants, node, limits, clashing, self._best, partial(self._published, node=node))
+                has_pins = any(one.specifier for one in wants)
+                in_vain = NO_OTHER if has_pins and all(one.ends is not None for one in others) and not node.amd else ""
         every = [*solved.plans, *(one.plan for one in others if one.plan is not None)]
         plans = tuple(self._prover.marked(one, node) for one in solved.plans)
         words = resolver.words if resolver is not None else ""
@@ -123,11 +150,41 @@ class _Engine:
             plans=tuple(channels.marked(one, states) for one in plans),
             clashes=clashing,
             alternatives=others,
+            dead_end=in_vain,
             channels=states,
             notes=_notes(self._request, resolver),
             downloaded=self._prover.downloaded,
             doctor_version=__version__,
         )
+
+    def _with_unpublished(self, found: tuple[Clash, ...], node: PlannedNode) -> tuple[Clash, ...]:
+        """The conflicts; those of a want whose pinned release no index has become one of that want alone."""
+        named = {words for one in found for words in one.wants}
+        for want in self._wants[1:]:
+            row = stack_package(want.name)
+            held = row is None or row.registry == "wheels"
+            if self._resolver is None or want.words not in named or not want.pin or not held:
+                continue
+            try:
+                self._resolver.resolve((want.words,), (), node)
+            except CannotResolve as error:
+                if not error.lacks_release:
+                    continue
+                near = self._published(replace(want, specifier=want.corrected), node=node)
+                words = f"no index that was asked has release {want.pin} of {want.name}"
+                absent = Clash(
+                    wants=(want.words,), words=f"{words}; it has {near}" if near else words, unpublished=True
+                )
+                found = (*(one for one in found if want.words not in one.wants), absent)
+        return found
+
+    def _published(self, want: Want, *, node: PlannedNode) -> str:
+        """The newest release of a want that the index has a wheel of; empty when there is none, or nobody is asked."""
+        try:
+            answer = self._resolver.resolve((want.words,), (), node) if self._resolver is not None else ()
+        except CannotResolve:
+            return ""
+        return next((one.version for one in answer if one.name == want.name), "")
 
     def _refused(self, node: PlannedNode, solved: Solved) -> Clash:
         """The tables know no obstacle, and the resolver, or the recipes, find no releases: the smallest set of wants of

@@ -29,7 +29,7 @@ def test_each_row(row: dict[str, object]) -> None:
     assert read.registry in {"wheels", "source", "nothing"}
     assert read.sources
     assert all(one.startswith("https://") for one in read.sources)
-    assert read.registry != "source" or read.build_needs
+    assert read.registry != "source" or read.build
     assert len(read.ranges(SpecifierSet())) == len(read.gpus)
 
 

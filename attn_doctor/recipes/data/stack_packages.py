@@ -62,6 +62,22 @@ class MadeFor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FromSource:
+    """What compiling a package takes."""
+
+    needs: str
+    minutes: str
+    source: str
+    """The distribution that is compiled."""
+    tools: tuple[str, ...] = ()
+    """Python packages that have to be there, since the build is not isolated from torch."""
+    environment: tuple[str, ...] = ()
+    """`NAME=value` that make it compile, and that limit its memory."""
+    checkout: str = ""
+    """Where its source lies, when no registry holds it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StackPackage:
     """One package of the table; recipes/packages.toml describes the fields."""
 
@@ -76,8 +92,7 @@ class StackPackage:
     prerelease: bool = False
     needs: tuple[str, ...] = ()
     hub: HubKernel | None = None
-    build_needs: str = ""
-    build_minutes: str = ""
+    build: FromSource | None = None
     instead: str = ""
     extras: tuple[str, ...] = ()
     """Extras without which its wheel has no part for torch."""
@@ -132,7 +147,7 @@ def _packages() -> dict[str, StackPackage]:
 
 
 def _package(row: dict[str, Any]) -> StackPackage:
-    hub, build = row.get("hub"), row.get("build", {})
+    hub = row.get("hub")
     return StackPackage(
         name=row["name"],
         bound=row["bound"],
@@ -148,10 +163,20 @@ def _package(row: dict[str, Any]) -> StackPackage:
         prerelease=row.get("prerelease", False),
         needs=tuple(row.get("needs", ())),
         hub=HubKernel(name=hub["name"], torch=SpecifierSet(hub["torch"])) if hub else None,
-        build_needs=build.get("needs", ""),
-        build_minutes=build.get("minutes", ""),
+        build=_from_source(row["name"], row["build"]) if "build" in row else None,
         instead=row.get("instead", ""),
         extras=tuple(row.get("extras", ())),
         core=row.get("core", ""),
         made_for=tuple(MadeFor(torch=one["torch"], newest=one["newest"]) for one in row.get("made_for", ())),
+    )
+
+
+def _from_source(name: str, row: dict[str, Any]) -> FromSource:
+    return FromSource(
+        needs=row["needs"],
+        minutes=row["minutes"],
+        source=row.get("source", name),
+        tools=tuple(row.get("tools", ())),
+        environment=tuple(row.get("environment", ())),
+        checkout=row.get("checkout", ""),
     )

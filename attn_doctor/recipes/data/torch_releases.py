@@ -13,16 +13,13 @@ from packaging.version import InvalidVersion, Version
 
 from attn_doctor.model.package_versions import accepts, canonical_name
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.data.drivers import is_older, oldest_for_cuda
 from attn_doctor.recipes.shelf import table
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 TABLE = "torch/releases.toml"
-
-#: Oldest Linux driver for each CUDA major (minor-version compatibility).
-#: https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
-OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +139,8 @@ def against(build: Build, *, driver: str | None, gpus: Iterable[str], machine: s
         return "gpu"
     if driver is None:
         return None
-    oldest = OLDEST_DRIVER.get(Version(build.cuda).major)
-    return "driver" if oldest is None or Version(driver) < Version(oldest) else None
+    oldest = oldest_for_cuda(Version(build.cuda).major)
+    return "driver" if oldest is None or is_older(driver, oldest) else None
 
 
 def _nearest_first(base: Version | None) -> list[str]:

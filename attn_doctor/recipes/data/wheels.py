@@ -128,6 +128,11 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
     raise NoWheel(f"{named} has no published wheel for this node: {reason}")
 
 
+def versions(package: str) -> tuple[str, ...]:
+    """The releases of that package whose wheels are known; none when it has no table."""
+    return tuple(one for row in _table(package)["release"] for one in row["versions"]) if package in TABLES else ()
+
+
 def torches(package: str) -> tuple[str, ...]:
     """The minor releases of torch that any published wheel is for, oldest first."""
     found = {one for release in _table(package)["release"] for one in release["torch"]}
