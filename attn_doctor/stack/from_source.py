@@ -38,6 +38,8 @@ def compiled(
     if spot is None or not spot.cuda:
         return
     version = _release(want, node, published)
+    if row.stable_from and version and row.bound_at(version) == "stable-abi":
+        return  # its wheel serves its torch and all later ones; an older torch its source refuses as well
     needs = f"{build.needs}. Minutes: {build.minutes}"
     if build.checkout:
         yield Alternative(

@@ -300,4 +300,6 @@ def _reason(text: str) -> str:
     text = re.sub(r",? ?we can conclude that your requirements are unsatisfiable\.?|\[notice\].*", "", text)
     parts = re.split(r"(?=\b(?:And because|Because) )", " ".join(text.split()))
     # uv walks through all releases; the end of the way says what was asked for and cannot be.
+    if len(parts) > 2 and re.fullmatch(r"And because you require \S+\s*", parts[-1]):
+        parts.pop()  # said of what is typed, and stops in the middle without its end
     return "".join(parts if len(text) < _LONG else parts[-2:])[-_LONG:].strip()

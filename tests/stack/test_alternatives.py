@@ -12,7 +12,10 @@ from attn_doctor.model.stack import PlannedNode, StackAnswer
 from attn_doctor.recipes.data.stack_packages import stack_package
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import PLAN, Manner
+from attn_doctor.stack.candidates import Limits, spots
+from attn_doctor.stack.from_source import compiled
 from attn_doctor.stack.resolver import CannotResolve, Resolved
+from attn_doctor.stack.wants import read_wants
 from attn_doctor.workflows import plan as planning
 from attn_doctor.workflows.plan import PlanRequest, plan
 
@@ -77,6 +80,22 @@ def test_what_no_registry_holds_is_not_asked_of_one() -> None:
 
     assert found[0].commands == ()
     assert "hopper" in found[0].title
+
+
+def test_what_its_source_refuses_is_not_compiled() -> None:
+    """xformers 0.0.35 asks for torch 2.10, wheel and source alike: with an older torch compiling ends in a refusal."""
+    limits, node = Limits(), PlannedNode(gpu="l4", capability="8.9", driver="580.95", python="3.12")
+    row = stack_package("xformers")
+    assert row is not None
+    assert row.build is not None
+
+    def titles(release: str) -> list[str]:
+        torch, want = read_wants(("torch==2.9.1", f"xformers=={release}"))
+        can = [one for one in spots(node, limits)[0] if one.torch == "2.9.1"]
+        return [one.title for one in compiled(want, row, row.build, (torch,), can, node, None, lambda want: "")]
+
+    assert titles("0.0.35") == []
+    assert titles("0.0.32.post2") == ["compile xformers 0.0.32.post2 for torch 2.9.1 for CUDA 12.8"]
 
 
 def test_the_nearest_that_fulfils_all_the_rest() -> None:
