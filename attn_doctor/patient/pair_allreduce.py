@@ -9,6 +9,7 @@ prints one line: AD-PAIR and the bandwidth of the bus in GB/s, as nccl-tests cou
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import time
@@ -29,7 +30,10 @@ def main(backend: str, megabytes: str, seconds: str) -> None:
     if backend == "nccl":
         device = torch.device("cuda", int(os.environ.get("SLURM_LOCALID", "0")) % torch.cuda.device_count())
         torch.cuda.set_device(device)
-    dist.init_process_group(backend, rank=rank, world_size=world, timeout=timedelta(seconds=float(seconds)))
+    # NCCL otherwise guesses the GPU from the rank, which is another one where processes of several nodes are numbered.
+    named = "device_id" in inspect.signature(dist.init_process_group).parameters  # not before torch 2.3
+    bound = {"device_id": device} if backend == "nccl" and named else {}
+    dist.init_process_group(backend, rank=rank, world_size=world, timeout=timedelta(seconds=float(seconds)), **bound)
     values = torch.ones(int(megabytes) * 2**20 // 4, device=device)
 
     def once() -> float:
