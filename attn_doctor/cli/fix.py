@@ -242,7 +242,7 @@ class _Person:
                 python=target.python,
                 version2=target.version,
                 environment_kind=target.environment_kind,
-                because=target.because,
+                because=language.say_filled(target.because),
             ),
             soft_wrap=True,
         )
@@ -266,17 +266,20 @@ class _Person:
         """Whether the person says yes."""
         one = question.assumed
         if one is not None:
-            self.hear(f"{one.finding}: {language.title_of(one.finding, one.title)}\n  {one.reason}")
+            self.hear(f"{one.finding}: {language.recipe_text(one.finding, one.title)}\n  {one.reason}")
             return self._says_yes(language.say("Mend it all the same?"))
         count = len(question.steps)
         if count < len(question.plan.steps):
             cured = question.steps[0].cures
             self.hear(
                 "; ".join(
-                    dict.fromkeys(f"{each.finding}: {language.title_of(each.finding, each.title)}" for each in cured)
+                    dict.fromkeys(f"{each.finding}: {language.recipe_text(each.finding, each.title)}" for each in cured)
                 )
             )
-        reason = question.steps[0].why_this_safety
+        first = question.steps[0]
+        reason = first.why_this_safety
+        if first.cures:
+            reason = language.recipe_text(first.cures[0].finding, reason)
         if reason:
             self.hear(f"  {language.say(question.steps[0].safety.value)}: {reason}")
         return self._says_yes(

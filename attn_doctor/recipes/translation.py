@@ -1,9 +1,9 @@
 """The Chinese of recipes: `zh.toml` beside a `recipe.toml`, and for families a file of the same name in `families/zh/`.
 
 It has the texts of the recipe under their own names (title, title_in_log, what, why, known_problems), those of a remedy
-under `remedy.<id>` (title, text or a list of texts, hint, why_this_safety), and a family's checks in their order
-(check). Placeholders `{fact.name}` are those of the English. A text that is left out stays English. Read only when
-Chinese is spoken.
+under `remedy.<id>` (title, text or a list of texts, hint, why_this_safety, why_safe), and a family's checks in their
+order (check). Placeholders `{fact.name}` are those of the English. A text that is left out stays English. Read only
+when Chinese is spoken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
 
 FILE = "zh.toml"
 _OF_A_RECIPE = ("title", "title_in_log", "what", "why", "known_problems")
-_OF_A_REMEDY = ("title", "text", "hint", "why_this_safety")
+_OF_A_REMEDY = ("title", "text", "hint", "why_this_safety", "why_safe")
 #: Options, versions, dtypes, names of parameters: words of the English with a digit or a sign that no plain word has.
 _TECHNICAL = re.compile(r"(?<![\w{.])(?:--?)?[A-Za-z][\w.+-]*(?:[=_/.+]|\d)[\w.=+/-]*[\w]")
 
@@ -52,6 +52,7 @@ def pairs(recipe: Recipe) -> Iterator[tuple[str, str]]:
 def _of_remedy(remedy: RecipeRemedy, own: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield remedy.title, own.get("title", "")
     yield remedy.why_this_safety, own.get("why_this_safety", "")
+    yield remedy.why_safe, own.get("why_safe", "")
     for name, words in (("text", _texts(remedy)), ("hint", [one.hint for one in remedy.actions if one.hint])):
         written = own.get(name, ())
         yield from zip(words, (written,) if isinstance(written, str) else written, strict=False)

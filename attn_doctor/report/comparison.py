@@ -10,7 +10,7 @@ from attn_doctor.model.facts import Unknown
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.fingerprint import Change, Trait
 from attn_doctor.model.report import Report
-from attn_doctor.report.language import say, title_of, to_say
+from attn_doctor.report.language import recipe_text, say, to_say
 
 SCHEMA = "attn-doctor/compare/v1"
 
@@ -97,7 +97,7 @@ def _shown(trait: Trait) -> str:
 
 def _finding(finding: Finding) -> str:
     on = f" ({', '.join(finding.subjects)})" if finding.subjects else ""
-    return f"[{say(finding.severity.value)}] {finding.id}{on}: {title_of(finding.id, finding.title)}"
+    return f"[{say(finding.severity.value)}] {finding.id}{on}: {recipe_text(finding.id, finding.title)}"
 
 
 def _written(change: Change) -> dict[str, Any]:

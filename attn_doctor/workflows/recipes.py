@@ -9,7 +9,7 @@ from attn_doctor.diagnose.cases import CaseResult, run_cases
 from attn_doctor.errors import BadInput
 from attn_doctor.model.exit_status import Status
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.recipes import shelf
+from attn_doctor.recipes import shelf, translation
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.recipes.stale import stale
 
@@ -60,7 +60,11 @@ def examine_recipes(request: RecipesRequest) -> RecipeTests:
         recipes=chosen,
         cases=len(results),
         faults=tuple(result for result in results if result.fault),
-        stale=tuple((one.id, reason) for one in chosen for reason in stale(one, date.today())),
+        stale=tuple(
+            (one.id, reason)
+            for one in chosen
+            for reason in (*stale(one, date.today()), *(f"Chinese: {fault}" for fault in translation.faults(one)))
+        ),
     )
 
 

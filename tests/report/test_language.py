@@ -227,7 +227,7 @@ class TestFindings:
     """Of texts that are filled in already, as a report of another node has them."""
 
     def chinese(self, id_: str, title: str) -> str:
-        return translated.title(id_, title)
+        return translated.text_of(id_, title)
 
     def test_values_go_to_their_places(self) -> None:
         told = self.chinese("driver-too-old", "The NVIDIA driver 470.1 is older than CUDA 12.8 needs")

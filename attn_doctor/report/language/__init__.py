@@ -55,13 +55,13 @@ def _chosen_patterns() -> tuple[tuple[str, str], ...]:
     return catalogue.patterns()
 
 
-def title_of(id_: str, title: str) -> str:
-    """The title of a finding of that recipe in the language that is spoken."""
+def recipe_text(id_: str, text: str) -> str:
+    """A text of that recipe, filled in, in the language that is spoken."""
     if _chosen is None:
-        return title
+        return text
     from attn_doctor.report.language import translated
 
-    return translated.title(id_, title)
+    return translated.text_of(id_, text)
 
 
 def speaks_chinese() -> bool:

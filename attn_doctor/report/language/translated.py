@@ -72,16 +72,10 @@ def finding(one: Finding, recipe: Recipe | None = None) -> Finding:
     )
 
 
-def title(id_: str, text: str) -> str:
-    """The title of a finding of that id."""
+def text_of(id_: str, text: str) -> str:
+    """A text of the recipe of that id, of its remedies too."""
     recipe = _recipes().get(id_)
     return text if recipe is None else _title(text, recipe, tuple(translation.pairs(recipe)))
-
-
-def remedy_title(id_: str, text: str) -> str:
-    """The title of a remedy of a finding of that id."""
-    recipe = _recipes().get(id_)
-    return text if recipe is None else in_chinese(text, tuple(translation.pairs(recipe)))
 
 
 def in_chinese(text: str, pairs: Iterable[tuple[str, str]]) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.plans import FileEdit, Install, Plan, Remaining, Step
-from attn_doctor.report.language import say, title_of
+from attn_doctor.report.language import recipe_text, say
 from attn_doctor.report.words import phrases
 from attn_doctor.report.words.cells import padded
 from attn_doctor.report.words.sizes import size_words
@@ -39,7 +39,9 @@ def _step(number: int, step: Step, plan: Plan, console: Console, *, verbose: boo
     for cured in step.cures:
         subjects = phrases.telling(cured.subjects)
         on = f" ({', '.join(subjects)})" if subjects else ""
-        _row(console, "fixes", f"[{say(cured.severity)}] {cured.finding}{on}: {title_of(cured.finding, cured.title)}")
+        _row(
+            console, "fixes", f"[{say(cured.severity)}] {cured.finding}{on}: {recipe_text(cured.finding, cured.title)}"
+        )
         if verbose:
             _row(console, "recipe", cured.origin)
     if isinstance(change, FileEdit):
@@ -50,7 +52,8 @@ def _step(number: int, step: Step, plan: Plan, console: Console, *, verbose: boo
         _packages(change, console)
     for warning in change.warnings:
         _row(console, "note", warning)
-    why = say(": {why}", why=step.why_this_safety) if step.why_this_safety else ""
+    safety = recipe_text(step.cures[0].finding, step.why_this_safety) if step.cures else step.why_this_safety
+    why = say(": {why}", why=safety) if safety else ""
     _row(console, "safety", f"{say(step.safety.value)}{why}", _STYLE[step.safety])
     _row(console, "proof", _proof(step, plan))
     why = say(": {why}", why=step.why_this_reversal) if step.why_this_reversal else ""
@@ -127,7 +130,7 @@ def _packages(change: Install, console: Console) -> None:
 
 def _left(one: Remaining, console: Console) -> None:
     console.print(Text(say("[skipped] {finding}", finding=one.finding), style="bold"), soft_wrap=True)
-    _row(console, "", title_of(one.finding, one.title))
+    _row(console, "", recipe_text(one.finding, one.title))
     _row(console, "because", one.reason + _missing(one))
     for number, line in enumerate(one.by_hand):
         command = line.removeprefix("  $ ")

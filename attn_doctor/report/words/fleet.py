@@ -12,7 +12,7 @@ from attn_doctor.machine.printable import harmless
 from attn_doctor.model.fingerprint import Importance
 from attn_doctor.model.fleet import Cohort, Difference, FleetVerdict, NodeFinding, OddGroup, State
 from attn_doctor.quick_dataclasses import dataclass, replace
-from attn_doctor.report.language import say, title_of, to_say
+from attn_doctor.report.language import recipe_text, say, to_say
 
 _T = TypeVar("_T")
 Fold = Callable[[Iterable[str]], str]
@@ -300,7 +300,7 @@ _KERNELS = {
 
 
 def _named(one: NodeFinding) -> str:
-    return f"[{say(one.severity)}] {one.id}: {title_of(one.id, one.title)}"
+    return f"[{say(one.severity)}] {one.id}: {recipe_text(one.id, one.title)}"
 
 
 def _one(nodes: Sequence[str], words: str, fold: Fold) -> tuple[tuple[str, str], ...]:
