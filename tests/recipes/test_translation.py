@@ -13,6 +13,21 @@ from attn_doctor.recipes.recipe import Recipe
 EVERY = (*shelf.bundled(), *shelf.families())
 
 
+def test_chinese_says_what_english_says() -> None:
+    assert [f"{one.id}: {fault}" for one in EVERY for fault in translation.faults(one)] == []
+
+
+def test_every_title_cause_and_first_fix_is_there_in_chinese() -> None:
+    """What lacks is named: a recipe's zh.toml, or of a family the file in families/zh/."""
+    assert [f"{one.library}/{one.id}: {name}" for one in EVERY for name in translation.lacking(one)] == []
+
+
+def test_no_file_is_left_of_a_recipe_that_is_gone() -> None:
+    known = {translation.file_of(one) for one in EVERY}
+    folder = shelf.bundled_folder()
+    assert {*folder.glob(f"*/*/{translation.FILE}"), *folder.glob("families/zh/*.toml")} - known == set()
+
+
 class TestFaults:
     """Planted in the Chinese of one recipe."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import string
@@ -13,7 +14,10 @@ import pytest
 
 import attn_doctor
 from attn_doctor.errors import BadInput
-from attn_doctor.model.findings import Diagnosis, Finding, Location, Remedy, Severity
+from attn_doctor.model.findings import Diagnosis, Finding, Location, Remedy, Safety, Severity
+from attn_doctor.model.kinds import KINDS
+from attn_doctor.model.outcomes import TraceVerdict
+from attn_doctor.model.plans import Reversal
 from attn_doctor.model.remedies import Advise, ProposedAction
 from attn_doctor.model.report import Report
 from attn_doctor.quick_dataclasses import replace
@@ -29,7 +33,7 @@ HOUSE = Path(attn_doctor.__file__).parent
 #: Endings of English words, which Chinese does without.
 _PLURALS = {"s", "plural", "several"}
 #: Functions whose label is said where it is written.
-_LABELLED = {"_row", "row", "_remedy", "remedy"}
+_LABELLED = {"_row", "row", "_remedy", "remedy", "_titled"}
 
 
 @pytest.fixture
@@ -92,6 +96,42 @@ class TestChoice:
     def test_another_language_is_refused(self) -> None:
         with pytest.raises(BadInput, match="does not speak"):
             language.choose("fr")
+
+
+def _said() -> Iterator[str]:
+    """Each text that is given to `say`, or is a label that a row says, in the files that speak."""
+    for file in sorted(HOUSE.rglob("*.py")):
+        text = file.read_text()
+        if "report.language import" not in text and "report import language" not in text:
+            continue
+        for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
+            function = call.func
+            name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+            here = call.args[:1] if name in ("say", "to_say") else call.args[:2] if name in _LABELLED else []
+            for argument in here:
+                both = [argument.body, argument.orelse] if isinstance(argument, ast.IfExp) else [argument]
+                yield from (one.value for one in both if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def _words() -> set[str]:
+    """What is said by its value: severities, states, headings of listings."""
+    enums = (Severity, Safety, Reversal, TraceVerdict)
+    values = {str(one.value) for enum in enums for one in enum} - {"promoted then repaired"}
+    return values | {one.heading for one in KINDS if one.heading}
+
+
+def test_every_text_has_a_chinese_one() -> None:
+    assert sorted({*_said(), *_words()} - {"", *catalogue.texts()}) == []
+
+
+def test_no_chinese_text_is_left_of_an_english_one_that_is_gone() -> None:
+    strings = {
+        node.value
+        for file in HOUSE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert [one for one in catalogue.texts() if one not in strings] == []
 
 
 def test_slots_are_the_same() -> None:
