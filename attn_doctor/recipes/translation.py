@@ -2,7 +2,7 @@
 
 It has the texts of the recipe under their own names (title, title_in_log, what, why, known_problems), those of a remedy
 under `remedy.<id>` (title, text or a list of texts, hint, why_this_safety, why_safe), and a family's checks in their
-order (check). Placeholders `{fact.name}` are those of the English. A text that is left out stays English. Read only
+table (check) by their English. Placeholders `{fact.name}` are those of the English. A text that is left out stays English. Read only
 when Chinese is spoken.
 """
 
@@ -41,9 +41,9 @@ def pairs(recipe: Recipe) -> Iterator[tuple[str, str]]:
         if table.get(name) and getattr(recipe, name):
             yield getattr(recipe, name), table[name]
     remedies = table.get("remedy", {})
-    for number, remedy in enumerate(recipe.remedies):
+    for remedy in recipe.remedies:
         if recipe.family is not None:
-            own = {"title": table["check"][number]} if number < len(table.get("check", ())) else {}
+            own = {"title": table.get("check", {}).get(remedy.title, "")}
         else:
             own = remedies.get(remedy.id, {})
         yield from ((english, chinese) for english, chinese in _of_remedy(remedy, own) if english and chinese)
@@ -85,8 +85,8 @@ def faults(recipe: Recipe) -> Iterator[str]:
         if id_ not in ids:
             yield f"remedy.{id_}: the recipe has no such remedy"
         yield from (f"remedy.{id_}.{key} is no text of a remedy" for key in texts if key not in _OF_A_REMEDY)
-    if len(table.get("check", ())) > len(recipe.remedies):
-        yield "it has more checks than the family"
+    titles = {one.title for one in recipe.remedies}
+    yield from (f"the family has no such check: {one}" for one in table.get("check", {}) if one not in titles)
     for english, chinese in pairs(recipe):
         if sorted(TEMPLATE.findall(english)) != sorted(TEMPLATE.findall(chinese)):
             yield f"other placeholders than the English: {chinese}"
