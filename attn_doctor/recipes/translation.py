@@ -2,8 +2,8 @@
 
 It has the texts of the recipe under their own names (title, title_in_log, what, why, known_problems), those of a remedy
 under `remedy.<id>` (title, text or a list of texts, hint, why_this_safety, why_safe), and a family's checks in their
-table (check) by their English. Placeholders `{fact.name}` are those of the English. A text that is left out stays English. Read only
-when Chinese is spoken.
+table (check) by their English. Placeholders `{fact.name}` are those of the English. A text that is left out stays
+English. Read only when Chinese is spoken.
 """
 
 from __future__ import annotations
