@@ -58,7 +58,7 @@ def test_recipes_in_commands_exist(page: Path) -> None:
 
 _WITHIN = re.compile(r"\]\(((?!https?:|mailto:)[^)\s]+)\)|(?:src|srcset|href)=\"((?!https?:)[^\"]+)\"")
 _HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
-_CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^ *```.*?^ *```|(?<!`)``(?!`)[^\n]*?(?<!`)``(?!`)|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
 def anchors(text: str) -> set[str]:

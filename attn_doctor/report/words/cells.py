@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from unicodedata import combining, east_asian_width
 
 #: What no line begins with, and what none ends with: https://www.w3.org/TR/clreq/#prohibition_rules_for_line_start_end
 _NO_START, _NO_END = frozenset("，。、；：？！）》】」』”’…%,.;:!?)]}"), frozenset("（《【「『“‘([{")
@@ -25,7 +24,9 @@ def cells(text: str) -> int:
 
 
 def _of(sign: str) -> int:
-    return 0 if combining(sign) else 2 if east_asian_width(sign) in "WF" else 1
+    from rich.cells import cell_len  # not for what is all ASCII: a hook's line needs no table
+
+    return cell_len(sign)
 
 
 def padded(text: str, width: int) -> str:

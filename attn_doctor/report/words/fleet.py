@@ -34,12 +34,11 @@ class Section:
 def headline(verdict: FleetVerdict) -> str:
     """One sentence: fit or not, and how many."""
     counts = [f"{len(verdict.nodes_in(state)):,} {say(_WORDS[state])}" for state in State if verdict.nodes_in(state)]
-    fit = set(verdict.nodes_in(State.FIT))
-    if fit and fit.issubset(verdict.without_gpu):
-        counts[-1] += say(", without a GPU")
     asked = "" if verdict.expected is None else say(" of {expected:,} expected nodes", expected=len(verdict.expected))
     answer = {0: say("fit"), 1: say("not fit"), 3: say("not known to be fit")}[verdict.exit_status]
-    return f"{answer}: {'; '.join(counts) or say('no report arrived')}{asked}"
+    fit = set(verdict.nodes_in(State.FIT))
+    blind = say(" (no GPU seen)") if fit and fit.issubset(verdict.without_gpu) else ""
+    return f"{answer}: {'; '.join(counts) or say('no report arrived')}{asked}{blind}"
 
 
 _WORDS = {
