@@ -89,7 +89,7 @@ NOISE: dict[str, Callable[[str], str]] = {
     "wrapped": broken(200),
     "progress": lambda log: f"{BAR}\r{BAR}{log}",
     "both": lambda log: each("[rank3]: ")(each("[2026-11-21 10:00:00,123] ")(log)).replace("\n", "\r\n"),
-    "among others": lambda log: "step 1 loss 0.3\n" * 5000 + log + "\n" + "step 2 loss 0.2\n" * 5000,
+    "among others": lambda log: "step 1 loss 0.3\n" * 1600 + log + "\n" + "step 2 loss 0.2\n" * 1600,
 }  # fmt: skip
 
 

