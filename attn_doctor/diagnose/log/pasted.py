@@ -59,18 +59,42 @@ def _without_class(found: re.Match[str]) -> str:
 
 
 def loosened(pattern: str) -> str:
-    """The expression with optional quotes, and anchors that hold within a sentence."""
+    """The expression with optional quotes, and anchors that hold within a sentence.
+
+    The quote that begins an alternative stays where its words alone say too little: a sentence with "pip install" is
+    no message.
+    """
+    return "|".join(_loosened(pieces) for pieces in _alternatives(_PIECE.findall(pattern)))
+
+
+def _alternatives(pieces: Iterable[str]) -> list[list[str]]:
+    """The pieces of each alternative of the whole expression."""
+    found: list[list[str]] = [[]]
+    depth = 0
+    for piece in pieces:
+        depth += piece.startswith("(") - (piece == ")")
+        if piece == "|" and not depth:
+            found.append([])
+        else:
+            found[-1].append(piece)
+    return found
+
+
+def _loosened(pieces: list[str]) -> str:
+    bare = [piece.removeprefix("\\") for piece in pieces]
+    quotes = {at for at, piece in enumerate(bare) if len(piece) == 1 and piece in _QUOTES}
+    telling = required("".join("(?:)" if at in quotes else piece for at, piece in enumerate(pieces)))
+    says_enough = bool(telling) and min(map(len, telling)) >= _TELLING
     parts: list[str] = []
-    pieces = _PIECE.findall(pattern)
-    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
-        bare = piece.removeprefix("\\")
+    for at, piece in enumerate(pieces):
+        within = 0 < at < len(pieces) - 1 and bare[at] in ("'", "’")
         if piece == "^":
             parts.append(_BEGINS)
         elif piece == "$":
             parts.append(_ENDS)
-        elif bare in ("'", "’") and parts and parts[-1].isalpha() and following.isalpha():
+        elif within and pieces[at - 1].isalpha() and pieces[at + 1].isalpha():
             parts.append(_APOSTROPHE)
-        elif len(bare) == 1 and bare in _QUOTES:
+        elif at in quotes and (at > 0 or says_enough or pieces[1:2] in (["?"], ["*"])):
             parts.append(_QUOTE_OR_EDGE)
         else:
             parts.append(piece)

@@ -102,6 +102,23 @@ def test_quotes_kind_and_place_are_left_aside_after_silence(log: dict[str, objec
     assert _first(text, FactSet(), Patterns([_of(**log)])) == "r"
 
 
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("run conda create torch first", None),
+        ("me@box:~$ conda create torch", None),
+        ("run 'conda create torch' to have a board", None),
+        ("run `conda create torch` first", "r"),
+        ("no builder was found", "r"),
+    ],
+)
+def test_few_words_keep_the_quote_before_them(text: str, first: str | None) -> None:
+    """A command is a message's only in its quotes; an alternative that says enough needs none."""
+    recipe = _of(pattern="no `builder` was found|`(?:pip|conda) create")
+
+    assert _first(text, FactSet(), Patterns([recipe])) == first
+
+
 def test_what_is_known_as_it_stands_is_not_looked_at_again() -> None:
     """The lenient look never adds to a strict one."""
     strict = made("strict", {"pattern": "no head"})
