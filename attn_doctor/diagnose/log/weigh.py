@@ -16,6 +16,8 @@ from attn_doctor.recipes.recipe import Family, Recipe
 
 _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.owners")
 _SUBJECT = FactName.parse("subject.package")
+#: Levels of records that report a failure.
+_FAILED = frozenset("ECF")
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -50,11 +52,19 @@ class Weighed:
         return 1 if failed and self.match.recipe.family.ours and not self.match.pattern.wrapper else 3
 
     @property
-    def order(self) -> tuple[int, int, bool, int, int, int, int, int, int]:
+    def _is_notice(self) -> bool:
+        """The program went on after it: neither an exception nor a compiler's message, nor a record of a failure."""
+        unit = self.match.unit
+        failed = unit.kind not in (UnitKind.WARNING, UnitKind.LINE)
+        return not failed and not any(line.level in _FAILED for line in unit.lines if line.level)
+
+    @property
+    def order(self) -> tuple[int, int, bool, bool, int, int, int, int, int, int]:
         """Sort key; the smallest comes first."""
         return (
             self.severity.rank,
             self._standing,
+            self._is_notice,
             self.match.pattern.wrapper,
             self.match.unit.depth,
             0 if self.proven else 1 if self.evidence else 2,
