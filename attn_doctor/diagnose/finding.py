@@ -9,16 +9,17 @@ from collections.abc import Iterable
 from attn_doctor.diagnose.binding import Binding, Bound
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.placeholders import filled, installs_a_known_package, is_of_use, locations, remedy
-from attn_doctor.model.facts import Fact, FactSet
+from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Finding, Safety, Verdict
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.model.outcomes import Certainty
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.recipes.recipe import AnyOf, Condition, Recipe, RecipeRemedy
+from attn_doctor.recipes.recipe import AnyOf, Condition, OneOf, Recipe, RecipeRemedy
 
 #: Attributes that show the problem itself, of kinds that otherwise only imply it.
 _SHOWING = frozenset({"missing_symbols", "missing_libraries", "promotes"})
+_SUBJECT = FactName.parse("subject.package")
 
 
 def asked(conditions: Iterable[Condition], facts: FactSet, bound: Bound, verdict: Verdict) -> tuple[Fact, ...]:
@@ -69,12 +70,19 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
 
 def offered(written: Iterable[RecipeRemedy], facts: FactSet, binding: Binding) -> list[RecipeRemedy]:
     """The remedies whose conditions do not fail for the members of the finding, in the recipe's order, except that
-    of those with conditions the ones that hold come before the ones that are open. A fallback keeps its place.
+    of those with conditions the ones that hold come before the ones that are open. A fallback keeps its place. One for
+    certain packages is left out while nobody knows the package, if there is another.
     """
     left = [(one, verdict) for one in written if (verdict := _stands(one, facts, binding)) is not Verdict.FAILS]
+    left = [pair for pair in left if pair[1] is Verdict.HOLDS or not _for_packages(pair[0])] or left
     moves = [pair for pair in left if pair[0].when and not pair[0].fallback]
     in_order = iter(sorted(moves, key=lambda pair: pair[1] is Verdict.OPEN))
     return [next(in_order)[0] if one.when and not one.fallback else one for one, _ in left]
+
+
+def _for_packages(written: RecipeRemedy) -> bool:
+    """It is for messages about some packages alone."""
+    return any(isinstance(one, OneOf) and one.fact == _SUBJECT for one in written.when)
 
 
 def _classed(written: RecipeRemedy, facts: FactSet, bound: Bound) -> RecipeRemedy:

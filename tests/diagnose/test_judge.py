@@ -202,6 +202,15 @@ def test_a_remedy_that_fits_comes_before_one_that_may_fit(recipe) -> None:
     assert _offered(one, **known) == ["first", "by-driver", "general", "by-system"]
 
 
+def test_a_remedy_for_some_packages_waits_until_the_package_is_known(recipe) -> None:
+    """Unless there is no other: another package's remedy is none, and nothing is worse than a condition to read."""
+    for_some = _remedy("for-engines", 'fact = "subject.package"\none_of = ["vllm", "sglang"]')
+
+    assert _offered(_with(recipe, for_some, _remedy("general"))) == ["general"]
+    assert _offered(_with(recipe, for_some, _remedy("general")), subject__package="vllm") == ["for-engines", "general"]
+    assert _offered(_with(recipe, for_some)) == ["for-engines"]
+
+
 def test_a_fallback_is_not_brought_forward(recipe) -> None:
     """That a node is one on which one can do without a package is no reason to do without it."""
     one = _with(recipe, _remedy("by-driver", _DRIVER), _remedy("do-without", _SYSTEM, more="fallback = true\n"))

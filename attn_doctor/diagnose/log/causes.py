@@ -247,8 +247,9 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
 def from_words_alone(recipe: Recipe) -> Finding:
     """What a recipe says where nothing is known but its own words."""
     facts, binding = FactSet([_ANY_PYTHON]), Binding()
-    remedies = tuple(replace(one, safe_when=()) for one in recipe.remedies)  # conditions are a node's: there is none
-    finding = finding_of(replace(recipe, when=(), reached=(), remedies=remedies), facts, binding)
+    # Conditions are a node's or a message's: there is none.
+    free = [replace(one, safe_when=(), when=one.when if one.only_with_facts else ()) for one in recipe.remedies]
+    finding = finding_of(replace(recipe, when=(), reached=(), remedies=tuple(free)), facts, binding)
     return replace(
         finding,
         title=title_of(recipe, facts, binding, finding.title),

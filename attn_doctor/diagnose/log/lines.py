@@ -29,7 +29,7 @@ _SIGNS = ("Error: ", "Exception: ", "Traceback (most recent")
 _JSON_END = re.compile(r"\"\s*[}\]]+\s*,?\s*$")
 #: docker's json-file: each line of the program is a record, with its line end.
 _ONE_LINE_OF_JSON = re.compile(r'\{"(?:[^"\\]|\\[^n]|"(?!(?:stream|time|attrs)"))*\\n",')
-_NEW_RECORD = re.compile(r'\s*(?:[│┃|╭╰]|\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
+_NEW_RECORD = re.compile(r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,16 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
     # Natural lines become rarer towards the longest; broken ones accumulate at it.
     if counts[longest] <= 2 * max(counts[longest - less] for less in range(1, 9)):
         return 0
-    followed = sum(not _NEW_RECORD.match(lines[at + 1]) for at, length in enumerate(lengths[:-1]) if length == longest)
-    if 2 * followed < counts[longest]:
+    # A line that is repeated says nothing more about the width than it does once, and never goes on with itself.
+    full = {line for line, length in zip(lines, lengths, strict=True) if length == longest}
+    followed = len(
+        {
+            line
+            for line, after, length in zip(lines, lines[1:], lengths, strict=False)
+            if length == longest and after != line and not _NEW_RECORD.match(after)
+        }
+    )
+    if 2 * followed < len(full):
         return 0
     usual = longest % 10 == 0 or longest in (72, 79, 119, 132)
     return longest if followed >= (1 if usual else 3) else 0

@@ -25,7 +25,7 @@ PARTS = {part: package.module for package in reversed(PACKAGES) for part in pack
 #: An extension that is compiled when it is first used -> import name of the package that does so.
 BUILT_AT_USE = {name: package.module for package in PACKAGES for name in package.built_at_use}
 #: Folders with what was compiled at first use: of torch's builder one for each extension, of others one of their own.
-_OF_AN_EXTENSION = re.compile(r"[/\\]torch_extensions[/\\](?:py\w+[/\\])?(?P<name>[A-Za-z]\w+)")
+_OF_AN_EXTENSION = re.compile(r"[/\\]torch_extensions[/\\](?:py\w+[/\\])?(?!py\d+_)(?P<name>[A-Za-z]\w+)")
 _CACHES = {".deep_gemm": "deep_gemm", ".tilelang": "tilelang", "tvm-ffi": "tvm_ffi"}
 _COMPILED_BY_TORCH = re.compile(r"[/\\](?:torchinductor_[\w.-]+|torch_compile_cache)[/\\]")
 #: `flash-attn_4a21…` in pip's own folder is where it unpacked flash-attn.

@@ -27,6 +27,15 @@ _ENGINES = {
     "text_generation_server": "text-generation-server", "tensorrt_llm": "tensorrt-llm",
 }  # fmt: skip
 
+#: Packages without a compiled file: what does not load below them is another's.
+_PURE = frozenset(
+    {
+        "transformers", "accelerate", "peft", "trl", "diffusers", "llamafactory", "llmtuner", "axolotl", "lightning",
+        "pytorch_lightning", "timm", "x_transformers", "verl", "unsloth", "unsloth_zoo",
+    }
+)  # fmt: skip
+_DOES_NOT_LOAD = re.compile(r"undefined symbol|cannot open shared object|DLL load failed|Library not loaded")
+
 _BINARY = re.compile(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
 _SOURCE = re.compile(r"(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
 _MODULE = re.compile(
@@ -136,7 +145,8 @@ def subject_of(unit: Unit, built_at_use: str | None = None) -> str | None:
         if name and name not in _CARRIERS:
             return distribution_of(name)
     names = [name for path in frames if (name := owner(path))]
-    own = [name for name in names if name not in _CARRIERS]
+    none_of_it = _CARRIERS | _PURE if _DOES_NOT_LOAD.search(message) else _CARRIERS
+    own = [name for name in names if name not in none_of_it]
     if own and own[-1] in _ENGINES:
         return _ENGINES[own[-1]]
     first = _CLASS_BEFORE.sub("", message.lstrip())

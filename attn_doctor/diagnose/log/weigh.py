@@ -64,8 +64,8 @@ class Weighed:
         return (
             self.severity.rank,
             self._standing,
-            self._is_notice,
             self.match.pattern.wrapper,
+            self._is_notice,
             self.match.unit.depth,
             0 if self.proven else 1 if self.evidence else 2,
             self.match.unit.kind is UnitKind.LINE,

@@ -73,7 +73,7 @@ _COPIED = (
 )
 
 PACKAGES: tuple[Package, ...] = (
-    _package("torch", "torch", "torch"),
+    _package("torch", "torch", "torch", operators=(r"\benhancement request to PyTorch\b",)),
     _package("triton", "triton", "triton", operators=(r"\b[Tt]riton\b",)),
     _package("pytorch-triton", "triton", "triton"),
     _package("pytorch-triton-rocm", "triton", "triton"),
@@ -134,12 +134,12 @@ PACKAGES: tuple[Package, ...] = (
         "vllm",
         "vllm",
         called=r"\bvLLM\b|\bvllm\b|\bVLLM_[A-Z]|\bVllm\w|\bAttentionBackendEnum\b|\bMLACommon|\bPagedAttention\b"
-        r"|\bSelected backend "
-        r"|\bCannot use \w[\w -]{2,40} backend|\bWorker failed with error"
+        r"|\bSelected backend |\bWorker failed with error"
         r"|\b(?:FlashAttn|FlashInfer|FlashMLA|TritonAttn|Mamba)\w*Backend\b",
         around=True,
         of_its_own=(
             r"\b_?vllm_(?:flash_\w+|fa\d_C)\b",
+            r"\bCannot use \w[\w -]{2,40} backend",
             r"\b(?:Flash(?:Attention|Attn|Infer|MLA)|Triton\w{0,20}|X[Ff]ormers|TorchSDPA)(?:Impl|Metadata\w{0,20})\b",
         ),
         parts=("_vllm_fa2_C", "_vllm_fa3_C", "_vllm_fa4_C", "vllm_flash_attn"),
@@ -160,7 +160,7 @@ PACKAGES: tuple[Package, ...] = (
         copies=_COPIED,
     ),
     # Its metadata does not require torch, but its files are compiled against it.
-    _package("sgl-kernel", "sgl_kernel"),
+    _package("sgl-kernel", "sgl_kernel", parts=("common_ops",)),
     _package("sglang-kernel", "sgl_kernel"),
     _package("llamafactory", "llamafactory"),
     _package("accelerate", "accelerate"),

@@ -196,10 +196,9 @@ def test_a_notice_does_not_lead_where_an_exception_is_of_a_family() -> None:
 
 
 def test_what_failed_stands_before_what_a_notice_says() -> None:
-    """A record of a failure leads, also where a warning stands above it; of two notices the first does."""
+    """A record of a failure leads, also where a warning stands above it."""
     slow, broken = _family("slow", "window is slow"), _family("broken", "no code for this device")
     notice = "WARNING 05-15 10:00:00 [a.py:1] the window is slow here\n"
 
     assert _ids(notice + "ERROR 05-15 10:00:01 [b.py:2] no code for this device", slow, broken) == ["broken", "slow"]
     assert _ids(notice + "RuntimeError: no code for this device", slow, broken) == ["broken", "slow"]
-    assert _ids(notice + "WARNING 05-15 10:00:01 [b.py:2] no code for this device", slow, broken) == ["slow", "broken"]

@@ -95,6 +95,19 @@ def test_lines_of_one_length_are_not_joined() -> None:
     assert [line for _, line in read("\n".join(rows))] == rows
 
 
+@pytest.mark.parametrize("line", ["pear " * 20 + "!", "pear " * 19 + "nuts!", " => step of a build" + "." * 80])
+def test_a_line_that_is_repeated_does_not_go_on_with_itself(line: str) -> None:
+    """Seven times the same words are seven lines, at any length."""
+    assert [text for _, text in read("\n".join([line] * 7))] == [line] * 7
+
+
+def test_two_lines_in_turn_are_not_joined() -> None:
+    """However often: their length is that of two lines, not of many."""
+    lines = ["pear " * 20 + "!", "bean " * 20 + "!"] * 4
+
+    assert [text for _, text in read("\n".join(lines))] == lines
+
+
 def test_a_traceback_inside_a_string() -> None:
     """Error files of launchers hold tracebacks as JSON."""
     lines = read('{"message": "Traceback (most recent call last):\\n  File \\"a.py\\", line 1\\nRuntimeError: x"}')

@@ -81,6 +81,13 @@ def _subject(text: str) -> object:
         ("ImportError: /env/x/_vllm_fa3_C.abi3.so: undefined symbol: x", "vllm"),
         ("AssertionError: flash_attn at sgl-kernel is only for others rror:", "sglang"),
         ("TypeError: LlamaFlashAttention2.forward() takes less rror:", "transformers"),
+        ("ImportError: common_ops.abi3.so: undefined symbol: _Z3absv", "sgl-kernel"),
+        ("It says `Cannot use FlashAttention-2 backend for head size 24.` rror:", "vllm"),
+        ("AssertionError: headdim should be in [8, 16]. rror:", "sageattention"),
+        ("RuntimeError: x. If so, please report an enhancement request to PyTorch.)", "torch"),
+        (_HEAD + _FRAME.format("peft/a.py") + "ImportError: libx.so.13: cannot open shared object file", "The package"),
+        (_HEAD + _FRAME.format("peft/a.py") + "ImportError: undefined symbol: x of xformers", "xformers"),
+        ("/root/.cache/torch_extensions/py39_cu126 is used\nBuilding extension module cpu_lion\n" + _NINJA, "deepspeed"),
     ],
 )  # fmt: skip
 def test_a_message_is_about_a_distribution(text: str, subject: str) -> None:
