@@ -202,13 +202,20 @@ def test_a_remedy_that_fits_comes_before_one_that_may_fit(recipe) -> None:
     assert _offered(one, **known) == ["first", "by-driver", "general", "by-system"]
 
 
-def test_a_remedy_for_some_packages_waits_until_the_package_is_known(recipe) -> None:
-    """Unless there is no other: another package's remedy is none, and nothing is worse than a condition to read."""
-    for_some = _remedy("for-engines", 'fact = "subject.package"\none_of = ["vllm", "sglang"]')
+_FOR_ENGINES = _remedy("for-engines", 'fact = "subject.package"\none_of = ["vllm", "sglang"]')
 
-    assert _offered(_with(recipe, for_some, _remedy("general"))) == ["general"]
-    assert _offered(_with(recipe, for_some, _remedy("general")), subject__package="vllm") == ["for-engines", "general"]
-    assert _offered(_with(recipe, for_some)) == ["for-engines"]
+
+def test_a_remedy_for_some_packages_waits_until_the_package_is_known(recipe) -> None:
+    """What helps one package is no remedy for another."""
+    one = _with(recipe, _FOR_ENGINES, _remedy("general"))
+
+    assert _offered(one) == ["general"]
+    assert _offered(one, subject__package="vllm") == ["for-engines", "general"]
+
+
+def test_a_remedy_for_some_packages_is_shown_where_there_is_no_other(recipe) -> None:
+    """Its words say for which."""
+    assert _offered(_with(recipe, _FOR_ENGINES)) == ["for-engines"]
 
 
 def test_a_fallback_is_not_brought_forward(recipe) -> None:

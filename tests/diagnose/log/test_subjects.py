@@ -87,7 +87,7 @@ def _subject(text: str) -> object:
         ("RuntimeError: x. If so, please report an enhancement request to PyTorch.)", "torch"),
         (_HEAD + _FRAME.format("peft/a.py") + "ImportError: libx.so.13: cannot open shared object file", "The package"),
         (_HEAD + _FRAME.format("peft/a.py") + "ImportError: undefined symbol: x of xformers", "xformers"),
-        ("/root/.cache/torch_extensions/py39_cu126 is used\nBuilding extension module cpu_lion\n" + _NINJA, "deepspeed"),
+        ("/r/.cache/torch_extensions/py39_cu126 is used\nBuilding extension module cpu_lion\n" + _NINJA, "deepspeed"),
     ],
 )  # fmt: skip
 def test_a_message_is_about_a_distribution(text: str, subject: str) -> None:
