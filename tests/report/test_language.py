@@ -31,7 +31,7 @@ from tests.report.traced import REPORT
 
 HOUSE = Path(attn_doctor.__file__).parent
 #: Endings of English words, which Chinese does without.
-_PLURALS = {"s", "plural", "several"}
+_PLURALS = {"es", "s", "plural", "several"}
 #: Functions whose label is said where it is written.
 _LABELLED = {"_row", "row", "_remedy", "remedy", "_titled"}
 

@@ -62,7 +62,7 @@ def _published(action: InstallWheel, facts: FactSet) -> str:
         return f"The published wheel for this node: {_wheel(action, facts).url}"
     except NoWheel as error:
         if isinstance(error, NotTold):
-            return f"Which one fits cannot be told: {error} (--assume NAME=VALUE tells it)."
+            return f"Which one fits cannot be told: {error} (--assume NAME=VALUE)."
         return f"None is published for this node: {error}."
 
 

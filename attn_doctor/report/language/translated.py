@@ -111,8 +111,10 @@ def _why(text: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _remedy(one: Remedy, pairs: Iterable[tuple[str, str]]) -> Remedy:
+    known = (*pairs, *catalogue.patterns())
+
     def chinese(text: str) -> str:
-        return in_chinese(text, pairs)
+        return in_chinese(text, known)
 
     def action(each: Action) -> Action:
         if isinstance(each, InstallPackages | Advise) and each.hint:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.text import Text
 
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.machine.printable import one_line
-from attn_doctor.model.findings import Finding, Remedy, Severity
+from attn_doctor.model.findings import Finding, Remedy, Safety, Severity
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.report.language import say
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import SEVERITY_STYLES
 from attn_doctor.report.words import advice, phrases
-from attn_doctor.report.words.cells import padded
+from attn_doctor.report.words.cells import cells, padded
 
 #: Lines of the whole answer, head and verdict included.
 MOST_LINES = 15
 #: Other findings that have a line of their own.
 _MOST_OTHERS = 2
 _LABEL = 7
+#: Between two sentences; a dot within a name or a version has no space behind it. Chinese has none at all.
+_SENTENCE_END = re.compile(r"(?<=[a-z0-9)\]`\"'][.!?]) (?=[A-Z`\"'(])|(?<=[。！？])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +34,32 @@ class _Block:
     least: int = 1
     urgency: int = 9
     """The lowest gets room first."""
+    shorter: Sequence[Sequence[Text]] = ()
+    """The same text up to the end of each of its sentences, the longest first: shown instead of a cut sentence."""
+    sentences: bool = False
+    """The text is prose, which may end at a comma."""
 
 
 def answer(findings: Sequence[Finding], console: ReportConsole, *, room: int) -> None:
     """Writes the findings in no more lines than there is room for: the first in short, of the others their titles."""
     first, others = findings[0], findings[1:]
     blocks = [*_of(first, console), *_others(others, console)]
-    hidden = _hidden(first, others)
-    for line in _fitted(blocks, room - bool(hidden)):
+    for line in _fitted(blocks, room):
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
-    if hidden:
-        console.print(Text(say("-v shows {hidden}.", hidden=hidden), style="dim"), no_wrap=True, overflow="ellipsis")
+
+
+def hidden(findings: Sequence[Finding]) -> str:
+    """What `-v` shows besides; empty where that is nothing."""
+    first, others = findings[0], findings[1:]
+    if first.family and not first.remedies and not others:
+        return ""
+    parts = []
+    if (more := len(first.remedies) - 1) > 0 and not first.family:
+        parts.append(say("{more} more fix{es}", more=more, es="es" if more > 1 else ""))
+    if (more := len(others) - _MOST_OTHERS) > 0:
+        parts.append(say("{more} more finding{s}", more=more, s="s" if more > 1 else ""))
+    parts.append(say("reason, effects, sources"))
+    return say("-v shows: {hidden}.", hidden=say(", ").join(parts))
 
 
 def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
@@ -56,7 +74,7 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     )
     blocks = [_Block(lines=[head]), _Block(lines=_wrapped(one_line(finding.title), console, indent=2), urgency=2)]
     if place and place.note:
-        blocks.append(_Block(lines=_row(say("line {line}", line=place.line), place.note, console), urgency=6))
+        blocks.append(_Block(lines=_quoted(say("line {line}", line=place.line), place.note, console), urgency=6))
     on = phrases.shortened(phrases.telling(finding.subjects, finding.title))
     if on:
         blocks.append(_Block(lines=_row("on", on, console)))
@@ -65,7 +83,7 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
         blocks.append(_Block(lines=_row("because", "; ".join(because), console), least=0, urgency=5))
     if finding.why:
         label = "look" if finding.family and not finding.remedies else "why"
-        blocks.append(_Block(lines=_row(label, finding.why, console), urgency=7))
+        blocks.append(_told(label, finding.why, console, least=1, urgency=7))
     if finding.family:
         for number, remedy in enumerate(finding.remedies):
             blocks += _remedy("check" if number == 0 else "", remedy, console)
@@ -79,18 +97,33 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
 
 
 def _remedy(label: str, remedy: Remedy, console: ReportConsole) -> list[_Block]:
-    aside = "" if label != "fix" else say("  ({safety})", safety=say(remedy.safety.value))
-    blocks = [_Block(lines=_row(label, remedy.title + aside, console), urgency=3)]
+    blocks = [_Block(lines=_row(label, remedy.title, console), urgency=3)]
     for one in remedy.actions:
         for words in (one.action.advice, one.action.hint):
             if words:
-                blocks.append(_Block(lines=_row("", words, console), least=0, urgency=4))
+                blocks.append(_told("", words, console, urgency=4))
         prompt = "$ " if one.action.for_a_shell else ""
         typed = map(as_typed, one.commands)
         commands = [Text.assemble(" " * (_LABEL + 3), (prompt, "dim"), (text, "green")) for text in typed]
         if commands:
             blocks.append(_Block(lines=commands, least=0, urgency=1))
+    if label == "fix" and remedy.safety is Safety.UNSAFE and remedy.why_this_safety:
+        # "(unsafe)" behind the title left readers with the question of what would happen: the reason says it.
+        changes = _sentences(remedy.why_this_safety)[0]
+        blocks.append(_Block(lines=_row("unsafe", changes, console), least=0, urgency=5))
     return blocks
+
+
+def _told(label: str, words: str, console: ReportConsole, *, least: int = 0, urgency: int) -> _Block:
+    """A row of sentences, which is shortened at the end of one where that is possible."""
+    sentences = _sentences(words)
+    shorter = [_row(label, " ".join(sentences[:count]), console) for count in range(len(sentences) - 1, 0, -1)]
+    rows = _row(label, words, console)
+    return _Block(lines=rows, least=least, urgency=urgency, shorter=shorter, sentences=True)
+
+
+def _sentences(words: str) -> list[str]:
+    return _SENTENCE_END.split(one_line(words))
 
 
 def _others(others: Sequence[Finding], console: ReportConsole) -> list[_Block]:
@@ -100,20 +133,8 @@ def _others(others: Sequence[Finding], console: ReportConsole) -> list[_Block]:
     ]
 
 
-def _hidden(first: Finding, others: Sequence[Finding]) -> str:
-    if first.family and not first.remedies and not others:
-        return ""
-    more = len(first.remedies) - 1
-    parts = []
-    if more > 0 and not first.family:
-        parts.append(say("{more} more way{s} to fix it", more=more, s="s" if more > 1 else ""))
-    if len(others) > _MOST_OTHERS:
-        parts.append(say("{number} more findings", number=len(others) - _MOST_OTHERS))
-    return say(", ").join([*parts, say("the whole reason, what each fix changes, and the sources")])
-
-
 def _fitted(blocks: Sequence[_Block], room: int) -> list[Text]:
-    """The lines of the blocks that fit; a shortened block has a note."""
+    """The lines of the blocks that fit: whole sentences where one fits, else cut, with a sign."""
     shown = [min(one.least, len(one.lines)) for one in blocks]
     for number in sorted(range(len(blocks)), key=lambda number: blocks[number].urgency):
         left = room - sum(shown)
@@ -121,18 +142,38 @@ def _fitted(blocks: Sequence[_Block], room: int) -> list[Text]:
     found: list[Text] = []
     for one, count in zip(blocks, shown, strict=True):
         lines = list(one.lines[:count])
-        if lines and count < len(one.lines):
-            lines[-1] = lines[-1].copy()
+        whole = next((lines for lines in one.shorter if len(lines) <= count), None)
+        if count < len(one.lines) and whole:
+            lines = list(whole)
+        elif lines and count < len(one.lines):
+            lines[-1] = _cut(lines[-1]) if one.sentences else lines[-1].copy()
             lines[-1].rstrip()
             lines[-1].append(" …")
         found += lines
     return found
 
 
+def _cut(line: Text) -> Text:
+    """The line up to the end of a clause, if one ends in its second half."""
+    end = max(line.plain.rfind(sign) for sign in (", ", "; ", ": ", "，", "；"))
+    return line[:end] if end > len(line.plain) // 2 else line.copy()
+
+
 def _row(label: str, text: str, console: ReportConsole) -> list[Text]:
     lines = _wrapped(one_line(text), console, indent=_LABEL + 3)
     head = Text(f"  {padded(say(label), _LABEL)} ", style="dim") + lines[0][_LABEL + 3 :]
     return [head, *lines[1:]]
+
+
+def _quoted(label: str, line: str, console: ReportConsole) -> list[Text]:
+    """A row of the log's own text: broken at any character where a word as long as a path would leave a line empty."""
+    rows = _row(label, line, console)
+    width = max(console.width - _LABEL - 5, 40)
+    text = one_line(line)
+    if len(rows) < 2 or cells(rows[0].plain) > console.width // 2 or cells(text) > len(text):
+        return rows
+    head = Text(f"  {padded(label, _LABEL)} ", style="dim") + Text(text[:width])
+    return [head, *(Text(" " * (_LABEL + 3) + text[at : at + width]) for at in range(width, len(text), width))]
 
 
 def _wrapped(text: str, console: ReportConsole, *, indent: int) -> list[Text]:

@@ -12,7 +12,7 @@ from attn_doctor.model.facts import Origin
 from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
 from attn_doctor.report.language import say, say_filled
-from attn_doctor.report.terminal.answer import MOST_LINES, answer
+from attn_doctor.report.terminal.answer import MOST_LINES, answer, hidden
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import Writer, unwritten
 from attn_doctor.report.words import verdict
@@ -21,7 +21,7 @@ from attn_doctor.report.words import verdict
 _EXAMPLES = {"compute_capability": "7.5", "version": "2.3.0"}
 _MOST_LOGS = 3
 #: Lines of the question that is open and of the verdict.
-_MOST_TAIL = 3
+_MOST_TAIL = 4
 
 
 def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
@@ -62,7 +62,9 @@ def _in_short(report: Report, console: ReportConsole) -> None:
     head = [_head(report), _judged_by(report)]
     note = next((console.broken(f"{log.name}: {log.note}", console.width) for log in report.logs if log.note), [])
     question = next((_asked(one) for one in report.diagnosis.open_questions), "")
-    tail = [*([question] if question else []), *_verdict(report)][:2]
+    more = hidden(report.diagnosis.findings)
+    tail = [*([question] if question else []), *_verdict(report)[: 1 if question else 2]]
+    tail[-1] = f"{tail[-1]} {more}".rstrip()
     for line in head:
         console.print(line, no_wrap=True, overflow="ellipsis")
     for part in note[:_MOST_TAIL]:
