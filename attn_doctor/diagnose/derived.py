@@ -30,7 +30,7 @@ from attn_doctor.model.outcomes import BROKEN, Outcome
 from attn_doctor.model.package_versions import accepts
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.recipes.data.checked import is_newer, newest_checked
-from attn_doctor.recipes.data.drivers import is_older, oldest_for_cuda
+from attn_doctor.recipes.data.drivers import is_older, oldest_for_cuda, unfit_for
 from attn_doctor.recipes.data.torch_releases import partners
 
 
@@ -110,6 +110,24 @@ def _of_gpu(facts: FactSet, index: str) -> Iterator[Fact]:
         name,
         "torch.arch_list",
     )
+
+
+    yield derived_fact(f"gpu.{index}.needs_driver", _needed_driver(facts, index), name, "driver.version")
+
+
+def _needed_driver(facts: FactSet, index: str) -> State:
+    """The drivers that know a GPU which was named; a GPU that was listed here is known to its driver."""
+    own = facts.fact(f"gpu.{index}.compute_capability")
+    if own.origin is not Origin.ASSUMED or facts.value(f"gpu.{index}.uuid") is not None:
+        return Absent("the driver lists this GPU")
+    got = values_of(facts, str(own.name), "driver.version")
+    if not isinstance(got, tuple):
+        return got
+    try:
+        unfit = unfit_for(str(got[1]), [str(got[0])])
+    except InvalidVersion:
+        return Unknown(f"the driver's version {got[1]!r} cannot be compared")
+    return Known(unfit.words) if unfit is not None else Absent("the driver knows this GPU")
 
 
 def _of_driver(facts: FactSet) -> Iterator[Fact]:

@@ -515,6 +515,7 @@ TERMS: tuple[Term, ...] = (
         ("node.bf16_native", _B, "every GPU of the node has bf16 in hardware"),
         ("gpu.*.bf16_native", _B, "compute capability 8.0 or later: bf16 in hardware, not emulated"),
         ("gpu.*.torch_has_code", _B, "torch carries machine code or PTX that this GPU runs"),
+        ("gpu.*.needs_driver", _T, "the drivers that know this GPU, where it was named and the node's does not"),
         ("driver.too_old", _B, "the driver is older than torch's CUDA needs"),
         ("package.*.fits_torch", _B, "triton: torch's metadata asks for it; else: its own accepts this torch"),
         ("import.*.missing_requirement", _T, "the requirement of some metadata that would bring the missing module"),

@@ -63,7 +63,7 @@ def check_lock(request: CheckLockRequest) -> Report:
     facts = foreseen_facts(releases, node, cuda=lock.cuda, complete=lock.complete)
     facts = as_if(facts, gpu, request.assumptions)
     judged = judge(facts, recipes)
-    about = tuple(found for one in judged.findings if (found := _placed(one, pins)) is not None)
+    about = tuple(found for one in judged.findings if (found := _placed(one, pins, request)) is not None)
     # What only an installed environment shows is open for every lock: it is not listed.
     diagnosis = raise_gated(Diagnosis(findings=about, cleared=judged.cleared), policy.gates)
     diagnosis = accept(diagnosis, policy.acceptances, today=datetime.now(timezone.utc).date())
@@ -118,15 +118,27 @@ def _newest(pin: Pin) -> str:
         return ""
 
 
-def _placed(finding: Finding, pins: dict[str, Pin]) -> Finding | None:
-    """The finding at the lines of the pins that it rests on; None when it rests on none: it is about the node."""
+def _placed(finding: Finding, pins: dict[str, Pin], request: CheckLockRequest) -> Finding | None:
+    """The finding at the lines of the pins that it rests on; of one that rests on none, only what was asked about.
+
+    A finding about the node alone is none about the file, unless all of that node was named (--gpu, --assume).
+    """
     named = _named(finding)
     places = tuple(
         Location(file=pin.file, line=pin.line, note=f"{pin.name} {pin.version}".strip())
         for name in named
         if (pin := pins.get(name)) is not None
     )
-    return replace(finding, locations=places) if places else None
+    if places:
+        return replace(finding, locations=places)
+    sources = {source for fact in finding.evidence for source in (fact.computed_from or (str(fact.name),))}
+    return finding if all(_was_named(source, request) for source in sources) else None
+
+
+def _was_named(fact: str, request: CheckLockRequest) -> bool:
+    if fact.startswith("gpu.") and request.gpu is not None:
+        return True
+    return any(fact == one.partition("=")[0].strip() for one in request.assumptions)
 
 
 def _named(finding: Finding) -> Iterable[str]:

@@ -137,3 +137,16 @@ def test_a_successful_import_settles_what_the_files_leave_open() -> None:
     assert isinstance(_state(one, "extension.x._C.missing_symbols"), Absent)
     failed = one.with_facts(facts(import__x__ops__outcome="failed").values())
     assert _state(failed, "extension.x._C.missing_symbols") == Unknown("whose?")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "needed"),
+    [("10.0", "550.54.15", "driver 570 or later"), ("6.1", "590.44", "driver 580 or earlier"), ("9.0", "550.54", None)],
+)
+def test_driver_that_does_not_know_a_named_gpu(gpu: str, driver: str, needed: str | None) -> None:
+    """Of a GPU that the driver lists nothing is computed: the table may be wrong about it, the driver is not."""
+    named = facts(gpu__0__compute_capability=gpu, driver__version=driver)
+    listed = facts(gpu__0__compute_capability=gpu, gpu__0__uuid="GPU-1", driver__version=driver)
+
+    assert named.value("gpu.0.needs_driver") == needed or _state(named, "gpu.0.needs_driver") == Known(needed)
+    assert isinstance(_state(listed, "gpu.0.needs_driver"), Absent)

@@ -236,6 +236,20 @@ def test_unpinned_packages_are_those_of_today(tmp_path: Path) -> None:
     assert [one.id for one in report.diagnosis.findings] == ["gpu-before-ampere"]
 
 
+def test_a_driver_that_does_not_know_the_named_gpu(tmp_path: Path) -> None:
+    """It is about the node alone, and told where the node was named whole."""
+    (file := tmp_path / "requirements.txt").write_text("torch==2.9.0\n")
+
+    def found(driver: str) -> list[str]:
+        named = (f"driver.version={driver}",) if driver else ()
+        report = check_lock(CheckLockRequest(file=file, gpu="b200", assumptions=named))
+        return [one.id for one in report.diagnosis.findings]
+
+    assert found("550.54.15") == ["driver-does-not-know-gpu"]
+    assert found("580.65.06") == []
+    assert found("") == []
+
+
 def test_a_gpu_that_torch_has_no_code_for(tmp_path: Path) -> None:
     """By the index that the file names."""
     file = written(tmp_path, "requirements.txt", REQUIREMENTS.replace("cu126", "cu130"))
