@@ -121,7 +121,7 @@ def _newest(pin: Pin) -> str:
 def _placed(finding: Finding, pins: dict[str, Pin], request: CheckLockRequest) -> Finding | None:
     """The finding at the lines of the pins that it rests on; of one that rests on none, only what was asked about.
 
-    A finding about the node alone is none about the file, unless all of that node was named (--gpu, --assume).
+    A finding about the node alone is none about the file, unless --assume, with --gpu, named all of it.
     """
     named = _named(finding)
     places = tuple(
@@ -131,14 +131,10 @@ def _placed(finding: Finding, pins: dict[str, Pin], request: CheckLockRequest) -
     )
     if places:
         return replace(finding, locations=places)
+    assumed = {one.partition("=")[0].strip() for one in request.assumptions}
     sources = {source for fact in finding.evidence for source in (fact.computed_from or (str(fact.name),))}
-    return finding if all(_was_named(source, request) for source in sources) else None
-
-
-def _was_named(fact: str, request: CheckLockRequest) -> bool:
-    if fact.startswith("gpu.") and request.gpu is not None:
-        return True
-    return any(fact == one.partition("=")[0].strip() for one in request.assumptions)
+    named = all(one in assumed or (request.gpu is not None and one.startswith("gpu.")) for one in sources)
+    return finding if named and sources & assumed else None
 
 
 def _named(finding: Finding) -> Iterable[str]:
