@@ -111,7 +111,6 @@ def _of_gpu(facts: FactSet, index: str) -> Iterator[Fact]:
         "torch.arch_list",
     )
 
-
     yield derived_fact(f"gpu.{index}.needs_driver", _needed_driver(facts, index), name, "driver.version")
 
 
