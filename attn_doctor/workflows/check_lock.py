@@ -133,8 +133,8 @@ def _placed(finding: Finding, pins: dict[str, Pin], request: CheckLockRequest) -
         return replace(finding, locations=places)
     assumed = {one.partition("=")[0].strip() for one in request.assumptions}
     sources = {source for fact in finding.evidence for source in (fact.computed_from or (str(fact.name),))}
-    named = all(one in assumed or (request.gpu is not None and one.startswith("gpu.")) for one in sources)
-    return finding if named and sources & assumed else None
+    is_named = all(one in assumed or (request.gpu is not None and one.startswith("gpu.")) for one in sources)
+    return finding if is_named and sources & assumed else None
 
 
 def _named(finding: Finding) -> Iterable[str]:
