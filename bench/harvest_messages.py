@@ -47,7 +47,8 @@ PACKAGES = {
     "transformer-engine-torch": "sdist", "deepspeed": "sdist", "mamba-ssm": "sdist", "causal-conv1d": "sdist",
     "sageattention": "sdist", "diffusers": "wheel", "peft": "wheel", "trl": "wheel", "axolotl": "sdist",
     "unsloth": "wheel", "unsloth-zoo": "wheel", "llamafactory": "wheel", "x-transformers": "wheel", "kernels": "wheel",
-    "lightning": "wheel",
+    "lightning": "wheel", "ms-swift": "wheel", "torchao": "wheel", "liger-kernel": "wheel", "lmdeploy": "wheel",
+    "natten": "sdist",
     "megatron-core": "sdist",
 }  # fmt: skip
 LARGEST = 50_000_000
@@ -325,7 +326,7 @@ def main() -> None:
     parser.add_argument("--newest", type=int, default=3)
     parser.add_argument("--every", type=int, default=0)
     parser.add_argument("--without", type=int, default=0)
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     if asked.what == "fetch":
         for package in asked.names or PACKAGES:

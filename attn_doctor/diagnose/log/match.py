@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from attn_doctor.diagnose.log.prefilter import Prefilter
+from attn_doctor.diagnose.log.strangers import is_of_a_stranger
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
 from attn_doctor.quick_dataclasses import dataclass, replace
@@ -161,6 +162,8 @@ class Patterns:
             )
             if match is not None:
                 found[known.recipe.id] = match
+        if found and is_of_a_stranger(unit):
+            return [match for match in found.values() if match.recipe.family and not match.recipe.family.ours]
         return list(found.values())
 
 

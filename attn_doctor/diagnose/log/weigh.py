@@ -6,6 +6,7 @@ from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.log.match import Match
+from attn_doctor.diagnose.log.strangers import is_elsewhere
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Severity, Verdict
@@ -102,7 +103,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         binding=binding,
         evidence=asked(conditions, facts, bound, Verdict.HOLDS),
         undecided=tuple(fact for fact in undecided if kind_of(fact.name.kind).askable),
-        severity=_severity(match, recipe),
+        severity=Severity.INFO if is_elsewhere(recipe.library, facts.text(_SUBJECT)) else _severity(match, recipe),
     )
 
 

@@ -1,0 +1,54 @@
+"""Tells what a log says of programs and packages that are none of the attention stack's.
+
+Such programs load CUDA, cuDNN and the driver by themselves: their words are those of our messages, but no torch, no
+package and no build of the attention stack is at fault, and a cure for these changes nothing for them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.probe.packages.known_packages import BY_NAME
+
+_PYTHON = (
+    r"tensorflow|keras|jax|jaxlib|flax|optax|haiku|mxnet|paddle|cv2|onnxruntime|tensorrt|cupy|numba|cudf|cuml|xgboost"
+    r"|lightgbm|catboost|sklearn|pandas|polars|scipy|matplotlib|ctranslate2|llama_cpp|faiss|datasets|dask|distributed"
+    r"|pyspark|gunicorn|uvicorn|django|flask|sqlalchemy|psycopg2|wandb|mlflow"
+)
+#: Words with which these programs sign their messages.
+_SIGNED = re.compile(
+    rf"^\s*(?:{_PYTHON})\.[\w.]*\w(?:Error|Exception|error)\b"
+    r"|tensorflow/(?:core|compiler|stream_executor|tsl)/|external/(?:local_)?(?:xla|tsl)/|\bxla_bridge\b|\bjaxlib\b"
+    r"|\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|source=gpu\.go|\bONNXRuntimeError\b|\bOnnxruntime\b"
+    r"|onnxruntime[_:]|OpenCV\(\d|\[TRT\] \[|\bAVHW\w*Context\b|\bcu->cu[A-Z]|' Op has type "
+    r"|interactive framework|\bh(?:264|evc)(?:_\w+)? @ 0x|\bCuPy\b|\bLibNVVM\b"
+    r"|\[LightGBM\]|xgboost\.core|\bjava\.lang\.|\borg\.apache\.|cudadrv|numba\.cuda|\bcatboost\b|\bctranslate2\b",
+    re.MULTILINE,
+)
+_FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
+#: Names that tell of attention, of its kernels or of what they are made with.
+_OF_THE_STACK = re.compile(
+    r"attn|attention|flash|sage|mamba|conv1d|scan|\bfla\b|xformers|former|triton|kernel|engine|rotary|cuda|torchao|deepspeed"
+    r"|sgl|vllm|infer|python|setuptools|pkg|ninja|numpy|packaging|wheel|moe|gemm|quant|norm|rwkv|nv|ops$",
+    re.IGNORECASE,
+)
+#: What such recipes are about is one package: the one that is built or loaded.
+_ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
+
+
+def is_of_a_stranger(unit: Unit) -> bool:
+    """True for a message of a program that shares the GPU, and no code, with the attention stack."""
+    if unit.frames and _FRAME.search(unit.frames[-1][0]):
+        return True
+    return _SIGNED.search(unit.message) is not None
+
+
+def is_elsewhere(library: str, package: str | None) -> bool:
+    """True where a recipe of that library is about a package that is known, and no part of the attention stack."""
+    return (
+        library in _ABOUT_A_PACKAGE
+        and package is not None
+        and package not in BY_NAME
+        and _OF_THE_STACK.search(package) is None
+    )

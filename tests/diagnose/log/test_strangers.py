@@ -1,0 +1,70 @@
+"""Programs that load CUDA by themselves, and packages that are no part of the attention stack."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.strangers import is_elsewhere
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Finding, Severity
+from attn_doctor.recipes import shelf
+
+STRANGERS = {
+    "ONNX Runtime": "[E:onnxruntime:Default] [ONNXRuntimeError] : 1 : FAIL : Failed to load library "
+    "libonnxruntime_providers_cuda.so with error: libcublasLt.so.12: cannot open shared object file: No such file",
+    "ffmpeg": "[AVHWDeviceContext @ 0x5614] cu->cuInit(0) failed -> CUDA_ERROR_NO_DEVICE: no CUDA-capable device",
+    "llama.cpp": "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected",
+    "llama.cpp: its build": "CMake Error at ggml/src/ggml-cuda/CMakeLists.txt:25 (enable_language):\n"
+    "  No CMAKE_CUDA_COMPILER could be found.",
+    "llama.cpp: PTX": "CUDA error: the provided PTX was compiled with an unsupported toolchain.\n"
+    "  current device: 0, in function ggml_cuda_compute_forward at ggml-cuda.cu:2415",
+    "CuPy": 'Traceback (most recent call last):\n  File "/e/site-packages/cupy/__init__.py", line 16, in <module>\n'
+    "    from cupy import _core\n"
+    "ImportError: libcublas.so.11: cannot open shared object file: No such file or directory",
+    "JAX": "WARNING:jax._src.xla_bridge:791: An NVIDIA GPU may be present, but a CUDA-enabled jaxlib is not "
+    "installed. Falling back to cpu.",
+}
+ELSEWHERE = {
+    "insightface": "error: Microsoft Visual C++ 14.0 or greater is required.\n"
+    "  ERROR: Failed building wheel for insightface",
+    "dgl": "ImportError: /lib/x86_64-linux-gnu/libm.so.6: version `GLIBC_2.29' not found (required by "
+    "/e/lib/python3.8/site-packages/dgl/libdgl.so)",
+    "torch-sparse": "OSError: /e/lib/python3.9/site-packages/torch_sparse/_convert_cuda.so: undefined symbol: "
+    "_ZNK3c107SymBool10guard_boolEPKcl",
+}
+
+
+@functools.cache
+def _found(text: str) -> tuple[Finding, ...]:
+    return explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=False).diagnosis.findings
+
+
+@pytest.mark.parametrize("text", STRANGERS.values(), ids=STRANGERS)
+def test_a_program_with_its_own_way_to_the_gpu_gets_nothing_of_ours(text: str) -> None:
+    assert _found(text) == ()
+
+
+@pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_package_outside_the_stack_gets_a_note(text: str) -> None:
+    found = _found(text)
+
+    assert found
+    assert {one.severity for one in found} == {Severity.INFO}
+
+
+def test_the_same_words_of_the_stack_are_an_error() -> None:
+    text = "ImportError: libcublas.so.11: cannot open shared object file: No such file or directory"
+    symbol = ELSEWHERE["torch-sparse"].replace("torch_sparse/_convert_cuda", "flash_attn_2_cuda")
+
+    assert [one.severity for one in (*_found(text)[:1], *_found(symbol)[:1])] == [Severity.ERROR, Severity.ERROR]
+
+
+def test_only_what_is_about_one_package_can_be_elsewhere() -> None:
+    assert is_elsewhere("build", "lxml")
+    assert not is_elsewhere("attention", "lxml")
+    assert not is_elsewhere("build", None)
+    assert not is_elsewhere("extension", "transformer-engine-torch")
+    assert not is_elsewhere("extension", "spas-sage-attn")
