@@ -186,6 +186,8 @@ def _remedy(remedy: RecipeRemedy) -> str:
         lines.append("  Safe where " + " and ".join(map(_condition, remedy.safe_when)) + f": {remedy.why_safe}")
     if remedy.when:
         lines.append("  Where " + " and ".join(map(_condition, remedy.when)) + ".")
+    if remedy.unless:
+        lines.append("  Not where " + " or ".join(map(_condition, remedy.unless)) + ".")
     if remedy.expires:
         lines.append(f"  To be looked at again after {remedy.expires}.")
     for action in remedy.actions:

@@ -94,10 +94,20 @@ def _classed(written: RecipeRemedy, facts: FactSet, bound: Bound) -> RecipeRemed
 
 def _stands(written: RecipeRemedy, facts: FactSet, binding: Binding) -> Verdict:
     """Its conditions for the member that they fit best."""
+    if withheld(written, facts, binding):
+        return Verdict.FAILS
     verdicts = {answer_all(written.when, facts, bound) for bound in binding.choices(written.when, facts)}
     if Verdict.HOLDS in verdicts:
         return Verdict.HOLDS
     return Verdict.OPEN if Verdict.OPEN in verdicts and not written.only_with_facts else Verdict.FAILS
+
+
+def withheld(written: RecipeRemedy, facts: FactSet, binding: Binding) -> bool:
+    """True where a fact is known that it must not meet: one of `unless`, for every member."""
+    return any(
+        all(answer_all((one,), facts, bound) is Verdict.HOLDS for bound in binding.choices((one,), facts))
+        for one in written.unless
+    )
 
 
 def _shown(evidence: tuple[Fact, ...]) -> bool:

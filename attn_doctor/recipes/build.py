@@ -123,6 +123,7 @@ def _check(number: int, table: dict[str, Any]) -> RecipeRemedy:
         why_this_safety="It only looks.",
         actions=(Advise(text="", commands=commands),) if commands else (),
         when=tuple(_condition(item) for item in table.get("when", ())),
+        unless=tuple(_condition(item) for item in table.get("unless", ())),
         only_with_facts=table.get("only_with_facts", False),
     )
 
@@ -197,6 +198,7 @@ def _remedy(table: dict[str, Any]) -> RecipeRemedy:
         expires=str(table.get("expires", "")),
         fallback=table.get("fallback", False),
         only_with_facts=table.get("only_with_facts", False),
+        unless=tuple(_condition(item) for item in table.get("unless", ())),
         safe_when=tuple(_condition(item) for item in table.get("safe_when", ())),
         why_safe=table.get("why_safe", "").strip(),
     )

@@ -91,6 +91,8 @@ class RecipeRemedy:
     """It goes around the trouble instead of mending it: facts that fit it do not bring it forward."""
     only_with_facts: bool = False
     """Offered only where facts fulfil its conditions, and not where they are unknown."""
+    unless: tuple[Condition, ...] = ()
+    """Not offered where one of these holds; an unknown fact leaves it as it is."""
     safe_when: tuple[Condition, ...] = ()
     """Where these hold its meaning is the same, and it is safe, whatever `safety` says."""
     why_safe: str = ""

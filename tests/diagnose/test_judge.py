@@ -232,6 +232,15 @@ def test_a_remedy_for_known_facts_alone_is_not_offered_on_a_guess(recipe) -> Non
     assert _offered(one, node__system="Linux") == ["for-linux", "general"]
 
 
+def test_a_remedy_is_withheld_where_a_fact_excludes_it_and_not_while_it_is_unknown(recipe) -> None:
+    windows = 'unless = [{ fact = "node.system", equals = "Windows" }]\n'
+    one = _with(recipe, _remedy("wheel", more=windows), _remedy("general"))
+
+    assert _offered(one) == ["wheel", "general"]
+    assert _offered(one, node__system="Linux") == ["wheel", "general"]
+    assert _offered(one, node__system="Windows") == ["general"]
+
+
 @pytest.mark.parametrize(("verdict", "safety"), [("raises", Safety.SAFE), ("silently mixed", Safety.UNSAFE)])
 def test_a_cast_where_the_kernel_refuses_is_safe(verdict: str, safety: Safety) -> None:
     """No result changes where there is none; another one does."""

@@ -77,7 +77,7 @@ def asked(conditions: tuple[Condition, ...]) -> Iterator[Question]:
 
 def facts_asked(recipe: Recipe, remedy: RecipeRemedy) -> set[str]:
     """The facts that decide whether it is offered; a recipe's own decide only where no log offers it without them."""
-    own = tuple(asked(remedy.when)) + (tuple(asked(recipe.when)) if not recipe.logs else ())
+    own = tuple(asked(remedy.when + remedy.unless)) + (tuple(asked(recipe.when)) if not recipe.logs else ())
     names = {str(question.fact) for question in own}
     return names | {re.sub(r"\.\*\.", ".", name) for name in names}
 

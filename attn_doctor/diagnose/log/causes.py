@@ -248,7 +248,9 @@ def from_words_alone(recipe: Recipe) -> Finding:
     """What a recipe says where nothing is known but its own words."""
     facts, binding = FactSet([_ANY_PYTHON]), Binding()
     # Conditions are a node's or a message's: there is none.
-    free = [replace(one, safe_when=(), when=one.when if one.only_with_facts else ()) for one in recipe.remedies]
+    free = [
+        replace(one, safe_when=(), unless=(), when=one.when if one.only_with_facts else ()) for one in recipe.remedies
+    ]
     finding = finding_of(replace(recipe, when=(), reached=(), remedies=tuple(free)), facts, binding)
     return replace(
         finding,

@@ -20,7 +20,7 @@ TELLING = (
 )  # fmt: skip
 
 _WORTH = re.compile(
-    r"apability|ardware limit|N[Vv][Ii][Dd][Ii]A|nvidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
+    r"apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
     r"|GPU|gpu|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
@@ -37,13 +37,17 @@ _CAPABILITY = re.compile(
 _ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
 _ASKED_BEHIND = re.compile(r"\d{2,4}(?: GPUs?)?(?:\+| (?:only|or (?:newer|later|better|above|higher)))")
 _NAMES = re.compile(
-    r"N[Vv][Ii][Dd][Ii][Aa]|GeForce|Tesla|Quadro|\bRTX ?\d|\bRTX PRO|\d ?x ?RTX"
+    r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|GeForce|Tesla|Quadro|\bRTX ?\d|\bRTX PRO|\d ?x ?RTX"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
-    r"|\b(?:on|with|using|have|my) (?:an? |the |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b|\d ?[x×*] ?[AHLVPB]\d{2,3}\b"
+    r"|\b(?:on|with|using|have|my) (?:an? |the |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"
+    r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b"
 )
 #: The number that stands for a GeForce where a line states its GPU: `GPU: 4090`.
-_NUMBER_ALONE = re.compile(r"(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号))? ?[:：=] ?(?P<number>[1-5]0[5-9]0)(?P<more> ?(?:Ti|ti|D|Super|SUPER)?)\b")
+_NUMBER_ALONE = re.compile(
+    r"(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号))? ?[:：=] ?"
+    r"(?P<number>[1-5]0[5-9]0)(?P<more> ?(?:Ti|ti|D|Super|SUPER)?)(?=[ ,;.，。)]?(?:$|[A-Z(，。*x×\d]))"
+)
 _LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
 _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{1,40})?"
 #: Name of an attention library as spelled in logs -> distribution.

@@ -21,6 +21,7 @@ class _Check(Table):
     text: Prose
     command: Prose = ""
     when: tuple[Condition, ...] = ()
+    unless: tuple[Condition, ...] = ()
     only_with_facts: StrictBool = False
 
 

@@ -176,6 +176,7 @@ class _Remedy(Table):
     expires: date | None = None
     fallback: bool = False
     only_with_facts: bool = False
+    unless: tuple[Condition, ...] = ()
     safe_when: tuple[Condition, ...] = ()
     why_safe: Prose = ""
 

@@ -78,6 +78,10 @@ def test_facts_decide(gpu: str, cause: str) -> None:
             "package-too-old",
         ),
         ("GPU 0: NVIDIA GeForce RTX 5090 (UUID: GPU-1)", "package-too-old"),
+        ("my nvidia T4 has 16 GB", "gpu-too-old"),
+        ("GPU：5090", "package-too-old"),
+        ("显卡: RTX5090", "package-too-old"),
+        ("trained on 8 x V100 before", "gpu-too-old"),
         ("requires device with capability <= (9, 0) but your GPU has capability (12, 0) (too new)", "package-too-old"),
     ],
 )
@@ -95,6 +99,9 @@ def test_the_log_tells_its_gpu(line: str, cause: str) -> None:
         "this needs compute capability of at least 8.0",
         "NVIDIA RTX 5000",
         "Feature '.bf16' requires .target sm_80",
+        "bf16 is only supported on V100+ GPUs",
+        "GPU: 5090 steps done",
+        "with V100 or newer",
         "a GPU",
     ],
 )
