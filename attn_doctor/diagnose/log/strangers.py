@@ -7,6 +7,7 @@ package and no build of the attention stack is at fault, and a cure for these ch
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.probe.packages.known_packages import BY_NAME
@@ -34,14 +35,17 @@ _OF_THE_STACK = re.compile(
     re.IGNORECASE,
 )
 #: What such recipes are about is one package: the one that is built or loaded.
-_ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
+_ABOUT_A_PACKAGE = frozenset({"build", "extension", "import", "triton"})
 
 
 def is_of_a_stranger(unit: Unit) -> bool:
     """True for a message of a program that shares the GPU, and no code, with the attention stack."""
-    if unit.frames and _FRAME.search(unit.frames[-1][0]):
-        return True
-    return _SIGNED.search(unit.message) is not None
+    return _is_signed(unit.frames[-1][0] if unit.frames else "", unit.message)
+
+
+@lru_cache(256)  # ranks and steps say the same
+def _is_signed(innermost: str, message: str) -> bool:
+    return _FRAME.search(innermost) is not None or _SIGNED.search(message) is not None
 
 
 def is_elsewhere(library: str, package: str | None) -> bool:
