@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from attn_doctor.diagnose.binding import Binding, Bound
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.placeholders import filled, installs_a_known_package, is_of_use, locations, remedy
+from attn_doctor.diagnose.possible import is_possible
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Finding, Safety, Verdict
 from attn_doctor.model.kinds import kind_of
@@ -103,8 +104,10 @@ def _stands(written: RecipeRemedy, facts: FactSet, binding: Binding) -> Verdict:
 
 
 def withheld(written: RecipeRemedy, facts: FactSet, binding: Binding) -> bool:
-    """True where a fact is known that it must not meet: one of `unless`, for every member."""
-    return any(
+    """True where a fact is known that it must not meet: one of `unless`, for every member; or where what its actions
+    need is missing.
+    """
+    return not is_possible(written, facts, binding.bound) or any(
         all(answer_all((one,), facts, bound) is Verdict.HOLDS for bound in binding.choices((one,), facts))
         for one in written.unless
     )

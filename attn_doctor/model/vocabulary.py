@@ -130,7 +130,7 @@ TERMS: tuple[Term, ...] = (
         ("python.version", _V, "version of the interpreter examined"),
         ("python.executable", _T, "the interpreter examined"),
         ("python.prefix", _T, "its environment's folder"),
-        ("python.environment", _T, "venv, conda, uv or system"),
+        ("python.environment", _T, "venv, conda, uv or system; of a log also poetry, portable (ComfyUI's) or notebook"),
         ("python.has_pip", _B, "pip can be imported in it"),
         ("python.uv", _T, "uv that can install into it: `uv` where that is on PATH, else the one beside it"),
         (
@@ -503,7 +503,8 @@ TERMS: tuple[Term, ...] = (
         ("log.dtypes", _TS, "dtypes that a message names, as torch spells them: bfloat16, uint8"),
         ("log.cuda_needed", _V, "the CUDA that a message asks for"),
         ("log.model", _T, "the model's class that a message names"),
-        ("log.made_for", _T, "AMD, where what was built or ran is for ROCm"),
+        ("log.made_for", _T, "AMD or Intel, where what was built or ran is for ROCm or for XPU"),
+        ("log.board", _T, "Jetson, where the log was written on one: NVIDIA has a torch of its own for these"),
         ("log.header", _T, "the header that a compiler did not find"),
         ("log.module", _T, "the module that an import did not find"),
         ("log.built_at_use", _T, "the distribution whose kernels were compiled at first use while the log was written"),

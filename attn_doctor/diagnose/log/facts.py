@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from attn_doctor.diagnose.log import subjects
+from attn_doctor.diagnose.log import subjects, surroundings
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
+from attn_doctor.diagnose.log.surroundings import Surroundings
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
 from attn_doctor.model.libraries import published
@@ -17,6 +18,7 @@ from attn_doctor.recipes.data.gpu_table import GpuNames
 TELLING = (
     "ompute capability", "CUDA capability", "has capability", "ardware limit", "GeForce", "Tesla ", "Quadro ",
     "PyTorch version", "torch version", "Driver Version", "(you have ", "(found version ", *subjects.TELLING,
+    *surroundings.TELLING,
 )  # fmt: skip
 
 _WORTH = re.compile(
@@ -78,31 +80,16 @@ _ROCM = re.compile(
     r"\+rocm(?P<version>\d{1,2}\.\d{1,2})|\bROCM?[ _-]?(?:[Vv]ersion)?[ :=]{1,3}(?P<stated>\d{1,2}\.\d{1,2})\b"
     r"|/opt/rocm-(?P<folder>\d{1,2}\.\d{1,2})"
 )
-_FOR_AMD = re.compile(
-    r"__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
-    r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b"
-)
-_MAY_BE_AMD = re.compile(r"[hH][iI][pP]|gfx|AMD|ocm|OCM|adeon|MI\d")
 _MAY_BE_BUILT = re.compile(r"extension module|JIT|jit\b|torch_ext|\.cache/|/\.")
 _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
 )
 #: flash-attn's setup.py names the wheel by the torch that it found.
 _GUESSED = re.compile(r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})")
-_SYSTEM = re.compile(
-    r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
-    r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
-    r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b)"
-    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders)/\w|macosx_\d|\.dylib\b"
-    r"|\barm64-apple\b|\bDarwin\b|\bMPS backend\b|'mps'|\bmps:\d)"
-    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu)|\bLinux/|x86_64-conda[-_]linux)"
-)
 _SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
 _BUILT = re.compile(r"uild|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
-#: Most lines evaluated for the operating system.
-_ENOUGH = 12
 #: In such lines versions are required or offered, not found.
 _WANTED = re.compile(
     r"requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
@@ -126,16 +113,15 @@ class Clues:
 
     def __init__(self) -> None:
         self._told: dict[str, dict[str, int]] = {}
-        self._system = 0
+        self._around = Surroundings()
         self._seen: set[str] = set()
         self._handled: dict[str, int] = {}
 
     def see(self, line: Line) -> None:
         """Reads one line."""
         text = line.text
-        if self._system < _ENOUGH and (system := _SYSTEM.search(text, 0, 400)):
-            self._tell("node.system", str(system.lastgroup), line.number)
-            self._system += 1
+        for name, value in self._around.told(text):
+            self._tell(name, value, line.number)
         if text in self._seen or not _WORTH.search(text):
             return
         if len(self._seen) < _MOST_SEEN:
@@ -165,8 +151,6 @@ class Clues:
         rocm = _ROCM.search(text) if "oc" in text or "OC" in text else None
         if rocm:
             self._tell("torch.hip", rocm["version"] or rocm["stated"] or rocm["folder"], line.number)
-        if _MAY_BE_AMD.search(text) and _FOR_AMD.search(text):
-            self._tell("log.made_for", "AMD", line.number)
         python = _PYTHON.search(text)
         if python:
             self._tell("python.version", python["dotted"] or f"3.{python['minor']}", line.number)

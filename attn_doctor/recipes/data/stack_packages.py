@@ -86,6 +86,8 @@ class StackPackage:
     registry: str
     sources: tuple[str, ...]
     gpus: tuple[GpuRange, ...] = ()
+    devices: tuple[str, ...] = ()
+    """Kinds of GPU that some build of it has kernels for: cuda, rocm, xpu, mps; empty: any."""
     tested: str = ""
     stable_from: str = ""
     torch: SpecifierSet = SpecifierSet()
@@ -157,6 +159,7 @@ def _package(row: dict[str, Any]) -> StackPackage:
             GpuRange(releases=SpecifierSet(one["releases"]), at_least=one["at_least"], at_most=one.get("at_most", ""))
             for one in row.get("gpus", ())
         ),
+        devices=tuple(row.get("devices", ())),
         tested=row.get("tested", ""),
         stable_from=row.get("stable_from", ""),
         torch=SpecifierSet(row.get("torch", "")),

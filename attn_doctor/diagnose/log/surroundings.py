@@ -1,0 +1,74 @@
+"""Reads from single lines where a log was written: operating system, board, installer, and the GPUs' maker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+#: Texts that mark such lines in a large log.
+TELLING = (
+    "+xpu",
+    "-tegra",
+    "Jetson",
+    "JetPack",
+    "jetpack",
+    "python_embeded",
+    "/builds-v0/",
+    "pypoetry",
+    "uv sync",
+    "uv run",
+)
+
+_SYSTEM = re.compile(
+    r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
+    r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
+    r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b|\bWindows-1[01]\b"
+    r"|\bOS: (?:Microsoft )?Windows\b|^PS [A-Z]:)"
+    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
+    r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
+    r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d)"
+    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu)"
+    r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b)"
+)
+#: Most lines evaluated for the operating system.
+_ENOUGH = 12
+
+_MADE_FOR = re.compile(
+    r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
+    r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
+    r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
+)
+_JETSON = re.compile(
+    r"-tegra\b|\btegra\b|\b[Jj]etson\b|\b[Jj]et[Pp]ack\b|\b(?:NVIDIA|AGX|NX|Nano) Orin\b"
+    r"|\bOrin (?:NX|Nano|AGX)\b|\bnvgpu\b"
+)
+_MAY_BE = re.compile(r"[hH][iI][pP]|gfx|AMD|ocm|OCM|adeon|MI\d|xpu|XPU|Intel|egra|etson|et[Pp]ack|Orin|nvgpu")
+_INSTALLER = re.compile(
+    r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
+    r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"
+    r"|^Creating virtual environment at: )"
+    r"|(?P<poetry>pypoetry|\bpoetry (?:add|install|run|lock)\b|ChefBuildError)"
+    r"|(?P<portable>python_embeded)"
+    r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
+)
+_MAY_BE_INSTALLED = re.compile(r"\buv\b|backend|CPython|Creating|oetry|Chef|embeded|ython|content|kaggle|sdists")
+
+
+class Surroundings:
+    """Counts the lines that were read for the operating system."""
+
+    def __init__(self) -> None:
+        self._system = 0
+
+    def told(self, text: str) -> Iterator[tuple[str, str]]:
+        """Name and value of each fact that a line tells."""
+        if self._system < _ENOUGH and (system := _SYSTEM.search(text, 0, 400)):
+            yield "node.system", str(system.lastgroup)
+            self._system += 1
+        if _MAY_BE.search(text, 0, 2000):
+            if made_for := _MADE_FOR.search(text, 0, 2000):
+                yield "log.made_for", str(made_for.lastgroup)
+            if _JETSON.search(text, 0, 2000):
+                yield "log.board", "Jetson"
+        if _MAY_BE_INSTALLED.search(text, 0, 600) and (installer := _INSTALLER.search(text, 0, 600)):
+            yield "python.environment", str(installer.lastgroup)

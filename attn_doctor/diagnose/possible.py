@@ -1,0 +1,123 @@
+"""Decides whether a remedy is possible where it is wanted, from what its actions need.
+
+No recipe has to say this: an action that takes a CUDA wheel needs CUDA, one with apt-get needs Linux. Facts refute it:
+a system, a maker of GPUs or a board that is known. What is unknown refutes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attn_doctor.diagnose.binding import Bound, bound_fact
+from attn_doctor.model.facts import FactName, FactSet
+from attn_doctor.model.install_request import name_of
+from attn_doctor.model.remedies import Advise, InstallPackages, InstallWheel, SetEnvironment
+from attn_doctor.recipes.build import TEMPLATE
+from attn_doctor.recipes.data.stack_packages import stack_package
+from attn_doctor.recipes.recipe import RecipeRemedy
+
+_OF_CUDA = re.compile(
+    r"download\.pytorch\.org/whl/(?:cu\d|\{)|\bnvidia-(?:smi|ctk|container)|\bnvcc\b|/usr/local/cuda|\blibcuda\b|\bncu\b"
+)
+#: In a title: it is done with CUDA's toolkit, driver or builds.
+_DONE_WITH_CUDA = re.compile(
+    r"\bCUDA (?:\{|toolkit|build|compiler|release|runtime)|\bnvcc\b|\bNVIDIA\b|\bdriver\b|for CUDA\b"
+)
+_OF_LINUX = re.compile(
+    r"\b(?:apt-get|apt install|ldconfig|systemctl|dmesg|lsmod|dkms|modprobe|yum|dnf)\b"
+    r"|(?<!whl)/(?:usr|etc|proc|dev/shm)/"
+    r"|\bLD_(?:LIBRARY_PATH|PRELOAD)\b|^strings |\bln -s\b|\bsudo\b|^export [^\n]*[$:/]"
+)
+_NAMED = {"Windows": re.compile(r"\bWindows\b|win_amd64"), "macOS": re.compile(r"\bmacOS\b|\bMacs?\b|\bMPS\b")}
+_INDEX = re.compile(r"download\.pytorch\.org|\binstall\b[^\n]*[ '\"]torch(?:[=<>'\" ]|$)")
+
+
+def is_possible(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
+    """False where what the remedy needs is known to be missing."""
+    device, system = _device(facts), facts.text("node.system")
+    jetson = facts.text("log.board") == "Jetson"
+    if device == "cuda" and system in (None, "Linux") and not jetson:
+        return True
+    if device != "cuda":
+        if _takes_cuda(written):
+            return False
+        rows = (stack_package(name) for name in _installed(written, facts, bound))
+        if any(row is not None and row.devices and device not in row.devices for row in rows):
+            return False
+    if system in _NAMED and _is_of_linux(written) and not _NAMED[system].search(_texts(written)):
+        return False
+    return not (jetson and _takes_a_published_torch(written))
+
+
+def _device(facts: FactSet) -> str:
+    """The kind of GPU that torch is for: cuda unless something else is known."""
+    version = facts.text("torch.version") or ""
+    if "+xpu" in version or facts.text("log.made_for") == "Intel":
+        return "xpu"
+    if "+rocm" in version or facts.text("torch.hip") or facts.text("log.made_for") == "AMD":
+        return "rocm"
+    return "mps" if facts.text("node.system") == "macOS" else "cuda"
+
+
+def _takes_cuda(written: RecipeRemedy) -> bool:
+    if _DONE_WITH_CUDA.search(written.title) and "ROCm" not in written.title:
+        return True
+    return any(
+        isinstance(one, InstallWheel)
+        or (isinstance(one, InstallPackages | Advise) and _is_cuda_build(one.torch_backend or ""))
+        or (isinstance(one, SetEnvironment) and one.name.startswith(("CUDA", "TORCH_CUDA")))
+        for one in written.actions
+    ) or any(map(_OF_CUDA.search, _commands(written)))
+
+
+def _is_cuda_build(backend: str) -> bool:
+    return backend.startswith(("cu", "{")) or backend == "auto"
+
+
+def _is_of_linux(written: RecipeRemedy) -> bool:
+    wheel = any(isinstance(one, InstallWheel) for one in written.actions)
+    return wheel or any(map(_OF_LINUX.search, (written.title, *_commands(written))))
+
+
+def _takes_a_published_torch(written: RecipeRemedy) -> bool:
+    """From torch's index, or a wheel made for one from there."""
+    asked = [one for one in written.actions if isinstance(one, InstallPackages | Advise)]
+    return (
+        any(isinstance(one, InstallWheel) or "pytorch.org" in one.advice for one in written.actions)
+        or any(one.torch_backend or "torch" in map(name_of, one.requirements) for one in asked)
+        or any(map(_INDEX.search, _commands(written)))
+    )
+
+
+def _installed(written: RecipeRemedy, facts: FactSet, bound: Bound) -> Iterator[str]:
+    """Canonical names of the packages that it installs, as far as they are known."""
+    for one in written.actions:
+        if isinstance(one, InstallWheel):
+            yield one.package
+        elif isinstance(one, InstallPackages | Advise):
+            texts = [*one.requirements, *_words_of_installs(one)]
+            for text in texts:
+                name = TEMPLATE.match(text)
+                if name is None:
+                    yield name_of(text)
+                elif name[1].endswith("package"):
+                    known = bound_fact(FactName.parse(name[1]), facts, bound)
+                    yield str(getattr(known.state, "value", ""))
+
+
+def _words_of_installs(action: InstallPackages | Advise) -> Iterator[str]:
+    for command in getattr(action, "commands", ()):
+        if " install " in command:
+            yield from re.findall(
+                r"(?<=[\s'\"])(?:\{[\w.*-]+\}|[A-Za-z][\w.-]*)(?=[\s'\"=<>\[]|$)", command.partition(" install ")[2]
+            )
+
+
+def _commands(written: RecipeRemedy) -> Iterator[str]:
+    for one in written.actions:
+        yield from getattr(one, "commands", ())
+
+
+def _texts(written: RecipeRemedy) -> str:
+    return "\n".join([written.title, *(one.advice for one in written.actions)])
