@@ -4,8 +4,8 @@
 
 ENVIRONMENT holds torch and x-transformers 1.30.1; WHEELS is a folder with its wheels 1.30.1 and 1.30.2. Every round
 times, one after the other: `check`; the installation; `fix`; `undo`. Prints the least wall time and the least processor
-time of each, in seconds, and the ratio fix / (check + installation) of both. A machine with other load tells more by
-its processor times.
+time of each, in seconds; the ratio fix / (check + installation) of these; and the median of that ratio over the rounds,
+which another program's load of some rounds does not move. A machine with other load tells more by its processor times.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -49,7 +50,7 @@ def main() -> None:
     python, flags = asked.environment / "bin/python", asked.flags.split()
     doctor = [sys.executable, "-m", "attn_doctor"]
     for kind in asked.installers.split(","):
-        fix = [*doctor, "fix", *flags, "--yes", "--python", str(python), "--installer", kind, "--no-index",
+        command_of_fix = [*doctor, "fix", *flags, "--yes", "--python", str(python), "--installer", kind, "--no-index",
                "--find-links", str(asked.wheels)]  # fmt: skip
         seen: dict[str, list[tuple[float, float]]] = {}
         for _ in range(asked.rounds):
@@ -58,15 +59,21 @@ def main() -> None:
                 ("check", [*doctor, "check", *flags, "--python", str(python)]),
                 ("install", installing(kind, python, asked.wheels, _AFTER)),
                 ("", installing(kind, python, asked.wheels, _BEFORE)),
-                ("fix", fix),
+                ("fix", command_of_fix),
                 ("undo", [*doctor, "undo", "--python", str(python)]),
             ):
                 seen.setdefault(name, []).append(timed(command))
         least = {name: [min(one) for one in zip(*times, strict=True)] for name, times in seen.items() if name}
         for name, (wall, processor) in least.items():
             print(f"{kind:4} {name:8} {wall:6.2f} s   {processor:6.2f} s of processor time")
+        ratios = [
+            [fix[n] / (check[n] + install[n]) for n in (0, 1)]
+            for check, install, fix in zip(seen["check"], seen["install"], seen["fix"], strict=True)
+        ]
         wall, processor = (least["fix"][n] / (least["check"][n] + least["install"][n]) for n in (0, 1))
-        print(f"{kind:4} fix / (check + install): {wall:.2f}   {processor:.2f} of processor time", flush=True)
+        print(f"{kind:4} fix / (check + install): {wall:.2f}   {processor:.2f} of processor time")
+        wall, processor = (statistics.median(one) for one in zip(*ratios, strict=True))
+        print(f"{kind:4} median of the rounds:    {wall:.2f}   {processor:.2f} of processor time", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,13 @@ from attn_doctor.cli import front, started, with_typer
 from attn_doctor.cli.check import check
 from attn_doctor.cli.commands import COMMANDS
 from attn_doctor.cli.declare import Argument
+from attn_doctor.cli.fix import fix
 from attn_doctor.cli.status import status
+from attn_doctor.cli.undo import undo
 from attn_doctor.probe.kernels.known_kernels import Mode
 from tests.conftest import Doctor
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"check": check, "status": status}
+FUNCTIONS: dict[str, Callable[..., Any]] = {"check": check, "fix": fix, "status": status, "undo": undo}
 
 
 def _read_by_typer(name: str, words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]] | None:
@@ -237,8 +239,10 @@ def test_every_command_has_a_summary_of_one_line() -> None:
     assert {name: len(one.summary) for name, one in COMMANDS.items() if not 10 < len(one.summary) <= 66} == {}
 
 
-def test_the_front_needs_no_argument_but_the_command_of_check() -> None:
-    """A positional argument is typer's: of the commands that the front reads, only `check -- COMMAND` has one."""
+def test_the_front_needs_no_argument_but_a_command_and_a_run() -> None:
+    """A positional argument is typer's: of the commands that the front reads, `check -- COMMAND` and `undo RUN` have
+    one.
+    """
     positional = [
         name
         for function in FUNCTIONS.values()
@@ -246,5 +250,5 @@ def test_the_front_needs_no_argument_but_the_command_of_check() -> None:
         if any(isinstance(note, Argument) for note in parameter.annotation.__metadata__)
     ]
 
-    assert positional == ["command"]
+    assert positional == ["command", "which"]
     assert tuple(FUNCTIONS) == front.READ_HERE

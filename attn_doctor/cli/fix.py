@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from attn_doctor.cli import started
 from attn_doctor.cli.declare import Option
 from attn_doctor.cli.guard import guarded
@@ -34,35 +32,33 @@ from attn_doctor.workflows.fix.request import FixEnding, FixRequest, FixResult, 
 def fix(
     python: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Interpreter or environment folder to examine and mend (venv, conda, uv)."),
+        Option(metavar="PATH", help="Interpreter or environment folder to examine and mend (venv, conda, uv)."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Look at files only: nothing is imported or run.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Look at files only: nothing is imported or run.")] = False,
     config: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A training configuration to examine and mend as well. Repeatable."),
+        Option(metavar="FILE", help="A training configuration to examine and mend as well. Repeatable."),
     ] = None,
-    gpu: Annotated[
-        str | None, typer.Option(metavar="NAME|sm_XY", help="Judge as if this GPU were in the node.")
-    ] = None,
+    gpu: Annotated[str | None, Option(metavar="NAME|sm_XY", help="Judge as if this GPU were in the node.")] = None,
     assumption: Assume = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Mend only this finding or library. Repeatable.")
+        list[str] | None, Option(metavar="NAME", help="Mend only this finding or library. Repeatable.")
     ] = None,
     skip: Skip = None,
     remedy: Annotated[
         list[str] | None,
-        typer.Option(metavar="FINDING=REMEDY", help="Take this remedy for that finding. Repeatable."),
+        Option(metavar="FINDING=REMEDY", help="Take this remedy for that finding. Repeatable."),
     ] = None,
     recipes: Recipes = None,
     accept_file: Annotated[
-        Path | None, typer.Option("--accept", metavar="FILE", help="Known findings: they are left as they are.")
+        Path | None, Option("--accept", metavar="FILE", help="Known findings: they are left as they are.")
     ] = None,
     trace: Annotated[
         str | None,
-        typer.Option(metavar="FACTORY", help="Mend what a traced run meets: pkg.module:factory or file.py:factory."),
+        Option(metavar="FACTORY", help="Mend what a traced run meets: pkg.module:factory or file.py:factory."),
     ] = None,
     autocast: Annotated[
-        str | None, typer.Option(metavar="DTYPE", help="With --trace: run inside torch.autocast of this dtype.")
+        str | None, Option(metavar="DTYPE", help="With --trace: run inside torch.autocast of this dtype.")
     ] = None,
     kernels: Annotated[
         Mode | None,
@@ -71,52 +67,50 @@ def fix(
         ),
     ] = None,
     backend: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="With --kernels: this kernel only. Repeatable.")
+        list[str] | None, Option(metavar="NAME", help="With --kernels: this kernel only. Repeatable.")
     ] = None,
     timeout: Timeout = 60.0,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the plan's steps without asking.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Take the plan's steps without asking.")] = False,
     unsafe: Annotated[
-        bool, typer.Option("--unsafe-fixes", help="Plan steps that change packages, precision or behaviour, too.")
+        bool, Option("--unsafe-fixes", help="Plan steps that change packages, precision or behaviour, too.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; change nothing.")] = False,
-    save_plan: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plan there, and change nothing.")
-    ] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the plan; change nothing.")] = False,
+    save_plan: Annotated[Path | None, Option(metavar="FILE", help="Write the plan there, and change nothing.")] = None,
     plan_file: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="FILE", help="Carry out this plan, if what it rests on still holds."),
+        Option("--plan", metavar="FILE", help="Carry out this plan, if what it rests on still holds."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Finish a run that was cut off.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Finish a run that was cut off.")] = False,
     installer: Annotated[
-        WhichInstaller, typer.Option(help="auto: uv where there is one, else the environment's pip.")
+        WhichInstaller, Option(help="auto: uv where there is one, else the environment's pip.")
     ] = WhichInstaller.AUTO,
     index_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Package index, instead of the configured one.")
+        str | None, Option(metavar="URL", help="Package index, instead of the configured one.")
     ] = None,
     find_links: Annotated[
-        list[str] | None, typer.Option(metavar="DIR|URL", help="Where more wheels lie. Repeatable.")
+        list[str] | None, Option(metavar="DIR|URL", help="Where more wheels lie. Repeatable.")
     ] = None,
     no_index: Annotated[
-        bool, typer.Option("--no-index", help="Only what --find-links names: no package index is asked.")
+        bool, Option("--no-index", help="Only what --find-links names: no package index is asked.")
     ] = False,
     torch_backend: Annotated[
-        str | None, typer.Option(metavar="BACKEND", help="uv's own way to a torch of another CUDA: auto, cu128, cpu.")
+        str | None, Option(metavar="BACKEND", help="uv's own way to a torch of another CUDA: auto, cu128, cpu.")
     ] = None,
     wheel: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A wheel that was fetched by hand, for a fix that asks for one. Repeatable."),
+        Option(metavar="FILE", help="A wheel that was fetched by hand, for a fix that asks for one. Repeatable."),
     ] = None,
     allow_unmet: Annotated[
-        bool, typer.Option("--allow-unmet", help="Replace packages although others need the release that is there.")
+        bool, Option("--allow-unmet", help="Replace packages although others need the release that is there.")
     ] = False,
     even_if_used: Annotated[
-        bool, typer.Option("--even-if-used", help="Change packages under programs that run from the environment.")
+        bool, Option("--even-if-used", help="Change packages under programs that run from the environment.")
     ] = False,
     wait: LockWait = 0.0,
     json_: Annotated[
-        bool, typer.Option("--json", help="Print the answer as JSON (attn-doctor/fix/v1) and ask nothing.")
+        bool, Option("--json", help="Print the answer as JSON (attn-doctor/fix/v1) and ask nothing.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the recipe behind each step.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Show the recipe behind each step.")] = False,
     lang: Lang = None,
 ) -> int:
     """Cure what `check` finds: plan, show, ask, change, prove it by examining again, or put every byte back.

@@ -1,7 +1,7 @@
 """The plain cases of the command line, read without typer, which costs as much as all of `status`.
 
-`--version`, `--help`, and `check` and `status` with options written out in full, each value as plain as it can be.
-Whatever else a person types, a mistake above all, is typer's: `read` gives None for it.
+`--version`, `--help`, and `check`, `fix`, `status` and `undo` with options written out in full, each value as plain as
+it can be. Whatever else a person types, a mistake above all, is typer's: `read` gives None for it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from attn_doctor.cli.commands import ABOUT, COMMANDS, VERSION_HELP
 from attn_doctor.cli.declare import Option, bare_values, flags_of, with_values
 from attn_doctor.version import __version__
 
-#: Commands that hooks and loops run.
-READ_HERE = ("check", "status")
+#: Commands that hooks and loops run, and what they run next.
+READ_HERE = ("check", "fix", "status", "undo")
 
 
 class _Unread(Exception):

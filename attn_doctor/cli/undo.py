@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from attn_doctor.cli import started
+from attn_doctor.cli.declare import Argument, Option
 from attn_doctor.cli.guard import guarded
 from attn_doctor.cli.options import Lang, LockWait
 from attn_doctor.cli.shared import each
@@ -25,27 +24,27 @@ from attn_doctor.workflows.undo import undo as run_undo
 
 @guarded
 def undo(
-    which: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The last one that is not undone yet.")] = None,
+    which: Annotated[str | None, Argument(metavar="[RUN]", help="The last one that is not undone yet.")] = None,
     python: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Interpreter or environment folder that was fixed.")
+        str | None, Option(metavar="PATH", help="Interpreter or environment folder that was fixed.")
     ] = None,
     config: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A configuration that was fixed. Repeatable.")
+        list[Path] | None, Option(metavar="FILE", help="A configuration that was fixed. Repeatable.")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the runs; change nothing.")] = False,
+    list_: Annotated[bool, Option("--list", help="List the runs; change nothing.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Put back also what somebody else changed since; theirs is set aside.")
+        bool, Option("--force", help="Put back also what somebody else changed since; theirs is set aside.")
     ] = False,
     leave: Annotated[
-        list[str] | None, typer.Option(metavar="PACKAGE", help="Put back everything but this package. Repeatable.")
+        list[str] | None, Option(metavar="PACKAGE", help="Put back everything but this package. Repeatable.")
     ] = None,
     prune_: Annotated[
-        bool, typer.Option("--prune", help="Remove the old files that runs keep, but those of the last ones.")
+        bool, Option("--prune", help="Remove the old files that runs keep, but those of the last ones.")
     ] = False,
     keep: Annotated[
-        int, typer.Option("--keep", min=0, metavar="N", help="With --prune: how many runs can still be undone.")
+        int, Option("--keep", min=0, metavar="N", help="With --prune: how many runs can still be undone.")
     ] = 1,
-    json_: Annotated[bool, typer.Option("--json", help="Print the answer as JSON (attn-doctor/undo/v1).")] = False,
+    json_: Annotated[bool, Option("--json", help="Print the answer as JSON (attn-doctor/undo/v1).")] = False,
     lang: Lang = None,
     wait: LockWait = 0.0,
 ) -> int:

@@ -4,15 +4,12 @@ on what changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-
-from attn_doctor.fix.packages.installed import Installed, dependants, every_installed
+from attn_doctor.fix.packages.installed import dependants, every_installed
+from attn_doctor.fix.packages.ownership import newly_unmet
 from attn_doctor.machine.target import Target, read_answer
 from attn_doctor.model.outcomes import Outcome
-from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.probe.live.imports_and_torch import Examination
 from attn_doctor.probe.live.kept_process import KeptProcess
 
@@ -20,39 +17,11 @@ from attn_doctor.probe.live.kept_process import KeptProcess
 _MOST = 30
 
 
-def unmet_requirements(there: Iterable[Installed], markers: Mapping[str, str]) -> dict[tuple[str, str], str]:
-    """(package, the one it needs) -> text, for each requirement that no installed version meets; as `pip check` does.
-
-    Requirements of extras do not count, nor those that cannot be read.
-    """
-    every = tuple(there)
-    versions = {one.name: one.version for one in reversed(every)}
-    found: dict[tuple[str, str], str] = {}
-    for one in every:
-        for text in one.needs:
-            try:
-                need = Requirement(text)
-                if need.marker is not None and not need.marker.evaluate({**markers, "extra": ""}):
-                    continue
-            except (InvalidRequirement, KeyError, ValueError):
-                continue
-            name = canonical_name(need.name)
-            version = versions.get(name)
-            if version is None:
-                found[one.name, name] = f"{one.name} {one.version} needs {need.name}, which is not installed"
-            elif need.specifier and not need.specifier.contains(version, prereleases=True):
-                found[one.name, name] = (
-                    f"{one.name} {one.version} needs {need.name}{need.specifier}, and there would be {version}"
-                )
-    return found
-
-
-def newly_unmet(target: Target, tried: Target) -> tuple[str, ...]:
+def broken_requirements(target: Target, tried: Target) -> tuple[str, ...]:
     """Requirements of the whole environment that are met today and would not be met."""
     markers = {key: str(value) for key, value in (target.told.get("markers") or {}).items()}
-    before = unmet_requirements(every_installed(map(str, target.search_path)), markers)
-    after = unmet_requirements(every_installed(map(str, tried.search_path)), markers)
-    return tuple(words for both, words in after.items() if both not in before)
+    before, after = (every_installed(map(str, one.search_path)) for one in (target, tried))
+    return newly_unmet(before, after, markers)
 
 
 def broken_imports(

@@ -35,6 +35,17 @@ def canonical_name(name: str) -> str:
     return _BETWEEN.sub("-", name).lower()
 
 
+def is_version(text: str) -> bool:
+    """Whether packaging can read it as a version."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
 def specifier_set(text: str) -> SpecifierSet:
     """Packaging's reading of a specifier. Raises ValueError."""
     from packaging.specifiers import SpecifierSet

@@ -51,10 +51,14 @@ class ExaminationRequest:
 
 
 class NodeQuestions:
-    """The queries to the node that run in processes, the driver and nvcc: started first, waited for last."""
+    """The queries to the node that run in processes, the driver and nvcc: started first, waited for last.
+
+    They are answered once: who examines again after a change to files hands the same questions on.
+    """
 
     def __init__(self, *, folder: Path) -> None:
         self.environment = dict(os.environ)
+        self._facts: tuple[Fact, ...] | None = None
         self._gpus = faults.survive('probe "gpus"', lambda: GpuQuery(self.environment, folder=folder), _NotStarted)
         self._toolkit = faults.survive('probe "nvcc"', lambda: nvcc.start(self.environment, folder=folder), _NotStarted)
 
@@ -67,6 +71,25 @@ class NodeQuestions:
     def toolkit(self) -> nvcc.Toolkit:
         """The CUDA toolkit. Raises NotLooked when the query could not be started."""
         return _started(self._toolkit)
+
+    def facts(self, known: FactSet, wanted: ExaminationRequest) -> tuple[Fact, ...]:
+        """Waits for the answers. `known`: the facts so far."""
+        if self._facts is None:
+            hint = known.text("node.gpu_hint")
+            patience = min(wanted.timeout, _DRIVER_TIMEOUT)
+            quick = wanted.quick
+            self._facts = (
+                *run(Probe("gpus", lambda: self.gpus.facts(patience, hint=hint, quick=quick), ("host/gpus",))),
+                *run(
+                    Probe(
+                        "host",
+                        lambda: host_facts.probe(self.gpus.host_answer(patience, quick=quick)),
+                        ("host/host_facts",),
+                    )
+                ),
+                *run(Probe("nvcc", lambda: self.toolkit.facts(min(wanted.timeout, 10.0)), ("host/nvcc",))),
+            )
+        return self._facts
 
     def end(self) -> None:
         """Ends the queries that still run."""
@@ -96,7 +119,8 @@ def examine(
     say: Callable[[str], None] = lambda _: None,
     asked: NodeQuestions | None = None,
 ) -> FactSet:
-    """Every fact about the target and its node. `folder` is private to this examination.
+    """Every fact about the target and its node. `folder` is private to this examination; `asked`: questions to the
+    node that were begun, or answered, before it.
 
     Raises BadInput for a configuration that cannot be read.
     """
@@ -118,7 +142,7 @@ def examine(
         for probe in _probes(target, wanted, asked, taken, say):
             facts += run(probe)
         facts += configured
-        facts += _asked_of_the_node(FactSet(facts), asked, wanted)
+        facts += asked.facts(FactSet(facts), wanted)
         facts += not_examined.not_traced()
         if wanted.quick:
             facts += not_examined.not_run("not asked for (--quick)")
@@ -156,20 +180,6 @@ def _probes(
         lambda: extensions.probe(_started(taken), target, environment),
         ("binaries/extensions", "binaries/cuda_libraries", "binaries/torch_libraries"),
     )
-
-
-def _asked_of_the_node(facts: FactSet, asked: NodeQuestions, wanted: ExaminationRequest) -> Iterator[Fact]:
-    hint = facts.text("node.gpu_hint")
-    patience = min(wanted.timeout, _DRIVER_TIMEOUT)
-    yield from run(Probe("gpus", lambda: asked.gpus.facts(patience, hint=hint, quick=wanted.quick), ("host/gpus",)))
-    yield from run(
-        Probe(
-            "host",
-            lambda: host_facts.probe(asked.gpus.host_answer(patience, quick=wanted.quick)),
-            ("host/host_facts",),
-        )
-    )
-    yield from run(Probe("nvcc", lambda: asked.toolkit.facts(min(wanted.timeout, 10.0)), ("host/nvcc",)))
 
 
 def _begin_imports(

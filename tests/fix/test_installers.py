@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.fix.packages import build_jobs, find_installer, installed, installers, resolve
+from attn_doctor.fix.packages.ahead import Ahead, is_exact
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.install_request import InstallRequest
+from attn_doctor.model.plans import Install, PackageChange
 
 pytestmark = pytest.mark.process
 
@@ -151,6 +153,63 @@ class TestOldPip:
             self.preview(target, house)
         shutil.rmtree(Path(str(target.told["purelib"])) / "pip-21.3.1.dist-info")
         assert self.preview(target, house, no_deps=True)
+
+
+class TestAhead:
+    """A preview for a run that is agreed to installs beside at once: pip is started once."""
+
+    @pytest.fixture
+    def installer(self, tmp_path: Path, target: Target) -> installers.Installer:
+        house = tmp_path / "house"
+        house.mkdir()
+        _with_needs(house)
+        plant(target, "pip", "25.0")
+        sources = installers.Sources(no_index=True, find_links=(str(house),))
+        return replace(
+            found(target), command=(sys.executable, "-m", "pip"), sources=sources, ahead=Ahead(folder=tmp_path)
+        )
+
+    def calls(self, installer: installers.Installer) -> int:
+        return len(list(installer.folder.glob("pip-*.stdout")))
+
+    def beside(self, installer: installers.Installer, tmp_path: Path, sha256: str) -> Path:
+        change = PackageChange(
+            name="fine", before="1.0", after="2.0", source="fine-2.0-py3-none-any.whl", sha256=sha256
+        )
+        install = Install(
+            installer="pip", requirements=("fine==2.0",), no_deps=True, no_cache=False, reinstall=False,
+            changes=(change,),
+        )  # fmt: skip
+        installer.install_beside(install, {}, tmp_path / "stage", tmp_path / "fetched", linked=True)
+        (module,) = (tmp_path / "stage").rglob("fine.py")
+        return module
+
+    def test_what_the_preview_installed_is_the_stage(
+        self, tmp_path: Path, target: Target, installer: installers.Installer
+    ) -> None:
+        """Nothing is in the environment meanwhile, and what was brought is taken once."""
+        (release,) = installer.preview(("fine==2.0",), (), no_deps=True, reinstall=False)
+        assert not list(target.prefix.rglob("fine*"))
+
+        self.beside(installer, tmp_path, release.sha256)
+        assert self.calls(installer) == 1
+        shutil.rmtree(tmp_path / "stage")
+        self.beside(installer, tmp_path, release.sha256)
+        assert self.calls(installer) == 2
+
+    def test_another_file_than_the_plans_is_not_taken(self, tmp_path: Path, installer: installers.Installer) -> None:
+        """pip is asked for the plan's own, and refuses what has another hash."""
+        installer.preview(("fine==2.0",), (), no_deps=True, reinstall=False)
+        with pytest.raises(Refused, match="hash"):
+            self.beside(installer, tmp_path, "0" * 64)
+
+    @pytest.mark.parametrize("asked", ["fine", "fine>=2", "fine==2.*"])
+    def test_what_is_not_named_exactly_is_only_previewed(self, installer: installers.Installer, asked: str) -> None:
+        """Whoever chooses among releases asks several times."""
+        assert not is_exact(asked)
+        installer.preview((asked,), (), no_deps=True, reinstall=False)
+        assert installer.ahead is not None
+        assert installer.ahead.tree is None
 
 
 def _with_needs(house: Path, *needs: str) -> None:

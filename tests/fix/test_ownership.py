@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from attn_doctor.fix import proof
 from attn_doctor.fix.packages.installed import Installed
-from attn_doctor.fix.packages.ownership import broken_requirements, check_origin
-from attn_doctor.fix.proof import newly_unmet, unmet_requirements
+from attn_doctor.fix.packages.ownership import broken_requirements, check_origin, unmet_requirements
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.machine.target import Target
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known
@@ -124,5 +124,5 @@ def test_requirements_that_an_exchange_breaks(tmp_path: Path) -> None:
         told = {"sys_path": [str(site)], "markers": {}}
         targets.append(Target(python=Path("python"), because="", environment_kind="venv", told=told))
 
-    assert newly_unmet(*targets) == ("trainer 1 needs x-transformers==1.30.1, and there would be 1.30.2",)
-    assert newly_unmet(*reversed(targets)) == ()
+    assert proof.broken_requirements(*targets) == ("trainer 1 needs x-transformers==1.30.1, and there would be 1.30.2",)
+    assert proof.broken_requirements(*reversed(targets)) == ()

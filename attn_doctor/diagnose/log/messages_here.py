@@ -43,7 +43,7 @@ class Message:
 
 def messages(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Message, ...]:
     """The causes that messages among the facts prove, or their families, in the order of the facts."""
-    scanner = Scanner(Patterns(recipes))
+    scanner = _scanner(recipes)
     found = []
     for fact, text in words_among(facts):
         scanned = scanner.scan(str(fact.name), [text + "\n"])
@@ -54,6 +54,17 @@ def messages(facts: FactSet, recipes: Iterable[Recipe]) -> tuple[Message, ...]:
             first.setdefault(one.match.recipe.id, one)
         found += [_heard(one, fact, facts) for one in first.values()]
     return tuple(found)
+
+
+_latest: tuple[Iterable[Recipe], Scanner] | None = None
+
+
+def _scanner(recipes: Iterable[Recipe]) -> Scanner:
+    """The scanner for these recipes; making one takes a tenth of a second, and `fix` judges three times."""
+    global _latest
+    if _latest is None or _latest[0] is not recipes:
+        _latest = (recipes, Scanner(Patterns(recipes)))
+    return _latest[1]
 
 
 def _weighed(match: Match, facts: FactSet, name: str) -> Weighed | None:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 from email.parser import HeaderParser
+from functools import lru_cache
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -93,20 +94,20 @@ def every_installed(sites: Iterable[str]) -> tuple[Installed, ...]:
     for site in dict.fromkeys(sites):
         for info in sorted(Path(site).glob("[!~]*.dist-info")):  # ~: left of an uninstall that was broken off
             try:
-                headers = HeaderParser().parsestr((info / "METADATA").read_text(errors="replace").split("\n\n", 1)[0])
+                text = (info / "METADATA").read_text(errors="replace")
             except OSError:
                 continue
-            name, version = headers.get("Name"), headers.get("Version")
+            name, version, needs = _read(text.split("\n\n", 1)[0])
             if name and version and _NAME.match(name):
-                found.append(
-                    Installed(
-                        name=canonical_name(name),
-                        version=version,
-                        info=info,
-                        needs=tuple(headers.get_all("Requires-Dist", [])),
-                    )
-                )
+                found.append(Installed(name=canonical_name(name), version=version, info=info, needs=needs))
     return tuple(found)
+
+
+@lru_cache(maxsize=2048)
+def _read(headers: str) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """Name, version and requirements; a run asks for the same ones ten times."""
+    read = HeaderParser().parsestr(headers)
+    return read.get("Name"), read.get("Version"), tuple(read.get_all("Requires-Dist", []))
 
 
 def installed(sites: Iterable[str]) -> dict[str, Installed]:

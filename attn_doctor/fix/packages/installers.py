@@ -14,6 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from attn_doctor.fix.packages.ahead import Ahead, is_exact
 from attn_doctor.fix.packages.installed import installed
 from attn_doctor.fix.packages.releases import (
     Release,
@@ -54,6 +55,10 @@ _CONFIGURED = {
     "uv": ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_OFFLINE"),
     "pip": ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"),
 }
+#: pip, below a prefix. Without --ignore-installed it would take the installed release out of the environment, whatever
+#: the prefix.
+_BESIDE = ("install", "--quiet", "--no-user", "--ignore-installed", "--no-compile", "--no-warn-script-location",
+           "--no-deps", "--only-binary", ":all:")  # fmt: skip
 _LAST_LINES = 12
 #: The first pip with `install --dry-run --report`.
 REPORTS = Version("22.2")
@@ -93,6 +98,8 @@ class Installer:
     """True for pip 22.2 and later, which can report what they would install."""
     whose: str = ""
     """Owner of the installer, in words, when it is not the target's own."""
+    ahead: Ahead | None = None
+    """Where a preview may install what it names, when all of that would be installed."""
 
     def preview(
         self, requirements: tuple[str, ...], constraints: tuple[str, ...], *, no_deps: bool, reinstall: bool
@@ -103,6 +110,8 @@ class Installer:
         if self.kind == "pip":
             if not self.reports:
                 return self._preview_by_fetching(requirements, pinned, no_deps=no_deps)
+            if self.ahead is not None and no_deps and all(map(is_exact, requirements)):
+                return self._previewed_ahead(self.ahead, requirements, pinned)
             if not reinstall or no_deps:
                 return self._reported(requirements, pinned, no_deps=no_deps, anew=reinstall)
             return self._preview_anew(requirements, pinned)
@@ -119,6 +128,18 @@ class Installer:
             ],
         )  # fmt: skip
         return from_pylock(lock)
+
+    def _previewed_ahead(self, ahead: Ahead, requirements: tuple[str, ...], pinned: Path) -> tuple[Release, ...]:
+        """One call both reports the named releases and installs them, beside."""
+        ahead.tree = ahead.folder / f"ahead{len(list(ahead.folder.glob('ahead*')))}"
+        report = self.folder / "report.json"
+        self._run(
+            "preview",
+            [*_BESIDE, "--prefix", str(ahead.tree), "--report", str(report), "--constraint", str(pinned),
+             *self._sources(), "--", *requirements],
+        )  # fmt: skip
+        ahead.releases = from_pip_report(json_of(report))
+        return ahead.releases
 
     def _reported(
         self, requirements: tuple[str, ...], pinned: Path, *, no_deps: bool, anew: bool = False
@@ -207,6 +228,8 @@ class Installer:
         named = {
             f"{one.name}=={one.after}": one.sha256 for one in pins if f"{one.name}=={one.after}" not in change.builds
         }
+        if self.ahead is not None and len(named) == len(change.changes) and self.ahead.take(named, into):
+            return {}
         into.mkdir()
         fetched.mkdir(exist_ok=True)
         if self.kind == "pip":
@@ -236,8 +259,7 @@ class Installer:
         self, change: Install, named: Mapping[str, str], wheels: Mapping[str, str], into: Path, fetched: Path
     ) -> Mapping[str, str]:
         no_cache = ["--no-cache-dir"] if change.no_cache else []
-        beside = ["install", "--quiet", "--no-user", "--prefix", str(into), "--ignore-installed", "--no-compile",
-                  "--no-warn-script-location", "--no-deps", "--only-binary", ":all:"]  # fmt: skip
+        beside = [*_BESIDE, "--prefix", str(into)]
         if all(named.values()) and len(named) == len(change.changes):
             # The files are held against the plan by pip itself: one call fetches and installs.
             asked = fetched / "requirements.txt"
@@ -266,8 +288,7 @@ class Installer:
             if one.source.endswith(".whl") and one.sha256 and sha256_of(fetched / one.source) != one.sha256:
                 raise Refused(f"{one.source} is not the file that the plan was shown for")
         # By path, since the file name of a published wheel may contain more than its metadata (+cu12torch2.8…). The
-        # checked copy is installed, not the original, which may have changed during a build of hours. Without
-        # --ignore-installed, pip would take the installed release out of the environment, whatever the prefix.
+        # checked copy is installed, not the original, which may have changed during a build of hours.
         there = ["--no-index", "--find-links", str(fetched)]
         self._run("install", [*beside, *there, "--", *named, *change.builds, *copies])
         return copies

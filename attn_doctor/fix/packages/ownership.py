@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from attn_doctor.fix.packages.installed import Installed
 from attn_doctor.fix.refusal import InCheckout, Refused
-from attn_doctor.model.package_versions import canonical_name
+from attn_doctor.model.package_versions import accepts
 from attn_doctor.model.plans import PackageChange
+from attn_doctor.probe.packages.requirements import RequirementSource, requirements
+from attn_doctor.quick_dataclasses import replace
 
 
 def check_origin(changes: Iterable[PackageChange], here: Iterable[Installed]) -> tuple[str, ...]:
@@ -76,22 +76,39 @@ def _plain(url: str) -> str:
 def broken_requirements(
     changes: Iterable[PackageChange], there: Iterable[Installed], markers: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Requirements of other packages, the whole environment over, that are met today and would not be met."""
-    after = {one.name: one.after for one in changes}
-    found = []
+    """Requirements of other packages, the whole environment over, that are met today and would not be met. What the new
+    releases need is not known yet.
+    """
+    versions = {one.name: one.after for one in changes}
     every = tuple(there)
-    versions = {one.name: one.version for one in reversed(every)}
-    for one in every:
-        for text in one.needs if one.name not in after else ():
-            try:
-                need = Requirement(text)
-                if need.marker is not None and not need.marker.evaluate({**markers, "extra": ""}):
-                    continue
-            except (InvalidRequirement, KeyError, ValueError):
-                continue
-            name = canonical_name(need.name)
-            if name not in after or need.specifier.contains(after[name], prereleases=True):
-                continue
-            if name in versions and need.specifier.contains(versions[name], prereleases=True):
-                found.append(f"{one.name} {one.version} needs {need.name}{need.specifier}")
-    return tuple(dict.fromkeys(found))
+    planned = (replace(one, version=versions[one.name], needs=()) if one.name in versions else one for one in every)
+    return newly_unmet(every, planned, markers)
+
+
+def newly_unmet(before: Iterable[Installed], after: Iterable[Installed], markers: Mapping[str, str]) -> tuple[str, ...]:
+    """Requirements of the whole environment that are met before and would not be met after."""
+    known = unmet_requirements(before, markers)
+    return tuple(words for both, words in unmet_requirements(after, markers).items() if both not in known)
+
+
+def unmet_requirements(there: Iterable[Installed], markers: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """(package, the one it needs) -> text, for each requirement that no installed version meets, as `pip check` tells
+    them; those of extras count where a package asks for the extra, and those that cannot be read do not.
+    """
+    first = {one.name: one for one in reversed(tuple(there))}
+    everything = {name: RequirementSource(name, one.version, one.needs) for name, one in first.items()}
+    found: dict[tuple[str, str], str] = {}
+    for need in requirements(everything, markers):
+        needing = f"{need.package} {first[need.package].version} needs {need.on}"
+        if need.on not in first:
+            found[need.package, need.on] = f"{needing}, which is not installed"
+        elif not _accepted(need.specifier, first[need.on].version):
+            found[need.package, need.on] = f"{needing}{need.specifier}, and there would be {first[need.on].version}"
+    return found
+
+
+def _accepted(specifier: str, version: str) -> bool:
+    try:
+        return not specifier or accepts(specifier, version)
+    except ValueError:
+        return True

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from packaging.version import InvalidVersion, Version
-
-from attn_doctor.model.package_versions import canonical_name
+from attn_doctor.model.package_versions import canonical_name, is_version
 from attn_doctor.quick_dataclasses import dataclass
 
 _MOST_METADATA = 2_000_000
@@ -99,9 +97,9 @@ def read_dist_info(info: Path) -> DistInfo:
     if raw and not error and (version is None or not _NAME.search(text)):
         error = "its metadata names no package and version"
     for candidate in (version, named_version):
-        if candidate is not None and not _is_version(candidate):
+        if candidate is not None and not is_version(candidate):
             error = error or f"its version {candidate[:80]!r} is none"
-    version = next((one for one in (version, named_version) if one is not None and _is_version(one)), None)
+    version = next((one for one in (version, named_version) if one is not None and is_version(one)), None)
     requires = tuple(one.strip() for one in _REQUIRES.findall(text))
     return DistInfo(name=name, version=version, requires=requires, raw=raw, error=error)
 
@@ -195,11 +193,3 @@ def _place(url: str) -> tuple[Path | None, str]:
         return None, ""
     folder = Path(unquote(parts.path)) if parts.scheme == "file" and parts.path else None
     return folder, parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True

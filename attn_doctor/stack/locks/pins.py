@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
-from attn_doctor.model.package_versions import canonical_name
+from attn_doctor.model.package_versions import canonical_name, is_version
 from attn_doctor.quick_dataclasses import dataclass
 
 
@@ -56,7 +56,7 @@ def pin_of(text: str, file: str, line: int, environment: Mapping[str, str]) -> P
     if requirement.url:
         return Pin(name=name, file=file, line=line, version=version_in(requirement.url))
     exact = [one.version for one in requirement.specifier if one.operator in ("==", "===") and "*" not in one.version]
-    version = exact[0] if len(exact) == 1 and _is_version(exact[0]) else ""
+    version = exact[0] if len(exact) == 1 and is_version(exact[0]) else ""
     return Pin(name=name, file=file, line=line, version=version, specifier=requirement.specifier)
 
 
@@ -85,7 +85,7 @@ def environment_of(python: str, machine: str) -> dict[str, str]:
 def version_in(url: str) -> str:
     """The version in a wheel's name at the end of an address; empty where there is none."""
     match = re.search(r"/[A-Za-z0-9_.]+-([^-/]+)-[^/]*\.whl(?:[#?]|$)", url.replace("%2B", "+"))
-    return match[1] if match and _is_version(match[1]) else ""
+    return match[1] if match and is_version(match[1]) else ""
 
 
 def cuda_of_index(address: str) -> str | None:
@@ -115,11 +115,3 @@ def merged(pins: Iterable[Pin]) -> tuple[tuple[Pin, ...], tuple[str, ...]]:
             continue
         kept.append(next((one for one in several if one.version), several[0]))
     return tuple(kept), tuple(notes)
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True

@@ -20,8 +20,9 @@ from attn_doctor.model.report import nothing_to_examine
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.workflows.fix import carry_out, planned
 from attn_doctor.workflows.fix.planned import Planned
+from attn_doctor.workflows.fix.read_request import ReadRequest, read_request
 from attn_doctor.workflows.fix.request import FixEnding, FixRequest, FixResult, Question
-from attn_doctor.workflows.fix.session import ReadRequest, Session, open_session, read_request
+from attn_doctor.workflows.fix.session import Session, open_session
 from attn_doctor.workflows.subject import Say, silent
 
 #: Answers a question; called only when the request does not contain the answer.

@@ -13,7 +13,7 @@ from attn_doctor.fix.journal.journal import Run
 from attn_doctor.fix.journal.prepare import StepFailed
 from attn_doctor.fix.journal.run_plan import Proof
 from attn_doctor.fix.packages.installed import dependants, every_installed
-from attn_doctor.fix.proof import broken_imports, newly_unmet
+from attn_doctor.fix.proof import broken_imports, broken_requirements
 from attn_doctor.fix.shadow import Shadow, is_library
 from attn_doctor.machine.target import Target, examine_target
 from attn_doctor.model.findings import Diagnosis, Finding
@@ -64,7 +64,7 @@ def prove(session: Session, plan: Plan, run: Run, swap: Swap, say: Say) -> Proof
             kept = None
     tried = _tried(target, shadow, private, starts=whole and kept is None, timeout=request.timeout)
     after = again(replace(session, target=tried, folder=private, kept=kept), say)
-    broken = () if request.allow_unmet else newly_unmet(target, tried)
+    broken = () if request.allow_unmet else broken_requirements(target, tried)
     if not request.quick and not broken:
         broken = broken_imports(target, tried, changed, kept, timeout=request.timeout, folder=private)
     if session.kept is not None:

@@ -1,10 +1,9 @@
-"""A request with its files read, and its target, which can be examined repeatedly in the same way."""
+"""A target with what was asked of it, which can be examined repeatedly in the same way."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,83 +19,34 @@ from attn_doctor.fix.edits.environment import activated
 from attn_doctor.fix.edits.pins import Manifests
 from attn_doctor.fix.journal.prepare import Stale
 from attn_doctor.fix.packages import build_jobs, find_installer, installers, wheel_file
+from attn_doctor.fix.packages.ahead import Ahead
 from attn_doctor.fix.packages.install_commands import other_names
 from attn_doctor.fix.packages.resolve import Judge, resolve
 from attn_doctor.fix.packages.wheel_file import WheelFile, unofficial
 from attn_doctor.fix.plan_builder import Resolve
 from attn_doctor.fix.refusal import Refused
-from attn_doctor.formats import plan_v1
-from attn_doctor.machine.files import check_output, read_input
 from attn_doctor.machine.own_command import typed
 from attn_doctor.machine.target import Target
 from attn_doctor.model.dtypes import dtype_named
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Acceptance, Diagnosis
 from attn_doctor.model.install_request import InstallRequest
-from attn_doctor.model.plans import Install, Plan
+from attn_doctor.model.plans import Install
 from attn_doctor.planning import planned_set, preview_install
-from attn_doctor.planning.choose import Policy
 from attn_doctor.planning.chosen_releases import choose_releases
 from attn_doctor.probe.configs.sources import followed_files
-from attn_doctor.probe.examine import ExaminationRequest, examine
+from attn_doctor.probe.examine import ExaminationRequest, NodeQuestions, examine
 from attn_doctor.probe.live.kept_process import KeptProcess
 from attn_doctor.probe.trace.trace_facts import facts_of
 from attn_doctor.probe.trace.tracing import check_input, run_trace
-from attn_doctor.quick_dataclasses import asdict, dataclass, replace
-from attn_doctor.recipes import shelf
+from attn_doctor.quick_dataclasses import asdict, dataclass, field, replace
 from attn_doctor.recipes.data import accepted
-from attn_doctor.recipes.data.gpu_table import NamedGpu, named_gpu
-from attn_doctor.recipes.recipe import Recipe
+from attn_doctor.recipes.data.gpu_table import NamedGpu
 from attn_doctor.stack.proof.prover import Prover
 from attn_doctor.workflows import kernels as kernel_trials
-from attn_doctor.workflows.fix.request import FixRequest
+from attn_doctor.workflows.fix.read_request import ReadRequest
 from attn_doctor.workflows.fix.shadowed import copying
-from attn_doctor.workflows.subject import Say, as_if, refuse_unreadable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRequest:
-    """A request with names looked up and the plan read; nothing was examined yet."""
-
-    request: FixRequest
-    recipes: tuple[Recipe, ...]
-    """The recipes to evaluate."""
-    policy: Policy
-    gpu: NamedGpu | None
-    saved: Plan | None
-    """The plan to carry out instead of a new one."""
-    mark: str = ""
-    """The mark of the processes that are started for it (machine/survivors.py)."""
-
-
-def read_request(request: FixRequest) -> ReadRequest:
-    """Reads the request's files. Raises BadInput for all faults that can be found without the target."""
-    every = shelf.shelf(request.recipes)
-    recipes = shelf.Selection(skip=request.skip).pick(every)
-    only = tuple(one.id for one in shelf.Selection(only=request.only).pick(every)) if request.only else ()
-    words = {*request.only, *(finding for finding, _ in request.remedies)}
-    refuse_unreadable(request.assumptions)
-    if request.save_plan is not None:
-        check_output(request.save_plan, flag="--save-plan")
-    gpu = named_gpu(request.gpu) if request.gpu is not None else None
-    if request.kernels is not None and request.trace is not None:
-        raise BadInput(
-            "a traced run or the kernels, not both", about="--trace --kernels", hint="Leave out one of them."
-        )
-    return ReadRequest(
-        request=request,
-        recipes=recipes,
-        policy=Policy(
-            unsafe=request.unsafe,
-            only=only,
-            # Named themselves, not through their library.
-            named=tuple(one.id for one in recipes if words & {one.id, *one.aliases}),
-            remedies=request.remedies,
-        ),
-        gpu=gpu,
-        saved=None if request.plan_file is None else _saved_plan(request.plan_file),
-        mark=secrets.token_hex(8),
-    )
+from attn_doctor.workflows.subject import Say, as_if
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +63,10 @@ class Session:
     """Files named by the user."""
     kept: KeptProcess | None = None
     """The patient's process that has imported torch, for the proof; None where nothing is imported."""
+    ahead: Ahead | None = None
+    """Where a preview may install already; None where nobody has agreed to anything yet."""
+    asked: list[NodeQuestions] = field(default_factory=list)
+    """What the node was asked: no change to files alters its GPUs."""
     traced: Mapping[str, Any] | None = None
     """The request to the tracer; None to examine the environment itself."""
 
@@ -151,12 +105,19 @@ class Session:
             ),
             folder=folder,
             say=say,
+            asked=self._asked(name, folder),
         )
         if request.kernels is not None:
             _, facts = kernel_trials.run(
                 request.kernels, facts, self.target, gpu=gpu, timeout=request.timeout, folder=folder, say=say
             )
         return as_if(facts, gpu, request.assumptions)
+
+    def _asked(self, name: str, folder: Path) -> NodeQuestions:
+        """The questions to the node; after a change, those of before it where the variables are the same."""
+        if not (name.startswith("after") and self.asked and self.asked[-1].environment == os.environ):
+            self.asked.append(NodeQuestions(folder=folder))
+        return self.asked[-1]
 
     def _trace(self, folder: Path, request: Mapping[str, Any], say: Say, *, must_finish: bool) -> FactSet:
         facts = examine(self.target, ExaminationRequest(quick=True, configs=self.configs), folder=folder, say=say)
@@ -230,7 +191,7 @@ class Session:
         return Manifests(owning=here if self.target.environment_kind == "system" else None, others=(here,))
 
     def _for(self, request: InstallRequest) -> installers.Installer:
-        found = self.find()
+        found = replace(self.find(), ahead=None if request.no_cache else self.ahead)
         if not request.torch_backend or found.sources.torch_backend or found.sources.named_for(found.kind):
             return found
         if found.kind == "pip" and request.torch_backend == "auto":
@@ -280,6 +241,7 @@ def open_session(read: ReadRequest, target: Target, folder: Path) -> Session:
         else tuple(Path(one) for one in read.saved.configs),
         wheels=tuple(_wheel(one, target) for one in request.wheels),
         kept=None if request.quick or request.shows_only else KeptProcess(),
+        ahead=Ahead(folder=folder) if request.yes and not request.shows_only else None,
         traced=None if request.trace is None else _trace_request(request.trace, request.autocast, read.gpu),
     )
 
@@ -300,7 +262,7 @@ def installer_of(session: Session, change: Install) -> installers.Installer:
             find_links=change.find_links,
             torch_backend=change.torch_backend,
         )
-    return replace(found, sources=sources)
+    return replace(found, sources=sources, ahead=session.ahead)
 
 
 def _made(folder: Path) -> Path:
@@ -339,12 +301,3 @@ def _trace_request(what: str, autocast: str | None, gpu: NamedGpu | None) -> dic
         "gpu": None if gpu is None else {key: value for key, value in asdict(gpu).items() if value is not None},
         "cwd": str(Path.cwd()), "sys_path": [str(Path.cwd())],
     }  # fmt: skip
-
-
-def _saved_plan(file: Path) -> Plan:
-    try:
-        text = read_input(file, most=64 << 20).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise BadInput(f"the plan cannot be read: {said}", about=f"--plan {file}") from None
-    return plan_v1.loads(text, about=f"--plan {file}")
