@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from attn_doctor.cli import started
+from attn_doctor.errors import BadInput
 from attn_doctor.machine import printable
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ def _main() -> int:
         from attn_doctor.cli import front
 
         run = front.read(sys.argv[1:])
-        if run is None:
+        if run is not None:
+            run()
+        else:
             from attn_doctor.cli import with_typer
 
-            run = with_typer.build(sys.argv[1:])
-        run()
+            with_typer.run(sys.argv[1:])
         sys.stdout.flush()
     except SystemExit as ended:
         from attn_doctor.model.exit_status import Status, styled
@@ -49,6 +51,12 @@ def _main() -> int:
         # Refused by the parser, which ignores --exit-style: Nagios would read 2 as critical.
         refused = status == Status.USAGE and not started.in_command
         return styled(status, _style(sys.argv[1:])) if refused else status
+    except BadInput as error:  # what cannot be read as a command line
+        from attn_doctor.cli import guard
+        from attn_doctor.model.exit_status import styled
+
+        guard.tell(error)
+        return styled(error.exit_status, _style(sys.argv[1:]))
     except BrokenPipeError:
         from attn_doctor.cli import guard
 

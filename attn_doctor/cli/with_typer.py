@@ -16,6 +16,7 @@ from attn_doctor.cli.commands import ABOUT, COMMANDS, VERSION_HELP
 from attn_doctor.cli.declare import Argument, Option, bare_values
 from attn_doctor.cli.grouped_help import GroupedCommand
 from attn_doctor.errors import BadInput
+from attn_doctor.model.exit_status import Status
 from attn_doctor.version import __version__
 
 
@@ -63,6 +64,49 @@ def build(arguments: list[str]) -> typer.Typer:
             function = getattr(loaded, command.function)
             app.command(name, cls=command_class(function), short_help=command.summary)(declared(function))
     return app
+
+
+def run(arguments: list[str]) -> None:
+    """Reads these arguments and runs the command in them. Raises BadInput where they cannot be read, SystemExit."""
+    app = build(arguments)
+    try:
+        ended = app(arguments, standalone_mode=False)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help text
+            error.show()  # type: ignore[attr-defined]
+            raise SystemExit(int(Status.USAGE)) from None
+        raise unread(error, arguments) from None
+    raise SystemExit(ended if isinstance(ended, int) else int(Status.HEALTHY))
+
+
+def unread(error: Any, words: Sequence[str]) -> BadInput:
+    """The parser's refusal of these words in three parts; its own sentence differs from release to release, and is
+    click's or that of the copy inside typer.
+    """
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    named = next((word for word in words if word in COMMANDS), "")
+    path = str(context.command_path) if context is not None else f"attn-doctor {named}".strip()
+    hint = f"`{path} --help` lists what it takes."
+    said = str(error.message or error.format_message()).removeprefix("Value error, ").rstrip(".")
+    if parameter is None or type(error).__name__ == "MissingParameter":
+        return BadInput("the command line cannot be read", about=str(error.format_message()).rstrip("."), hint=hint)
+    flag = next((one for one in parameter.opts if one.startswith("--")), str(parameter.name))
+    return BadInput(
+        f"that is no value of {flag}",
+        about=f"{_as_typed(parameter.opts, words) or flag}: {said[:1].lower()}{said[1:]}",
+        hint=hint,
+    )
+
+
+def _as_typed(flags: Sequence[str], words: Sequence[str]) -> str:
+    for number, word in enumerate(words):
+        if word in flags:
+            return " ".join(words[number : number + 2])
+        if word.partition("=")[0] in flags:
+            return word
+    return ""
 
 
 def command_class(command: Callable[..., Any]) -> type[GroupedCommand]:
@@ -135,11 +179,10 @@ def readable(args: Sequence[str], *, flag: str = "--") -> tuple[str, ...]:
     try:
         read = parser_of("check").make_context("check", list(args))
     except Exception as error:
-        # click's class or the copy inside typer, depending on the release; both have this method.
-        told = getattr(error, "format_message", None)
-        if told is None:
+        if not hasattr(error, "format_message"):
             raise
-        raise BadInput(f"check cannot read its options: {told()}", about=about, hint=hint) from None
+        refusal = unread(error, args)
+        raise BadInput(f"check cannot read its options: {refusal.about}", about=about, hint=hint) from None
     if read.params.get("command"):
         raise BadInput(f"check takes options here, and {read.params['command'][0]!r} is none", about=about, hint=hint)
     if read.params.get("explain_sdpa") is not None:
