@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from attn_doctor.fleet.nodeset import NAME
 from attn_doctor.formats.report_v1 import SCHEMA
 from attn_doctor.machine import faults
+from attn_doctor.model.fingerprint import hash_of
 from attn_doctor.model.fleet import MachineMarks, NodeFinding, NodeReport, Outcome, Unreadable
 
 #: Bytes. A report has some tens of KB; a thousand times that is not a report and must not fill the memory.
@@ -87,11 +88,8 @@ def _read(written: Any, task: int | None) -> NodeReport:
         raise _NoReport(f"it does not say which node it is of: {json.dumps(name)[:80]}")
     environment = _environment(written, {name, hostname or name})
     cohort = _flat(_dict(written, "cohort", {}), "cohort")
-    fingerprint = written.get("fingerprint")
-    facts = None
+    facts = None if written.get("fingerprint") is None else _hashed_facts(_dict(written, "fingerprint"))
     supposed = _supposed(written)
-    if fingerprint is not None and _whole(written) and not supposed:
-        facts = _flat(_dict(_as_dict(fingerprint, "fingerprint"), "facts"), "fingerprint")
     return NodeReport(
         node=name,
         environment=environment,
@@ -101,11 +99,21 @@ def _read(written: Any, task: int | None) -> NodeReport:
         machine=_marks(_dict(written, "volatile", {})),
         cohort={**cohort, "environment": environment},
         outcome=_outcome(written, _dict(written, "summary"), supposed),
-        facts=facts,
+        facts=facts if _whole(written) and not supposed else None,
         task=task,
         kernels=_kernels(written),
         shares=_shares(written),
     )
+
+
+def _hashed_facts(fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a fingerprint. Pieces of two reports can make one that is whole, and nobody's: its hash does not fit
+    them.
+    """
+    facts = _flat(_dict(fingerprint, "facts"), "fingerprint")
+    if hash_of(facts) != fingerprint.get("sha256"):
+        raise _NoReport("damaged: its fingerprint is not that of its facts; pieces of several reports may be mixed")
+    return facts
 
 
 def _environment(written: Mapping[str, Any], names: set[str]) -> str:

@@ -125,15 +125,16 @@ def fingerprint_of(traits: Mapping[str, Trait]) -> Fingerprint:
     """Computes the fingerprint of these facts, in any order; ignored facts are left out."""
     kept = {name: traits[name] for name in sorted(traits) if importance(name) is not Importance.IGNORED}
     critical = {name: trait for name, trait in kept.items() if importance(name) is Importance.CRITICAL}
-    return Fingerprint(sha256=_hash(kept), critical=_hash(critical), facts=kept)
+    return Fingerprint(sha256=hash_of(kept), critical=hash_of(critical), facts=kept)
 
 
-def _hash(traits: Mapping[str, Trait]) -> str:
+def hash_of(traits: Mapping[str, Trait | Mapping[str, object]]) -> str:
+    """SHA-256 over facts; an unknown one may be as it is written, {"unknown": reason}."""
     # Absent facts are left out, so that a release that examines one more package gives the same hash on a node without
     # it.
     # Reasons are left out, since they contain numbers and paths that differ from node to node.
     counted = [
-        [name, {"unknown": True} if isinstance(trait, Unknown) else trait]
+        [name, {"unknown": True} if isinstance(trait, (Unknown, Mapping)) else trait]
         for name, trait in sorted(traits.items())
         if trait is not None
     ]

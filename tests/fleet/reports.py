@@ -6,6 +6,8 @@ import copy
 import json
 from typing import Any
 
+from attn_doctor.model.fingerprint import hash_of
+
 FACTS: dict[str, Any] = {
     "python": "3.12",
     "python_release": "3.12.11",
@@ -55,9 +57,15 @@ def report(node: str, *, created: str = "2026-11-21T05:00:00+00:00", **facts: An
             "gpu": ["NVIDIA H100 80GB HBM3"], "compute_capability": ["9.0"], "gpu_count": 8, "partition": "h100",
             "environment": "9f2c4411aa",
         },
-        "fingerprint": {"sha256": "0" * 64, "critical": "0" * 64, "facts": {**FACTS, **facts}},
+        "fingerprint": {"sha256": hash_of({**FACTS, **facts}), "critical": "0" * 64, "facts": {**FACTS, **facts}},
         "volatile": {"gpu_uuids": [f"GPU-{node}-{number}" for number in range(8)], "boot_id": f"boot-{node}"},
     }  # fmt: skip
+
+
+def hashed(written: dict[str, Any]) -> dict[str, Any]:
+    """The report, once its facts were changed, with the hash that its node would have taken of them."""
+    written["fingerprint"]["sha256"] = hash_of(written["fingerprint"]["facts"])
+    return written
 
 
 def found(written: dict[str, Any], name: str = "x-transformers-rotary-fp32", severity: str = "error") -> dict[str, Any]:

@@ -14,7 +14,7 @@ from attn_doctor.fleet.cohorts import COHORT_BY
 from attn_doctor.fleet.nodeset import fold
 from attn_doctor.model.fleet import FleetVerdict, State
 from attn_doctor.report.words.fleet import cohort_lines, sections
-from tests.fleet.reports import found, report
+from tests.fleet.reports import found, hashed, report
 from tests.fleet.test_verdict import NOW, drift, fleet, fleets, gathered, verdict
 
 LATER = "2026-11-21T05:00:20+00:00"
@@ -28,7 +28,7 @@ def quick(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def deep(written: dict[str, Any], **facts: Any) -> dict[str, Any]:
     """The deep report that follows a quick one, with other facts where they are given."""
     fingerprint = {**written["fingerprint"], "facts": {**written["fingerprint"]["facts"], **facts}}
-    return {**written, "quick": False, "created": LATER, "fingerprint": fingerprint}
+    return hashed({**written, "quick": False, "created": LATER, "fingerprint": fingerprint})
 
 
 def healthy(written: dict[str, Any]) -> dict[str, Any]:

@@ -170,6 +170,22 @@ def test_what_is_no_report_is_named(name: str) -> None:
         assert damaged or not HOSTILE[name].startswith(b"{")
 
 
+@pytest.mark.parametrize("cut", range(5))
+def test_two_torn_reports_that_make_a_whole_one(cut: int) -> None:
+    """The head of one and the tail of another, parted where a fact ends, are JSON, and nobody's report."""
+    ours, theirs = (line(report(node, driver=driver)) for node, driver in (("n1", "580.1"), ("n2", "580.22")))
+    ends = ['"packages.torch"', '"packages.triton"', '"driver"', '"kernel"', '"libraries.']
+    head, tail = ours.partition(ends[cut].encode())[0], theirs.partition(b'"env.NCCL_NVLS_ENABLE"')[2]
+    torn = head + b'"env.NCCL_NVLS_ENABLE"' + tail
+    assert json.loads(torn)["node"]["name"] == "n1"
+
+    assert report_of(torn, source="x") == Unreadable(
+        source="x",
+        reason="damaged: its fingerprint is not that of its facts; pieces of several reports may be mixed",
+        node="n1",
+    )
+
+
 def test_the_node_of_a_damaged_report() -> None:
     """It is named where its name can still be read, by the file's name otherwise."""
     known = [name for name in ("NaN", "another version", "findings of a wrong type", "no summary")

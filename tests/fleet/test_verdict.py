@@ -23,7 +23,7 @@ from attn_doctor.fleet.verdict import verdict as judge
 from attn_doctor.formats.fleet_v1 import dumps
 from attn_doctor.model.fleet import FleetVerdict, State, Unreadable
 from attn_doctor.report.words.fleet import sections
-from tests.fleet.reports import found, line, report
+from tests.fleet.reports import found, hashed, line, report
 
 NOW = datetime(2026, 11, 21, 5, 0, 30, tzinfo=timezone.utc)
 
@@ -108,7 +108,7 @@ class TestOddOnes:
         odd = report("n02", **{"packages.*": {"unknown": "attn-doctor's own probe failed"}})
         for name in [one for one in odd["fingerprint"]["facts"] if one.startswith("packages.") and one[9:] != "*"]:
             del odd["fingerprint"]["facts"][name]
-        answer = verdict(fleet(3, n02=odd))
+        answer = verdict(fleet(3, n02=hashed(odd)))
 
         assert (answer.exit_status, drift(answer)) == (3, {})
         assert answer.nodes_in(State.UNSURE) == ("n02",)
