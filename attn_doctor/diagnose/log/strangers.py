@@ -24,7 +24,7 @@ _SIGNED = re.compile(
     r"|\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|source=gpu\.go|\bONNXRuntimeError\b|\bOnnxruntime\b"
     r"|onnxruntime[_:]|OpenCV\(\d|\[TRT\] \[|\bAVHW\w*Context\b|\bcu->cu[A-Z]|' Op has type "
     r"|interactive framework|\bh(?:264|evc)(?:_\w+)? @ 0x|\bCuPy\b|\bLibNVVM\b"
-    r"|\[LightGBM\]|xgboost\.core|\bjava\.lang\.|\borg\.apache\.|cudadrv|numba\.cuda|\bcatboost\b|\bctranslate2\b",
+    r"|\[LightGBM\]|xgboost\.core|\bjava\.lang\.|\borg\.apache\.|cudadrv|numba\.cuda|\bcatboost\b|model_lifecycle\.cc|paddle[./]|\bctranslate2\b",
     re.MULTILINE,
 )
 _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
