@@ -506,6 +506,8 @@ TERMS: tuple[Term, ...] = (
         ("log.made_for", _T, "AMD or Intel, where what was built or ran is for ROCm or for XPU"),
         ("log.board", _T, "Jetson, where the log was written on one: NVIDIA has a torch of its own for these"),
         ("log.header", _T, "the header that a compiler did not find"),
+        ("log.newest_gcc", _T, "the newest gcc that nvcc says it accepts"),
+        ("log.cuda_home", _T, "the folder of the toolkit that a compiler was given, where it is no folder"),
         ("log.module", _T, "the module that an import did not find"),
         ("log.built_at_use", _T, "the distribution whose kernels were compiled at first use while the log was written"),
         ("log.reasons", _TS, "reasons that a message, or the lines around it, enumerate, each with whose it is"),

@@ -25,7 +25,7 @@ _WORTH = re.compile(
     r"apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
     r"|GPU|gpu|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
-    r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
+    r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
@@ -63,13 +63,16 @@ _PACKAGE = re.compile(
 _HAVE = re.compile(rf"PyTorch \S{{1,60}} with CUDA \S{{1,20}} \(you have (?P<version>{_VERSION})\)")
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})\b"
 _BY_TORCH = r"(?:used to compile PyTorch|torch was compiled with|PyTorch has)"
-#: Statements about installed versions.
+_FOLDER = r"[^\s'\":]{1,200}"
+#: Statements about installed versions, and the toolkit's folder.
 _STATED = tuple(
     (sign, name, re.compile(pattern))
     for sign, name, pattern in (
         ("river ", "driver.version", r"[Dd]river [Vv]ersion:? ?(?P<value>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"),
         ("Driver Version", "driver.cuda", rf"Driver Version: ?[\d.]{{1,12}}.{{0,20}}CUDA Version: ?{_CUDA}"),
         ("orch", "torch.cuda", rf"{_BY_TORCH} ?(?:CUDA[ _]Version)? ?[=:(]? ?{_CUDA}"),
+        # CUDA_HOME as a list of folders, which makes a folder of headers and a path of nvcc that do not exist.
+        (":/", "log.cuda_home", rf"(?:-I|(?<=['\" ]))(?P<value>(?:/{_FOLDER})?:/\S{{1,200}})/(?:include\b|bin/nvcc)"),
         (" ", "cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
     )
 )
