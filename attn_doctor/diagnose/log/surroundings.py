@@ -35,6 +35,7 @@ _ENOUGH = 12
 
 _MADE_FOR = re.compile(
     r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
+    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed"
     r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
 )
@@ -42,7 +43,7 @@ _JETSON = re.compile(
     r"-tegra\b|\btegra\b|\b[Jj]etson\b|\b[Jj]et[Pp]ack\b|\b(?:NVIDIA|AGX|NX|Nano) Orin\b"
     r"|\bOrin (?:NX|Nano|AGX)\b|\bnvgpu\b"
 )
-_MAY_BE = re.compile(r"[hH][iI][pP]|gfx|AMD|ocm|OCM|adeon|MI\d|xpu|XPU|Intel|egra|etson|et[Pp]ack|Orin|nvgpu")
+_MAY_BE = re.compile(r"[hH][iI][pP]|gfx|AMD|ocm|OC[mM]|adeon|MI\d|xpu|XPU|Intel|egra|etson|et[Pp]ack|Orin|nvgpu")
 _INSTALLER = re.compile(
     r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
     r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"
