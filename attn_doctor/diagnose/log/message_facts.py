@@ -22,7 +22,10 @@ _ROLE = re.compile(
 _FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
 #: Mangled, or as spelled by `c++filt`.
 _SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::[^\n]{1,400}|[\w@.$]+)")
-_LIBRARY = re.compile(r"(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object")
+_LIBRARY = re.compile(
+    r"ould not (?:load|locate|find) (?:(?:dynamic )?library |module )?[`'\x22]?(?P<named>[\w+-]{2,60}\.(?:dll|so(?:\.\d+)*))"
+    r"|(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object"
+)
 _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
@@ -86,7 +89,7 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[F
         yield _log_fact("symbol", symbol["symbol"], log, _line_of(unit, text, symbol))
     library = _LIBRARY.search(text)
     if library:
-        yield _log_fact("library", library["library"], log, _line_of(unit, text, library))
+        yield _log_fact("library", library["named"] or library["library"], log, _line_of(unit, text, library))
     message = unit.message
     named: set[str] = set()
     for attribute, pattern in _NAMED:
