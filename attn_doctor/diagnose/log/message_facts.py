@@ -23,7 +23,8 @@ _FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
 #: Mangled, or as spelled by `c++filt`.
 _SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::[^\n]{1,400}|[\w@.$]+)")
 _LIBRARY = re.compile(
-    r"ould not (?:load|locate|find) (?:(?:dynamic )?library |module )?[`'\x22]?(?P<named>[\w+-]{2,60}\.(?:dll|so(?:\.\d+)*))"
+    r"ould not (?:load|locate|find) (?:(?:dynamic )?library |module )?[`'\x22]?"
+    r"(?P<named>[\w+-]{2,60}\.(?:dll|so(?:\.\d+)*))"
     r"|(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object"
 )
 _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
