@@ -1,11 +1,11 @@
-"""The one door to the network: whether an address has a file, and parts of it. Only for commands that ask for it."""
+"""The one door to the network: whether an address has a file, and parts of it. Only for commands that ask for it.
+
+What speaks HTTP and TLS is imported when it is asked: `fix` plans by what needs this module, and seldom asks.
+"""
 
 from __future__ import annotations
 
 import re
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 
 from attn_doctor.errors import AttnDoctorError
@@ -29,6 +29,8 @@ class Part:
 
 def head(address: str, *, seconds: float) -> int:
     """The HTTP status that the address answers with. Raises Unreachable when it does not answer."""
+    import urllib.error
+
     try:
         with _open(address, method="HEAD", headers={}, seconds=seconds) as answer:
             return int(answer.status)
@@ -38,6 +40,8 @@ def head(address: str, *, seconds: float) -> int:
 
 def read_part(address: str, start: int, size: int, *, seconds: float = 30.0) -> Part:
     """Bytes of a file from `start` on; a negative start counts from its end. Raises Unreachable."""
+    import urllib.error
+
     span = f"bytes={start}" if start < 0 else f"bytes={start}-{start + size - 1}"
     try:
         with _open(address, method="GET", headers={"Range": span}, seconds=seconds) as answer:
@@ -63,6 +67,9 @@ def host(address: str) -> str:
 
 
 def _open(address: str, *, method: str, headers: Mapping[str, str], seconds: float):  # type: ignore[no-untyped-def]
+    import urllib.error
+    import urllib.request
+
     if not address.startswith(("https://", "http://")):
         raise Unreachable("that is no web address", about=without_secrets(address))
     request = urllib.request.Request(address, method=method, headers={**_AGENT, **headers})  # noqa: S310 -- see above
@@ -75,6 +82,8 @@ def _open(address: str, *, method: str, headers: Mapping[str, str], seconds: flo
 
 
 def _unreachable(address: str, error: Exception) -> Unreachable:
+    import ssl
+
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLError):
         reason = f"its certificate is not trusted here ({reason.reason})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import re
@@ -212,6 +211,8 @@ def resolver_here(folder: Path, settings: IndexSettings, *, extra: tuple[str, ..
     uv = str(beside) if beside.is_file() else shutil.which("uv")
     if uv:
         return Uv(command=uv, folder=folder, settings=settings, extra=extra)
+    import importlib.metadata  # with all of email, for one pip in many
+
     try:
         version = importlib.metadata.version("pip")
     except importlib.metadata.PackageNotFoundError:

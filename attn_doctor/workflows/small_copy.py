@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from attn_doctor.diagnose.derived import derive
-from attn_doctor.diagnose.judge import judge
-from attn_doctor.diagnose.traced import met
 from attn_doctor.errors import BadInput, TargetUnusable
 from attn_doctor.formats import compiled_v1, semantics_v1
-from attn_doctor.machine import faults
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import Target, examine_target
-from attn_doctor.model import exit_status
 from attn_doctor.model.compiled_regions import CompiledRegions
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.report import Report
@@ -24,9 +19,9 @@ from attn_doctor.probe.trace import compiled_regions
 from attn_doctor.probe.trace import semantics as tokens
 from attn_doctor.probe.trace.small_copy import run_task
 from attn_doctor.probe.trace.tracing import check_entry
-from attn_doctor.version import __version__
-from attn_doctor.workflows.subject import Say, examined, pick_recipes, silent
+from attn_doctor.workflows.subject import Say, pick_recipes, silent
 from attn_doctor.workflows.traced_program import TraceRequest, entry_request, program
+from attn_doctor.workflows.traced_report import judged_run
 
 #: Options of a trace that mean nothing here.
 _NOT_HERE = ("dtype", "autocast", "calls", "gpu", "kernels", "backward")
@@ -65,26 +60,16 @@ def small_copy(request: TraceRequest, *, say: Say = silent) -> Report:
     check_entry(found.error_kind, found.error, about)
     own = tokens.facts_of(found) if isinstance(found, Semantics) else compiled_regions.facts_of(found)
     facts = derive(FactSet([*facts.values(), *own]))
-    diagnosis = met(judge(facts, recipes), recipes)
-    own_faults = faults.met()
-    status = exit_status.status_of(diagnosis, fail_on=request.fail_on, strict=False, own_faults=bool(own_faults))
-    if (found.error or not found.seen) and status == exit_status.Status.HEALTHY:
-        status = exit_status.Status.COULD_NOT_EXAMINE
-    return Report(
-        command="trace",
-        doctor_version=__version__,
-        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        examined=examined(target),
-        quick=False,
-        assumed=(),
-        diagnosis=diagnosis,
-        exit_status=int(status),
-        facts=facts,
+    return judged_run(
+        target,
+        facts,
+        recipes,
+        fail_on=request.fail_on,
+        came_to_an_answer=bool(found.seen and not found.error),
         semantics=found if isinstance(found, Semantics) else None,
         semantics_answer=answer if request.semantics else None,
         compiled_regions=found if isinstance(found, CompiledRegions) else None,
         compiled_answer=None if request.semantics else answer,
-        own_faults=own_faults,
     )
 
 

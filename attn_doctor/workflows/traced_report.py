@@ -38,11 +38,36 @@ def report_of(
     how = f"traced {trace.words}" if trace.words else "traced"
     forms = call_facts.facts(answer.get("forms") or [], how=how, capability=gpu.get("compute_capability"))
     facts = derive(FactSet([*facts.values(), *facts_of(trace), *forms]))
-    # `check` reports problems of the rest of the environment; here only findings of the traced run are kept.
-    diagnosis = met(judge(facts, recipes), recipes)
-    status = exit_status.status_of(diagnosis, fail_on=fail_on, strict=False, own_faults=bool(faults.met()))
     ended_early = trace.outcome in ("could not run", "raised") or bool(trace.error)
-    if (ended_early or not trace.seen) and status == exit_status.Status.HEALTHY:
+    return judged_run(
+        target,
+        facts,
+        recipes,
+        fail_on=fail_on,
+        came_to_an_answer=trace.seen and not ended_early,
+        assumed=assumed_names(facts),
+        trace=trace,
+        trace_answer=answer,
+        rerun=rerun,
+    )
+
+
+def judged_run(
+    target: Target,
+    facts: FactSet,
+    recipes: tuple[Recipe, ...],
+    *,
+    fail_on: Severity,
+    came_to_an_answer: bool,
+    **answers: Any,
+) -> Report:
+    """The report of `trace` with the answers of one of its tasks: only findings of the run are kept, as `check` reports
+    problems of the rest of the environment.
+    """
+    diagnosis = met(judge(facts, recipes), recipes)
+    own_faults = faults.met()
+    status = exit_status.status_of(diagnosis, fail_on=fail_on, strict=False, own_faults=bool(own_faults))
+    if not came_to_an_answer and status == exit_status.Status.HEALTHY:
         status = exit_status.Status.COULD_NOT_EXAMINE
     return Report(
         command="trace",
@@ -50,12 +75,9 @@ def report_of(
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         examined=examined(target),
         quick=False,
-        assumed=assumed_names(facts),
         diagnosis=diagnosis,
         exit_status=int(status),
         facts=facts,
-        trace=trace,
-        trace_answer=answer,
-        rerun=rerun,
-        own_faults=faults.met(),
+        own_faults=own_faults,
+        **{"assumed": (), **answers},
     )

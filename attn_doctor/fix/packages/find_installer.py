@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 import sys
 from pathlib import Path
@@ -67,6 +66,8 @@ def _pip_version(target: Target) -> Version | None:
 
 
 def _our_pip() -> Version | None:
+    import importlib.metadata  # with all of email, for one pip in many
+
     try:
         return Version(importlib.metadata.version("pip"))
     except (importlib.metadata.PackageNotFoundError, InvalidVersion):

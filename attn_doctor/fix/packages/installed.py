@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from email.parser import HeaderParser
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+#: An e-mail parser takes longer to import than all of an environment's metadata to read.
+_FIELD = re.compile(r"^(Name|Version|Requires-Dist):[ \t]*(.*(?:\n[ \t]+\S.*)*)$", re.MULTILINE | re.IGNORECASE)
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -106,8 +107,11 @@ def every_installed(sites: Iterable[str]) -> tuple[Installed, ...]:
 @lru_cache(maxsize=2048)
 def _read(headers: str) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Name, version and requirements; a run asks for the same ones ten times."""
-    read = HeaderParser().parsestr(headers)
-    return read.get("Name"), read.get("Version"), tuple(read.get_all("Requires-Dist", []))
+    found: dict[str, list[str]] = {}
+    for match in _FIELD.finditer(headers):
+        found.setdefault(match[1].lower(), []).append(match[2].strip())
+    name, version = (next(iter(found.get(one, ())), None) for one in ("name", "version"))
+    return name, version, tuple(found.get("requires-dist", ()))
 
 
 def installed(sites: Iterable[str]) -> dict[str, Installed]:

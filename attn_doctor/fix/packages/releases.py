@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterable, Mapping
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -89,6 +88,8 @@ def release(name: str, version: str, url: str, hashes: Mapping[str, str]) -> Rel
 
 def metadata_of(wheel: Path) -> tuple[str, str, tuple[str, ...]]:
     """(name, version, Requires-Dist) from a wheel's METADATA. Raises Refused."""
+    from email.parser import HeaderParser
+
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = [

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import IO
+from collections.abc import Iterator
 
-from attn_doctor.model.stack import StackAnswer
-from attn_doctor.report.renderer import PLAN, Manner, Media, Page, Renderer
+from attn_doctor.model.stack import StackAnswer, StackPlan
+from attn_doctor.report.renderer import PLAN, Media, Page, Renderer
+from attn_doctor.report.stack_file import stack_file
 from attn_doctor.report.words import stack as words
 
 
-def _plan(answer: StackAnswer, stream: IO[str], manner: Manner) -> None:
-    """The first plan; without one, why there is none, as comments."""
-    if not answer.plans:
-        stream.writelines(f"# {line}\n" for line in words.no_plan(answer))
-        return
-    plan = answer.plans[0]
-    stream.writelines(f"# {line}\n" for line in words.header(answer, plan))
-    words_ = [f"--extra-index-url {one}" for one in words.indexes(plan)]
-    stream.writelines(f"{line}\n" for line in [*words_, *words.pinned(plan)])
+def _requirements(_answer: StackAnswer, plan: StackPlan) -> Iterator[str]:
+    yield from (f"--extra-index-url {one}" for one in words.indexes(plan))
+    yield from words.pinned(plan)
 
 
-RENDERER = Renderer("requirements", suffixes=(".txt", ".in"), media=Media.PROGRAM, pages=(Page(PLAN, _plan),))
+RENDERER = Renderer(
+    "requirements", suffixes=(".txt", ".in"), media=Media.PROGRAM, pages=(Page(PLAN, stack_file(_requirements)),)
+)

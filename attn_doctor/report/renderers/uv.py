@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import IO
 
 from attn_doctor.model.stack import Channel, StackAnswer, StackPlan
-from attn_doctor.report.renderer import PLAN, Manner, Media, Page, Renderer
+from attn_doctor.report.renderer import PLAN, Media, Page, Renderer
+from attn_doctor.report.stack_file import stack_file
 from attn_doctor.report.words import stack as words
-
-
-def _plan(answer: StackAnswer, stream: IO[str], manner: Manner) -> None:
-    """The first plan; without one, why there is none, as comments."""
-    if not answer.plans:
-        stream.writelines(f"# {line}\n" for line in words.no_plan(answer))
-        return
-    plan = answer.plans[0]
-    stream.writelines(f"# {line}\n" for line in words.header(answer, plan))
-    stream.writelines(f"{line}\n" for line in _project(answer, plan))
 
 
 def _project(answer: StackAnswer, plan: StackPlan) -> Iterator[str]:
@@ -50,4 +40,4 @@ def _project(answer: StackAnswer, plan: StackPlan) -> Iterator[str]:
         yield from ("", "[tool.uv.sources]", *sources)
 
 
-RENDERER = Renderer("uv", suffixes=(".toml",), media=Media.PROGRAM, pages=(Page(PLAN, _plan),))
+RENDERER = Renderer("uv", suffixes=(".toml",), media=Media.PROGRAM, pages=(Page(PLAN, stack_file(_project)),))
