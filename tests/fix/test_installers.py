@@ -71,12 +71,12 @@ class TestFound:
 
     def test_an_environment_without_pip(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
         """Ours works for it, when it is new enough to; nothing is installed there for it."""
-        monkeypatch.setattr(find_installer.importlib.metadata, "version", lambda _: "23.2.1")  # type: ignore[attr-defined]
+        monkeypatch.setattr("importlib.metadata.version", lambda _: "23.2.1")
         ours = found(target, has_pip=False)
         assert ours.command == (sys.executable, "-m", "pip", "--python", str(target.python))
         assert "environment has none" in ours.whose
 
-        monkeypatch.setattr(find_installer.importlib.metadata, "version", lambda _: "22.2.2")  # type: ignore[attr-defined]
+        monkeypatch.setattr("importlib.metadata.version", lambda _: "22.2.2")
         with pytest.raises(Refused, match="there is no pip"):
             found(target, has_pip=False)
 
