@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.probe.packages.known_packages import BY_NAME
 
 _PYTHON = (
@@ -31,11 +31,15 @@ _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 #: Names that tell of attention, of its kernels or of what they are made with.
 _OF_THE_STACK = re.compile(
     r"attn|attention|flash|sage|mamba|conv1d|scan|\bfla\b|xformers|former|triton|kernel|engine|rotary|cuda|torchao|deepspeed"
-    r"|sgl|vllm|infer|python|setuptools|pkg|ninja|numpy|packaging|wheel|moe|gemm|quant|norm|rwkv|nv|ops$",
+    r"|sgl|vllm|infer|python|setuptools|pkg|ninja|numpy|packaging|wheel|moe|gemm|quant|norm|rwkv|nv|ops$"
+    r"|unsloth|diffus|trl|peft|axolotl|llama|deploy|accelerate|timm|verl|megatron|coloss|apex|bits|hqq|gptq|awq|einops"
+    r"|liger|optimum|lstm|comfy|sarathi|exllama|vision|audio",
     re.IGNORECASE,
 )
 #: What such recipes are about is one package: the one that is built or loaded.
-_ABOUT_A_PACKAGE = frozenset({"build", "extension", "import", "triton"})
+_ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
+#: Missing headers are looked at beside Triton's launcher, which needs them most often.
+_COMPILED = "triton"
 
 
 def is_of_a_stranger(unit: Unit) -> bool:
@@ -48,10 +52,10 @@ def _is_signed(innermost: str, message: str) -> bool:
     return _FRAME.search(innermost) is not None or _SIGNED.search(message) is not None
 
 
-def is_elsewhere(library: str, package: str | None) -> bool:
+def is_elsewhere(library: str, package: str | None, kind: UnitKind) -> bool:
     """True where a recipe of that library is about a package that is known, and no part of the attention stack."""
     return (
-        library in _ABOUT_A_PACKAGE
+        (library in _ABOUT_A_PACKAGE or (library == _COMPILED and kind is UnitKind.COMPILER))
         and package is not None
         and package not in BY_NAME
         and _OF_THE_STACK.search(package) is None

@@ -103,7 +103,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         binding=binding,
         evidence=asked(conditions, facts, bound, Verdict.HOLDS),
         undecided=tuple(fact for fact in undecided if kind_of(fact.name.kind).askable),
-        severity=Severity.INFO if is_elsewhere(recipe.library, facts.text(_SUBJECT)) else _severity(match, recipe),
+        severity=_severity(match, recipe, facts),
     )
 
 
@@ -141,8 +141,8 @@ def _about(facts: FactSet, kind: str | None) -> tuple[FactSet, list[Binding]]:
     return facts, [bind(facts, kind, one) for one in subjects or ("0",)]
 
 
-def _severity(match: Match, recipe: Recipe) -> Severity:
-    if recipe.family is not None:
+def _severity(match: Match, recipe: Recipe, facts: FactSet) -> Severity:
+    if recipe.family is not None or is_elsewhere(recipe.library, facts.text(_SUBJECT), match.unit.kind):
         return Severity.INFO
     if match.pattern.severity is not None:
         return match.pattern.severity

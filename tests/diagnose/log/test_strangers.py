@@ -8,6 +8,7 @@ import pytest
 
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.strangers import is_elsewhere
+from attn_doctor.diagnose.log.unit import UnitKind
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.recipes import shelf
@@ -63,8 +64,10 @@ def test_the_same_words_of_the_stack_are_an_error() -> None:
 
 
 def test_only_what_is_about_one_package_can_be_elsewhere() -> None:
-    assert is_elsewhere("build", "lxml")
-    assert not is_elsewhere("attention", "lxml")
-    assert not is_elsewhere("build", None)
-    assert not is_elsewhere("extension", "transformer-engine-torch")
-    assert not is_elsewhere("extension", "spas-sage-attn")
+    assert is_elsewhere("build", "lxml", UnitKind.MESSAGE)
+    assert is_elsewhere("triton", "lxml", UnitKind.COMPILER)
+    assert not is_elsewhere("triton", "lxml", UnitKind.TRACEBACK)
+    assert not is_elsewhere("attention", "lxml", UnitKind.MESSAGE)
+    assert not is_elsewhere("build", None, UnitKind.MESSAGE)
+    for ours in ("transformer-engine-torch", "spas-sage-attn", "unsloth", "bitsandbytes", "auto-gptq"):
+        assert not is_elsewhere("extension", ours, UnitKind.MESSAGE)
