@@ -505,6 +505,7 @@ TERMS: tuple[Term, ...] = (
         ("log.model", _T, "the model's class that a message names"),
         ("log.made_for", _T, "AMD or Intel, where what was built or ran is for ROCm or for XPU"),
         ("log.board", _T, "Jetson, where the log was written on one: NVIDIA has a torch of its own for these"),
+        ("log.advice", _T, "what a message tells its reader to set, or to take in place"),
         ("log.header", _T, "the header that a compiler did not find"),
         ("log.newest_gcc", _T, "the newest gcc that nvcc says it accepts"),
         ("log.cuda_home", _T, "the folder of the toolkit that a compiler was given, where it is no folder"),

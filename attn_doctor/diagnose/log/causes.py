@@ -8,6 +8,7 @@ from functools import partial
 
 from attn_doctor.diagnose.binding import Binding
 from attn_doctor.diagnose.finding import covers, finding_of, with_symptoms
+from attn_doctor.diagnose.log.advice import with_its_own_words
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.message_facts import of_match
@@ -225,7 +226,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     first = group[0]
     # Commands are for the log's machine, whose interpreter is unknown.
     facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
-    finding = finding_of(first.match.recipe, facts, first.binding)
+    finding = finding_of(with_its_own_words(first.match.recipe, facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(
         finding,
@@ -245,12 +246,9 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
 
 
 def from_words_alone(recipe: Recipe) -> Finding:
-    """What a recipe says where nothing is known but its own words."""
+    """What a recipe says where nothing is known but its own words: no node or message decides its conditions."""
     facts, binding = FactSet([_ANY_PYTHON]), Binding()
-    # Conditions are a node's or a message's: there is none.
-    free = [
-        replace(one, safe_when=(), unless=(), when=one.when if one.only_with_facts else ()) for one in recipe.remedies
-    ]
+    free = [replace(one, safe_when=(), unless=(), when=one.when * one.only_with_facts) for one in recipe.remedies]
     finding = finding_of(replace(recipe, when=(), reached=(), remedies=tuple(free)), facts, binding)
     return replace(
         finding,

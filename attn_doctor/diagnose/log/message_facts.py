@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from attn_doctor.diagnose.log.advice import advice_in
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.owners import owner
@@ -102,6 +103,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[F
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
     if dtypes:
         yield _log_fact("dtypes", dtypes, log, unit.message_line)
+    if advice := advice_in(message):
+        yield _log_fact("advice", advice, log, unit.message_line)
     subject = subject_of(unit, built_at_use)
     if subject:
         made = fact(_SUBJECT, subject, log, unit.message_line)

@@ -202,3 +202,26 @@ def test_what_failed_stands_before_what_a_notice_says() -> None:
 
     assert _ids(notice + "ERROR 05-15 10:00:01 [b.py:2] no code for this device", slow, broken) == ["broken", "slow"]
     assert _ids(notice + "RuntimeError: no code for this device", slow, broken) == ["broken", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("ValueError: no kernel for training. Please use `--sdpa` instead.", "Please use `--sdpa` instead"),
+        ("RuntimeError: no kernel\nSet KERNEL_BACKEND=SLOW to go on", "Set KERNEL_BACKEND=SLOW to go on"),
+        ("RuntimeError: no kernel, try setting `fast=False`.", "try setting `fast=False`"),
+        ("RuntimeError: no kernel. Set KERNEL_DEBUG=1 for more.", None),
+        ("RuntimeError: no kernel. Please pass `trust_remote_code=True`.", None),
+        ("RuntimeError: no kernel. Use `pip install kernel`.", None),
+        ("RuntimeError: no kernel. Use more time.", None),
+        ("RuntimeError: no kernel, using CUDA_HOME='/usr'", None),
+    ],
+)
+def test_what_the_message_says_to_do_comes_first(message: str, advice: str | None) -> None:
+    """It knows the case and the family does not; more words, installs and other people's code are no cure."""
+    (finding,) = explain_text(
+        message, [_family("f", "no kernel", check=[{"text": "look"}])], FactSet()
+    ).diagnosis.findings
+
+    wanted = [f"The message itself says what to try: {advice}", "look"] if advice else ["look"]
+    assert [remedy.title for remedy in finding.remedies] == wanted

@@ -1,0 +1,52 @@
+"""Reads what a message itself tells its reader to do, and puts it first where only a family is known."""
+
+from __future__ import annotations
+
+import re
+
+from attn_doctor.model.facts import FactName, FactSet
+from attn_doctor.model.findings import Safety
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
+
+_ADVICE = FactName.parse("log.advice")
+_AS_IT_SAYS = RecipeRemedy(
+    id="as-the-message-says",
+    title="The message itself says what to try: {log.advice}",
+    safety=Safety.DISPLAY_ONLY,
+    why_this_safety="It is the program's own advice.",
+    actions=(),
+    when=(),
+)
+#: What a message tells its reader to do, in a sentence or clause of its own.
+_TOLD = re.compile(
+    r"(?:^|[.;:!,?(]\s+|\n\s*)(?P<advice>(?:(?:(?:[Pp]lease|[Tt]ry|[Cc]onsider|[Ee]ither|or"
+    r"|[Yy]ou (?:can|could|should|may|must|need to))(?: also| try| consider| to| either)?,? )"
+    r"(?:us(?:e|ing)|set(?:ting)?|pass(?:ing)?|export|switch(?:ing)? to|disabl(?:e|ing)|turn(?:ing)? o(?:n|ff)|change)"
+    r"|[Uu]se|[Ss]et|[Pp]ass|[Ee]xport|[Ss]witch to|[Dd]isable|[Tt]urn o(?:n|ff))"
+    r" [^\n]{4,200}?)(?=[.;!](?:\s|$)|[)]?\s*(?:\n|$)|, otherwise|, or report)"
+)
+#: It names a setting: a flag, a variable, a value or a word in quotes.
+_SETTING = re.compile(r"[`'\"][\w-]{2,}|--?\w{3,}|\w=\S|\b[A-Z]{3,}_[A-Z_]+\b|\w\.\w+\(")
+#: What only shows more of an error, installs something, trusts somebody's code, or reports.
+_NO_CURE = re.compile(
+    r"VERBOSE|DEBUG|LOGS?\b|BLOCKING|DSA\b|DETAILS|BACKTRACE|TRACE|anomaly|faulthandler|log ?level|--help"
+    r"|install|pip |conda |setup\.py|python -m|trust_remote_code|weights_only|token|login"
+    r"|vram|report|issue|https?:|deprecat|instead of .{0,40}in v\d"
+)
+
+
+def advice_in(message: str) -> str | None:
+    """What the message itself tells its reader to set or to take in place; None where it tells nothing of the kind."""
+    for found in _TOLD.finditer(message[:3000]):
+        advice = " ".join(found["advice"].split())
+        if _SETTING.search(advice) and not _NO_CURE.search(advice):
+            return advice
+    return None
+
+
+def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
+    """A family of ours, and first what the message itself says to do: it knows the case, and the family does not."""
+    if recipe.family is None or not recipe.family.ours or facts.value(_ADVICE) is None:
+        return recipe
+    return replace(recipe, remedies=(_AS_IT_SAYS, *recipe.remedies))
