@@ -127,7 +127,7 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
 
     def others(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
         own = re.compile(rf"(?:{OWN.get(recipe.library, '(?!)')})\Z")
-        about = " ".join(str(question) for question in asked(recipe.when + remedy.when))
+        about = " ".join(str(question) for question in asked(recipe.when + remedy.when + remedy.unless))
         return [
             name
             for name, _ in installed(remedy)
