@@ -17,7 +17,13 @@ _BY_UV = frozenset({"install", "uninstall", "list", "show", "freeze", "check"})
 
 def typable(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
     """The commands for this node. Without pip in the environment they use uv if it exists; otherwise pip is installed
-    first."""
+    first. A log's own installer and shell decide their form."""
+    from attn_doctor.fix.packages import shell_forms
+
+    return shell_forms.formed(_installable(commands, facts), facts)
+
+
+def _installable(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
     python = facts.text("python.executable")
     found = []
     for command in commands:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attn_doctor.fix.packages.typable_commands import typable
 from attn_doctor.fix.refusal import Refused
 from attn_doctor.fix.treatments import PlannedTreatment
 from attn_doctor.model.facts import FactSet
@@ -25,7 +26,7 @@ class _SetEnvironment(PlannedTreatment[SetEnvironment]):
         return (f"Sets `{action.name}={action.value}`.",)
 
     def commands(self, action: SetEnvironment, facts: FactSet, bound: Mapping[str, str]) -> tuple[str, ...]:
-        return (f"export {action.name}={shlex.quote(action.value)}",)
+        return typable((f"export {action.name}={shlex.quote(action.value)}",), facts)
 
     def plan(self, builder: PlanBuilder, chosen: Sequence[Chosen]) -> None:
         from attn_doctor.fix.edits import environment

@@ -1,0 +1,77 @@
+"""Puts commands into the form of the installer and the shell that a log shows.
+
+A recipe's commands are bash and pip. Windows gets PowerShell, whose quotes and redirections differ; a project of uv or
+poetry, a notebook and ComfyUI's portable Python get the way in which these reach their packages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from attn_doctor.model.facts import FactSet
+
+#: The pin of the torch that is there, which bash asks for in the middle of a command.
+_ASKED = re.compile(r'"torch==\$\((?P<python>[^\n]{1,200}?) -c [^\n]{1,80}\[0\]\)\'\)"')
+_KEPT_IN = "torch.txt"
+_PIP = re.compile(r"^(?P<python>python) -m pip (?P<verb>install|uninstall|list|show|freeze|check|cache)\b")
+_SET = re.compile(
+    r"^(?:export )?(?P<settings>(?:[A-Z_][A-Z_0-9]*=(?:\"[^\"$]*\"|'[^'$]*'|[^\s$\"']*) ?)+)(?P<rest>.*)$"
+)
+_SETTING = re.compile(r"(?P<name>[A-Z_][A-Z_0-9]*)=(?P<value>\"[^\"]*\"|'[^']*'|\S*)")
+#: pip option -> uv option; empty when uv has no such option.
+_UV = {"--no-cache-dir": "--no-cache", "-y": "", "-v": "", "--force-reinstall": "--reinstall"}
+
+
+def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
+    """The commands as a person types them there."""
+    installer, windows = facts.text("python.environment"), facts.text("node.system") == "Windows"
+    if facts.text("python.executable") != "python":
+        installer = None  # an interpreter that is known is named by its path
+    found: list[str] = []
+    for command in commands:
+        if windows:
+            found += _for_powershell(command)
+        else:
+            found.append(command)
+    return tuple(_by_installer(command, installer) for command in found)
+
+
+def _by_installer(command: str, installer: str | None) -> str:
+    if installer == "uv":
+        command = command.replace("$(python -c", "$(uv run --no-sync python -c")
+        if not (found := _PIP.match(command)):
+            return (
+                command.replace("python -c", "uv run --no-sync python -c") if command.startswith("python") else command
+            )
+        words = [_UV.get(word, word) for word in command[found.end() :].split(" ")]
+        return " ".join([f"uv pip {found['verb']}", *filter(None, words)])
+    if installer == "poetry" and command.startswith("python "):
+        return f"poetry run {command}"
+    if installer == "portable" and command.startswith("python "):
+        return f".\\python_embeded\\python.exe {command.removeprefix('python ')}"
+    if installer == "notebook" and _PIP.match(command):
+        return f"!{command}"
+    return command
+
+
+def _for_powershell(command: str) -> list[str]:
+    """One or two commands that PowerShell takes."""
+    made: list[str] = []
+    if asked := _ASKED.search(command):
+        made.append(
+            f"{asked['python']} -c \"import torch; print('torch==' + torch.__version__.split('+')[0])\" > {_KEPT_IN}"
+        )
+        command = command.replace(asked[0], f"-c {_KEPT_IN}")
+    command = re.sub(r" 2>&1 \| tee (\S+)$", r" > \1 2>&1", command)
+    command = re.sub(r" \| grep (?:-\w+ )?(?=\S)", " | Select-String ", command)
+    command = re.sub(r"\brm -rf? ", "Remove-Item -Recurse ", command)
+    command = re.sub(r" && ", "; ", command)
+    if (found := _SET.match(command)) and found["settings"].strip():
+        settings = [
+            f'$env:{one["name"]} = "{one["value"].strip(chr(34) + chr(39))}"'
+            for one in _SETTING.finditer(found["settings"])
+        ]
+        command = "; ".join([*settings, *([found["rest"]] if found["rest"] else [])])
+    command = re.sub(r"(?<=\s)'([^'\"$]*)'(?=\s|$)", r'"\1"', command)
+    return [*made, command]
