@@ -22,7 +22,7 @@ _OF_CUDA = re.compile(
 )
 #: In a title: it is done with CUDA's toolkit, driver or builds.
 _DONE_WITH_CUDA = re.compile(
-    r"\bCUDA (?:\{|toolkit|build|compiler|release|runtime)|\bnvcc\b|\bNVIDIA\b|\bdriver\b|for CUDA\b"
+    r"\bCUDA (?:\{|toolkit|build|compiler|release|runtime)|\bnvcc\b|\bNVIDIA\b|\bnvidia-smi\b|\bdriver\b|for CUDA\b"
 )
 _OF_LINUX = re.compile(
     r"\b(?:apt-get|apt install|ldconfig|systemctl|dmesg|lsmod|dkms|modprobe|yum|dnf)\b"

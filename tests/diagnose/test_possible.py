@@ -46,3 +46,47 @@ def test_a_compiler_of_cuda_is_not_for_rocm() -> None:
 
     assert "name-the-toolkit" in offered(message)
     assert not {"name-the-toolkit", "ready-wheel", "toolkit-on-windows"} & set(offered(MAC + message))
+
+
+FIRST = [
+    (MAC + "AssertionError: Torch not compiled with CUDA enabled", "mps-on-a-mac"),
+    (XPU + "AssertionError: Torch not compiled with CUDA enabled", "xpu-of-intel"),
+    (JETSON + "AssertionError: Torch not compiled with CUDA enabled", "torch-of-a-jetson"),
+    (
+        JETSON + "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "compile-on-a-jetson",
+    ),
+    ("FileNotFoundError: [Errno 2] No such file or directory: ':/opt/cuda-12.4/bin/nvcc'", "one-folder-in-cuda-home"),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/opt/a:/opt/b/bin/nvcc'", "one-folder-in-cuda-home"),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/opt/a/bin/nvcc'", "name-the-toolkit"),
+    ("headdim should be in [64, 96, 128]., using pytorch attention instead.", "nothing-to-do"),
+    ("AssertionError: headdim should be in [64, 96, 128].", "without-sageattention"),
+    ("A matching Triton is not available, some optimizations will not be enabled", "nothing-to-do"),
+    ("device='cpu'\nRuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "float32-on-cpu"),
+    ("RuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "use-the-gpu"),
+    ("ModuleNotFoundError: No module named 'flash_attn.ops.triton.rotary'", "flash-attn-with-the-module"),
+    ("ModuleNotFoundError: No module named 'flash_attn.flash_attention'", "newer-code"),
+    (
+        "RuntimeError: Failed to import transformers.models.x because of the following error: cannot import name "
+        "'is_flash_attn_greater_or_equal_2_10' from 'transformers.utils' (/e/transformers/utils/__init__.py)",
+        "restart-after-the-change",
+    ),
+    (
+        "$ uv sync\n  × Failed to build `flash-attn==2.8.3`\n  ├─▶ The build backend returned an error\n"
+        "      ModuleNotFoundError: No module named 'torch'",
+        "uv-without-isolation",
+    ),
+    (
+        "      fatal   : Could not open input file /tmp/tmpxft_0000abcd_00000000-7_flash_fwd.cpp1.ii",
+        "room-for-temporary-files",
+    ),
+    (
+        "  #0 0x00007ff941fb mlir::x (H:\\C\\Lib\\site-packages\\triton\\_C\\libtriton.pyd+0x3e5d9e5)",
+        "check-1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("log", "first"), FIRST)
+def test_the_first_fix_follows_what_the_log_tells(log: str, first: str) -> None:
+    assert offered(log)[0] == first

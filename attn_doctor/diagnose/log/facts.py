@@ -72,7 +72,11 @@ _STATED = tuple(
         ("Driver Version", "driver.cuda", rf"Driver Version: ?[\d.]{{1,12}}.{{0,20}}CUDA Version: ?{_CUDA}"),
         ("orch", "torch.cuda", rf"{_BY_TORCH} ?(?:CUDA[ _]Version)? ?[=:(]? ?{_CUDA}"),
         # CUDA_HOME as a list of folders, which makes a folder of headers and a path of nvcc that do not exist.
-        (":/", "log.cuda_home", rf"(?:-I|(?<=['\" ]))(?P<value>(?:/{_FOLDER})?:/\S{{1,200}})/(?:include\b|bin/nvcc)"),
+        (
+            ":/",
+            "log.cuda_home_meant",
+            r"(?:-I|(?<=['\" ]))(?=:/|/[^:\s'\"]{1,200}:/):?(?P<value>/[^:\s'\"]{1,200}?)(?::/\S{0,200}?)?/(?:include\b|bin/nvcc)",
+        ),
         (" ", "cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
     )
 )

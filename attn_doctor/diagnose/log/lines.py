@@ -21,6 +21,10 @@ _CHUNK = 2 << 20
 #: Lines at the end of a block that are examined with the next one.
 _KEPT = 6
 _WIDTHS = range(70, 321)
+#: So many lines of the full width, or lines that begin alike, are no chance.
+_FEW = 3
+_HEAD = 6
+_DIGITS = re.compile(r"\d+")
 #: A message after dots or numbers that were printed without a line end.
 _GLUED = re.compile(
     r"(?<![\w\"'`(\[{:])(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception): (?=\S)|(?<!\")Traceback \(most recent"
@@ -125,6 +129,10 @@ def _mended(lines: list[str], first: int) -> Iterator[Raw]:
         yield held
 
 
+def _shape(line: str) -> str:
+    return _DIGITS.sub("0", line[:40])
+
+
 def broken_at(lines: list[str], lengths: list[int]) -> int:
     """The width at which a terminal or a scheduler broke lines; 0 when none is recognizable.
 
@@ -138,12 +146,16 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
     if counts[longest] <= 2 * max(counts[longest - less] for less in range(1, 9)):
         return 0
     # A line that is repeated says nothing more about the width than it does once, and never goes on with itself.
+    heads = Counter(line[:_HEAD] for line in map(_shape, lines))
     full = {line for line, length in zip(lines, lengths, strict=True) if length == longest}
     followed = len(
         {
             line
             for line, after, length in zip(lines, lines[1:], lengths, strict=False)
-            if length == longest and after != line and not _NEW_RECORD.match(after)
+            if length == longest
+            and after != line
+            and not _NEW_RECORD.match(after)
+            and (counts[longest] > _FEW or heads[_shape(after)[:_HEAD]] < _FEW)  # else a record like many others
         }
     )
     if 2 * followed < len(full):

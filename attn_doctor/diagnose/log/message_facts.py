@@ -44,6 +44,7 @@ _NAMED = tuple(
         ("cuda_needed", rf"\b{_CUDA}\+? (?:or|and) (?:higher|later|above|newer|greater)"),
         ("cuda_needed", rf"\b(?:requires?|needs?|at least|only supported on) {_CUDA}"),
         ("model", r"\b(?P<value>[A-Z]\w{1,60}(?:Model|LM|Classification|Generation|Answering|Decoder|Encoder))\b"),
+        ("importer", r"Failed to import (?P<value>[\w.]{2,80}) because"),
         ("module", r"No module named '?(?P<value>[\w.]{2,80})'?"),
     )
 )
@@ -56,6 +57,12 @@ _DTYPES = {
     "float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2", "float8_e5m2": "float8_e5m2",
 }  # fmt: skip
 _DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
+#: Words of a notice: the program took something else.
+_WENT_ON = re.compile(
+    r"optimizations will not be enabled|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
+    r"|\b[Ff]all(?:s|ing)? ?back (?:to|on)\b"
+    r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
+)
 _SUBJECT, _AT_USE = FactName.parse("subject.package"), FactName.parse("log.built_at_use")
 _BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
@@ -100,6 +107,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[F
         if made:
             named.add(attribute)
             yield made
+    if _WENT_ON.search(message) and not unit.frames:
+        yield _log_fact("went_on", True, log, unit.message_line)
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
     if dtypes:
         yield _log_fact("dtypes", dtypes, log, unit.message_line)

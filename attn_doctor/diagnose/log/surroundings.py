@@ -28,7 +28,7 @@ _SYSTEM = re.compile(
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
     r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d)"
     r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu)"
-    r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b)"
+    r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
 #: Most lines evaluated for the operating system.
 _ENOUGH = 12
@@ -52,6 +52,12 @@ _INSTALLER = re.compile(
     r"|(?P<portable>python_embeded)"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
 )
+_ON_CPU = re.compile(
+    r"\b(?:device|device_map|map_location) ?= ?\(?[\"']cpu[\"']|--(?:device[ =])?cpu\b"
+    r"|\btorch\.device\([\"']cpu|\.to\([\"']cpu"
+    r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
+    r"|\b(?:CPU|cpu)[- ]only\b|(?:使用|用|在) ?(?:CPU|cpu)"
+)
 _MAY_BE_INSTALLED = re.compile(r"\buv\b|backend|CPython|Creating|oetry|Chef|embeded|ython|content|kaggle|sdists")
 
 
@@ -71,5 +77,7 @@ class Surroundings:
                 yield "log.made_for", str(made_for.lastgroup)
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
+        if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):
+            yield "log.device_wanted", "cpu"
         if _MAY_BE_INSTALLED.search(text, 0, 600) and (installer := _INSTALLER.search(text, 0, 600)):
             yield "python.environment", str(installer.lastgroup)

@@ -19,6 +19,8 @@ _SET = re.compile(
     r"^(?:export )?(?P<settings>(?:[A-Z_][A-Z_0-9]*=(?:\"[^\"$]*\"|'[^'$]*'|[^\s$\"']*) ?)+)(?P<rest>.*)$"
 )
 _SETTING = re.compile(r"(?P<name>[A-Z_][A-Z_0-9]*)=(?P<value>\"[^\"]*\"|'[^']*'|\S*)")
+#: Settings for one command, and what is done before it.
+_BEFORE = re.compile(r"(?:[A-Z_][A-Z_0-9]*=\S+ |\$env:\w+ = \"[^\"]*\"; |mkdir -p \S+ && )+(?=\S)")
 #: pip option -> uv option; empty when uv has no such option.
 _UV = {"--no-cache-dir": "--no-cache", "-y": "", "-v": "", "--force-reinstall": "--reinstall"}
 
@@ -38,6 +40,10 @@ def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
 
 
 def _by_installer(command: str, installer: str | None) -> str:
+    if installer and (set_before := _BEFORE.match(command)):
+        formed_rest = _by_installer(command[set_before.end() :], installer)
+        mark = "!" if formed_rest.startswith("!") else ""
+        return mark + set_before[0] + formed_rest.removeprefix("!")
     if installer == "uv":
         command = command.replace("$(python -c", "$(uv run --no-sync python -c")
         if not (found := _PIP.match(command)):
@@ -50,8 +56,8 @@ def _by_installer(command: str, installer: str | None) -> str:
         return f"poetry run {command}"
     if installer == "portable" and command.startswith("python "):
         return f".\\python_embeded\\python.exe {command.removeprefix('python ')}"
-    if installer == "notebook" and _PIP.match(command):
-        return f"!{command}"
+    if installer == "notebook" and (found := _PIP.match(command)):
+        return f"!{command}" + ("  # then restart the runtime" if found["verb"] == "install" else "")
     return command
 
 

@@ -113,3 +113,14 @@ def test_a_traceback_inside_a_string() -> None:
     lines = read('{"message": "Traceback (most recent call last):\\n  File \\"a.py\\", line 1\\nRuntimeError: x"}')
 
     assert [line for _, line in lines][1] == '  File "a.py", line 1'
+
+
+@pytest.mark.parametrize("width", [79, 80])
+@pytest.mark.parametrize("steps", [50, 3500])
+def test_one_message_of_a_usual_width_is_no_broken_line(width: int, steps: int) -> None:
+    """What follows it begins like many other lines."""
+    message = "RuntimeError: expected mat1 and mat2 to have the same dtype".ljust(width, "!")
+    lines = [f"step {number} loss=2.1" for number in range(steps)]
+    lines.insert(steps // 2, message)
+
+    assert [line for block in blocks(["\n".join(lines)]) for line in block.lines] == lines

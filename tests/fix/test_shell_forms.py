@@ -1,0 +1,60 @@
+"""Commands in the form of the installer and the shell that a log shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.fix.packages.shell_forms import formed
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
+
+ASKED = '"torch==$(python -c \'import torch; print(torch.__version__.split("+")[0])\')"'
+
+
+def told(**facts: str) -> FactSet:
+    named = {"python.executable": "python", **{name.replace("_", ".", 1): value for name, value in facts.items()}}
+    return FactSet(
+        Fact(name=FactName.parse(name), state=Known(value), how="line 1", origin=Origin.DERIVED)
+        for name, value in named.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "typed"),
+    [
+        ("python -m pip install x 2>&1 | tee build.log", "python -m pip install x > build.log 2>&1"),
+        ("MAX_JOBS=4 python -m pip install x", '$env:MAX_JOBS = "4"; python -m pip install x'),
+        ("export MAX_JOBS=4 NVCC_THREADS=2", '$env:MAX_JOBS = "4"; $env:NVCC_THREADS = "2"'),
+        ("python -m pip install 'transformers>=4.36,<4.48'", 'python -m pip install "transformers>=4.36,<4.48"'),
+    ],
+)
+def test_windows_gets_powershell(command: str, typed: str) -> None:
+    assert formed([command], told(node_system="Windows")) == (typed,)
+
+
+def test_torch_is_held_on_windows_without_a_command_in_a_command() -> None:
+    first, then = formed([f"python -m pip install einops {ASKED}"], told(node_system="Windows"))
+
+    assert first.endswith("> torch.txt")
+    assert then == "python -m pip install einops -c torch.txt"
+
+
+@pytest.mark.parametrize(
+    ("installer", "typed"),
+    [
+        ("uv", "A=1 uv pip install --no-cache --no-deps x"),
+        ("poetry", "A=1 poetry run python -m pip install --no-cache-dir --no-deps x"),
+        ("notebook", "!A=1 python -m pip install --no-cache-dir --no-deps x  # then restart the runtime"),
+        ("conda", "A=1 python -m pip install --no-cache-dir --no-deps x"),
+    ],
+)
+def test_an_installer_has_its_own_way(installer: str, typed: str) -> None:
+    command = "A=1 python -m pip install --no-cache-dir --no-deps x"
+
+    assert formed([command], told(python_environment=installer)) == (typed,)
+
+
+def test_an_interpreter_that_is_named_keeps_its_path() -> None:
+    """On a node that was examined."""
+    facts = told(python_environment="uv", python_executable="/venv/bin/python")
+
+    assert formed(["/venv/bin/python -m pip list"], facts) == ("/venv/bin/python -m pip list",)
