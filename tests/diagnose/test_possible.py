@@ -67,13 +67,17 @@ FIRST = [
     ("ModuleNotFoundError: No module named 'flash_attn.ops.triton.rotary'", "flash-attn-with-the-module"),
     ("ModuleNotFoundError: No module named 'flash_attn.flash_attention'", "newer-code"),
     (
-        "RuntimeError: Failed to import transformers.models.x because of the following error: cannot import name "
-        "'is_flash_attn_greater_or_equal_2_10' from 'transformers.utils' (/e/transformers/utils/__init__.py)",
+        (
+            "RuntimeError: Failed to import transformers.models.x because of the following error: cannot import name "
+            "'is_flash_attn_greater_or_equal_2_10' from 'transformers.utils' (/e/transformers/utils/__init__.py)"
+        ),
         "restart-after-the-change",
     ),
     (
-        "$ uv sync\n  × Failed to build `flash-attn==2.8.3`\n  ├─▶ The build backend returned an error\n"
-        "      ModuleNotFoundError: No module named 'torch'",
+        (
+            "$ uv sync\n  × Failed to build `flash-attn==2.8.3`\n  ├─▶ The build backend returned an error\n"
+            "      ModuleNotFoundError: No module named 'torch'"
+        ),
         "uv-without-isolation",
     ),
     (

@@ -146,7 +146,11 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
     if counts[longest] <= 2 * max(counts[longest - less] for less in range(1, 9)):
         return 0
     # A line that is repeated says nothing more about the width than it does once, and never goes on with itself.
-    heads = Counter(line[:_HEAD] for line in map(_shape, lines))
+    heads = Counter(
+        _shape(line)[:_HEAD]
+        for before, line in zip(lengths, lines[1:], strict=False)
+        if before != longest and len(line) != longest
+    )
     full = {line for line, length in zip(lines, lengths, strict=True) if length == longest}
     followed = len(
         {

@@ -77,6 +77,7 @@ class Surroundings:
                 yield "log.made_for", str(made_for.lastgroup)
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
+                yield "node.system", "Linux"
         if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):
             yield "log.device_wanted", "cpu"
         if _MAY_BE_INSTALLED.search(text, 0, 600) and (installer := _INSTALLER.search(text, 0, 600)):
