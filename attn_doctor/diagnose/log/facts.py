@@ -75,7 +75,7 @@ _STATED = tuple(
         (
             ":/",
             "log.cuda_home_meant",
-            r"(?:-I|(?<=['\" ]))(?=:/|/[^:\s'\"]{1,200}:/):?(?P<value>/[^:\s'\"]{1,200}?)(?::/\S{0,200}?)?/(?:include\b|bin/nvcc)",
+            rf"(?:-I|(?<=['\" ]))(?=:/|/{_FOLDER}:/):?(?P<value>/{_FOLDER}?)(?::/\S{{0,200}}?)?/(?:include\b|bin/nvcc)",
         ),
         (" ", "cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
     )

@@ -40,6 +40,9 @@ def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
 
 
 def _by_installer(command: str, installer: str | None) -> str:
+    first, behind, rest = command.partition("; python -m ")
+    if behind:
+        return f"{_by_installer(first, installer)}; {_by_installer('python -m ' + rest, installer)}"
     if installer and (set_before := _BEFORE.match(command)):
         formed_rest = _by_installer(command[set_before.end() :], installer)
         mark = "!" if formed_rest.startswith("!") else ""
