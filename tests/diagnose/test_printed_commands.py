@@ -37,6 +37,8 @@ def test_there_are_installs_to_look_at() -> None:
 
 def unheld(one: Printed) -> bool:
     """Whether it may move torch although it does not name it."""
+    if "torch.txt" in one.words:  # the pin of the torch that is there, for PowerShell
+        return False
     if "--no-deps" in one.words or any(name_of(word) == "torch" for word in one.installs):
         return False
     return bool(one.from_log or one.facts.value("torch.version") or one.facts.value("package.torch.version"))
