@@ -34,6 +34,8 @@ _LONGEST_REASON, _MOST_REASONS = 200, 12
 _WIDE = 60
 #: Most lines into which one message is broken.
 _MOST_BROKEN = 8
+#: Texts of units whose search is kept: every rank writes the same traceback.
+_MOST_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +82,16 @@ class Known:
     def _unless_nearby(self) -> re.Pattern[str] | None:
         return re.compile(self.pattern.unless_nearby, re.MULTILINE) if self.pattern.unless_nearby else None
 
-    def match(self, unit: Unit, text: str, around: Around) -> Match | None:
-        """The match in the unit, or None; `around` searches nearby text."""
+    def search(self, text: str) -> re.Match[str] | None:
+        """Where the pattern stands in a text that does not exclude it."""
         found = self.searched.search(text)
-        if found is None or (self._unless and self._unless.search(text)):
+        return None if found is None or (self._unless and self._unless.search(text)) else found
+
+    def match(self, unit: Unit, found: re.Match[str] | None, around: Around) -> Match | None:
+        """The match in the unit of what was found in its text, or None; `around` searches nearby text."""
+        if found is None:
             return None
+        text = found.string
         if self._nearby and not around.holds(self._nearby):
             return None
         if self._unless_nearby and around.holds(self._unless_nearby):
@@ -128,6 +135,7 @@ class Patterns:
             for literal in known.literals or ("",):  # without a literal it may match anywhere
                 by_literal.setdefault(literal, []).append(number)
         self._by_literal = tuple(by_literal.items())
+        self._kept: dict[str, _Searched] = {}
 
     @property
     def literals(self) -> Iterator[str]:
@@ -145,19 +153,17 @@ class Patterns:
 
     def match(self, unit: Unit, around: Around) -> list[Match]:
         """The first match of each recipe in this unit."""
-        text = unit.text
-        if not self._prefilter.hit(text):
+        searched = self._searched(unit.text)
+        if not searched.may_stand:
             return []
-        flat = " ".join(text.split())
-        may_stand = {number for literal, numbers in self._by_literal if literal in flat for number in numbers}
         unbroken = _unbroken(unit)
         found: dict[str, Match] = {}
-        for known in (self._known[number] for number in sorted(may_stand)):
+        for known in searched.may_stand:
             if known.recipe.id in found or (known.pattern.kinds and unit.kind.value not in known.pattern.kinds):
                 continue
             match = faults.survive(
                 f'log pattern of recipe "{known.recipe.id}"',
-                partial(_matched, known, unit, text, unbroken, around),
+                partial(_matched, known, unit, searched, unbroken, around),
                 lambda _reason: None,
             )
             if match is not None:
@@ -166,16 +172,43 @@ class Patterns:
             return [match for match in found.values() if match.recipe.family and not match.recipe.family.ours]
         return list(found.values())
 
+    def _searched(self, text: str) -> _Searched:
+        if (kept := self._kept.get(text)) is not None:
+            return kept
+        may_stand = set[int]()
+        if self._prefilter.hit(text):
+            flat = " ".join(text.split())
+            may_stand = {number for literal, numbers in self._by_literal if literal in flat for number in numbers}
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[text] = searched = _Searched(text, tuple(self._known[number] for number in sorted(may_stand)))
+        return searched
+
+
+class _Searched:
+    """The text of a unit, the patterns that may stand in it, and where those that were searched for stand."""
+
+    def __init__(self, text: str, may_stand: tuple[Known, ...]) -> None:
+        self.text = text
+        self.may_stand = may_stand
+        self._found: dict[Known, re.Match[str] | None] = {}
+
+    def found(self, known: Known) -> re.Match[str] | None:
+        """Where the pattern stands; searched for once."""
+        if known not in self._found:
+            self._found[known] = known.search(self.text)
+        return self._found[known]
+
 
 def _known(recipe: Recipe, pattern: LogPattern) -> Known | None:
     """None for a pattern that cannot be analysed; the others are used all the same."""
     return faults.survive(f'log pattern of recipe "{recipe.id}"', lambda: Known(recipe, pattern), lambda _reason: None)
 
 
-def _matched(known: Known, unit: Unit, text: str, unbroken: str | None, around: Around) -> Match | None:
-    match = known.match(unit, text, around)
-    if match is None and unbroken is not None and known.searched.search(text) is None:
-        match = known.match(unit, unbroken, around)
+def _matched(known: Known, unit: Unit, searched: _Searched, unbroken: str | None, around: Around) -> Match | None:
+    match = known.match(unit, searched.found(known), around)
+    if match is None and unbroken is not None and known.searched.search(searched.text) is None:
+        match = known.match(unit, known.search(unbroken), around)
         if match is not None:
             first = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
             match = replace(match, line=first.number, quoted=first.text.strip())

@@ -1,0 +1,25 @@
+"""Signs that spare a line the search for where a log was written."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_doctor.diagnose.log import surroundings
+
+SIGNS = [
+    (surroundings._SYSTEM, surroundings._MAY_BE_SYSTEM),
+    (surroundings._MADE_FOR, surroundings._MAY_BE),
+    (surroundings._JETSON, surroundings._MAY_BE),
+    (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),
+]
+
+
+@pytest.mark.parametrize(("pattern", "signs"), SIGNS)
+@given(data=st.data())
+def test_a_line_that_is_found_has_a_sign(data: st.DataObject, pattern: re.Pattern[str], signs: tuple[str, ...]) -> None:
+    line = data.draw(st.from_regex(re.compile(pattern.pattern, re.ASCII)))
+    assert any(sign in line for sign in signs), line
