@@ -36,7 +36,7 @@ _MAY_BE_SYSTEM = (
     *("vcvars", "Microsoft Visual", ".dll", "Windows", "_windows_", "python.exe", "OS: ", "PS ", "/Users/"),
     *("/Library/", "mps:", "Apple ", "macOS"),
     *("/var/folders/", "/opt/", "/usr/", "macosx_", ".dylib", "arm64-apple", "Darwin", "MPS backend", "'mps'"),
-    *("/home/", "/root/", "/mnt/", "/workspace/", "/content/", "/kaggle/", "inux", "-tegra", "/tmpxft_"),
+    *("/home/", "/root/", "/mnt/", "/workspace/", "/content/", "/kaggle/", "inux", "-tegra", "tmpxft_"),
 )
 #: Most lines evaluated for the operating system.
 _ENOUGH = 12
