@@ -24,6 +24,8 @@ _WIDTHS = range(70, 321)
 #: So many lines of the full width, or lines that begin alike, are no chance.
 _FEW = 3
 _HEAD = 6
+#: Lines around one of the full width that it is compared with.
+_AROUND = 200
 _DIGITS = re.compile(r"\d+")
 #: A message after dots or numbers that were printed without a line end.
 _GLUED = re.compile(
@@ -129,8 +131,18 @@ def _mended(lines: list[str], first: int) -> Iterator[Raw]:
         yield held
 
 
-def _shape(line: str) -> str:
-    return _DIGITS.sub("0", line[:40])
+def _head(line: str) -> str:
+    return _DIGITS.sub("0", line[:40])[:_HEAD]
+
+
+def _heads_around(lines: list[str], lengths: list[int], width: int) -> Counter[str]:
+    """How often lines begin alike around the few of that width; not of these, nor of what follows them."""
+    near = set[int]()
+    at = -1
+    while width in lengths[at + 1 :]:
+        at = lengths.index(width, at + 1)
+        near.update(range(max(at - _AROUND, 1), min(at + _AROUND, len(lines))))
+    return Counter(_head(lines[one]) for one in near if width not in (lengths[one - 1], lengths[one]))
 
 
 def broken_at(lines: list[str], lengths: list[int]) -> int:
@@ -146,11 +158,8 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
     if counts[longest] <= 2 * max(counts[longest - less] for less in range(1, 9)):
         return 0
     # A line that is repeated says nothing more about the width than it does once, and never goes on with itself.
-    heads = Counter(
-        _shape(line)[:_HEAD]
-        for before, line in zip(lengths, lines[1:], strict=False)
-        if before != longest and len(line) != longest
-    )
+    few = counts[longest] <= _FEW
+    heads = _heads_around(lines, lengths, longest) if few else Counter[str]()
     full = {line for line, length in zip(lines, lengths, strict=True) if length == longest}
     followed = len(
         {
@@ -159,7 +168,7 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
             if length == longest
             and after != line
             and not _NEW_RECORD.match(after)
-            and (counts[longest] > _FEW or heads[_shape(after)[:_HEAD]] < _FEW)  # else a record like many others
+            and (not few or heads[_head(after)] < _FEW)  # else a record like many others
         }
     )
     if 2 * followed < len(full):
