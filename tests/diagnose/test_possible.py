@@ -62,6 +62,10 @@ FIRST = [
     ("headdim should be in [64, 96, 128]., using pytorch attention instead.", "nothing-to-do"),
     ("AssertionError: headdim should be in [64, 96, 128].", "without-sageattention"),
     ("A matching Triton is not available, some optimizations will not be enabled", "nothing-to-do"),
+    (
+        "A matching Triton is not available, some optimizations will not be enabled\nError caught was: No module named 'triton'",
+        "nothing-to-do",
+    ),
     ("device='cpu'\nRuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "float32-on-cpu"),
     ("RuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "use-the-gpu"),
     ("ModuleNotFoundError: No module named 'flash_attn.ops.triton.rotary'", "flash-attn-with-the-module"),
