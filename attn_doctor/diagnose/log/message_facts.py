@@ -59,7 +59,8 @@ _DTYPES = {
 _DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
 #: Words of a notice: the program took something else.
 _WENT_ON = re.compile(
-    r"optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
+    r"optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
+    r"|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
     r"|\b[Ff]all(?:s|ing)? ?back (?:to|on)\b"
     r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
 )
