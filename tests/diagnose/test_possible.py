@@ -63,8 +63,10 @@ FIRST = [
     ("AssertionError: headdim should be in [64, 96, 128].", "without-sageattention"),
     ("A matching Triton is not available, some optimizations will not be enabled", "nothing-to-do"),
     (
-        "A matching Triton is not available, some optimizations will not be enabled\n"
-        "Error caught was: No module named 'triton'",
+        (
+            "A matching Triton is not available, some optimizations will not be enabled\n"
+            "Error caught was: No module named 'triton'"
+        ),
         "nothing-to-do",
     ),
     ("device='cpu'\nRuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "float32-on-cpu"),
