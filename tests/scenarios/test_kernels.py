@@ -51,7 +51,10 @@ def test_the_text_claims_nothing() -> None:
         (("--kernels", "quick", "--backend", "sdpa-flsh"), "Did you mean"),
         (("--kernels", "quick", "--dtype", "bf17"), "Give bf16"),
         (("--kernels", "quick", "--quick"), "Leave out one"),
-        (("--kernels", "quick", "--kernels-budget", "inf"), "'--kernels-budget'"),  # JSON has no such number
+        (
+            ("--kernels", "quick", "--kernels-budget", "inf"),
+            "that is no value of --kernels-budget",
+        ),  # JSON has no such number
         (("--backend", "flex"), "Add --kernels"),
         (("--seed", "0"), "Add --kernels"),
         (("--explain-sdpa", "q=1x2x3:bf16"), "four numbers"),

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.probe.packages.known_packages import BY_NAME
+from attn_doctor.recipes.data.stack_packages import is_like_the_stack
 
 _PYTHON = (
     r"tensorflow|keras|jax|jaxlib|flax|optax|haiku|mxnet|paddle|cv2|onnxruntime|tensorrt|cupy|numba|cudf|cuml|xgboost"
@@ -28,14 +29,6 @@ _SIGNED = re.compile(
     re.MULTILINE,
 )
 _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
-#: Names that tell of attention, of its kernels or of what they are made with.
-_OF_THE_STACK = re.compile(
-    r"attn|attention|flash|sage|mamba|conv1d|scan|\bfla\b|xformers|former|triton|kernel|engine|rotary|cuda|torchao|deepspeed"
-    r"|sgl|vllm|infer|python|setuptools|pkg|ninja|numpy|packaging|wheel|moe|gemm|quant|norm|rwkv|nv|ops$"
-    r"|unsloth|diffus|trl|peft|axolotl|llama|deploy|accelerate|timm|verl|megatron|coloss|apex|bits|hqq|gptq|awq|einops"
-    r"|liger|optimum|lstm|comfy|sarathi|exllama|vision|audio",
-    re.IGNORECASE,
-)
 #: What such recipes are about is one package: the one that is built or loaded.
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
@@ -58,5 +51,5 @@ def is_elsewhere(library: str, package: str | None, kind: UnitKind) -> bool:
         (library in _ABOUT_A_PACKAGE or (library == _COMPILED and kind is UnitKind.COMPILER))
         and package is not None
         and package not in BY_NAME
-        and _OF_THE_STACK.search(package) is None
+        and not is_like_the_stack(package)
     )

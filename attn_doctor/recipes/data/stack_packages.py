@@ -6,6 +6,7 @@ one.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -136,6 +137,11 @@ def stack_package(name: str) -> StackPackage | None:
     return _packages().get(canonical_name(name))
 
 
+def is_like_the_stack(name: str) -> bool:
+    """True for the name of a package that is in no table, and seems to be of the attention stack."""
+    return _like().search(name) is not None
+
+
 def as_capability(text: str) -> tuple[int, int]:
     """(9, 0) for "9.0"."""
     major, _, minor = text.partition(".")
@@ -143,9 +149,18 @@ def as_capability(text: str) -> tuple[int, int]:
 
 
 @cache
+def _table() -> dict[str, Any]:
+    return toml.parse((bundled_folder() / TABLE).read_text())
+
+
+@cache
+def _like() -> re.Pattern[str]:
+    return re.compile("|".join(_table()["like"]), re.IGNORECASE)
+
+
+@cache
 def _packages() -> dict[str, StackPackage]:
-    table: dict[str, Any] = toml.parse((bundled_folder() / TABLE).read_text())
-    return {row["name"]: _package(row) for row in table["package"]}
+    return {row["name"]: _package(row) for row in _table()["package"]}
 
 
 def _package(row: dict[str, Any]) -> StackPackage:
