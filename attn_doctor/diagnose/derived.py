@@ -49,6 +49,10 @@ def derive(facts: FactSet) -> FactSet:
         found += _survived("gpu", index, partial(_of_gpu, facts, index))
     for package in facts.subjects("package"):
         found += _survived("package", package, partial(_of_package, facts, package, ahead))
+    told = facts.text("subject.package")
+    if told in partners() and told not in facts.subjects("package"):
+        # A log is about it, and need not say which release is there.
+        found += _survived("package", told, partial(releases_for_torch, facts, f"package.{told}", told, ahead))
     beside = faults.survive("computing of facts of the extensions", lambda: extensions_beside(facts), NotComputed)
     for module in facts.subjects("extension"):
         found += _survived("extension", module, partial(facts_of_extension, facts, module, gpus, beside, ahead))

@@ -154,3 +154,11 @@ def test_driver_that_does_not_know_a_named_gpu(gpu: str, driver: str, needed: st
     state = _state(named, "gpu.0.needs_driver")
     assert (state.value if isinstance(state, Known) else None) == needed
     assert isinstance(_state(listed, "gpu.0.needs_driver"), Absent)
+
+
+def test_release_of_the_package_that_a_log_is_about() -> None:
+    """xformers' own message names the torch that is there, and not the xformers."""
+    told = facts(subject__package="xformers", torch__version="2.1.0+cu121", package__torch__version="2.1.0+cu121")
+
+    assert _state(told, "package.xformers.release_for_torch") == Known("0.0.22.post7")
+    assert _state(facts(torch__version="2.1.0+cu121"), "package.xformers.release_for_torch") != Known("0.0.22.post7")
