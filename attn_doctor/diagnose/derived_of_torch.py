@@ -13,6 +13,7 @@ from attn_doctor.recipes.data.torch_releases import (
     Build,
     backend_for,
     flash_attn_3_build,
+    is_before_table,
     partner_for,
 )
 
@@ -28,6 +29,8 @@ def releases_for_torch(facts: FactSet, own: str, package: str, ahead: Outlook) -
     torch = str(come.value) if isinstance(come, Known) else str(got[0])
     release = partner_for(package, torch)
     state: State = Known(release) if release else Absent("no release of it is known to be made for this torch")
+    if release is None and is_before_table(package, torch):
+        state = Unknown("this torch is older than the table of its releases")
     yield derived_fact(f"{own}.release_for_torch", state, "torch.version")
     installed, cuda = facts.text("package.torch.version"), facts.text("torch.cuda")
     if isinstance(build, Build) and isinstance(come, Known):

@@ -162,3 +162,11 @@ def test_release_of_the_package_that_a_log_is_about() -> None:
 
     assert _state(told, "package.xformers.release_for_torch") == Known("0.0.22.post7")
     assert _state(facts(torch__version="2.1.0+cu121"), "package.xformers.release_for_torch") != Known("0.0.22.post7")
+
+
+@pytest.mark.parametrize(("torch", "state"), [("1.9.0", Unknown), ("2.3.2", Absent)])
+def test_a_torch_that_the_table_of_partners_does_not_reach(torch: str, state: type[State]) -> None:
+    """Before its first row nothing is known; between two rows none is made for it."""
+    told = facts(subject__package="xformers", torch__version=torch)
+
+    assert isinstance(_state(told, "package.xformers.release_for_torch"), state)

@@ -61,6 +61,14 @@ def partner_for(package: str, torch: str) -> str | None:
     return next((str(row["release"]) for row in rows if accepts(row["torch"], str(base))), None)
 
 
+def is_before_table(package: str, torch: str) -> bool:
+    """True for a torch older than every one that the table has a release of the package for: nothing is known of it."""
+    base, name = _base(torch), canonical_name(package)
+    rows = next((one["for"] for one in _table()["partner"] if one["package"] == name), ())
+    oldest = min((Version(row["torch"].lstrip("=>")) for row in rows), default=None)
+    return base is not None and oldest is not None and base < oldest
+
+
 def torch_of_partner(package: str, release: str) -> str | None:
     """What torch that release of a partner is made for, as a specifier; None when the table has no such release."""
     name = canonical_name(package)
