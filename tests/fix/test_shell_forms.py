@@ -22,6 +22,7 @@ def told(**facts: str) -> FactSet:
     ("command", "typed"),
     [
         ("python -m pip install x 2>&1 | tee build.log", "python -m pip install x > build.log 2>&1"),
+        ("cd /a && rm -r ./b && python -m x", "cd /a; if ($?) { Remove-Item -Recurse ./b; if ($?) { python -m x } }"),
         ("MAX_JOBS=4 python -m pip install x", '$env:MAX_JOBS = "4"; python -m pip install x'),
         ("export MAX_JOBS=4 NVCC_THREADS=2", '$env:MAX_JOBS = "4"; $env:NVCC_THREADS = "2"'),
         ("python -m pip install 'transformers>=4.36,<4.48'", 'python -m pip install "transformers>=4.36,<4.48"'),

@@ -32,11 +32,24 @@ def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
         installer = None  # an interpreter that is known is named by its path
     found: list[str] = []
     for command in commands:
-        if windows:
-            found += _for_powershell(command)
-        else:
-            found.append(command)
-    return tuple(_by_installer(command, installer) for command in found)
+        found += _on_windows(command, installer) if windows else [_by_installer(command, installer)]
+    return tuple(found)
+
+
+def _on_windows(command: str, installer: str | None) -> list[str]:
+    """The command for PowerShell, and before it what it needs.
+
+    Windows PowerShell 5 has no `&&`, and `;` goes on after a failure: `cd x; rm -r y` would remove elsewhere.
+    """
+    before, parts = list[str](), list[str]()
+    for part in command.split(" && "):
+        *needed, last = (_by_installer(one, installer) for one in _for_powershell(part))
+        before += needed
+        parts.append(last)
+    whole = parts.pop()
+    while parts:
+        whole = f"{parts.pop()}; if ($?) {{ {whole} }}"
+    return [*before, whole]
 
 
 def _by_installer(command: str, installer: str | None) -> str:
@@ -75,7 +88,6 @@ def _for_powershell(command: str) -> list[str]:
     command = re.sub(r" 2>&1 \| tee (\S+)$", r" > \1 2>&1", command)
     command = re.sub(r" \| grep (?:-\w+ )?(?=\S)", " | Select-String ", command)
     command = re.sub(r"\brm -rf? ", "Remove-Item -Recurse ", command)
-    command = re.sub(r" && ", "; ", command)
     if (found := _SET.match(command)) and found["settings"].strip():
         settings = [
             f'$env:{one["name"]} = "{one["value"].strip(chr(34) + chr(39))}"'
