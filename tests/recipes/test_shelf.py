@@ -169,6 +169,7 @@ def test_a_named_folder_is_read(tmp_path: Path) -> None:
         (('id = "a-trouble"', 'id = "other"'), "its folder is 'a-trouble'"),
         (('url = "https', 'url = "ftp'), "url"),
         (('offers = ["newer"]', 'offers = ["older"]'), "no remedy of this recipe"),
+        (("[[remedy]]", '[[when]]\nany = [{ fact = "torch.version", present = true }]\n[[remedy]]'), "when[1].any"),
     ],
 )
 def test_faults_are_told(tmp_path: Path, change: tuple[str, str], told: str) -> None:

@@ -7,18 +7,20 @@ import io
 import pytest
 from hypothesis import given
 
-from attn_doctor.diagnose.assume import assume_gpu
+from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.model.facts import FactSet, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Severity
 from attn_doctor.model.report import Examined, Report
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.report.renderer import Manner
 from attn_doctor.report.renderers import markdown
 from attn_doctor.report.terminal import report as text
 from attn_doctor.report.terminal.console import ReportConsole
+from attn_doctor.report.words.steps import next_steps
 from tests import strategies
 from tests.diagnose.test_derived import facts
 
@@ -87,6 +89,16 @@ def test_a_node_without_gpu_is_not_called_healthy() -> None:
 def test_a_gpu_that_was_assumed_is_called_so() -> None:
     """Nobody takes an assumed GPU for a real one."""
     assert "assumed, not there" in read(report(assume_gpu(WHOLE, named_gpu("h200"))))
+
+
+def test_the_commands_to_type_next_keep_what_was_assumed() -> None:
+    """A plan made without the assumption would be another one."""
+    seen = assume(WHOLE, ["driver.version=450.1"])
+    one = replace(report(seen), assumed=("driver.version",))
+
+    commands = [command for _, command, _ in next_steps(one)]
+
+    assert any(one.endswith("fix --python /env --assume driver.version=450.1") for one in commands)
 
 
 def test_open_questions_are_grouped_by_what_stands_in_the_way() -> None:

@@ -300,7 +300,10 @@ def _own(faults: Sequence[Any]) -> list[Any]:
         fault
         for fault in faults
         if fault["type"] != "too_short"
-        or not any(len(other["loc"]) > 1 and other["loc"][: len(fault["loc"])] == fault["loc"] for other in faults)
+        or not any(
+            len(other["loc"]) > len(fault["loc"]) and other["loc"][: len(fault["loc"])] == fault["loc"]
+            for other in faults
+        )
     ]
 
 

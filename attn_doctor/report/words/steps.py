@@ -33,7 +33,7 @@ def _is_done_by_fix(finding: Finding) -> bool:
 
 
 def _subject(report: Report) -> tuple[str, ...]:
-    """The options that name the same environment or lock file, configurations and GPU again."""
+    """The options that name the same environment or lock file, configurations, GPU and assumptions again."""
     words: list[str] = []
     words += report.rerun
     if report.foreseen is not None:
@@ -43,5 +43,5 @@ def _subject(report: Report) -> tuple[str, ...]:
     for file in report.facts.subjects("config"):
         words += ["--config", places.below(file) or file]
     given = dict.fromkeys(report.facts.fact(name).how for name in report.assumed)
-    words += [word for one in given if one.startswith("--gpu ") for word in one.split(" ", 1)]
+    words += [word for one in given if one.startswith(("--gpu ", "--assume ")) for word in one.split(" ", 1)]
     return tuple(words)
