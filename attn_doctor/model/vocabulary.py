@@ -514,6 +514,11 @@ TERMS: tuple[Term, ...] = (
         ("log.newest_gcc", _T, "the newest gcc that nvcc says it accepts"),
         ("log.module", _T, "the module that an import did not find"),
         ("log.built_at_use", _T, "the distribution whose kernels were compiled at first use while the log was written"),
+        ("log.program", _T, "the application in whose log the message stands (recipes/programs.toml)"),
+        ("log.plugin", _T, "what was added to that application, a node or an extension: the message ends in its code"),
+        ("log.plugin_folder", _T, "the folder of that, as the log names it"),
+        ("log.switch_precision", _T, "the application's own switch for one precision of everything"),
+        ("log.switch_attention", _T, "the application's own switch for torch's attention"),
         ("log.reasons", _TS, "reasons that a message, or the lines around it, enumerate, each with whose it is"),
     ),
     *_terms(

@@ -17,6 +17,7 @@ from attn_doctor.recipes.recipe import (
     AnyOf,
     AtLeast,
     Below,
+    Changes,
     Condition,
     Family,
     LogPattern,
@@ -201,6 +202,7 @@ def _remedy(table: dict[str, Any]) -> RecipeRemedy:
         unless=tuple(_condition(item) for item in table.get("unless", ())),
         safe_when=tuple(_condition(item) for item in table.get("safe_when", ())),
         why_safe=table.get("why_safe", "").strip(),
+        changes=Changes(table["changes"]) if "changes" in table else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -75,6 +76,16 @@ class AnyOf:
 Condition: TypeAlias = Question | AnyOf
 
 
+class Changes(Enum):
+    """What a remedy changes in a program, where only its authors would do it in this way."""
+
+    CODE = "code"
+    PRECISION = "precision"
+    """The dtype of a model or of a part of it: a program often has a switch for it."""
+    ATTENTION = "attention"
+    """Which attention is called: likewise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeRemedy:
     """A remedy as written; its texts may contain placeholders `{fact.name}`."""
@@ -97,6 +108,8 @@ class RecipeRemedy:
     """Where these hold its meaning is the same, and it is safe, whatever `safety` says."""
     why_safe: str = ""
     """The reason of that."""
+    changes: Changes | None = None
+    """In the log of a program that its reader only uses, the program's own way comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

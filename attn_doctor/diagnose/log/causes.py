@@ -13,6 +13,7 @@ from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.message_facts import of_match
 from attn_doctor.diagnose.log.places import place_in
+from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.diagnose.placeholders import filled
@@ -30,7 +31,7 @@ _MOST_LOCATIONS = 40
 _LONGEST_QUOTE = 400
 _PYTHON = FactName.parse("python.executable")
 _ANY_PYTHON = Fact(name=_PYTHON, state=Known("python"), how="not named", origin=Origin.DERIVED)
-#: In a frame: ranks and steps raise the same from different lines of the program.
+#: In a frame: ranks raise the same from different lines.
 _FRAME_LINE = re.compile(r", line \d+")
 _RANK_IN_NAME = re.compile(r"(?:^|[/_.-])(?:rank|RANK|worker|task|proc|local_rank|r)[_=-]?(\d{1,6})(?=[/_.-]|$)")
 _TORCHRUN = re.compile(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
@@ -226,7 +227,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     first = group[0]
     # Commands are for the log's machine, whose interpreter is unknown.
     facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
-    finding = finding_of(with_its_own_words(first.match.recipe, facts), facts, first.binding)
+    finding = finding_of(for_users(with_its_own_words(first.match.recipe, facts), facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(
         finding,
@@ -241,7 +242,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
             dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
         ),
         known_problems=told_plainly(finding.known_problems),
-        remedies=tuple(_plain(remedy) for remedy in finding.remedies),
+        remedies=tuple({one.id: _plain(one) for one in finding.remedies}.values()),
     )
 
 

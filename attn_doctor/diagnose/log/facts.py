@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from attn_doctor.diagnose.log import subjects, surroundings
+from attn_doctor.diagnose.log import programs, subjects, surroundings
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
 from attn_doctor.diagnose.log.unit import Line
@@ -197,6 +197,11 @@ class Clues:
         """The facts without contradictions."""
         if len(self._handled) == 1:
             self._told.setdefault(_SUBJECT, self._handled)
+        told = self._told.get(programs.PROGRAM, {})
+        if program := programs.first_of(told):
+            self._told[programs.PROGRAM] = {program: told[program]}
+            for name, switch in programs.switches(program):
+                self._tell(name, switch, told[program])
         for name, values in self._told.items():
             value = _told_in_one_way(values)
             made = None if value is None else fact(FactName.parse(name), value, log, values[value])

@@ -9,6 +9,7 @@ from attn_doctor.diagnose.log.advice import advice_in
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.owners import owner
+from attn_doctor.diagnose.log.programs import plugin_of
 from attn_doctor.diagnose.log.subjects import subject_of
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, Value
@@ -115,6 +116,9 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[F
         yield _log_fact("dtypes", dtypes, log, unit.message_line)
     if advice := advice_in(message):
         yield _log_fact("advice", advice, log, unit.message_line)
+    if plugin := plugin_of(unit):
+        yield _log_fact("plugin", plugin[0], log, unit.first)
+        yield _log_fact("plugin_folder", plugin[1], log, unit.first)
     subject = subject_of(unit, built_at_use)
     if subject:
         made = fact(_SUBJECT, subject, log, unit.message_line)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from attn_doctor.diagnose.log import programs
+
 #: Texts that mark such lines in a large log.
 TELLING = (
     "+xpu",
@@ -43,7 +45,7 @@ _ENOUGH = 12
 
 _MADE_FOR = re.compile(
     r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
-    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed"
+    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|(?i:zluda)"
     r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
 )
@@ -53,8 +55,8 @@ _JETSON = re.compile(
 )
 #: Likewise of the two above.
 _MAY_BE = (
-    *("hip", "HIP", "Hip", "gfx", "AMD", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3", "xpu", "XPU", "Intel"),
-    *("egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
+    *("hip", "HIP", "Hip", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
+    *("xpu", "XPU", "Intel", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
 )
 _INSTALLER = re.compile(
     r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
@@ -95,6 +97,8 @@ class Surroundings:
                 yield "node.system", "Linux"
         if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):
             yield "log.device_wanted", "cpu"
+        if _any_in(text, programs.SIGNS) and (program := programs.told(text[:600])):
+            yield programs.PROGRAM, program
         if _any_in(text, _MAY_BE_INSTALLED) and (installer := _INSTALLER.search(text, 0, 600)):
             yield "python.environment", str(installer.lastgroup)
 

@@ -29,7 +29,7 @@ from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.model.remedies import KINDS
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
 from attn_doctor.recipes.literals import SHORTEST, required
-from attn_doctor.recipes.recipe import plain
+from attn_doctor.recipes.recipe import Changes, plain
 from attn_doctor.recipes.schema.actions import Action
 from attn_doctor.recipes.schema.fields import (
     Id,
@@ -179,6 +179,7 @@ class _Remedy(Table):
     unless: tuple[Condition, ...] = ()
     safe_when: tuple[Condition, ...] = ()
     why_safe: Prose = ""
+    changes: Changes | None = None
 
     @model_validator(mode="after")
     def _says_why(self) -> _Remedy:

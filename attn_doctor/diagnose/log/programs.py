@@ -1,0 +1,145 @@
+"""Puts what somebody who only uses a program can do before what changes its code.
+
+A log often ends in the code of an application, or of a node or an extension that was added to it. Its reader updates
+that, or starts it with another switch; a cast or another call is for its authors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Safety
+from attn_doctor.model.remedies import Advise
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.recipes.data.programs import program, program_told, programs
+from attn_doctor.recipes.recipe import Changes, Recipe, RecipeRemedy
+
+#: One of them stands in every line that tells a program.
+SIGNS = (
+    *("omfyUI", "omfyui", "custom_nodes", "ooocus", "webui", "nvoke", "Wan2GP", "wgp.py", "TRELLIS", "trellis"),
+    *("ackend: ", "kohya_ss", "sd-scripts", "musubi", "ldm_patched", "sd_hijack", "comfy"),
+)
+PROGRAM = "log.program"
+#: What was added to a program: its folder, below the one for all of them.
+_ADDED = re.compile(
+    r"(?P<folder>(?:[A-Za-z]:)?[^:*?\"<>|\n]{0,300}?(?:^|/)(?:custom_nodes|extensions(?:-builtin)?)/"
+    r"(?P<name>[\w.@+ -]{1,80}))(?=/| module\b)"
+)
+_UPDATED = "Its results are those of its newer release."
+_PLUGIN = RecipeRemedy(
+    id="update-the-plugin",
+    title="Update {log.plugin}, in whose code this happens, and {log.program} with it; then restart",
+    safety=Safety.UNSAFE,
+    why_this_safety=_UPDATED,
+    actions=(
+        Advise(
+            text="With the manager of {log.program}, or as below; then what its requirements.txt names, with "
+            "{log.program}'s own Python. Where it began with an update: the release before that one.",
+            commands=("git -C {log.plugin_folder} pull",),
+        ),
+    ),
+    when=(),
+)
+_PROGRAM = RecipeRemedy(
+    id="update-the-program",
+    title="Update {log.program} and what was added to it, in whose code this happens; then restart",
+    safety=Safety.UNSAFE,
+    why_this_safety=_UPDATED,
+    actions=(
+        Advise(
+            text="With its own updater, or git pull in its folder; then what its requirements.txt names, with its own "
+            "Python. Where it began with an update: the release before that one."
+        ),
+    ),
+    when=(),
+)
+_PRECISION = RecipeRemedy(
+    id="one-precision-by-switch",
+    title="Let {log.program} use one precision for everything: {log.switch_precision}",
+    safety=Safety.UNSAFE,
+    why_this_safety="Speed, memory and the last digits of results change.",
+    actions=(
+        Advise(
+            text="Among the arguments that it is started with, or in its settings. What loads a model of its own has "
+            "the choice in its own settings (weight_dtype, base_precision): the same there."
+        ),
+    ),
+    when=(),
+)
+_ATTENTION = "Let {log.program} take another attention: {log.switch_attention}"
+_ATTENTION_OF_PLUGIN = (
+    "Choose sdpa as the attention in the settings of {log.plugin}; for {log.program} itself: {log.switch_attention}"
+)
+_ATTENTION_TEXT = (
+    "Among the arguments that it is started with, in place of --xformers, --use-sage-attention or "
+    "--use-flash-attention; NAME=value belongs in its environment."
+)
+
+
+def first_of(names: Iterable[str]) -> str | None:
+    """Of several programs that a log tells the one that stands first in the table: others run within it."""
+    there = set(names)
+    return next((one.name for one in programs() if one.name in there), None)
+
+
+def told(line: str) -> str | None:
+    """The program that a line tells."""
+    found = program_told(line.replace("\\", "/"))
+    return found.name if found else None
+
+
+def switches(name: str) -> Iterator[tuple[str, str]]:
+    """The facts that follow from the program."""
+    row = program(name)
+    if row and row.precision:
+        yield "log.switch_precision", row.precision
+    if row and row.attention:
+        yield "log.switch_attention", row.attention
+
+
+def plugin_of(unit: Unit) -> tuple[str, str] | None:
+    """Name and folder of what was added to a program, in whose code the unit ends."""
+    for text in (*(path for path, _ in reversed(unit.frames)), unit.message):
+        if "custom_nodes" in text or "extensions" in text:
+            found = _ADDED.search(text.replace("\\", "/"))
+            if found:
+                return found["name"], found["folder"].strip()
+    return None
+
+
+def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
+    """The recipe, its remedies led by what the log's program offers."""
+    if facts.text(PROGRAM) is None or not any(one.changes for one in recipe.remedies):
+        return recipe
+    first: list[RecipeRemedy] = []
+    own: list[RecipeRemedy] = []
+    of_code: list[RecipeRemedy] = []
+    for one in recipe.remedies:
+        ways = list(_ways(one, facts))
+        if one.changes is Changes.ATTENTION:
+            # A switch costs its reader less than a package; a fallback keeps its place here, too.
+            (own if one.fallback else first).extend(ways or [one])
+        else:
+            own += ways or [one]
+            of_code += [one] if ways else []
+    return replace(recipe, remedies=(*first, *own, *of_code))
+
+
+def _ways(written: RecipeRemedy, facts: FactSet) -> Iterator[RecipeRemedy]:
+    """How somebody who uses the program reaches what the remedy changes; conditions stay those of the remedy."""
+    plugin = facts.text("log.plugin") is not None
+    if written.changes is Changes.ATTENTION:
+        if facts.text("log.switch_attention") is not None:
+            title = _ATTENTION_OF_PLUGIN if plugin else _ATTENTION
+            yield replace(written, title=title, actions=(Advise(text=_ATTENTION_TEXT),))
+    elif written.changes is not None:
+        update = _PLUGIN if plugin else _PROGRAM
+        switch = written.changes is Changes.PRECISION and facts.text("log.switch_precision") is not None
+        ways = [update, _PRECISION] if plugin else [_PRECISION, update]
+        for one in ways if switch else [update]:
+            yield replace(
+                one, when=written.when, unless=written.unless, only_with_facts=written.only_with_facts, fallback=True
+            )

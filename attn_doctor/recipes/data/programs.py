@@ -1,0 +1,49 @@
+"""Programs in whose code other people's logs end, and their own switches: the table recipes/programs.toml."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from attn_doctor.formats import toml
+from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.shelf import bundled_folder
+
+TABLE = "programs.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One row of the table, whose head describes the fields; what it has no switch for is empty."""
+
+    name: str
+    told_by: re.Pattern[str]
+    sources: tuple[str, ...]
+    precision: str = ""
+    attention: str = ""
+
+
+def program(name: str | None) -> Program | None:
+    """The row of that name."""
+    return next((one for one in programs() if one.name == name), None)
+
+
+def program_told(line: str) -> Program | None:
+    """The program that a line of its log tells, the paths of which have slashes."""
+    return next((one for one in programs() if one.told_by.search(line)), None)
+
+
+@cache
+def programs() -> tuple[Program, ...]:
+    """Every row, in the table's order."""
+    rows = toml.parse((bundled_folder() / TABLE).read_text(encoding="utf-8"))["program"]
+    return tuple(
+        Program(
+            name=row["name"],
+            told_by=re.compile(row["told_by"]),
+            sources=tuple(row["sources"]),
+            precision=row.get("precision", ""),
+            attention=row.get("attention", ""),
+        )
+        for row in rows
+    )

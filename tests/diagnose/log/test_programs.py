@@ -1,0 +1,99 @@
+"""In the log of an application, what its user can do comes before what changes code."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Remedy
+from attn_doctor.recipes.data.programs import program_told, programs
+from attn_doctor.recipes.shelf import bundled, families
+from attn_doctor.report.language.translated import finding as in_chinese
+
+DTYPE = "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float\n"
+FLASH = "ModuleNotFoundError: No module named 'flash_attn'\n"
+
+
+def frame(path: str) -> str:
+    return f'Traceback (most recent call last):\n  File "{path}", line 12, in forward\n    x = self.proj(x)\n'
+
+
+def first(log: str) -> Remedy:
+    findings = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings
+    return findings[0].remedies[0]
+
+
+def title(log: str) -> str:
+    return first(log).title
+
+
+def test_each_row_says_where_its_switches_are() -> None:
+    assert all(one.sources and (one.precision or one.attention) for one in programs())
+    assert len({one.name for one in programs()}) == len(programs())
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("D:/ComfyUI_windows_portable/ComfyUI/execution.py", "ComfyUI"),
+        ("/home/ann/ComfyUI/custom_nodes/ComfyUI-TRELLIS2/trellis2/modules/x.py", "ComfyUI"),
+        ("/opt/webui_forge_cu121_torch231/webui/backend/attention.py", "Forge"),
+        ("/home/ann/stable-diffusion-webui-forge/backend/attention.py", "Forge"),
+        ("/home/ann/stable-diffusion-webui/modules/sd_hijack.py", "Stable Diffusion web UI"),
+        ("[SPARSE] Backend: spconv, Attention: flash_attn", "TRELLIS"),
+        ("/home/ann/train.py", None),
+        ("/data/comfy_dataset/a.png", None),
+    ],
+)
+def test_a_line_tells_its_program(line: str, name: str | None) -> None:
+    found = program_told(line)
+
+    assert (found.name if found else None) == name
+
+
+def test_a_node_is_updated_by_its_folder() -> None:
+    remedy = first(frame("D:\\AI tools\\ComfyUI\\custom_nodes\\Some-Node\\nodes.py") + DTYPE)
+
+    assert remedy.title.startswith("Update Some-Node")
+    assert remedy.actions[0].commands == ('git -C "D:/AI tools/ComfyUI/custom_nodes/Some-Node" pull',)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/home/ann/ComfyUI/comfy/ops.py", "--force-fp16"),
+        ("/home/ann/stable-diffusion-webui/modules/processing.py", "--no-half"),
+        ("/home/ann/stable-diffusion-webui/extensions/sd-webui-x/scripts/y.py", "Update sd-webui-x"),
+        ("/home/ann/musubi-tuner/networks/lora.py", "Update kohya's scripts"),
+        ("/home/ann/project/train.py", "under autocast"),
+    ],
+)
+def test_precision_has_a_switch_where_the_program_has_one(path: str, words: str) -> None:
+    assert words in title(frame(path) + DTYPE)
+
+
+def test_another_attention_is_the_programs_own_setting() -> None:
+    node = frame("C:\\ComfyUI\\custom_nodes\\ComfyUI-TRELLIS2\\full_attn.py")
+
+    assert title(node + FLASH).startswith("Choose sdpa as the attention in the settings of ComfyUI-TRELLIS2")
+    assert "ATTN_BACKEND=xformers" in title("[SPARSE] Backend: spconv, Attention: flash_attn\n" + FLASH)
+    assert "flash-attn" in title(frame("C:\\project\\model.py") + FLASH)
+
+
+def test_what_is_no_code_stays() -> None:
+    """A torch without this GPU's code is no fault of a node."""
+    log = frame("/home/ann/ComfyUI/custom_nodes/some-node/nodes.py") + (
+        "UserWarning: NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch "
+        "installation.\n"
+    )
+
+    assert "torch" in title(log)
+    assert "some-node" not in title(log)
+
+
+def test_it_is_said_in_chinese() -> None:
+    log = frame("/home/ann/ComfyUI/custom_nodes/some-node/nodes.py") + DTYPE
+    finding = in_chinese(explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0])
+
+    assert finding.remedies[0].title.startswith("更新出错代码所属的 some-node")
