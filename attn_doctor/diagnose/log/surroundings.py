@@ -45,7 +45,7 @@ _ENOUGH = 12
 
 _MADE_FOR = re.compile(
     r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
-    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|(?i:zluda)"
+    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|ZLUDA|[Zz]luda"
     r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
 )
