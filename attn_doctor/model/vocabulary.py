@@ -509,6 +509,8 @@ TERMS: tuple[Term, ...] = (
         ("log.importer", _T, "the module whose own import failed, where a message names it"),
         ("log.went_on", _B, "the message says that the program took something else, or goes on without"),
         ("log.cuda_home_meant", _T, "the first folder of a CUDA_HOME that begins with a colon or holds a list"),
+        ("log.cuda_stated", _V, "the CUDA that a report says it has: of torch, of the toolkit or of the driver"),
+        ("log.uv_command", _T, "pip or project: uv as an installer, or with a pyproject.toml of its own"),
         ("log.device_wanted", _T, "cpu, where the log's writer asks for it"),
         ("log.header", _T, "the header that a compiler did not find"),
         ("log.newest_gcc", _T, "the newest gcc that nvcc says it accepts"),

@@ -95,6 +95,14 @@ FIRST = [
         "  #0 0x00007ff941fb mlir::x (H:\\C\\Lib\\site-packages\\triton\\_C\\libtriton.pyd+0x3e5d9e5)",
         "check-1",
     ),
+    (
+        "$ uv pip install flash-attn\n  × Failed to build `flash-attn==2.6.1`\nNo module named 'torch'",
+        "without-isolation",
+    ),
+    (MAC + "causal_conv1d was requested, but nvcc was not found.", "not-on-a-mac"),
+    (JETSON + "RuntimeError: FlashAttention is only supported on CUDA 11.7 and above.", "jetpack-of-that-cuda"),
+    ("CUDA error: no kernel image is available for execution on the device", "ask-torch-first"),
+    ("GPU: RTX 5090\nCUDA error: no kernel image is available for execution on the device", "torch-for-a-new-gpu"),
 ]
 
 

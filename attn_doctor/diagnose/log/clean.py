@@ -103,7 +103,11 @@ _PREFIXES = {
         r"(?:stdout|stderr) [FP] ",
         r"(?:stdout|stderr|remote|wandb)(?::| \|) ?(?=\S| )",
         r"(?P<host>[a-z][a-z0-9.-]{0,60}\d(?:\.[a-z0-9.-]{1,60})?): (?=Traceback|  |[A-Z]\w*(?:Error|Exception)|\[)",
-        r"(?P<node>(?:node|gpu|worker|host|ip|cn|dgx|compute|pod|trainer|master)[a-z0-9.-]{0,60}): (?=\S| )",
+        # (not `gpu: 3090`, which says what somebody has)
+        (
+            r"(?P<node>(?!gpus?: ?(?:\d ?[x×*] ?)?(?:nvidia|NVIDIA|geforce|GeForce|[rg]tx|[RG]TX|[A-Z]?\d{2,4}\b))"
+            r"(?:node|gpu|worker|host|ip|cn|dgx|compute|pod|trainer|master)[a-z0-9.-]{0,60}): (?=\S| )"
+        ),
         r"[\w./-]{1,40}\[\d{1,7}\]: (?=\S| )",
     ),
     _LETTERS: (rf"[^\t\n]{{1,80}}\t[^\t\n]{{1,80}}\t(?P<job>\ufeff?{_DATE}T{_CLOCK}Z[ \t]?)", _DOCKER),

@@ -11,6 +11,7 @@ from attn_doctor.diagnose.log.surroundings import Surroundings
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
 from attn_doctor.model.libraries import published
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
 from attn_doctor.recipes.data.gpu_table import GpuNames
 
@@ -24,7 +25,7 @@ TELLING = (
 _WORTH = re.compile(
     r"apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
     r"|GPU|gpu|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
-    r"|lash.?[Aa]tt|ormers|ython|CUDA =|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
+    r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
 )
 _CAPABILITY = re.compile(
@@ -57,12 +58,21 @@ _ATTENTION = {spelled: library.distributions[0] for library in published() for s
 _PACKAGE = re.compile(
     rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|Pytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|[Pp]ython)"
-    rf"(?:[ _][Vv]ersion|-version)? ?(?:==|[:=])? ?v?(?P<version>{_VERSION})(?![\w.-])"
+    rf"(?:[ _][Vv]ersion|-version|\.__version__)? ?(?:==|[:=])? ?v?(?P<version>{_VERSION})(?![\w.-])"
 )
+#: The first two lines of `pip show`.
+_SHOWN = re.compile(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
+_SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *_ATTENTION.values()})
 #: xformers' own message: the versions it was built for, and the installed ones.
 _HAVE = re.compile(rf"PyTorch \S{{1,60}} with CUDA \S{{1,20}} \(you have (?P<version>{_VERSION})\)")
-_CUDA = r"(?P<value>\d{1,2}\.\d{1,2})\b"
-_BY_TORCH = r"(?:used to compile PyTorch|torch was compiled with|PyTorch has)"
+_CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
+_BY_TORCH = (
+    r"(?:used to compile PyTorch|torch was compiled with|PyTorch has|Pytorch binaries were compiled with [Cc]uda)"
+)
+#: `CUDA 12.1`, `cuda: 11.8`, as people state what they have.
+_CUDA_STATED = re.compile(
+    r"\b(?:CUDA|[Cc]uda)(?:[ _](?:[Vv]ersion|toolkit))?(?: ?[:=]{1,2} ?| )?v?(?P<value>1\d\.\d{1,2})\b"
+)
 _FOLDER = r"[^\s'\":]{1,200}"
 #: Statements about installed versions, and the toolkit's folder.
 _STATED = tuple(
@@ -88,8 +98,12 @@ _ROCM = re.compile(
     r"|/opt/rocm-(?P<folder>\d{1,2}\.\d{1,2})"
 )
 _MAY_BE_BUILT = re.compile(r"extension module|JIT|jit\b|torch_ext|\.cache/|/\.")
+#: Platforms in names of compiled files and wheels.
+_MACHINE = re.compile(
+    r"\b(?P<machine>x86_64|aarch64)-(?:conda-)?linux-gnu\b|linux(?:\w{0,16}_|-)(?P<wheel>x86_64|aarch64)\b"
+)
 _PYTHON = re.compile(
-    r"\bpython(?P<dotted>3\.\d{1,2})t?/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
+    r"\bpython(?P<dotted>3\.\d{1,2})t?/|-cpython-3(?P<built>\d{1,2})/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
 )
 #: flash-attn's setup.py names the wheel by the torch that it found.
 _GUESSED = re.compile(r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})")
@@ -123,12 +137,20 @@ class Clues:
         self._around = Surroundings()
         self._seen: set[str] = set()
         self._handled: dict[str, int] = {}
+        self._shown = ""
+        #: Told by the interpreter that ran; a list in the same log may be another one's.
+        self._running: dict[str, tuple[str, int]] = {}
 
     def see(self, line: Line) -> None:
         """Reads one line."""
         text = line.text
         for name, value in self._around.told(text):
             self._tell(name, value, line.number)
+        if shown := _SHOWN.match(text):
+            if shown["key"] == "Name":
+                self._shown = canonical_name(shown["value"])
+            elif self._shown in _SHOWN_WORTH:
+                self._package(self._shown, shown["value"], line.number)
         if text in self._seen or not _WORTH.search(text):
             return
         if len(self._seen) < _MOST_SEEN:
@@ -160,7 +182,10 @@ class Clues:
             self._tell("torch.hip", rocm["version"] or rocm["stated"] or rocm["folder"], line.number)
         python = _PYTHON.search(text)
         if python:
-            self._tell("python.version", python["dotted"] or f"3.{python['minor']}", line.number)
+            self._tell("python.version", python["dotted"] or f"3.{python['built'] or python['minor']}", line.number)
+        machine = _MACHINE.search(text)
+        if machine:
+            self._tell("node.machine", machine["machine"] or machine["wheel"], line.number)
         guessed = _GUESSED.search(text)
         if guessed:
             self._package("torch", guessed["torch"], line.number)
@@ -172,8 +197,11 @@ class Clues:
             self._handled.setdefault(handled, line.number)
         have = _HAVE.search(text)
         if have:
-            self._package("torch", have["version"], line.number)
+            self._running["package.torch.version"] = (have["version"], line.number)
         elif not _WANTED.search(text):
+            if "uda" in text or "UDA" in text:
+                for cuda in _CUDA_STATED.finditer(text):
+                    self._tell("log.cuda_stated", cuda["value"], line.number)
             for found in _PACKAGE.finditer(text):
                 self._package(_distribution(found["name"]), found["version"], line.number)
 
@@ -202,6 +230,10 @@ class Clues:
             self._told[programs.PROGRAM] = {program: told[program]}
             for name, switch in programs.switches(program):
                 self._tell(name, switch, told[program])
+        for name, (running, line) in self._running.items():
+            others = self._told.get(name, {})
+            fits = [one for one in others if re.match(rf"{re.escape(running)}(?![\w.])", one)]
+            self._told[name] = {fits[0] if fits else running: line}
         for name, values in self._told.items():
             value = _told_in_one_way(values)
             made = None if value is None else fact(FactName.parse(name), value, log, values[value])

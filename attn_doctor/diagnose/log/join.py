@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.log.facts import Clues
-from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.recipes.data.torch_releases import Build, builds, has_new_abi, registry_cuda
 
 _LISTED_GPUS = FactName("listed", "", "gpu")
 
@@ -78,7 +79,52 @@ def _implied(facts: FactSet) -> Iterator[Fact]:
                     how=f"torch's version {version}",
                     origin=Origin.DERIVED,
                 )
+        yield from _of_published_build(version, facts)
 
 
-def _from(name: FactName, value: str, how: str) -> Fact:
+def _of_published_build(version: str, facts: FactSet) -> Iterator[Fact]:
+    """CUDA and C++ ABI of the published build of torch that a version on Linux and x86_64 means.
+
+    A version without a build's name is that of the registry's one build, unless the log states another CUDA.
+    """
+    release, _, local = version.partition("+")
+    machine = facts.text("node.machine")
+    if not registry_cuda(release) or facts.text("node.system") != "Linux" or machine not in (None, "x86_64"):
+        return
+    if machine is None:
+        yield _from(FactName.parse("node.machine"), "x86_64", "no line names another processor")
+    cuda = re.fullmatch(r"cu(\d{2})(\d)", local)
+    known = facts.fact("torch.cuda").state
+    if cuda:
+        of_build = f"{cuda[1]}.{cuda[2]}"
+    elif isinstance(known, Known):
+        of_build = str(known.value)
+    elif local or isinstance(known, Absent) or facts.text("torch.hip"):
+        return
+    else:
+        of_build = _registrys(release, facts)
+        if not of_build:
+            return
+        yield _from(FactName.parse("torch.cuda"), of_build, f"torch {release} as package registries hold it")
+    new_abi = has_new_abi(Build(torch=release, cuda=of_build))
+    if new_abi is not None and not isinstance(facts.fact("torch.cxx11_abi").state, Known):
+        yield _from(
+            FactName.parse("torch.cxx11_abi"), new_abi, f"torch {release} as it is published for CUDA {of_build}"
+        )
+
+
+def _registrys(release: str, facts: FactSet) -> str:
+    """The CUDA of the registry's build; another one where the log states it, and torch is published for it; empty where
+    what the log states fits none.
+    """
+    registry, published = registry_cuda(release) or "", {one.cuda for one in builds(release)}
+    stated = {facts.text(one) for one in ("log.cuda_stated", "cuda.nvcc")} - {None}
+    majors = {str(one).partition(".")[0] for one in stated}
+    if majors <= {registry.partition(".")[0]}:
+        return registry
+    fits = [one for one in stated if one in published]
+    return str(fits[0]) if len(fits) == 1 and len(majors) == 1 else ""
+
+
+def _from(name: FactName, value: Value, how: str) -> Fact:
     return Fact(name=name, state=Known(value), how=how, origin=Origin.DERIVED)

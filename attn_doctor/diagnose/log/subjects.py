@@ -62,6 +62,7 @@ _OF_A_BUILD = re.compile(
 _BUILDER = re.compile(r"torch[/\\]utils[/\\](?:cpp_extension|_cpp_extension_versioner|hipify/\w+)\.py$")
 _SETUP = re.compile(r"(?P<folder>[\w.+@~-]{2,120})[/\\]setup\.py\b")
 #: `flash-attn_4a21…` is pip's folder for unpacking flash-attn, `flash_attn-2.8.3` that of an sdist.
+_NAMELESS = re.compile(r"pip-req-build-")
 _UNPACKED = re.compile(r"_[0-9a-f]{16,64}$|-\d[\w.+]*$")
 _CLASS_BEFORE = re.compile(r"(?:[\w.]{1,80}: |\[[^\]\n]{1,40}\]:? |!+ )*")
 _CLASS = re.compile(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
@@ -126,7 +127,7 @@ def subject_of(unit: Unit, built_at_use: str | None = None) -> str | None:
     frames = [path for path, _ in unit.frames]
     for path in (*reversed(frames), message):
         setup = _SETUP.search(path)
-        if setup:
+        if setup and not _NAMELESS.match(setup["folder"]):
             return _unpacked(setup["folder"])
     missing = _MODULE.search(message)
     if missing and (name := next(filter(None, missing.groups()))).partition(".")[0] not in _CARRIERS:

@@ -66,6 +66,7 @@ _INSTALLER = re.compile(
     r"|(?P<portable>python_embeded)"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
 )
+_UV_COMMAND = re.compile(r"(?<![\w/])uv (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
 _ON_CPU = re.compile(
     r"\b(?:device|device_map|map_location) ?= ?\(?[\"']cpu[\"']|--(?:device[ =])?cpu\b"
     r"|\btorch\.device\([\"']cpu|\.to\([\"']cpu"
@@ -101,6 +102,8 @@ class Surroundings:
             yield programs.PROGRAM, program
         if _any_in(text, _MAY_BE_INSTALLED) and (installer := _INSTALLER.search(text, 0, 600)):
             yield "python.environment", str(installer.lastgroup)
+            if "uv " in text and (command := _UV_COMMAND.search(text, 0, 600)):
+                yield "log.uv_command", str(command.lastgroup)
 
 
 def _any_in(text: str, signs: tuple[str, ...]) -> bool:

@@ -45,11 +45,12 @@ class Weighed:
 
     @property
     def _standing(self) -> int:
-        """Recipes stand before families; but what a notice says never leads where an exception is of a family."""
+        """Recipes stand before families; but what a notice says never leads where an exception is of a family, and
+        the last words of a failed build do not lead a note."""
         unit = self.match.unit
         failed = bool(unit.exception) and unit.kind is not UnitKind.WARNING
         if self.match.recipe.family is None:
-            return 0 if failed or self.severity is not Severity.INFO else 2
+            return 0 if (failed and not self.match.pattern.wrapper) or self.severity is not Severity.INFO else 2
         return 1 if failed and self.match.recipe.family.ours and not self.match.pattern.wrapper else 3
 
     @property

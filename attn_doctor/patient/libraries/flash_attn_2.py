@@ -178,7 +178,8 @@ LIBRARY = Library(
     kernels_in=("flash_attn_2_cuda",),
     attn_implementation="flash_attention_2",
     errors=r"flash.?attn|FlashAttention",
-    in_logs=("flash[-_ ]attn", "FlashAttention"),
+    # `Flash Attention 2.0` is what the algorithm is called, in messages of many programs.
+    in_logs=("flash[-_ ]attn", r"[Ff]lash[-_ ]?[Aa]ttention(?! ?2(?:\.0)?(?![.\d]))"),
     in_messages=(r"\b[Ff]lash[-_ ]?[Aa]tt(?:ention|n)",),
     checkouts=("flash-attention",),
     functions=((r"flash_attn\.flash_attn_interface$", r"flash_attn_\w*func$|flash_attn_with_kvcache$"),),

@@ -251,9 +251,9 @@ def gpu_code(build: Build, machine: str = "x86_64") -> tuple[str, ...]:
 
 
 def has_new_abi(build: Build) -> bool | None:
-    """True when the build has the new C++ ABI; None for releases before 2.4, of which the table does not say."""
+    """True when the build for x86_64 has the new C++ ABI; None for a release that the table lacks."""
     row = next((one for one in _table()["release"] if build.torch in one["versions"]), None)
-    if row is None or Version(build.torch) < Version("2.4"):
+    if row is None:
         return None
     return build.cuda in row["new_abi"] if "new_abi" in row else True
 

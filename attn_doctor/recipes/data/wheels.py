@@ -76,8 +76,10 @@ def node_of(facts: FactSet) -> Node:
     abi = facts.value("torch.cxx11_abi")
     if not isinstance(abi, bool):
         raise NotTold("which C++ ABI torch has could not be looked at")
-    kernel = "linux" if facts.text("libc.version") else "unknown"
-    glibc = facts.text("libc.version")
+    glibc, system = facts.text("libc.version"), facts.text("node.system")
+    if not glibc and not system:
+        raise NotTold("node.system is not known")
+    kernel = "linux" if glibc else str(system).lower()
     gpus = (facts.text(f"gpu.{subject}.compute_capability") for subject in facts.subjects("gpu"))
     return Node(
         torch=_minor(torch),
@@ -120,7 +122,7 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
             python=f"cp{node.python.replace('.', '')}",
             platform=node.platform,
         )
-        url = table["url"].format(version=version, file=file.replace("+", "%2B"))
+        url = release.get("url", table["url"]).format(version=version, file=file.replace("+", "%2B"))
         return Wheel(package=package, version=version, file=file, url=url)
     named = f"{package} {wanted}".strip()
     # The newest release's reason is reported, of those that have wheels for this torch at all.

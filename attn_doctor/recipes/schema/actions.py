@@ -87,12 +87,12 @@ class _InstallPackages(_Packages):
 
 
 class _InstallWheel(Table):
-    """`package` (flash-attn), `version`: a specifier. The published wheel that fits is computed from
-    `recipes/flash-attn/wheels.toml`
+    """`package` (flash-attn, causal-conv1d, mamba-ssm), `version`: a specifier. The published wheel that fits is
+    computed from its `wheels.toml`
     """
 
     kind: Literal["install-wheel"]
-    package: Literal["flash-attn"]
+    package: Literal["flash-attn", "causal-conv1d", "mamba-ssm"]
     version: Annotated[StrictStr, AfterValidator(_specifier)] = ""
 
 

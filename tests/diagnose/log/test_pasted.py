@@ -24,7 +24,12 @@ from tests.diagnose.log.making import given, made
 PATTERNS = Patterns(bundled())
 _CLASS = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): ")
 #: Bare, these words are those of another recipe, or too few to go by: what split them was the class or a quote.
-_SPLIT_BY_CLASS = {"flash-attn-not-installed", "flash-attn-extension-missing", "bf16-unsupported-device"}
+_SPLIT_BY_CLASS = {
+    "flash-attn-not-installed",
+    "flash-attn-extension-missing",
+    "bf16-unsupported-device",
+    "package-metadata-broken",
+}
 
 
 def _first(text: str, facts: FactSet, patterns: Patterns = PATTERNS) -> str | None:

@@ -1,0 +1,124 @@
+"""What a log tells of torch and the machine names the published wheel that fits."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes.shelf import bundled, families
+
+SYMBOL = (
+    "ImportError: /e/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: "
+    "undefined symbol: _ZN3c104cuda9SetDeviceEi"
+)
+
+
+def first_fix(log: str) -> str:
+    """Identity, words and commands of the first finding's first remedy."""
+    first = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0].remedies[0]
+    return "\n".join(
+        [first.id, *(one.action.advice for one in first.actions), *(c for a in first.actions for c in a.commands)]
+    )
+
+
+def told(log: str, name: str) -> object:
+    return explain_text(log, (), FactSet()).facts.value(name)
+
+
+@pytest.mark.parametrize(
+    ("torch", "wheel"),
+    [
+        ("torch 2.4.0+cu121", "cu12torch2.4cxx11abiFALSE-cp310"),
+        ("torch.__version__  = 2.3.1+cu121", "cu12torch2.3cxx11abiFALSE-cp310"),
+        ("Name: torch\nVersion: 2.6.0", "cu12torch2.6cxx11abiFALSE-cp310"),  # the registry's: CUDA 12.4
+        ("torch 2.6.0+cu126", "cu12torch2.6cxx11abiTRUE-cp310"),
+        ("torch 2.7.1", "cu12torch2.7cxx11abiTRUE-cp310"),
+        ("torch 2.2.2\nCUDA 11.8", "cu11torch2.2cxx11abiFALSE-cp310"),
+    ],
+)
+def test_the_wheel_for_the_torch_of_the_log(torch: str, wheel: str) -> None:
+    assert wheel in first_fix(f"{torch}\n{SYMBOL}")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "torch 2.6.0+cpu",
+        "torch 2.4.0a0+3bcc3cddb5.nv24.07",
+        "torch 2.3.1.post100",
+        "torch 2.4.1\ntools, release 11.8, V11.8.89\nCUDA 12.1",
+    ],
+)
+def test_no_build_is_taken_for_a_published_one_that_is_none(log: str) -> None:
+    assert told(f"{log}\n{SYMBOL}", "torch.cxx11_abi") is None
+
+
+def test_no_wheel_of_a_pc_is_for_arm64() -> None:
+    assert told(f"torch 2.6.0\n{SYMBOL.replace('x86_64', 'aarch64')}", "torch.cxx11_abi") is None
+
+
+def test_the_container_of_nvidia_keeps_its_own() -> None:
+    assert first_fix(f"torch 2.4.0a0+3bcc3cddb5.nv24.07\n{SYMBOL}").startswith("build-in-nvidias-container")
+
+
+@pytest.mark.parametrize(
+    ("package", "folder", "torch", "wheel"),
+    [
+        ("causal_conv1d", "causal-conv1d", "2.4.1+cu121", "causal_conv1d-1.5.0.post8+cu12torch2.4cxx11abiFALSE-cp311"),
+        ("mamba_ssm", "mamba-ssm", "2.0.1+cu118", "mamba_ssm-2.2.2+cu118torch2.0cxx11abiFALSE-cp311"),
+    ],
+)
+def test_no_compiler_and_a_wheel_that_takes_none(package: str, folder: str, torch: str, wheel: str) -> None:
+    log = (
+        f'  File "/tmp/pip-install-a/{folder}_7721d6a781ed44e89dfcba384dc3416f/setup.py", line 185, in <module>\n'
+        f"      NameError: name 'bare_metal_version' is not defined\n      torch.__version__  = {torch}\n"
+        "copying x.py to build/lib.linux-x86_64-cpython-311/x.py"
+    )
+
+    assert wheel in first_fix(log)
+    assert "name-the-toolkit" in first_fix(log.replace(torch, "2.4.0a0+nv1"))
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("flash attention: 2.6.3", "2.6.3"),
+        ("flash-attention 2.5.8", "2.5.8"),
+        ("Name: flash_attn\nVersion: 2.7.4.post1", "2.7.4.post1"),
+        ("You are attempting to use Flash Attention 2.0 with a model on the CPU", None),
+        ("Flash Attention 2: on", None),
+    ],
+)
+def test_flash_attn_in_words(line: str, version: str | None) -> None:
+    assert told(line, "package.flash-attn.version") == version
+
+
+@pytest.mark.parametrize(
+    ("line", "capability"),
+    [("gpu: 3090", "8.6"), ("gpu: 4090 x2", "8.9"), ("gpu: A100", "8.0"), ("gpu: step 3090", None)],
+)
+def test_gpus_in_lower_case(line: str, capability: str | None) -> None:
+    assert told(line, "gpu.0.compute_capability") == capability
+
+
+def test_the_interpreter_that_ran_is_believed() -> None:
+    """`pip list` of another Python stands in the same report."""
+    log = (
+        "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
+        "    PyTorch 2.1.2+cu121 with CUDA 1201 (you have 2.0.1+cu118)\n"
+        " torch                  2.3.0+cu121\n"
+    )
+
+    assert told(log, "torch.version") == "2.0.1+cu118"
+    assert "xformers==0.0.22" in first_fix(log)
+
+
+@pytest.mark.parametrize(
+    ("torch", "cause"), [("12.4", "cuda-library-not-on-path"), ("13.0", "cuda-runtime-major-mismatch")]
+)
+def test_a_library_of_torchs_own_cuda(torch: str, cause: str) -> None:
+    missing = "ImportError: libnvrtc.so.12: cannot open shared object file: No such file or directory"
+    log = f"torch 2.9.1+cu{torch.replace('.', '')}\n{missing}"
+
+    assert explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0].id == cause
