@@ -48,7 +48,15 @@ def test_a_compiler_of_cuda_is_not_for_rocm() -> None:
     assert not {"name-the-toolkit", "ready-wheel", "toolkit-on-windows"} & set(offered(MAC + message))
 
 
+OF_UNSLOTH = 'File "/e/lib/python3.11/site-packages/unsloth_zoo/patching.py", line 8, in forward\n'
+MIXED = "RuntimeError: expected mat1 and mat2 to have the same dtype, but got: float != c10::Half"
+
 FIRST = [
+    (OF_UNSLOTH + MIXED, "update-the-program"),
+    (f'{OF_UNSLOTH}File "/home/ann/train.py", line 8, in forward\n{MIXED}', "autocast-around-the-call"),
+    ("$ llamafactory-cli train a.yaml\n" + MIXED, "one-precision-by-switch"),
+    (MIXED, "autocast-around-the-call"),
+    ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-2"),
     (MAC + "AssertionError: Torch not compiled with CUDA enabled", "mps-on-a-mac"),
     (XPU + "AssertionError: Torch not compiled with CUDA enabled", "xpu-of-intel"),
     (JETSON + "AssertionError: Torch not compiled with CUDA enabled", "torch-of-a-jetson"),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log.advice import advice_in
+from attn_doctor.diagnose.log.calls import is_longer_again, is_own_code, phase_in
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.owners import owner
@@ -54,8 +55,9 @@ _DTYPES = {
     "half": "float16", "Half": "float16", "float16": "float16", "fp16": "float16",
     "BFloat16": "bfloat16", "bfloat16": "bfloat16", "bf16": "bfloat16", "Double": "float64", "double": "float64",
     "float64": "float64", "Byte": "uint8", "uint8": "uint8", "Char": "int8", "int8": "int8", "Long": "int64",
-    "int64": "int64", "Int": "int32", "int32": "int32", "Bool": "bool", "Float8_e4m3fn": "float8_e4m3fn",
-    "float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2", "float8_e5m2": "float8_e5m2",
+    "int64": "int64", "long int": "int64", "Int": "int32", "int32": "int32", "Bool": "bool",
+    "Float8_e4m3fn": "float8_e4m3fn", "float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2",
+    "float8_e5m2": "float8_e5m2",
 }  # fmt: skip
 _DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
 #: Words of a notice: the program took something else.
@@ -85,6 +87,7 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
 def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[Fact]:
     """The `log.*` facts of one unit."""
     text = unit.text
+    yield from _of_calls(unit, log)
     roles = fp32_operands(text)
     if roles is not None:
         told = _SDPA.search(text) or _ROLE.search(text)
@@ -124,6 +127,16 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[F
         made = fact(_SUBJECT, subject, log, unit.message_line)
         assert made is not None
         yield made
+
+
+def _of_calls(unit: Unit, log: str) -> Iterator[Fact]:
+    """Whose code failed, while it did what."""
+    if is_own_code(path for path, _ in unit.frames):
+        yield _log_fact("own_code", True, log, unit.first)
+    if phase := phase_in(unit.text):
+        yield _log_fact("phase", phase, log, unit.first)
+    if is_longer_again(unit.text):
+        yield _log_fact("recomputed_longer", True, log, unit.message_line)
 
 
 def _line_of(unit: Unit, text: str, found: re.Match[str] | None) -> int:

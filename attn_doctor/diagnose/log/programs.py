@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log.unit import Unit
-from attn_doctor.model.facts import FactSet
+from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.remedies import Advise
 from attn_doctor.quick_dataclasses import replace
@@ -20,9 +20,11 @@ from attn_doctor.recipes.recipe import Changes, Recipe, RecipeRemedy
 #: One of them stands in every line that tells a program.
 SIGNS = (
     *("omfyUI", "omfyui", "custom_nodes", "ooocus", "webui", "nvoke", "Wan2GP", "wgp.py", "TRELLIS", "trellis"),
-    *("ackend: ", "kohya_ss", "sd-scripts", "musubi", "ldm_patched", "sd_hijack", "comfy"),
+    *("ackend: ", "kohya_ss", "sd-scripts", "musubi", "ldm_patched", "sd_hijack", "comfy", "python_embeded"),
+    *("nsloth", "lamafactory", "LLaMA-Factory", "llmtuner", "axolotl", "swift"),
 )
 PROGRAM = "log.program"
+_OWN_CODE = FactName.parse("log.own_code")
 #: What was added to a program: its folder, below the one for all of them.
 _ADDED = re.compile(
     r"(?P<folder>(?:[A-Za-z]:)?[^:*?\"<>|\n]{0,300}?(?:^|/)(?:custom_nodes|extensions(?:-builtin)?)/"
@@ -55,6 +57,9 @@ _PROGRAM = RecipeRemedy(
         ),
     ),
     when=(),
+)
+_PACKAGES = replace(
+    _PROGRAM, title="Update {log.program} with the packages that belong to it: the call that fails is below its code"
 )
 _PRECISION = RecipeRemedy(
     id="one-precision-by-switch",
@@ -111,8 +116,9 @@ def plugin_of(unit: Unit) -> tuple[str, str] | None:
 
 
 def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
-    """The recipe, its remedies led by what the log's program offers."""
-    if facts.text(PROGRAM) is None or not any(one.changes for one in recipe.remedies):
+    """The recipe, its remedies led by what the log's program offers; where the call is in the code of whoever wrote the
+    log, as it is."""
+    if facts.text(PROGRAM) is None or facts.value(_OWN_CODE) or not any(one.changes for one in recipe.remedies):
         return recipe
     first: list[RecipeRemedy] = []
     own: list[RecipeRemedy] = []
@@ -136,7 +142,10 @@ def _ways(written: RecipeRemedy, facts: FactSet) -> Iterator[RecipeRemedy]:
             title = _ATTENTION_OF_PLUGIN if plugin else _ATTENTION
             yield replace(written, title=title, actions=(Advise(text=_ATTENTION_TEXT),))
     elif written.changes is not None:
+        row = program(facts.text(PROGRAM))
         update = _PLUGIN if plugin else _PROGRAM
+        if row is not None and row.update:
+            update = replace(_PACKAGES, actions=(Advise(text=row.update, commands=row.commands),))
         switch = written.changes is Changes.PRECISION and facts.text("log.switch_precision") is not None
         ways = [update, _PRECISION] if plugin else [_PRECISION, update]
         for one in ways if switch else [update]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log import programs
+from attn_doctor.diagnose.log import calls, programs
 
 #: Texts that mark such lines in a large log.
 TELLING = (
@@ -73,6 +73,7 @@ _ON_CPU = re.compile(
     r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
     r"|\b(?:CPU|cpu)[- ]only\b|(?:使用|用|在) ?(?:CPU|cpu)"
 )
+_PADS = re.compile(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *("/uv/", "uv ", "/sdists-v", "build backend", "CPython", "Creating virtual", "oetry", "Chef", "embeded"),
     *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/"),
@@ -100,6 +101,10 @@ class Surroundings:
             yield "log.device_wanted", "cpu"
         if _any_in(text, programs.SIGNS) and (program := programs.told(text[:600])):
             yield programs.PROGRAM, program
+        if _any_in(text, calls.SIGNS) and (phase := calls.phase_in(text[:600])):
+            yield "log.phase", phase
+        if "padding_side" in text and "Make sure" not in text and (pads := _PADS.search(text, 0, 600)):
+            yield "log.pads", pads["side"]
         if _any_in(text, _MAY_BE_INSTALLED) and (installer := _INSTALLER.search(text, 0, 600)):
             yield "python.environment", str(installer.lastgroup)
             if "uv " in text and (command := _UV_COMMAND.search(text, 0, 600)):

@@ -21,6 +21,9 @@ class Program:
     sources: tuple[str, ...]
     precision: str = ""
     attention: str = ""
+    update: str = ""
+    """How its packages are updated; empty where its folder is."""
+    commands: tuple[str, ...] = ()
 
 
 def program(name: str | None) -> Program | None:
@@ -44,6 +47,8 @@ def programs() -> tuple[Program, ...]:
             sources=tuple(row["sources"]),
             precision=row.get("precision", ""),
             attention=row.get("attention", ""),
+            update=row.get("update", ""),
+            commands=tuple(row.get("commands", ())),
         )
         for row in rows
     )

@@ -29,7 +29,7 @@ def title(log: str) -> str:
 
 
 def test_each_row_says_where_its_switches_are() -> None:
-    assert all(one.sources and (one.precision or one.attention) for one in programs())
+    assert all(one.sources and (one.precision or one.attention or one.update) for one in programs())
     assert len({one.name for one in programs()}) == len(programs())
 
 

@@ -1,0 +1,54 @@
+"""Reads from frames what was done when a call failed, and whether the person's own code made the call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from attn_doctor.diagnose.log.owners import owner
+from attn_doctor.recipes.data.programs import program_told
+
+#: Functions of generation, of evaluation and of trainers. A trainer that generates fails in generation.
+_PHASES = {
+    "generation": r"\.(?:generate|sample)\(|generation/utils\.py|, in (?:_sample|generate|_greedy_search|prefill)\b",
+    "evaluation": r"\bprediction_step\b|\bevaluation_loop\b|trainer\.(?:evaluate|predict)\(",
+    "training": r"\b_?inner_training_loop\b|\b(?:training|train)_step\b|\bcompute_loss\b"
+    r"|trainer\.train\(|\bloss\.backward|_get_per_token_logps|\bconcatenated_forward\b",
+}
+_PHASE = tuple((name, re.compile(pattern)) for name, pattern in _PHASES.items())
+#: One of them stands in every line that tells a phase.
+SIGNS = ("trainer.", "train_step", "training_", "compute_loss", "per_token_logps", "generate(", "generation/")
+#: Files that are nobody's call: the standard library, generated code, a checkpoint's own code.
+_NOBODYS = re.compile(
+    r"[/\\][Ll]ib[/\\]python3\.\d|[/\\]Python3\d+[/\\][Ll]ib[/\\](?!site)|^<(?!ipython)|_compiled_cache[/\\]"
+)
+_RECOMPUTED = re.compile(
+    r"saved metadata:? ?\{'shape': (?:torch\.Size\()?\[(?P<saved>[\d, ]{1,60})\][^\n]{0,200}\s+"
+    r"recomputed metadata:? ?\{'shape': (?:torch\.Size\()?\[(?P<again>[\d, ]{1,60})\]"
+)
+
+
+def phase_in(text: str) -> str | None:
+    """What was done when it failed: generation, evaluation or training."""
+    return next((name for name, pattern in _PHASE if pattern.search(text)), None)
+
+
+def is_own_code(paths: Iterable[str]) -> bool:
+    """True where the innermost file that is no package's, and no program's, is the person's own; libraries below it do
+    what they are called for. `paths`: of the frames, the outermost first.
+    """
+    for path in reversed(list(paths)):
+        if program_told(path.replace("\\", "/")) is not None:
+            return False
+        if not owner(path) and not _NOBODYS.search(path):
+            return True
+    return False
+
+
+def is_longer_again(text: str) -> bool:
+    """True where a checkpointed layer got a tensor of more rows the second time: a cache took its keys twice."""
+    for shapes in _RECOMPUTED.finditer(text):
+        saved, again = ([int(size) for size in shapes[name].split(",")] for name in ("saved", "again"))
+        if len(saved) == len(again) > 1 and any(b > a for a, b in zip(saved, again, strict=True)):
+            return True
+    return False

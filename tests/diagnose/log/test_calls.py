@@ -1,0 +1,53 @@
+"""What was done when it failed, and whether the person's own code made the call."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.calls import is_longer_again, is_own_code, phase_in
+
+TORCH = "/e/lib/python3.11/site-packages/torch/nn/modules/linear.py"
+MODEL = "/e/lib/python3.11/site-packages/transformers/models/qwen2/modeling_qwen2.py"
+UNSLOTH = "/e/lib/python3.11/site-packages/unsloth/models/llama.py"
+OWN = "/home/ann/proj/train.py"
+METADATA = (
+    "saved metadata: {'shape': torch.Size([%s]), 'dtype': torch.bfloat16}\n"
+    "recomputed metadata: {'shape': torch.Size([%s])}"
+)
+
+
+@pytest.mark.parametrize(
+    ("paths", "own"),
+    [
+        ((OWN, MODEL, TORCH), True),
+        ((UNSLOTH, OWN, TORCH), True),  # the model's own module, called by the trainer
+        ((OWN, UNSLOTH, MODEL, TORCH), False),
+        ((OWN, "/home/ann/unsloth_compiled_cache/unsloth_compiled_module_qwen2.py", TORCH), False),
+        (("/w/ComfyUI/execution.py", "/w/ComfyUI/custom_nodes/Some-Node/nodes.py", MODEL), False),
+        (("/data/LLaMA-Factory/src/llamafactory/train/sft/workflow.py", MODEL), False),
+        (("/w/ComfyUI/venv/lib/python3.11/site-packages/diffusers/models/attention.py", TORCH), False),
+        ((), False),
+    ],
+)
+def test_the_innermost_file_of_somebody_decides(paths: tuple[str, ...], own: bool) -> None:
+    assert is_own_code(paths) is own
+
+
+@pytest.mark.parametrize(
+    ("text", "phase"),
+    [
+        ("    return inner_training_loop(", "training"),
+        ("    out = model.generate(**inputs)", "generation"),
+        ("in trainer.train()\n    ids = self.model.generate(x)", "generation"),
+        ("    loss, logits, labels = self.prediction_step(model, inputs)", "evaluation"),
+        ("    out = layer(x)", None),
+    ],
+)
+def test_frames_tell_what_was_done(text: str, phase: str | None) -> None:
+    assert phase_in(text) == phase
+
+
+def test_a_cache_that_grew_is_told_by_shapes() -> None:
+    assert is_longer_again(METADATA % ("1, 8, 200, 64", "1, 8, 400, 64"))
+    assert not is_longer_again(METADATA % ("64, 64", "64, 64"))
+    assert not is_longer_again(METADATA % ("128", "0"))
