@@ -152,7 +152,7 @@ def _written(report: Report, kind: Kind[Report], form: str) -> str:
 
 def _report() -> Report:
     recipe = next(one for one in shelf.bundled() if one.id == "use-bf16" or one.id == "fp16-overflow-nan")
-    first = recipe.remedies[0]
+    first = next(one for one in recipe.remedies if one.id == "use-bf16")
     finding = Finding(
         id=recipe.id,
         severity=Severity.ERROR,
