@@ -9,11 +9,13 @@ from attn_doctor.diagnose.log.advice import advice_in
 from attn_doctor.diagnose.log.calls import is_longer_again, is_own_code, phase_in
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
+from attn_doctor.diagnose.log.names_wanted import name_wanted
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.programs import plugin_of
 from attn_doctor.diagnose.log.subjects import subject_of
 from attn_doctor.diagnose.log.unit import Unit
-from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin, Value
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
+from attn_doctor.probe.packages.known_packages import distribution_of
 
 _SDPA = re.compile(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
@@ -33,6 +35,7 @@ _LIBRARY = re.compile(
 _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
+_IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
 #: Names in a message: of several expressions the first that matches.
 _NAMED = tuple(
     (attribute, re.compile(pattern))
@@ -46,7 +49,7 @@ _NAMED = tuple(
         ("cuda_needed", rf"\b{_CUDA}\+? (?:or|and) (?:higher|later|above|newer|greater)"),
         ("cuda_needed", rf"\b(?:requires?|needs?|at least|only supported on) {_CUDA}"),
         ("model", r"\b(?P<value>[A-Z]\w{1,60}(?:Model|LM|Classification|Generation|Answering|Decoder|Encoder))\b"),
-        ("importer", r"Failed to import (?P<value>[\w.]{2,80}) because"),
+        ("importer", _IMPORTER.pattern),
         ("module", r"No module named '?(?P<value>[\w.]{2,80})'?"),
     )
 )
@@ -82,6 +85,37 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
     if match.reasons:
         yield _log_fact("reasons", match.reasons, log, match.line)
     yield from of_unit(match.unit, log, around.text(_AT_USE))
+    yield from _of_a_name(match.unit, log, around)
+
+
+def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
+    """The releases that have the Python name which the message misses, and who asks for it."""
+    owners = [name for _, name in _owners(unit)]
+    found = name_wanted(unit.message, owners, around)
+    if found is None:
+        return
+    importer = _IMPORTER.search(unit.message)
+    asking = importer["value"] if importer else owners[-1] if owners else None
+    span, asks = found.span, asking and distribution_of(asking)
+    within = asks == span.distribution
+    for attribute, value in (
+        ("name_wanted", found.name),
+        ("name_package", span.distribution),
+        ("name_since", span.since),
+        ("name_until", span.until),
+        ("name_releases", span.specifier),
+        ("name_asked_by", None if within else asks),
+        ("name_within", within or None),
+    ):
+        if value is not None:
+            yield _log_fact(attribute, value, log, unit.message_line)
+        elif attribute in ("name_since", "name_until"):
+            yield Fact(
+                name=FactName("log", "", attribute),
+                state=Absent("the name is in the releases before, or after, as well"),
+                how=f"line {unit.message_line} of {log}",
+                origin=Origin.DERIVED,
+            )
 
 
 def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[Fact]:

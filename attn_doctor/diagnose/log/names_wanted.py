@@ -1,0 +1,74 @@
+"""Finds the releases of a package that have the Python name that a message misses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.model.facts import FactSet
+from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.data import names
+from attn_doctor.recipes.data.names import Span
+
+_Q = r"[`'\"\u2018\u2019]"
+_IMPORTED = re.compile(rf"cannot import name {_Q}(?P<name>\w+){_Q} from {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)*)")
+_MODULE = re.compile(rf"No module named {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)+)")
+_OF_MODULE = re.compile(rf"[Mm]odule {_Q}?(?P<module>[A-Za-z][\w.]*){_Q}? has no attribute {_Q}?(?P<name>\w+)")
+_MEMBER = re.compile(rf"{_Q}?\b(?P<owner>[A-Z]\w+|torch\.\w+){_Q}?(?: object)? has no attribute {_Q}?(?P<name>\w+)")
+_PARAMETER = re.compile(rf"\b(?P<owner>\w+(?:\.\w+)*\(\)) got an unexpected keyword argument {_Q}?(?P<name>\w+)")
+_MISSING = re.compile(
+    rf"\b(?P<owner>\w+(?:\.\w+)+\(\)) missing \d+ required (?:positional|keyword-only) arguments?: {_Q}(?P<name>\w+)"
+)
+#: The module was asked while it was being imported, or lies in no file: its names say nothing of its release.
+_HALF = re.compile(r"partially initialized|unknown location")
+
+
+@dataclass(frozen=True, slots=True)
+class NameWanted:
+    """A Python name that a message misses, and the releases that have it."""
+
+    name: str
+    span: Span
+
+
+def name_wanted(message: str, owners: Collection[str], facts: FactSet) -> NameWanted | None:
+    """The name that a message misses; None where the table of names tells nothing of it, or where the release that
+    the log names has it.
+
+    `owners`: import names of the packages whose files the message's frames name.
+    """
+    found = None if _HALF.search(message) else _found(message, owners)
+    if found is None:
+        return None
+    there = facts.text(f"package.{found.span.distribution}.version")
+    return None if there is not None and _has(found.span, there) else found
+
+
+def _found(message: str, owners: Collection[str]) -> NameWanted | None:
+    for pattern in (_IMPORTED, _OF_MODULE):
+        if (match := pattern.search(message)) and (span := names.of_name(match["module"], match["name"])):
+            return NameWanted(match["name"], span)
+    if (match := _MODULE.search(message)) and (span := names.of_module(match["module"])):
+        return NameWanted(match["module"], span)
+    if match := _MISSING.search(message):
+        span = names.of_member(match["owner"], match["name"], owners)
+        # Older releases do without the parameter.
+        return span and span.before and NameWanted(f"{match['owner']} without {match['name']}", span.before)
+    for pattern, spelled in ((_MEMBER, "{owner}.{name}"), (_PARAMETER, "{name} of {owner}")):
+        match = pattern.search(message)
+        if match and (span := names.of_member(match["owner"].removeprefix("torch."), match["name"], owners)):
+            return NameWanted(spelled.format_map(match.groupdict()), span)
+    return None
+
+
+def _has(span: Span, release: str) -> bool:
+    """Whether this release has the name; False for what is no version."""
+    try:
+        version = Version(release)
+    except InvalidVersion:
+        return False
+    return (span.since is None or Version(span.since) <= version) and (
+        span.until is None or version < Version(span.until)
+    )

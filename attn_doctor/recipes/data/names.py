@@ -1,0 +1,116 @@
+"""The releases of a package that have a Python name, as read from its published files.
+
+Data: recipes/names_by_release.json, made by bench/harvest_names.py. It lists only names that some of the releases that
+were looked at have and others have not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable
+from functools import cache
+
+from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.shelf import bundled_folder
+
+TABLE = "names_by_release.json"
+#: Methods, which messages of Python 3.9 call without their class, and what each model has of its own.
+_MANY_ALIKE = re.compile(r"\.[A-Z]\w*\.\w+\(\)$|\.models\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The releases of one distribution that have a name."""
+
+    distribution: str
+    since: str | None
+    """The first that has it; None: already the oldest that was looked at."""
+    until: str | None
+    """The first that no longer has it; None: the newest that was looked at has it."""
+    newest: str
+    """The newest that was looked at."""
+
+    @property
+    def before(self) -> Span | None:
+        """The releases before those; None where the oldest that was looked at has the name."""
+        return None if self.since is None else Span(self.distribution, None, self.since, self.newest)
+
+    @property
+    def specifier(self) -> str:
+        """What an installer is asked for: from the release on that brought it, below the one that dropped it, and
+        within the major release of that time, for which the code that asks was written.
+        """
+        major = (self.since or "0").partition(".")[0]
+        until = self.until
+        if until is None and major != "0" and major != self.newest.partition(".")[0]:
+            until = str(int(major) + 1)
+        return ",".join([f">={self.since}"] * bool(self.since) + [f"<{until}"] * bool(until))
+
+
+def of_name(module: str, name: str) -> Span | None:
+    """The releases in which the module has the name; None where the table tells nothing of it."""
+    package = module.partition(".")[0]
+    return members(package).get(module, {}).get(name)
+
+
+def of_module(module: str) -> Span | None:
+    """The releases that have the module; of one that the table does not list, those of the package that holds it."""
+    parts = module.split(".")
+    for depth in reversed(range(1, len(parts))):
+        if found := of_name(".".join(parts[:depth]), parts[depth]):
+            return found
+    return None
+
+
+def of_member(owner: str, name: str, first_in: Collection[str]) -> Span | None:
+    """The releases in which a class, as `LlamaConfig`, has an attribute, or in which a method or function, as
+    `LlamaAttention.forward()` or `flex_attention()`, takes a parameter.
+
+    `first_in`: the import names of packages that are looked at before all others. None where several things of that
+    name differ; for a method without its class; and for a function of a model, since every model has its own, and the
+    table lists only those that changed.
+    """
+    return _of_member([one for one in packages() if one in first_in], owner, name) or _of_member(
+        packages(), owner, name
+    )
+
+
+def _of_member(among: Iterable[str], owner: str, name: str) -> Span | None:
+    ending, is_function = f".{owner}", owner.endswith("()") and "." not in owner
+    spans = {
+        known[name]
+        for package in among
+        for where, known in members(package).items()
+        if name in known and where.endswith(ending) and not (is_function and _MANY_ALIKE.search(where))
+    }
+    return spans.pop() if len(spans) == 1 else None
+
+
+@cache
+def packages() -> tuple[str, ...]:
+    """The import names of the packages in the table."""
+    return tuple(_table())
+
+
+@cache
+def _table() -> dict[str, dict[str, object]]:
+    read: dict[str, dict[str, dict[str, object]]] = json.loads((bundled_folder() / TABLE).read_text(encoding="utf-8"))
+    return read["packages"]
+
+
+@cache
+def members(package: str) -> dict[str, dict[str, Span]]:
+    """Module, class or function of a package -> its names -> their span."""
+    written: dict[str, dict[str, Span]] = {}
+    row = _table().get(package)
+    if row is None:
+        return written
+    releases, groups = row["releases"], row["names"]
+    assert isinstance(releases, list)
+    assert isinstance(groups, list)
+    for group in groups:
+        span = Span(str(row["distribution"]), group["since"], group["until"], str(releases[-1]))
+        for where, names in group["in"].items():
+            written.setdefault(where, {}).update(dict.fromkeys(names.split(), span))
+    return written

@@ -1,0 +1,126 @@
+"""A name that a message misses is looked up in the releases of its package."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.names_wanted import name_wanted
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
+from attn_doctor.model.findings import Finding
+from attn_doctor.recipes.data import names
+from attn_doctor.recipes.data.names import Span
+from attn_doctor.recipes.shelf import bundled, families
+
+#: Held against the changes that brought and dropped them.
+KNOWN = [
+    (
+        "cannot import name 'is_flash_attn_available' from 'transformers.utils' (/e/__init__.py)",
+        "transformers>=4.34,<4.39",
+    ),
+    ("cannot import name 'is_flash_attn_available' from 'transformers.modeling_utils'", "transformers>=4.34,<4.35"),
+    (
+        "cannot import name 'LlamaFlashAttention2' from 'transformers.models.llama.modeling_llama' (/e/modeling.py)",
+        "transformers>=4.34,<4.48",
+    ),
+    ("cannot import name 'ALL_ATTENTION_FUNCTIONS' from 'transformers.modeling_utils'", "transformers>=4.48,<5"),
+    ("No module named 'transformers.masking_utils'", "transformers>=4.53,<5"),
+    ("module 'torch.library' has no attribute 'custom_op'", "torch>=2.4"),
+    ("No module named 'torch.nn.attention.flex_attention'", "torch>=2.5"),
+    ("module 'torch' has no attribute 'float8_e8m0fnu'", "torch>=2.7"),
+]
+
+
+@pytest.mark.parametrize(("message", "releases"), KNOWN)
+def test_the_releases_that_have_a_name_are_known(message: str, releases: str) -> None:
+    found = name_wanted(message, [], FactSet())
+
+    assert found is not None
+    assert found.span.distribution + found.span.specifier == releases
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "cannot import name 'no_such_name' from 'transformers.utils' (/e/__init__.py)",
+        "cannot import name 'is_flash_attn_available' from 'my_code.utils' (/e/utils.py)",
+        # An import that goes round in a circle, and a folder without code: no release is at fault.
+        "cannot import name 'custom_op' from partially initialized module 'torch.library' (most likely circular)",
+        "cannot import name 'is_flash_attn_available' from 'transformers.utils' (unknown location)",
+        "'MyModel' object has no attribute 'colour'",
+        "f() got an unexpected keyword argument 'colour'",
+    ],
+)
+def test_of_other_names_nothing_is_said(message: str) -> None:
+    assert name_wanted(message, [], FactSet()) is None
+
+
+def test_a_release_that_has_the_name_is_not_blamed() -> None:
+    message = "No module named 'transformers.masking_utils'"
+    there = Fact(
+        name=FactName.parse("package.transformers.version"), state=Known("4.57.1"), how="line 1", origin=Origin.DERIVED
+    )
+
+    assert name_wanted(message, [], FactSet([there])) is None
+
+
+def _first(log: str) -> Finding:
+    return explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0]
+
+
+def _asked_from(path: str) -> str:
+    return (
+        f'Traceback (most recent call last):\n  File "{path}", line 3, in <module>\n'
+        "    from transformers.utils import is_flash_attn_available\n"
+        "ImportError: cannot import name 'is_flash_attn_available' from 'transformers.utils' (/e/__init__.py)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("/e/lib/python3.11/site-packages/peft/tuners/x.py", "newer-asker"),
+        ("/e/lib/python3.11/site-packages/transformers/models/x.py", "restart-after-the-change"),
+        ("/home/me/train.py", "release-with-the-name"),
+        ("/home/me/.cache/huggingface/modules/transformers_modules/a/b/modeling_a.py", "release-with-the-name"),
+    ],
+)
+def test_the_first_remedy_depends_on_who_asks(path: str, remedy: str) -> None:
+    found = _first(_asked_from(path))
+
+    assert found.id == "name-of-another-release"
+    assert found.remedies[0].id == remedy
+
+
+def test_torch_has_a_recipe_of_its_own() -> None:
+    found = _first("AttributeError: module 'torch.library' has no attribute 'custom_op'")
+
+    assert found.id == "package-needs-newer-torch"
+    assert "torch 2.4 or later" in found.remedies[0].title
+
+
+def test_every_span_of_the_table_is_a_range_of_releases() -> None:
+    spans = {
+        span for package in names.packages() for members in names.members(package).values() for span in members.values()
+    }
+    wrong = [
+        span
+        for span in spans
+        if not span.specifier
+        or (span.since and span.until and Version(span.since) >= Version(span.until))
+        or (span.since and not SpecifierSet(span.specifier).contains(span.since))
+    ]
+
+    assert not wrong
+    assert all(Version(one) for one in itertools.chain.from_iterable((s.since, s.until) for s in spans) if one)
+
+
+def test_a_span_within_a_major_release_asks_for_no_later_one() -> None:
+    assert Span("a", "4.36", None, "5.1").specifier == ">=4.36,<5"
+    assert Span("a", "5.0", None, "5.1").specifier == ">=5.0"
+    assert Span("a", "0.20", None, "0.36").specifier == ">=0.20"
+    assert Span("a", None, "4.35", "5.1").specifier == "<4.35"
