@@ -79,12 +79,12 @@ FIRST = [
     ),
     ("device='cpu'\nRuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "float32-on-cpu"),
     ("RuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "use-the-gpu"),
-    ("ModuleNotFoundError: No module named 'flash_attn.ops.triton.rotary'", "flash-attn-with-the-module"),
+    ("ModuleNotFoundError: No module named 'flash_attn.ops.triton.rotary'", "flash-attn-with-the-name"),
     ("ModuleNotFoundError: No module named 'flash_attn.flash_attention'", "newer-code"),
     (
         (
             "RuntimeError: Failed to import transformers.models.x because of the following error: cannot import name "
-            "'is_flash_attn_greater_or_equal_2_10' from 'transformers.utils' (/e/transformers/utils/__init__.py)"
+            "'is_flash_attn_3_available' from 'transformers.utils' (/e/transformers/utils/__init__.py)"
         ),
         "restart-after-the-change",
     ),
