@@ -54,8 +54,8 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
         return NameWanted(match["module"], span)
     if match := _MISSING.search(message):
         span = names.of_member(match["owner"], match["name"], owners)
-        # Older releases do without the parameter.
-        return span and span.before and NameWanted(f"{match['owner']} without {match['name']}", span.before)
+        before = None if span is None else span.before  # older releases do without the parameter
+        return None if before is None else NameWanted(f"{match['owner']} without {match['name']}", before)
     for pattern, spelled in ((_MEMBER, "{owner}.{name}"), (_PARAMETER, "{name} of {owner}")):
         match = pattern.search(message)
         if match and (span := names.of_member(match["owner"].removeprefix("torch."), match["name"], owners)):
