@@ -15,6 +15,7 @@ from attn_doctor.recipes.data.torch_releases import (
     flash_attn_3_build,
     is_before_table,
     partner_for,
+    triton_series,
 )
 
 
@@ -82,6 +83,9 @@ def facts_of_torch(facts: FactSet, ahead: Outlook) -> Iterator[Fact]:
     folder = flash_attn_3_build(str(got[0])) if isinstance(got, tuple) else None
     state = Known(folder) if folder else Absent("none is known for this CUDA") if isinstance(got, tuple) else got
     yield derived_fact("torch.flash_attn_3_build", state, "torch.cuda")
+    there = facts.text("torch.version")
+    series = triton_series(there) if there else None
+    yield derived_fact("torch.triton_series", Known(series) if series else Absent("no table says it"), "torch.version")
     build = ahead.build
     sources = ("gpu.*.compute_capability", "driver.version")
     yield derived_fact("torch.gpu_release", Known(build.torch) if isinstance(build, Build) else build, *sources)
@@ -89,7 +93,6 @@ def facts_of_torch(facts: FactSet, ahead: Outlook) -> Iterator[Fact]:
     state = Known(True) if torch_lacks_code(facts) else Absent("it is not known to lack any")
     yield derived_fact("torch.lacks_gpu_code", state, "gpu.*.compute_capability", "torch.arch_list")
     yield from _torch_asked_for(ahead.asked)
-    there = facts.text("torch.version")
     state = ahead.release if not isinstance(ahead.release, Absent) else Known(there) if there else ahead.release
     yield derived_fact("torch.release_to_be", state, "torch.release_to_come", "torch.version")
     named = facts.fact("package.torch.version").state

@@ -57,6 +57,8 @@ def _device(facts: FactSet) -> str:
         return "xpu"
     if "+rocm" in version or facts.text("torch.hip") or facts.text("log.made_for") == "AMD":
         return "rocm"
+    if facts.text("log.made_for") == "Ascend":
+        return "npu"
     return "mps" if facts.text("node.system") == "macOS" else "cuda"
 
 

@@ -50,6 +50,12 @@ def test_a_compiler_of_cuda_is_not_for_rocm() -> None:
 
 OF_UNSLOTH = 'File "/e/lib/python3.11/site-packages/unsloth_zoo/patching.py", line 8, in forward\n'
 MIXED = "RuntimeError: expected mat1 and mat2 to have the same dtype, but got: float != c10::Half"
+SAGE = (
+    'File "/e/site-packages/sageattention/triton/attn_qk_int8_per_block.py", line 88, in forward\n'
+    "RuntimeError: PassManager::run failed\n"
+)
+HIP = "UserWarning: 1Torch was not compiled with flash attention. (Triggered at x/transformers/hip/sdp_utils.cpp)"
+TRITON = "ModuleNotFoundError: No module named 'triton'\n"
 
 FIRST = [
     (OF_UNSLOTH + MIXED, "update-the-program"),
@@ -57,6 +63,26 @@ FIRST = [
     ("$ llamafactory-cli train a.yaml\n" + MIXED, "one-precision-by-switch"),
     (MIXED, "autocast-around-the-call"),
     ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-2"),
+    ("NVIDIA GeForce GTX 1070\n" + SAGE, "without-sageattention"),
+    ("NVIDIA GeForce RTX 4090\n" + SAGE, "another-triton"),
+    (HIP, "check-1"),
+    (HIP.replace("/hip/", "/cuda/"), "check-2"),
+    (WINDOWS + "pytorch version: 2.8.0+cu128\n" + TRITON, "triton-windows-of-this-torch"),
+    (WINDOWS + TRITON, "triton-on-windows"),
+    (WINDOWS + "- **PyTorch Version:** 2.8.0+cu128\n" + TRITON, "triton-windows-of-this-torch"),
+    (
+        MAC + "ValueError: torch.cuda.is_available() should be True but is False. xformers' attention is only for GPU",
+        "xformers-off",
+    ),
+    (
+        "AMD Radeon RX 6800 XT [ZLUDA]\nRuntimeError: cuDNN Frontend error: No execution plans support the graph.",
+        "no-cudnn-on-amd",
+    ),
+    ("RuntimeError: cuDNN Frontend error: No execution plans support the graph.", "without-cudnn-sdpa"),
+    (
+        "ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. Found inputs on npu device.",
+        "check-1",
+    ),
     (MAC + "AssertionError: Torch not compiled with CUDA enabled", "mps-on-a-mac"),
     (XPU + "AssertionError: Torch not compiled with CUDA enabled", "xpu-of-intel"),
     (JETSON + "AssertionError: Torch not compiled with CUDA enabled", "torch-of-a-jetson"),

@@ -54,6 +54,20 @@ def test_an_installer_has_its_own_way(installer: str, typed: str) -> None:
     assert formed([command], told(python_environment=installer)) == (typed,)
 
 
+@pytest.mark.parametrize(
+    ("installer", "python"),
+    [
+        ("portable", r"python_embeded\python.exe"),
+        ("bundled", r"system\python\python.exe"),
+        ("venv", r"venv\Scripts\python.exe"),
+    ],
+)
+def test_a_program_has_its_own_python(installer: str, python: str) -> None:
+    facts = told(node_system="Windows", python_environment=installer)
+
+    assert formed(["python -m pip uninstall x"], facts) == (rf".\{python} -m pip uninstall x",)
+
+
 def test_an_interpreter_that_is_named_keeps_its_path() -> None:
     """On a node that was examined."""
     facts = told(python_environment="uv", python_executable="/venv/bin/python")

@@ -29,7 +29,7 @@ BOUND = re.compile(
 OWN = {
     "flash-attn": r"flash-attn(?:-[34])?|flashattn-hopper|kernels|nvidia-cutlass-dsl[\w-]*",
     "flash-linear-attention": r"flash-linear-attention|fla-core",
-    "triton": r"triton|pytorch-triton(?:-rocm)?|flash-linear-attention|fla-core|tilelang",
+    "triton": r"triton(?:-windows)?|pytorch-triton(?:-rocm)?|flash-linear-attention|fla-core|tilelang",
     "flashinfer": r"flashinfer-(?:python|cubin|jit-cache)",
     "x-transformers": r"x-transformers",
     "xformers": r"xformers",

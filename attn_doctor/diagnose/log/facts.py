@@ -56,9 +56,9 @@ _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?
 #: Name of an attention library as spelled in logs -> distribution.
 _ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
 _PACKAGE = re.compile(
-    rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|Pytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
+    rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|[Pp]ython)"
-    rf"(?:[ _][Vv]ersion|-version|\.__version__)? ?(?:==|[:=])? ?v?(?P<version>{_VERSION})(?![\w.-])"
+    rf"(?:[ _][Vv]ersion|-version|\.__version__)? ?(?:==|[:=])?\*{{0,2}} ?v?(?P<version>{_VERSION})(?![\w.-])"
 )
 #: The first two lines of `pip show`.
 _SHOWN = re.compile(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
@@ -124,7 +124,7 @@ def _distribution(spelled: str) -> str:
     for pattern, name in _ATTENTION.items():
         if re.fullmatch(pattern, spelled):
             return name
-    return "torch" if spelled in ("PyTorch", "Pytorch") else spelled.lower()
+    return "torch" if spelled.lower() == "pytorch" else spelled.lower()
 
 
 class Clues:

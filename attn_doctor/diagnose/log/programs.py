@@ -20,7 +20,8 @@ from attn_doctor.recipes.recipe import Changes, Recipe, RecipeRemedy
 #: One of them stands in every line that tells a program.
 SIGNS = (
     *("omfyUI", "omfyui", "custom_nodes", "ooocus", "webui", "nvoke", "Wan2GP", "wgp.py", "TRELLIS", "trellis"),
-    *("ackend: ", "kohya_ss", "sd-scripts", "musubi", "ldm_patched", "sd_hijack", "comfy", "python_embeded"),
+    *("ackend: ", "examples/", "/train_", "\\train_", "kohya_ss", "sd-scripts", "musubi"),
+    *("ldm_patched", "sd_hijack", "comfy", "python_embeded"),
     *("nsloth", "lamafactory", "LLaMA-Factory", "llmtuner", "axolotl", "swift"),
 )
 PROGRAM = "log.program"

@@ -45,9 +45,10 @@ _ENOUGH = 12
 
 _MADE_FOR = re.compile(
     r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
-    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|ZLUDA|[Zz]luda"
+    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|\btransformers/hip/|ZLUDA|[Zz]luda"
     r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
+    r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b)"
 )
 _JETSON = re.compile(
     r"-tegra\b|\btegra\b|\b[Jj]etson\b|\b[Jj]et[Pp]ack\b|\b(?:NVIDIA|AGX|NX|Nano) Orin\b"
@@ -56,7 +57,7 @@ _JETSON = re.compile(
 #: Likewise of the two above.
 _MAY_BE = (
     *("hip", "HIP", "Hip", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
-    *("xpu", "XPU", "Intel", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
+    *("xpu", "XPU", "Intel", "npu", "Ascend", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
 )
 _INSTALLER = re.compile(
     r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
@@ -64,6 +65,8 @@ _INSTALLER = re.compile(
     r"|^Creating virtual environment at: )"
     r"|(?P<poetry>pypoetry|\bpoetry (?:add|install|run|lock)\b|ChefBuildError)"
     r"|(?P<portable>python_embeded)"
+    r"|(?P<bundled>[/\\]system[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
+    r"|(?P<venv>[/\\]venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\][Pp]ython))"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
 )
 _UV_COMMAND = re.compile(r"(?<![\w/])uv (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
@@ -76,7 +79,7 @@ _ON_CPU = re.compile(
 _PADS = re.compile(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *("/uv/", "uv ", "/sdists-v", "build backend", "CPython", "Creating virtual", "oetry", "Chef", "embeded"),
-    *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/"),
+    *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
 )
 
 

@@ -1,7 +1,7 @@
 """Puts commands into the form of the installer and the shell that a log shows.
 
 A recipe's commands are bash and pip. Windows gets PowerShell, whose quotes and redirections differ; a project of uv or
-poetry, a notebook and ComfyUI's portable Python get the way in which these reach their packages.
+poetry, a notebook and a program with a Python of its own get the way in which these reach their packages.
 """
 
 from __future__ import annotations
@@ -24,11 +24,18 @@ _BEFORE = re.compile(r"(?:[A-Z_][A-Z_0-9]*=\S+ |\$env:\w+ = \"[^\"]*\"; |mkdir -
 #: pip option -> uv option; empty when uv has no such option.
 _UV = {"--no-cache-dir": "--no-cache", "-y": "", "-v": "", "--force-reinstall": "--reinstall"}
 
+#: Where a program for Windows that brings its Python, or makes an environment, has it below its own folder.
+_IN_THE_PROGRAM = {
+    "portable": r".\python_embeded\python.exe",
+    "bundled": r".\system\python\python.exe",
+    "venv": r".\venv\Scripts\python.exe",
+}
+
 
 def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
     """The commands as a person types them there."""
     installer, windows = facts.text("python.environment"), facts.text("node.system") == "Windows"
-    if facts.text("python.executable") != "python":
+    if facts.text("python.executable") != "python" or (installer == "venv" and not windows):
         installer = None  # an interpreter that is known is named by its path
     found: list[str] = []
     for command in commands:
@@ -70,8 +77,8 @@ def _by_installer(command: str, installer: str | None) -> str:
         return " ".join([f"uv pip {found['verb']}", *filter(None, words)])
     if installer == "poetry" and command.startswith("python "):
         return f"poetry run {command}"
-    if installer == "portable" and command.startswith("python "):
-        return f".\\python_embeded\\python.exe {command.removeprefix('python ')}"
+    if installer in _IN_THE_PROGRAM and command.startswith("python "):
+        return f"{_IN_THE_PROGRAM[installer]} {command.removeprefix('python ')}"
     if installer == "notebook" and (found := _PIP.match(command)):
         return f"!{command}" + ("  # then restart the runtime" if found["verb"] == "install" else "")
     return command

@@ -211,6 +211,12 @@ def flash_attn_3_build(cuda: str) -> str | None:
     return found
 
 
+def triton_series(torch: str) -> str | None:
+    """Triton's series (3.4) that goes with a release of torch; None when the table does not say."""
+    found: str | None = _table()["triton"].get(".".join(torch.split(".")[:2]))
+    return found
+
+
 def partners() -> frozenset[str]:
     """Packages in the table with releases that are each made for one torch."""
     return frozenset(one["package"] for one in _table()["partner"])

@@ -65,7 +65,9 @@ def test_a_node_is_updated_by_its_folder() -> None:
         ("/home/ann/ComfyUI/comfy/ops.py", "--force-fp16"),
         ("/home/ann/stable-diffusion-webui/modules/processing.py", "--no-half"),
         ("/home/ann/stable-diffusion-webui/extensions/sd-webui-x/scripts/y.py", "Update sd-webui-x"),
-        ("/home/ann/musubi-tuner/networks/lora.py", "Update kohya's scripts"),
+        ("/home/ann/musubi-tuner/networks/lora.py", "--mixed_precision bf16"),
+        ("/home/ann/diffusers/examples/dreambooth/train_dreambooth_lora_flux.py", "--mixed_precision bf16"),
+        ("/home/ann/app/TRELLIS/trellis/modules/x.py", "Update TRELLIS"),
         ("/home/ann/project/train.py", "under autocast"),
     ],
 )
