@@ -496,6 +496,7 @@ TERMS: tuple[Term, ...] = (
         ("log.owners", _TS, "import names of the packages whose files its frames and paths name, outermost first"),
         ("log.innermost_owner", _T, "that of the innermost frame, or of the C++ file that complains"),
         ("log.own_code", _B, "the innermost file that is no package's is the person's own: its code can be edited"),
+        ("log.attention_since", _V, "the transformers release from which a refused model class has FlashAttention"),
         ("log.phase", _T, "training or generation, where frames tell in which of them it failed"),
         ("log.pads", _T, "left, where the log's writer sets the padding side so"),
         ("log.recomputed_longer", _B, "a checkpointed layer got a longer tensor the second time"),

@@ -13,6 +13,7 @@ _PHASES = {
     "generation": r"\.(?:generate|sample)\(|generation/utils\.py|, in (?:_sample|generate|_greedy_search|prefill)\b",
     "evaluation": r"\bprediction_step\b|\bevaluation_loop\b|trainer\.(?:evaluate|predict)\(",
     "training": r"\b_?inner_training_loop\b|\b(?:training|train)_step\b|\bcompute_loss\b"
+    r"|trainer\w*\.py\S{0,2},? (?:line \d+,? )?in (?:train|\w+_step)\b"
     r"|trainer\.train\(|\bloss\.backward|_get_per_token_logps|\bconcatenated_forward\b",
 }
 _PHASE = tuple((name, re.compile(pattern)) for name, pattern in _PHASES.items())

@@ -16,6 +16,7 @@ from attn_doctor.diagnose.log.subjects import subject_of
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.probe.packages.known_packages import distribution_of
+from attn_doctor.recipes.data.flash_since import flash_since
 
 _SDPA = re.compile(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
@@ -70,6 +71,8 @@ _WENT_ON = re.compile(
     r"|\b[Ff]all(?:s|ing)? ?back (?:to|on)\b"
     r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
 )
+_WITHOUT_FLASH = re.compile(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
+_TRANSFORMERS = FactName.parse("package.transformers.version")
 _SUBJECT, _AT_USE = FactName.parse("subject.package"), FactName.parse("log.built_at_use")
 _BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
@@ -82,6 +85,10 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
             made = fact(name, groups[group], log, match.line)
             if made is not None:
                 yield made
+    model = _WITHOUT_FLASH.search(match.unit.message)
+    since = flash_since(model["model"], around.text(_TRANSFORMERS)) if model else None
+    if since:
+        yield _log_fact("attention_since", since, log, match.line)
     if match.reasons:
         yield _log_fact("reasons", match.reasons, log, match.line)
     yield from of_unit(match.unit, log, around.text(_AT_USE))
