@@ -121,6 +121,8 @@ def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
     log, as it is."""
     if facts.text(PROGRAM) is None or facts.value(_OWN_CODE) or not any(one.changes for one in recipe.remedies):
         return recipe
+    row = program(facts.text(PROGRAM))
+    trains = row is not None and bool(row.update)  # another attention does not make up for the precision of a training
     first: list[RecipeRemedy] = []
     own: list[RecipeRemedy] = []
     of_code: list[RecipeRemedy] = []
@@ -128,7 +130,7 @@ def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
         ways = list(_ways(one, facts))
         if one.changes is Changes.ATTENTION:
             # A switch costs its reader less than a package; a fallback keeps its place here, too.
-            (own if one.fallback else first).extend(ways or [one])
+            (own if one.fallback or trains else first).extend(ways or [one])
         else:
             own += ways or [one]
             of_code += [one] if ways else []
