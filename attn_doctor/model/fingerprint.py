@@ -52,7 +52,8 @@ TABLE: tuple[tuple[Importance, tuple[str, ...]], ...] = (
                 "torch", "triton", "pytorch-triton", "pytorch-triton-rocm", "transformers", "x-transformers",
                 "causal-conv1d", "mamba-ssm", "bitsandbytes", "nvidia-cutlass-dsl", "deepspeed", "vllm", "sglang",
                 "sgl-kernel", "sglang-kernel", "llamafactory", "accelerate", "peft", "kernels", "tilelang",
-                "flashinfer-python", "natten", "spas-sage-attn", "apache-tvm-ffi", "text-generation-server",
+                "flashinfer-python", "natten", "spas-sage-attn", "apache-tvm-ffi", "text-generation-server", "lmdeploy",
+                "autoawq-kernels", "auto-gptq",
             )
         ),
     ),

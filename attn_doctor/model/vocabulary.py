@@ -513,6 +513,7 @@ TERMS: tuple[Term, ...] = (
         ("log.oldest_wanted", _V, "the oldest release of a package that a message accepts"),
         ("log.head_dim", _I, "the head dimension that a message names as the one it was given"),
         ("log.dtypes", _TS, "dtypes that a message names, as torch spells them: bfloat16, uint8"),
+        ("log.quantization", _T, "the quantization method that a message names"),
         ("log.cuda_needed", _V, "the CUDA that a message asks for"),
         ("log.model", _T, "the model's class that a message names"),
         ("log.made_for", _T, "AMD, Intel or Ascend, where what was built or ran is for ROCm, XPU or an NPU"),

@@ -1,4 +1,4 @@
-"""Reads what a message itself tells its reader to do, and puts it first where only a family is known."""
+"""Reads what a message itself tells its reader to do, and puts it first: for a family, and where it names a switch."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ _NO_CURE = re.compile(
 )
 
 
+#: A variable or a flag: the program knows its own switches better than a recipe for all of them. What begins with
+#: export was typed by the writer of the log.
+_SWITCH = re.compile(r"^(?!export )[^\n]*?(?:\b[A-Z][A-Z0-9]*_[A-Z0-9_]+ ?=|(?<![\w-])--[a-z][a-z0-9-]{3,})")
+
+
 def advice_in(message: str) -> str | None:
     """What the message itself tells its reader to set or to take in place; None where it tells nothing of the kind."""
     for found in _TOLD.finditer(message[:3000]):
@@ -46,7 +51,11 @@ def advice_in(message: str) -> str | None:
 
 
 def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
-    """A family of ours, and first what the message itself says to do: it knows the case, and the family does not."""
-    if recipe.family is None or not recipe.family.ours or facts.value(_ADVICE) is None:
+    """What the message itself says to do comes first: it knows the case, and a family does not; of a recipe's texts
+    only those are better that know more than its switch.
+    """
+    advice = facts.value(_ADVICE)
+    knows_less = _SWITCH.search(str(advice)) if recipe.family is None else recipe.family.ours
+    if advice is None or not knows_less:
         return recipe
     return replace(recipe, remedies=(_AS_IT_SAYS, *recipe.remedies))

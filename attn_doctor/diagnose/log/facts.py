@@ -18,7 +18,8 @@ from attn_doctor.recipes.data.gpu_table import GpuNames
 #: Texts that mark lines with facts in a large log.
 TELLING = (
     "ompute capability", "CUDA capability", "has capability", "ardware limit", "GeForce", "Tesla ", "Quadro ",
-    "PyTorch version", "torch version", "Driver Version", "(you have ", "(found version ", *subjects.TELLING,
+    "PyTorch version", "torch version", "Driver Version", "(you have ", "(found version ", " LLM engine (v",
+    "API server version", "vLLM Version", "urrent capability", *subjects.TELLING,
     *surroundings.TELLING,
 )  # fmt: skip
 
@@ -27,12 +28,14 @@ _WORTH = re.compile(
     r"|GPU|gpu|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
+    r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
     r"(?:sm_?(?P<sm>\d{1,2})(?P<minor>\d)[af]?\b|(?P<dotted>\d{1,2}\.\d)\b)"
     r"|(?:[Yy]our GPU has|[Dd]evice|[Cc]ompute)[ _]?[Cc]?apability[:=]? ?"
     r"\((?:major=)?(?P<a>\d{1,2}), ?(?:minor=)?(?P<b>\d)\)"
+    r"|(?:[Cc]urrent (?:compute ?)?|device_)capability(?: is)? ?[:=]? ?(?P<now>\d{1,2})(?P<now_minor>\d)\b"  # vLLM's
     r"|Value 'sm_(?P<ptxas>\d{1,2})(?P<last>\d)[af]?' is not defined for option 'gpu-name'"
     r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
@@ -57,8 +60,14 @@ _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?
 _ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
 _PACKAGE = re.compile(
     rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
-    r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|[Pp]ython)"
-    rf"(?:[ _][Vv]ersion|-version|\.__version__)? ?(?:==|[:=])?\*{{0,2}} ?v?(?P<version>{_VERSION})(?![\w.-])"
+    r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
+    rf"(?:(?: API server)?[ _][Vv]ersion|-version|\.__version__)? ?(?:==|[:=])?\*{{0,2}} ?v?(?P<version>{_VERSION})"
+    r"(?![\w.-])"
+)
+#: What says an engine's release without its plain name: its first line, and the tags of images.
+_ENGINE = re.compile(
+    rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
+    rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
 )
 #: The first two lines of `pip show`.
 _SHOWN = re.compile(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
@@ -195,6 +204,9 @@ class Clues:
             self._tell(_AT_USE, at_use, line.number)
         for handled in handled_in(text):
             self._handled.setdefault(handled, line.number)
+        engine = _ENGINE.search(text)
+        if engine and engine.lastgroup:
+            self._package(engine.lastgroup.partition("_")[0], engine[engine.lastgroup], line.number)
         have = _HAVE.search(text)
         if have:
             self._running["package.torch.version"] = (have["version"], line.number)

@@ -153,12 +153,22 @@ PACKAGES: tuple[Package, ...] = (
         of_its_own=(r"\bsgl[-_]kernel\b",),
         copies=_COPIED,
     ),
+    _named(
+        "lmdeploy",
+        "lmdeploy",
+        called=r"\b[Ll][Mm][Dd]eploy\b|\[TM\]\[(?:FATAL|ERROR|WARNING)\]|\bturbomind\b|\bTurbo[Mm]ind\b",
+        around=True,
+    ),
     _package(
         "text-generation-server",
         "text_generation_server",
         of_its_own=(r"\btext_generation_(?:launcher|server)\b|\bFlash Attention enabled models\b",),
         copies=_COPIED,
     ),
+    _package(
+        "autoawq-kernels", "awq_ext", parts=("awq_ext", "awq_v2_ext", "awq_inference_engine", "exl_ext", "exlv2_ext")
+    ),
+    _package("auto-gptq", "auto_gptq", parts=("autogptq_cuda_64", "autogptq_cuda_256", "autogptq_marlin_cuda")),
     # Its metadata does not require torch, but its files are compiled against it.
     _package("sgl-kernel", "sgl_kernel", parts=("common_ops",)),
     _package("sglang-kernel", "sgl_kernel"),

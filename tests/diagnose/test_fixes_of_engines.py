@@ -1,0 +1,105 @@
+"""What a log of a serving engine tells, its release, GPU and switches, decides which fix comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes.shelf import bundled, families
+
+VLLM = 'File "/e/site-packages/vllm/worker.py", line 9, in init\n'
+FIRST = [
+    (
+        (
+            "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla T4 GPU "
+            "has compute capability 7.5. You can use float16 instead by setting the `dtype` flag in CLI, for example: "
+            "--dtype=half."
+        ),
+        "as-the-message-says",
+    ),
+    (
+        VLLM + "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
+        "dtype-of-the-engine",
+    ),
+    (
+        (
+            "ValueError: The quantization method gptq_marlin is not supported for the current GPU. Minimum capability: "
+            "80. Current capability: 75."
+        ),
+        "gptq-without-marlin",
+    ),
+    (
+        "RuntimeError: CUDA driver error (/e/deep_gemm/jit/handle.hpp:9): 200 (device kernel image is invalid)",
+        "check-2",
+    ),
+    (
+        "GPU: NVIDIA GeForce RTX 5090\nRuntimeError: CUDA driver error (/e/deep_gemm/jit/handle.hpp:9): 200 (invalid)",
+        "check-1",
+    ),
+    (
+        (
+            "ValueError: No valid attention backend found. Reasons: {FLASH_ATTN: [kv_cache_dtype not supported, dtype "
+            "not supported], TRITON_ATTN: [kv_cache_dtype not supported]}."
+        ),
+        "check-2",
+    ),
+    ("ValueError: Selected backend FLASHINFER is not valid. Reason: ['compute capability not supported']", "check-7"),
+    ("NotImplementedError: FlashMLA V1 with FP8 KV cache not yet supported", "check-3"),
+    (
+        "/e/lib/python3.12/site-packages/vllm/_C.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
+        "engine-in-one-set",
+    ),
+    (
+        "vLLM API server version 0.14.1\n" + VLLM + "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
+        "vllm-triton-attention",
+    ),
+    (
+        "an LLM engine (v0.7.3)\n" + VLLM + "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
+        "vllm-v0-xformers",
+    ),
+    (VLLM + "torch._dynamo.exc.Unsupported: call of a builtin", "check-1"),
+    (
+        "ValueError: Head size 72 is not supported by FlashAttention. Set VLLM_ATTENTION_BACKEND=X to go on.",
+        "as-the-message-says",
+    ),
+    (
+        VLLM.replace("worker", "fused_moe") + "ValueError: type fp8e4nv not supported in this architecture.",
+        "weights-without-triton-fp8",
+    ),
+    (
+        "--kv-cache-dtype fp8\n" + VLLM + "ValueError: type fp8e4nv not supported in this architecture.",
+        "cache-in-half-precision",
+    ),
+    (
+        (
+            "ValueError: The quantization method fp8 is not supported for the current GPU. Minimum capability: 89. "
+            "Current capability: 86."
+        ),
+        "newer-vllm-for-fp8-weights",
+    ),
+    (
+        (
+            'File "/e/mamba_ssm/ops/ssd.py", line 4, in f\ntriton.OutOfResources: out of resource: shared memory, '
+            "Required: 300000, Hardware limit: 101376."
+        ),
+        "heads-of-mamba",
+    ),
+    (
+        "import vllm._C\nImportError: libcudart.so.12: cannot open shared object file: No such file or directory\n"
+        + VLLM,
+        "engine-for-this-cuda",
+    ),
+    ("AssertionError: AWQ kernels could not be loaded.", "check-1"),
+    ("ImportError: libnuma.so.1: cannot open shared object file: No such file or directory", "check-2"),
+    ("ValueError: NvFp4 MoE backend X does not support the deployment configuration since the GPU is old.", "check-1"),
+    ("RuntimeError: Configured CUDA binary not found at /e/libbitsandbytes_cuda131.so", "check-4"),
+    ("ROCm\nRuntimeError: Configured CUDA binary not found at /e/libbitsandbytes_rocm71.so", "check-2"),
+]
+
+
+@pytest.mark.parametrize(("log", "first"), FIRST)
+def test_the_first_fix_is_the_engines_own(log: str, first: str) -> None:
+    findings = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings
+
+    assert findings[0].remedies[0].id == first
