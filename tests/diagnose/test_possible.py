@@ -57,6 +57,21 @@ SAGE = (
 HIP = "UserWarning: 1Torch was not compiled with flash attention. (Triggered at x/transformers/hip/sdp_utils.cpp)"
 TRITON = "ModuleNotFoundError: No module named 'triton'\n"
 
+NO_IMAGE = (
+    "NVIDIA GeForce RTX 5090\nRuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("torch", "cause"), [("2.5.1+cu124", "torch-lacks-gpu-arch"), ("2.7.0+cu128", "extension-lacks-gpu-arch")]
+)
+def test_a_published_torch_tells_its_code(torch: str, cause: str) -> None:
+    """The wheels of 2.7.0+cu128 have code for this GPU, so that it is another package that has none."""
+    log = f"pytorch version: {torch}\n{NO_IMAGE}"
+
+    assert explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0].id == cause
+
+
 FIRST = [
     (OF_UNSLOTH + MIXED, "update-the-program"),
     (f'{OF_UNSLOTH}File "/home/ann/train.py", line 8, in forward\n{MIXED}', "autocast-around-the-call"),
@@ -65,6 +80,8 @@ FIRST = [
     ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-2"),
     ("NVIDIA GeForce GTX 1070\n" + SAGE, "without-sageattention"),
     ("NVIDIA GeForce RTX 4090\n" + SAGE, "another-triton"),
+    (WINDOWS + "'sm_120' is not a recognized processor for this target (ignoring processor)", "newer-triton-windows"),
+    ("'sm_120' is not a recognized processor for this target (ignoring processor)", "newer-torch"),
     (HIP, "check-1"),
     (HIP.replace("/hip/", "/cuda/"), "check-2"),
     (WINDOWS + "pytorch version: 2.8.0+cu128\n" + TRITON, "triton-windows-of-this-torch"),

@@ -10,7 +10,7 @@ from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.log.facts import Clues
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.recipes.data.torch_releases import Build, builds, has_new_abi, registry_cuda
+from attn_doctor.recipes.data.torch_releases import Build, builds, code_of_wheel, has_new_abi, registry_cuda
 
 _LISTED_GPUS = FactName("listed", "", "gpu")
 
@@ -68,6 +68,9 @@ def _implied(facts: FactSet) -> Iterator[Fact]:
         for spelled in ("torch.version", "package.torch.version"):
             if not isinstance(facts.fact(spelled).state, Known):
                 yield _from(FactName.parse(spelled), version, f"torch's version {version}")
+        if (code := code_of_wheel(version)) and not isinstance(facts.fact("torch.arch_list").state, Known):
+            how = f"what torch {version} is published with"
+            yield Fact(name=FactName.parse("torch.arch_list"), state=Known(code), how=how, origin=Origin.DERIVED)
         cuda = re.search(r"\+cu(\d{2})(\d)\b", version)
         if not isinstance(facts.fact("torch.cuda").state, Known):
             if cuda:

@@ -69,6 +69,8 @@ def owner(path: str) -> str:
             return _CHECKOUTS[part]
     extension = _EXTENSION.match(parts[-1])
     name = extension["name"] if extension else ""
+    if name.startswith("_") and name not in PARTS and len(parts) > 1:
+        return parts[-2]  # `_C` in a checkout is a part of the package whose folder it is in
     return "" if name.startswith("lib") else _whole(name)
 
 

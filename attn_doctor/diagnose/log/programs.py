@@ -130,7 +130,7 @@ def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
         ways = list(_ways(one, facts))
         if one.changes is Changes.ATTENTION:
             # A switch costs its reader less than a package; a fallback keeps its place here, too.
-            (own if one.fallback or trains else first).extend(ways or [one])
+            (first if ways and not one.fallback and not trains else own).extend(ways or [one])
         else:
             own += ways or [one]
             of_code += [one] if ways else []

@@ -64,7 +64,7 @@ _INSTALLER = re.compile(
     r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"
     r"|^Creating virtual environment at: )"
     r"|(?P<poetry>pypoetry|\bpoetry (?:add|install|run|lock)\b|ChefBuildError)"
-    r"|(?P<portable>python_embeded)"
+    r"|(?P<portable>python_embeded|ComfyUI_windows_portable)"
     r"|(?P<bundled>[/\\]system[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<venv>[/\\]venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\][Pp]ython))"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
@@ -78,7 +78,18 @@ _ON_CPU = re.compile(
 )
 _PADS = re.compile(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
-    *("/uv/", "uv ", "/sdists-v", "build backend", "CPython", "Creating virtual", "oetry", "Chef", "embeded"),
+    *(
+        "/uv/",
+        "uv ",
+        "/sdists-v",
+        "build backend",
+        "CPython",
+        "Creating virtual",
+        "oetry",
+        "Chef",
+        "embeded",
+        "_portable",
+    ),
     *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
 )
 

@@ -256,6 +256,19 @@ def gpu_code(build: Build, machine: str = "x86_64") -> tuple[str, ...]:
     return tuple(_cudas(build.torch, machine).get(build.cuda, ()))
 
 
+def code_of_wheel(version: str) -> tuple[str, ...]:
+    """The machine code (sm_90) in the wheels of a version such as 2.7.0+cu128, of every machine; empty for one that the
+    table lacks.
+    """
+    release, _, build = version.partition("+")
+    if release not in releases():
+        return ()
+    row = next(one for one in _table()["release"] if release in one["versions"])
+    tables = [row[machine] for machine in ("x86_64", "aarch64") if machine in row]
+    found = {gpu for table in tables for cuda, gpus in table.items() if _name(cuda) == build for gpu in gpus}
+    return tuple(f"sm_{gpu.replace('.', '')}" for gpu in sorted(found, key=Version))
+
+
 def has_new_abi(build: Build) -> bool | None:
     """True when the build for x86_64 has the new C++ ABI; None for a release that the table lacks."""
     row = next((one for one in _table()["release"] if build.torch in one["versions"]), None)
