@@ -160,3 +160,33 @@ FIRST = [
 @pytest.mark.parametrize(("log", "first"), FIRST)
 def test_the_first_fix_follows_what_the_log_tells(log: str, first: str) -> None:
     assert offered(log)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        (
+            "xformers 0.0.28 requires torch==2.4.1, but you have torch 2.3.1 which is incompatible.",
+            "xformers-of-this-torch",
+        ),
+        (
+            (
+                "xformers 0.0.22 requires torch==2.0.1, but you have torch 2.1.0 which is incompatible.\n"
+                "vllm 0.2.0 requires torch==2.0.1, but you have torch 2.1.0 which is incompatible."
+            ),
+            "torch-that-all-of-them-pin",
+        ),
+        (MAC + "ERROR: No matching distribution found for torch==2.5.1+cu121", "on-a-mac"),
+        (WINDOWS + "ERROR: No matching distribution found for torch==2.5.1+cu121", "index-of-that-build"),
+        (
+            WINDOWS + "ERROR: flash_attn-2.7-cp310-cp310-linux_x86_64.whl is not a supported wheel on this platform.",
+            "wheel-for-windows",
+        ),
+        (
+            MAC + "ERROR: flash_attn-2.7-cp310-cp310-linux_x86_64.whl is not a supported wheel on this platform.",
+            "none-on-a-mac",
+        ),
+    ],
+)
+def test_what_an_installer_says(log: str, first: str) -> None:
+    assert offered(log)[0] == first

@@ -35,6 +35,7 @@ OWN = {
     "xformers": r"xformers",
     "transformers": r"transformers",
     "torch": r"torchvision|torchaudio|triton",
+    "torchao": r"torchao",
 }
 #: Needed by anybody's build, or the thing that everything else has to fit.
 ANYBODYS = {

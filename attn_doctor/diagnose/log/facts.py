@@ -69,6 +69,8 @@ _ENGINE = re.compile(
     rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
     rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
 )
+#: What pip says after it has moved torch.
+_PINS = re.compile(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch>\d[\d.]*)\S*, but you have torch ")
 #: The first two lines of `pip show`.
 _SHOWN = re.compile(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
 _SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *_ATTENTION.values()})
@@ -107,6 +109,8 @@ _ROCM = re.compile(
     r"|/opt/rocm-(?P<folder>\d{1,2}\.\d{1,2})"
 )
 _MAY_BE_BUILT = re.compile(r"extension module|JIT|jit\b|torch_ext|\.cache/|/\.")
+#: A wheel that does not fit is named for another machine.
+_REFUSED = re.compile(r"not a supported wheel|current platform")
 #: Platforms in names of compiled files and wheels.
 _MACHINE = re.compile(
     r"\b(?P<machine>x86_64|aarch64)-(?:conda-)?linux-gnu\b|linux(?:\w{0,16}_|-)(?P<wheel>x86_64|aarch64)\b"
@@ -122,7 +126,8 @@ _BUILT = re.compile(r"uild|pip-|sdists|Guessing|likely indicates")
 _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
 _WANTED = re.compile(
-    r"requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
+    r"depends on|requested"
+    r"|requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
     re.IGNORECASE,
 )
@@ -147,13 +152,16 @@ class Clues:
         self._seen: set[str] = set()
         self._handled: dict[str, int] = {}
         self._shown = ""
+        #: Torch -> packages that an installer says are made for it, and that it is not there.
+        self._pins: dict[str, dict[str, int]] = {}
         #: Told by the interpreter that ran; a list in the same log may be another one's.
         self._running: dict[str, tuple[str, int]] = {}
 
     def see(self, line: Line) -> None:
         """Reads one line."""
         text = line.text
-        for name, value in self._around.told(text):
+        refused = ".whl" in text and _REFUSED.search(text) is not None
+        for name, value in () if refused else self._around.told(text):
             self._tell(name, value, line.number)
         if shown := _SHOWN.match(text):
             if shown["key"] == "Name":
@@ -193,7 +201,7 @@ class Clues:
         if python:
             self._tell("python.version", python["dotted"] or f"3.{python['built'] or python['minor']}", line.number)
         machine = _MACHINE.search(text)
-        if machine:
+        if machine and not refused:
             self._tell("node.machine", machine["machine"] or machine["wheel"], line.number)
         guessed = _GUESSED.search(text)
         if guessed:
@@ -207,6 +215,8 @@ class Clues:
         engine = _ENGINE.search(text)
         if engine and engine.lastgroup:
             self._package(engine.lastgroup.partition("_")[0], engine[engine.lastgroup], line.number)
+        if pins := _PINS.search(text):
+            self._pins.setdefault(pins["torch"], {})[pins["package"]] = line.number
         have = _HAVE.search(text)
         if have:
             self._running["package.torch.version"] = (have["version"], line.number)
@@ -242,6 +252,8 @@ class Clues:
             self._told[programs.PROGRAM] = {program: told[program]}
             for name, switch in programs.switches(program):
                 self._tell(name, switch, told[program])
+        if len(self._pins) == 1 and len(packages := next(iter(self._pins.values()))) > 1:
+            yield _known("log.pinned_by_several", True, log, min(packages.values()))
         for name, (running, line) in self._running.items():
             others = self._told.get(name, {})
             fits = [one for one in others if re.match(rf"{re.escape(running)}(?![\w.])", one)]
@@ -251,6 +263,10 @@ class Clues:
             made = None if value is None else fact(FactName.parse(name), value, log, values[value])
             if made is not None:
                 yield made
+
+
+def _known(name: str, value: Value, log: str, line: int) -> Fact:
+    return Fact(name=FactName.parse(name), state=Known(value), how=f"line {line} of {log}", origin=Origin.DERIVED)
 
 
 def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:
