@@ -37,7 +37,7 @@ def releases_for_torch(facts: FactSet, own: str, package: str, ahead: Outlook) -
     if isinstance(build, Build) and isinstance(come, Known):
         # This torch has to be replaced from another index; matching packages come from the same one.
         installed, cuda = f"{build.torch}+{build.name}", build.cuda
-    backend = backend_for(package, installed=installed, cuda=cuda)
+    backend = backend_for(package, installed=installed, cuda=cuda, release=release)
     why = "no build of torch's own index is needed"
     yield derived_fact(f"{own}.backend_for_torch", Known(backend) if backend else Absent(why), "torch.cuda")
 

@@ -531,6 +531,7 @@ TERMS: tuple[Term, ...] = (
         ("log.requirement", _T, "the requirement that an installer could not meet"),
         ("log.wheel", _T, "the wheel that an installer refused"),
         ("log.wheel_platform", _T, "the platform in that wheel's name"),
+        ("log.image", _T, "NVIDIA, where the log was written in one of NVIDIA's containers with torch"),
         ("log.device_wanted", _T, "cpu, where the log's writer asks for it"),
         ("log.header", _T, "the header that a compiler did not find"),
         ("log.newest_gcc", _T, "the newest gcc that nvcc says it accepts"),

@@ -190,3 +190,26 @@ def test_the_first_fix_follows_what_the_log_tells(log: str, first: str) -> None:
 )
 def test_what_an_installer_says(log: str, first: str) -> None:
     assert offered(log)[0] == first
+
+
+UNDETERMINED = (
+    "subprocess.CalledProcessError: Command '['ninja', '-v', '-j', '64']' returned non-zero exit status 1.\n"
+    "      torch.__version__  = {torch}\n  ERROR: Failed building wheel for flash-attn\n"
+    "/home/a/lib/python3.10/site-packages"
+)
+IMAGE = "=== NVIDIA Release 24.07, nvcr.io/nvidia/pytorch:24.07-py3\n"
+OLD_DRIVER = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
+
+
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        (UNDETERMINED.format(torch="2.7.1+cu126"), "wheel-of-flash-attn"),
+        (UNDETERMINED.format(torch="2.13.0+cu130"), "see-the-error"),
+        (OLD_DRIVER, "torch-for-a-cuda-11-driver"),
+        (IMAGE + OLD_DRIVER, "driver-of-the-image"),
+        ("PyTorch 2.1.0+cu121 with CUDA 1201 (you have 2.1.0+cpu)", "build-that-xformers-is-of"),
+    ],
+)
+def test_a_build_and_an_image(log: str, first: str) -> None:
+    assert offered(log)[0] == first

@@ -16,6 +16,8 @@ TELLING = (
     "jetpack",
     "python_embeded",
     "/builds-v0/",
+    "nvcr.io/nvidia/",
+    "/opt/pytorch/pytorch/",
     "pypoetry",
     "uv sync",
     "uv run",
@@ -59,6 +61,10 @@ _MAY_BE = (
     *("hip", "HIP", "Hip", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
     *("xpu", "XPU", "Intel", "npu", "Ascend", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
 )
+_IMAGE = re.compile(
+    r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
+)
+_MAY_BE_IMAGE = ("nvcr.io/", "/opt/pytorch/p", ".nv2", "nvidia-pytorch")
 _INSTALLER = re.compile(
     r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
     r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"
@@ -111,6 +117,8 @@ class Surroundings:
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
                 yield "node.system", "Linux"
+        if _any_in(text, _MAY_BE_IMAGE) and _IMAGE.search(text, 0, 600) and not _JETSON.search(text, 0, 2000):
+            yield "log.image", "NVIDIA"
         if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):
             yield "log.device_wanted", "cpu"
         if _any_in(text, programs.SIGNS) and (program := programs.told(text[:600])):

@@ -76,13 +76,14 @@ def torch_of_partner(package: str, release: str) -> str | None:
     return next((str(row["torch"]) for row in rows if row["release"] == release.partition("+")[0]), None)
 
 
-def backend_for(package: str, *, installed: str | None, cuda: str | None) -> str | None:
+def backend_for(package: str, *, installed: str | None, cuda: str | None, release: str | None = None) -> str | None:
     """The build of torch's own index (cu130) from which the package must come; None when any registry will do.
 
     `installed` is torch's version as its metadata spells it: with a local part it came from such an index itself, and
     the builds of one index go together. `cuda` is the CUDA release it was built for: a registry has one build of each
     release, which may be for another CUDA major. A build for
-    CPUs needs its partners' builds for CPUs: the registry's are for CUDA on Linux.
+    CPUs needs its partners' builds for CPUs: the registry's are for CUDA on Linux. Older releases may lie in the
+    registry alone.
     """
     name = canonical_name(package)
     partner = next((one for one in _table()["partner"] if one["package"] == name), None)
@@ -90,6 +91,8 @@ def backend_for(package: str, *, installed: str | None, cuda: str | None) -> str
     if partner is not None and local == "cpu" and partner.get("cpu_builds"):
         return local
     if partner is None or cuda is None:
+        return None
+    if release is not None and "index_from" in partner and Version(release) < Version(partner["index_from"]):
         return None
     if local.startswith("cu"):
         return local

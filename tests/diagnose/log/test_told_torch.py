@@ -112,6 +112,7 @@ def test_the_interpreter_that_ran_is_believed() -> None:
 
     assert told(log, "torch.version") == "2.0.1+cu118"
     assert "xformers==0.0.22" in first_fix(log)
+    assert "index-url" not in first_fix(log)
 
 
 @pytest.mark.parametrize(
