@@ -126,6 +126,7 @@ def _check(number: int, table: dict[str, Any]) -> RecipeRemedy:
         when=tuple(_condition(item) for item in table.get("when", ())),
         unless=tuple(_condition(item) for item in table.get("unless", ())),
         only_with_facts=table.get("only_with_facts", False),
+        changes=Changes(table["changes"]) if "changes" in table else None,
     )
 
 

@@ -77,6 +77,16 @@ FIRST = [
     (f'{OF_UNSLOTH}File "/home/ann/train.py", line 8, in forward\n{MIXED}', "autocast-around-the-call"),
     ("$ llamafactory-cli train a.yaml\n" + MIXED, "one-precision-by-switch"),
     (MIXED, "autocast-around-the-call"),
+    (
+        OF_UNSLOTH + "attention_mask\nRuntimeError: The size of tensor a (9) must match the size of tensor b (8)",
+        "update-the-program",
+    ),
+    ("ValueError: SiglipVisionModel does not support Flash Attention 2.0 yet.", "release-that-has-it"),
+    (
+        "Transformers 4.57.1\nValueError: SiglipVisionModel does not support Flash Attention 2.0 yet.",
+        "attention-it-has",
+    ),
+    ("ValueError: BertModel does not support an attention implementation through torch.nn.functional", "eager-alone"),
     ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-2"),
     ("NVIDIA GeForce GTX 1070\n" + SAGE, "without-sageattention"),
     ("NVIDIA GeForce RTX 4090\n" + SAGE, "another-triton"),

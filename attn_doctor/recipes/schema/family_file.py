@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
+from attn_doctor.recipes.recipe import Changes
 from attn_doctor.recipes.schema.fields import Id, Prose, Table, VersionText, Written
 from attn_doctor.recipes.schema.recipe_file import Case, Condition, Log, refuse
 
@@ -23,6 +24,7 @@ class _Check(Table):
     when: tuple[Condition, ...] = ()
     unless: tuple[Condition, ...] = ()
     only_with_facts: StrictBool = False
+    changes: Changes | None = None
 
 
 class _Family(Table):
