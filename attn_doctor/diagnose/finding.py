@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attn_doctor.diagnose.binding import Binding, Bound
+from attn_doctor.diagnose.binding import Binding, Bound, bound_fact
 from attn_doctor.diagnose.conditions import answer, answer_all, fact_of
 from attn_doctor.diagnose.placeholders import filled, installs_a_known_package, is_of_use, locations, remedy
 from attn_doctor.diagnose.possible import is_possible
-from attn_doctor.model.facts import Fact, FactName, FactSet
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known
 from attn_doctor.model.findings import Finding, Safety, Verdict
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.model.outcomes import Certainty
@@ -79,7 +79,8 @@ def offered(written: Iterable[RecipeRemedy], facts: FactSet, binding: Binding) -
     exist for this torch comes last, with the reason.
     """
     left = [(one, verdict) for one in written if (verdict := _stands(one, facts, binding)) is not Verdict.FAILS]
-    left = [pair for pair in left if pair[1] is Verdict.HOLDS or not _for_packages(pair[0])] or left
+    if not isinstance(bound_fact(_SUBJECT, facts, binding.bound).state, Known):
+        left = [pair for pair in left if pair[1] is Verdict.HOLDS or not _for_packages(pair[0])] or left
     moves = [pair for pair in left if pair[0].when and not pair[0].fallback]
     in_order = iter(sorted(moves, key=lambda pair: pair[1] is Verdict.OPEN))
     ordered = [next(in_order)[0] if one.when and not one.fallback else one for one, _ in left]

@@ -223,3 +223,28 @@ OLD_DRIVER = "RuntimeError: The NVIDIA driver on your system is too old (found v
 )
 def test_a_build_and_an_image(log: str, first: str) -> None:
     assert offered(log)[0] == first
+
+
+ABI = "undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+MOVED = "undefined symbol: _ZN3c104cuda9SetDeviceEi"
+TAG = "cpython-310-x86_64-linux-gnu.so: "
+
+
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        (f"torch 2.3.1\nImportError: /e/site-packages/selective_scan_cuda.{TAG}{MOVED}", "wheel-of-mamba-ssm"),
+        (f"ImportError: /e/site-packages/selective_scan_cuda.{TAG}{MOVED}", "built-anew"),
+        (f"torch 2.5.1\nImportError: /e/site-packages/causal_conv1d_cuda.{TAG}{ABI}", "wheel-of-causal-conv1d"),
+        (f"ImportError: /e/site-packages/transformer_engine_torch.{TAG}{ABI}", "transformer-engine-torch-anew"),
+        (
+            (
+                "Processing /src/TransformerEngine\n  Getting requirements to build wheel did not run\n"
+                "No module named 'torch'"
+            ),
+            "package-without-isolation",
+        ),
+    ],
+)
+def test_whose_compiled_file(log: str, first: str) -> None:
+    assert offered(log)[0] == first

@@ -24,7 +24,8 @@ TELLING = (
 )  # fmt: skip
 
 _WORTH = re.compile(
-    r"apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
+    r"^(?:Processing|Obtaining) "
+    r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
     r"|GPU|gpu|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
@@ -121,7 +122,7 @@ _PYTHON = re.compile(
 #: flash-attn's setup.py names the wheel by the torch that it found.
 _GUESSED = re.compile(r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})")
 _SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
-_BUILT = re.compile(r"uild|pip-|sdists|Guessing|likely indicates")
+_BUILT = re.compile(r"^(?:Processing|Obtaining) |uild|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
