@@ -248,3 +248,19 @@ TAG = "cpython-310-x86_64-linux-gnu.so: "
 )
 def test_whose_compiled_file(log: str, first: str) -> None:
     assert offered(log)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        (
+            WINDOWS
+            + "The detected CUDA version (10.1) mismatches the version that was used to compile\nPyTorch (11.7).",
+            "toolkit-on-windows",
+        ),
+        (WINDOWS + "ERROR: Failed building wheel for flash-attn", "ready-wheel-on-windows"),
+        ("ERROR: Failed building wheel for natten", "see-the-error"),
+    ],
+)
+def test_builds_on_windows(log: str, first: str) -> None:
+    assert offered(log)[0] == first
