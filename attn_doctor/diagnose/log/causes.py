@@ -227,7 +227,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     first = group[0]
     # Commands are for the log's machine, whose interpreter is unknown.
     facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
-    finding = finding_of(for_users(with_its_own_words(first.match.recipe, facts), facts), facts, first.binding)
+    finding = finding_of(with_its_own_words(for_users(first.match.recipe, facts), facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(
         finding,

@@ -162,7 +162,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[F
         yield _log_fact("advice", advice, log, unit.message_line)
     if plugin := plugin_of(unit):
         yield _log_fact("plugin", plugin[0], log, unit.first)
-        yield _log_fact("plugin_folder", plugin[1], log, unit.first)
+        if plugin[1]:
+            yield _log_fact("plugin_folder", plugin[1], log, unit.first)
     subject = subject_of(unit, built_at_use)
     if subject:
         made = fact(_SUBJECT, subject, log, unit.message_line)

@@ -32,6 +32,10 @@ _ADDED = re.compile(
     r"(?P<name>[\w.@+ -]{1,80}))(?=/| module\b)"
 )
 _UPDATED = "Its results are those of its newer release."
+#: Words of ComfyUI before the folder of a node that it could not load.
+_BEFORE_A_PATH = re.compile(r"^.{0,80}?Cannot import (?=\S)", re.MULTILINE)
+#: Topics of families whose causes are in the code that calls, which only its authors change.
+_OF_ITS_AUTHORS = frozenset({"api", "mask", "dtype"})
 _PLUGIN = RecipeRemedy(
     id="update-the-plugin",
     title="Update {log.plugin}, in whose code this happens, and {log.program} with it; then restart",
@@ -107,19 +111,26 @@ def switches(name: str) -> Iterator[tuple[str, str]]:
 
 
 def plugin_of(unit: Unit) -> tuple[str, str] | None:
-    """Name and folder of what was added to a program, in whose code the unit ends."""
+    """Name and folder of what was added to a program, in whose code the unit ends; the folder is empty where the log
+    has its end alone.
+    """
     for text in (*(path for path, _ in reversed(unit.frames)), unit.message):
         if "custom_nodes" in text or "extensions" in text:
-            found = _ADDED.search(text.replace("\\", "/"))
+            found = _ADDED.search(_BEFORE_A_PATH.sub("", text.replace("\\", "/"), count=1))
             if found:
-                return found["name"], found["folder"].strip()
+                folder = found["folder"].strip()
+                return found["name"], "" if folder.startswith(".") or ": " in folder else folder
     return None
 
 
 def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
     """The recipe, its remedies led by what the log's program offers; where the call is in the code of whoever wrote the
     log, as it is."""
-    if facts.text(PROGRAM) is None or facts.value(_OWN_CODE) or not any(one.changes for one in recipe.remedies):
+    if facts.text(PROGRAM) is None or facts.value(_OWN_CODE):
+        return recipe
+    if recipe.family is not None and recipe.family.ours and recipe.family.about in _OF_ITS_AUTHORS:
+        return replace(recipe, remedies=(_update(facts), *recipe.remedies))
+    if not any(one.changes for one in recipe.remedies):
         return recipe
     row = program(facts.text(PROGRAM))
     trains = row is not None and bool(row.update)  # another attention does not make up for the precision of a training
@@ -145,13 +156,20 @@ def _ways(written: RecipeRemedy, facts: FactSet) -> Iterator[RecipeRemedy]:
             title = _ATTENTION_OF_PLUGIN if plugin else _ATTENTION
             yield replace(written, title=title, actions=(Advise(text=_ATTENTION_TEXT),))
     elif written.changes is not None:
-        row = program(facts.text(PROGRAM))
-        update = _PLUGIN if plugin else _PROGRAM
-        if row is not None and row.update:
-            update = replace(_PACKAGES, actions=(Advise(text=row.update, commands=row.commands),))
+        update = _update(facts)
+        if written.changes is Changes.CODE:  # where no release mends it, that is what to ask its authors for
+            update = replace(update, actions=(*update.actions, Advise(text=written.title)))
         switch = written.changes is Changes.PRECISION and facts.text("log.switch_precision") is not None
         ways = [update, _PRECISION] if plugin else [_PRECISION, update]
         for one in ways if switch else [update]:
             yield replace(
                 one, when=written.when, unless=written.unless, only_with_facts=written.only_with_facts, fallback=True
             )
+
+
+def _update(facts: FactSet) -> RecipeRemedy:
+    """How what was added to the program, or the program, gets a newer release."""
+    row = program(facts.text(PROGRAM))
+    if row is not None and row.update:
+        return replace(_PACKAGES, actions=(Advise(text=row.update, commands=row.commands),))
+    return _PROGRAM if facts.text("log.plugin") is None else _PLUGIN

@@ -99,3 +99,35 @@ def test_it_is_said_in_chinese() -> None:
     finding = in_chinese(explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0])
 
     assert finding.remedies[0].title.startswith("更新出错代码所属的 some-node")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("TypeError: xformers_attention() got an unexpected keyword argument 'mask'", "Update some-node"),
+        ("RuntimeError: Boolean value of attention mask is ambiguous: attn_mask must be 2D", "Update some-node"),
+        ("ValueError: The head dimension 72 is not supported by this attention kernel", ""),
+    ],
+)
+def test_a_family_of_calls_is_led_by_the_update(message: str, words: str) -> None:
+    node = frame("/home/ann/ComfyUI/custom_nodes/some-node/nodes.py")
+
+    assert title(node + message).startswith(words)
+    assert "some-node" not in title(frame("/home/ann/project/model.py") + message)
+
+
+@pytest.mark.parametrize(
+    ("before", "folder"),
+    [
+        ("Cannot import D:\\AI tools\\ComfyUI", '"D:/AI tools/ComfyUI/custom_nodes/some-node"'),
+        ("[12:00] Cannot import C:\\ComfyUI", '"C:/ComfyUI/custom_nodes/some-node"'),
+        ("Cannot import ...\\ComfyUI", None),
+    ],
+)
+def test_a_node_that_is_not_loaded_is_named_by_its_folder(before: str, folder: str | None) -> None:
+    missing = "cannot import name 'attention_basic' from 'comfy.ldm.modules.attention'"
+    remedy = first(f"{before}\\custom_nodes\\some-node module for custom nodes: {missing}\n")
+
+    assert remedy.title.startswith("Update some-node")
+    commands = [command.replace('"', "") for action in remedy.actions for command in action.commands]
+    assert commands == ([f"git -C {folder} pull".replace('"', "")] if folder else [])
