@@ -28,9 +28,13 @@ PROGRAM = "log.program"
 _OWN_CODE = FactName.parse("log.own_code")
 #: What was added to a program: its folder, below the one for all of them.
 _ADDED = re.compile(
-    r"(?P<folder>(?:[A-Za-z]:)?[^:*?\"<>|\n]{0,300}?(?:^|/)(?:custom_nodes|extensions(?:-builtin)?)/"
+    r"(?P<folder>(?:[A-Za-z]:)?[^:*?\"<>|\n]{0,300}?(?:^|/)(?:custom_nodes|extensions)/"
     r"(?P<name>[\w.@+ -]{1,80}))(?=/| module\b)"
 )
+#: Code that other code only passes through: of packages and of Python itself.
+_NOBODYS = re.compile(r"(?:site|dist)-packages/|/lib/python3|/Lib/(?!.*/)|^<|custom_nodes|(?:^|/)extensions/")
+#: So many calls in the program's own code after a wrapper of an addition: the addition only wraps it.
+_WRAPPED = 3
 _UPDATED = "Its results are those of its newer release."
 #: Words of ComfyUI before the folder of a node that it could not load.
 _BEFORE_A_PATH = re.compile(r"^.{0,80}?Cannot import (?=\S)", re.MULTILINE)
@@ -114,12 +118,17 @@ def plugin_of(unit: Unit) -> tuple[str, str] | None:
     """Name and folder of what was added to a program, in whose code the unit ends; the folder is empty where the log
     has its end alone.
     """
+    of_program = 0
     for text in (*(path for path, _ in reversed(unit.frames)), unit.message):
-        if "custom_nodes" in text or "extensions" in text:
-            found = _ADDED.search(_BEFORE_A_PATH.sub("", text.replace("\\", "/"), count=1))
+        path = text.replace("\\", "/")
+        if "custom_nodes" in path or "extensions" in path:
+            found = _ADDED.search(_BEFORE_A_PATH.sub("", path, count=1))
             if found:
                 folder = found["folder"].strip()
                 return found["name"], "" if folder.startswith(".") or ": " in folder else folder
+        of_program += not _NOBODYS.search(path)
+        if of_program == _WRAPPED:
+            return None
     return None
 
 

@@ -131,3 +131,17 @@ def test_a_node_that_is_not_loaded_is_named_by_its_folder(before: str, folder: s
     assert remedy.title.startswith("Update some-node")
     commands = [command.replace('"', "") for action in remedy.actions for command in action.commands]
     assert commands == ([f"git -C {folder} pull".replace('"', "")] if folder else [])
+
+
+@pytest.mark.parametrize(
+    ("path", "deeper", "words"),
+    [
+        ("/srv/stable-diffusion-webui/extensions-builtin/Lora/networks.py", 1, "--no-half"),
+        ("/srv/stable-diffusion-webui/extensions/sd-webui-controlnet/scripts/batch_hijack.py", 3, "--no-half"),
+        ("/srv/stable-diffusion-webui/extensions/sd-webui-controlnet/scripts/batch_hijack.py", 2, "Update sd-webui"),
+    ],
+)
+def test_what_is_built_in_or_only_wraps_is_not_blamed(path: str, deeper: int, words: str) -> None:
+    below = '  File "/srv/stable-diffusion-webui/modules/processing.py", line 9, in run\n    run()\n' * deeper
+
+    assert words in title(frame(path) + below + DTYPE)
