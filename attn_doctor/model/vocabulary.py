@@ -498,6 +498,7 @@ TERMS: tuple[Term, ...] = (
         ("log.own_code", _B, "the innermost file that is no package's is the person's own: its code can be edited"),
         ("log.attention_since", _V, "the transformers release from which a refused model class has FlashAttention"),
         ("log.phase", _T, "training or generation, where frames tell in which of them it failed"),
+        ("log.data_parallel", _B, "it failed in a thread of torch's DataParallel: one process for several GPUs"),
         ("log.pads", _T, "left, where the log's writer sets the padding side so"),
         ("log.recomputed_longer", _B, "a checkpointed layer got a longer tensor the second time"),
         ("log.symbol", _T, "the undefined symbol it names, mangled"),

@@ -73,6 +73,7 @@ _WENT_ON = re.compile(
 )
 _WITHOUT_FLASH = re.compile(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
+_THREADS = re.compile(r"nn[/\\]parallel[/\\](?:data_parallel|parallel_apply)\.py")
 _SUBJECT, _AT_USE = FactName.parse("subject.package"), FactName.parse("log.built_at_use")
 _BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
@@ -177,6 +178,8 @@ def _of_calls(unit: Unit, log: str) -> Iterator[Fact]:
         yield _log_fact("own_code", True, log, unit.first)
     if phase := phase_in(unit.text):
         yield _log_fact("phase", phase, log, unit.first)
+    if any(_THREADS.search(path) for path, _ in unit.frames):
+        yield _log_fact("data_parallel", True, log, unit.first)
     if is_longer_again(unit.text):
         yield _log_fact("recomputed_longer", True, log, unit.message_line)
 
