@@ -15,7 +15,7 @@ from attn_doctor.diagnose.log.programs import plugin_of
 from attn_doctor.diagnose.log.subjects import subject_of
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
-from attn_doctor.probe.packages.known_packages import distribution_of
+from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
 from attn_doctor.recipes.data.flash_since import flash_since
 
 _SDPA = re.compile(
@@ -37,6 +37,13 @@ _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
 _IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
+#: Files whose functions look attributes up, or pass on a call, for the code in the frame around them.
+_PASSES_ON = re.compile(
+    r"torch[/\\](?:nn[/\\]modules[/\\]module|utils[/\\](?:checkpoint|_contextlib)|_dynamo[/\\]\w+)\.py"
+    r"|transformers[/\\](?:configuration_utils|utils[/\\](?:deprecation|generic|import_utils|output_capturing))\.py"
+    r"|accelerate[/\\](?:hooks|utils[/\\]operations)\.py|huggingface_hub[/\\]utils[/\\]\w+\.py|<frozen importlib"
+    r"|importlib[/\\]__init__\.py"
+)
 #: Names in a message: of several expressions the first that matches.
 _NAMED = tuple(
     (attribute, re.compile(pattern))
@@ -98,12 +105,10 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
 
 def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     """The releases that have the Python name which the message misses, and who asks for it."""
-    owners = [name for _, name in _owners(unit)]
-    found = name_wanted(unit.message, owners, around)
+    found = name_wanted(unit.message, [name for _, name in _owners(unit)], around)
     if found is None:
         return
-    importer = _IMPORTER.search(unit.message)
-    asking = importer["value"] if importer else owners[-1] if owners else None
+    asking = _asking(unit)
     span, asks = found.span, asking and distribution_of(asking)
     within = asks == span.distribution
     for attribute, value in (
@@ -124,6 +129,22 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
                 how=f"line {unit.message_line} of {log}",
                 origin=Origin.DERIVED,
             )
+
+
+def _asking(unit: Unit) -> str | None:
+    """The import name of the package whose code asks for a name; None for a person's own code, or where none is named.
+
+    The innermost frame asks, but for those that only look an attribute up or pass a call on.
+    """
+    importer = _IMPORTER.search(unit.message)
+    if importer is None:
+        asking = [path for path, _ in unit.frames if not _PASSES_ON.search(path)]
+        return owner(asking[-1]) or None if asking else None
+    package, *parts = importer["value"].split(".")
+    if parts and any(parts[-1] == known.module for known in PACKAGES):
+        return parts[-1]  # diffusers.loaders.peft imports peft
+    # Of transformers.trainer and the like it may be a package that they import.
+    return package if "models" in parts or package != "transformers" else None
 
 
 def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[Fact]:

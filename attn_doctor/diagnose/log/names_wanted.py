@@ -64,11 +64,13 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
 
 
 def _has(span: Span, release: str) -> bool:
-    """Whether this release has the name; False for what is no version."""
+    """Whether this release has the name; False for what is no version, and for a pre-release of the one that brought
+    the name or dropped it.
+    """
     try:
         version = Version(release)
     except InvalidVersion:
         return False
     return (span.since is None or Version(span.since) <= version) and (
-        span.until is None or version < Version(span.until)
+        span.until is None or Version(version.base_version) < Version(span.until)
     )

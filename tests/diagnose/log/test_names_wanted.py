@@ -85,6 +85,7 @@ def _asked_from(path: str) -> str:
     [
         ("/e/lib/python3.11/site-packages/peft/tuners/x.py", "newer-asker"),
         ("/e/lib/python3.11/site-packages/transformers/models/x.py", "restart-after-the-change"),
+        ("/e/lib/python3.11/site-packages/vllm/model_executor/x.py", "release-that-the-engine-asks-for"),
         ("/home/me/train.py", "release-with-the-name"),
         ("/home/me/.cache/huggingface/modules/transformers_modules/a/b/modeling_a.py", "release-with-the-name"),
     ],
@@ -94,6 +95,70 @@ def test_the_first_remedy_depends_on_who_asks(path: str, remedy: str) -> None:
 
     assert found.id == "name-of-another-release"
     assert found.remedies[0].id == remedy
+
+
+@pytest.mark.parametrize(
+    ("around", "asking"),
+    [
+        # What calls a person's own code does not ask.
+        (["/e/lib/python3.11/site-packages/accelerate/commands/launch.py", "/home/me/train.py"], None),
+        (["/e/lib/python3.11/site-packages/transformers/trainer.py", "/home/me/my_model.py"], None),
+        # These look an attribute up, or pass a call on, for the frame around them.
+        (
+            [
+                "/e/lib/python3.11/site-packages/peft/tuners/x.py",
+                "/e/lib/python3.11/site-packages/torch/nn/modules/module.py",
+            ],
+            "peft",
+        ),
+        (["/home/me/train.py", "/e/lib/python3.11/site-packages/accelerate/hooks.py"], None),
+    ],
+)
+def test_the_innermost_frame_that_does_more_than_pass_on_asks(around: list[str], asking: str | None) -> None:
+    frames = "".join(f'  File "{path}", line 3, in f\n    x()\n' for path in around)
+    found = _first(f"Traceback (most recent call last):\n{frames}{_DROPPED}")
+
+    assert found.remedies[0].id == ("release-with-the-name" if asking is None else "newer-asker")
+    assert asking is None or asking in found.remedies[0].title
+
+
+_DROPPED = "ImportError: cannot import name 'HybridCache' from 'transformers' (/e/transformers/__init__.py)"
+
+
+@pytest.mark.parametrize(
+    ("importer", "remedy"),
+    [
+        ("diffusers.loaders.peft", "Upgrade peft"),
+        ("transformers.integrations.peft", "Upgrade peft"),
+        ("transformers.trainer", "Install transformers"),
+        ("transformers.models.llama.modeling_llama", "Restart"),
+    ],
+)
+def test_a_lazy_import_tells_of_the_package_that_it_is_named_after(importer: str, remedy: str) -> None:
+    found = _first(f"RuntimeError: Failed to import {importer} because of the following error:\n{_DROPPED[13:]}")
+
+    assert found.remedies[0].title.startswith(remedy)
+
+
+def test_a_pre_release_may_lack_what_its_release_dropped() -> None:
+    there = Fact(
+        name=FactName.parse("package.transformers.version"),
+        state=Known("5.0.0.dev0"),
+        how="line 1",
+        origin=Origin.DERIVED,
+    )
+
+    assert name_wanted(_DROPPED, [], FactSet([there])) is not None
+
+
+def test_an_older_asker_is_the_other_way_where_torch_has_to_stay() -> None:
+    found = _first(
+        'Traceback (most recent call last):\n  File "/e/site-packages/diffusers/utils/x.py", line 57, in f\n'
+        "    x()\nAttributeError: module 'torch' has no attribute 'float8_e8m0fnu'"
+    )
+
+    assert [one.id for one in found.remedies][:2] == ["torch-with-the-name", "older-asker"]
+    assert "diffusers" in found.remedies[1].title
 
 
 def test_torch_has_a_recipe_of_its_own() -> None:
