@@ -16,6 +16,8 @@ from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.recipe import Family, Recipe
 
 _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.owners")
+#: The package that lacks a name, whoever asks for it.
+_NAME_PACKAGE = FactName.parse("log.name_package")
 _SUBJECT = FactName.parse("subject.package")
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
@@ -143,7 +145,9 @@ def _about(facts: FactSet, kind: str | None) -> tuple[FactSet, list[Binding]]:
 
 
 def _severity(match: Match, recipe: Recipe, facts: FactSet) -> Severity:
-    if recipe.family is not None or is_elsewhere(recipe.library, facts.text(_SUBJECT), match.unit.kind):
+    if recipe.family is not None or is_elsewhere(
+        recipe.library, facts.text(_NAME_PACKAGE) or facts.text(_SUBJECT), match.unit.kind
+    ):
         return Severity.INFO
     if match.pattern.severity is not None:
         return match.pattern.severity

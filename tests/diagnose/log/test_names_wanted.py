@@ -11,7 +11,7 @@ from packaging.version import Version
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.names_wanted import name_wanted
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
-from attn_doctor.model.findings import Finding
+from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.recipes.data import names
 from attn_doctor.recipes.data.names import Span
 from attn_doctor.recipes.shelf import bundled, families
@@ -159,6 +159,25 @@ def test_an_older_asker_is_the_other_way_where_torch_has_to_stay() -> None:
 
     assert [one.id for one in found.remedies][:2] == ["torch-with-the-name", "older-asker"]
     assert "diffusers" in found.remedies[1].title
+
+
+@pytest.mark.parametrize("written", ["- `transformers` version: {}", "transformers=={}", "- transformers version: {}"])
+def test_the_release_that_the_report_names_decides_the_direction(written: str) -> None:
+    message = "TypeError: LlamaForCausalLM.__init__() got an unexpected keyword argument 'use_flash_attention_2'"
+
+    before = _first(f"{written.format('4.33.2')}\n{message}").remedies[0]
+    after = _first(f"{written.format('5.2.0')}\n{message}").remedies[0]
+
+    assert (before.id, after.id) == ("transformers-that-knows-flash-attention", "attn-implementation-in-its-place")
+
+
+def test_a_name_of_attention_that_an_unknown_package_asks_for_is_an_error() -> None:
+    found = _first(
+        'Traceback (most recent call last):\n  File "/e/site-packages/somelib/llama.py", line 90, in forward\n    x()\n'
+        "TypeError: LlamaRotaryEmbedding.forward() missing 1 required positional argument: 'position_ids'"
+    )
+
+    assert (found.id, found.severity) == ("name-of-another-release", Severity.ERROR)
 
 
 def test_torch_has_a_recipe_of_its_own() -> None:

@@ -238,6 +238,8 @@ def test_the_package_that_a_message_names_first(message: str, subject: str) -> N
         ("x86_64-conda-linux-gnu-cc: error", "node.system", "Linux"),
         ("torch.__version__ = 2.5.1+rocm6.2", "torch.hip", "6.2"),
         ("PyTorch version: 2.5\nROCM version: 6.1", "torch.hip", "6.1"),
+        ("PyTorch version (GPU?): 2.0.1+cu117 (True)", "package.torch.version", "2.0.1+cu117"),
+        ("- `Accelerate` version: 0.34.2", "package.accelerate.version", "0.34.2"),
     ],
 )
 def test_a_line_shows_the_system(text: str, name: str, value: str) -> None:
