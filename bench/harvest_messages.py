@@ -19,25 +19,25 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import os
 import re
-import subprocess
 import sys
-import tarfile
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
 from attn_doctor.diagnose.log.causes import explain
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.shelf import bundled, families
+from bench.released_sources import fetch, in_folder, last_of_each
 
 #: Distribution -> what is taken of it. Where sdists are too large or missing, wheels; neither: `read` a checkout.
 PACKAGES = {
@@ -216,78 +216,14 @@ def read(package: str, version: str, files: Iterator[tuple[str, bytes]]) -> Iter
                 yield Message(package, version, f"{name}:{line}", kind, flat)
 
 
-def in_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Files below a folder."""
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and not file.is_symlink() and file.name.endswith(_SOURCES):
-            yield str(file.relative_to(folder)), file.read_bytes()
-
-
-def in_archive(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Files of a wheel or an sdist."""
-    if archive.suffix in (".whl", ".zip"):
-        with zipfile.ZipFile(archive) as wheel:
-            for name in wheel.namelist():
-                if name.endswith(_SOURCES):
-                    yield name, wheel.read(name)
-        return
-    with tarfile.open(archive) as sdist:
-        for member in sdist:
-            opened = sdist.extractfile(member) if member.isfile() and member.name.endswith(_SOURCES) else None
-            if opened is not None:
-                yield member.name, opened.read()
-
-
 def minors(package: str, newest: int) -> list[str]:
     """The last release of each of the newest minors."""
-    command = [sys.executable, "-m", "pip", "index", "versions", package]
-    command += ["--pre"] if package == "flash-attn-4" else []  # it has no other releases yet
-    done = subprocess.run(command, capture_output=True, text=True)
-    line = next((one for one in done.stdout.splitlines() if one.startswith("Available versions:")), "")
-    found: dict[tuple[int, ...], str] = {}
-    for spelled in line.partition(":")[2].split(","):
-        try:
-            release = Version(spelled.strip()).release
-            found.setdefault(release[: 3 if release[:2] == (0, 0) else 2], spelled.strip())
-        except InvalidVersion:
-            continue
-    return list(found.values())[:newest]
-
-
-def fetch(package: str, version: str, scratch: Path) -> Iterator[tuple[str, bytes]]:
-    """The files of one release. An sdist whose metadata cannot be made here lies unpacked where pip left it."""
-    form = "--no-binary" if PACKAGES[package] == "sdist" else "--only-binary"
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--no-deps",
-        form,
-        ":all:",
-        "--no-clean",
-        "-q",
-        "-d",
-        str(scratch / "got"),
-    ]
-    command += ["--no-build-isolation"] if form == "--no-binary" else ["--python-version", "3.12"]
-    environment = {
-        **os.environ,
-        "TMPDIR": str(scratch),
-        "FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE",
-        "PIP_NO_CACHE_DIR": "1",
-    }
-    try:
-        subprocess.run([*command, f"{package}=={version}"], capture_output=True, env=environment, timeout=300)
-    except subprocess.TimeoutExpired:
-        return
-    for archive in (scratch / "got").glob("*"):
-        if archive.stat().st_size <= LARGEST:
-            yield from in_archive(archive)
-            return
-    for unpacked in scratch.glob("pip-download-*/*"):
-        if unpacked.is_dir():
-            yield from in_folder(unpacked)
+    every = last_of_each(
+        package,
+        lambda version: version.release[: 3 if version.release[:2] == (0, 0) else 2],
+        prereleases=package == "flash-attn-4",  # it has no other releases yet
+    )
+    return every[:newest]
 
 
 def keep(folder: Path, package: str, version: str, messages: Iterator[Message]) -> None:
@@ -337,12 +273,16 @@ def main() -> None:
                             asked.folder,
                             package,
                             version,
-                            read(package, version, fetch(package, version, Path(scratch))),
+                            read(
+                                package,
+                                version,
+                                fetch(package, version, Path(scratch), PACKAGES[package], _SOURCES, LARGEST),
+                            ),
                         )
     elif asked.what == "read":
         for named in asked.names:
             package, _, place = named.partition("=")
-            keep(asked.folder, package, "tree", read(package, "tree", in_folder(Path(place))))
+            keep(asked.folder, package, "tree", read(package, "tree", in_folder(Path(place), _SOURCES)))
     else:
         known = 0
         messages = every(asked.folder)

@@ -1,0 +1,234 @@
+"""Makes recipes/names_by_release.json: which release of a package brought which Python name, and which no longer has it.
+
+    python bench/harvest_names.py read DIR [PACKAGE ...]     fetches releases that DIR does not know yet, reads their names
+    python bench/harvest_names.py write DIR                  writes the file from what DIR holds
+
+`read` asks pip, as it is configured here, for a release a minor (see PACKAGES), reads its Python files, and deletes the
+archive; DIR keeps the names of each file once, by its SHA-256 (300 MB in all). A name is listed that not all
+looked-at releases of its module have; of a name that came, went and came again nothing is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.names_table import rows_of  # noqa: E402
+from bench.python_names import Names, read_file  # noqa: E402
+from bench.released_names import ReleasedNames, merge_stub, module_of  # noqa: E402
+from bench.released_sources import fetch, last_of_each  # noqa: E402
+
+FILE = ROOT / "recipes" / "names_by_release.json"
+FORMAT = 1
+LARGEST = 400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What is looked at: from which release on, in which kinds of archive, and whether patch by patch."""
+
+    root: str
+    distribution: str
+    oldest: str
+    forms: tuple[str, ...] = ("wheel", "sdist")
+    patches: bool = False
+    from_then_on: tuple[str, str] | None = None
+    """Another distribution that holds the files from a release on."""
+
+    def group(self, version: Version) -> str:
+        """The release as `since` and `until` call it."""
+        return ".".join(str(one) for one in version.release[: 3 if self.patches else 2])
+
+
+PACKAGES = (
+    Package("torch", "torch", "2.0", ("mac",)),  # first: what others inherit from its classes is asked for
+    Package("transformers", "transformers", "4.28"),
+    Package("flash_attn", "flash-attn", "0.2.1", ("sdist",), patches=True),
+    Package("diffusers", "diffusers", "0.14"),
+    Package("peft", "peft", "0.3"),
+    Package("accelerate", "accelerate", "0.18"),
+    Package("trl", "trl", "0.4"),
+    Package("xformers", "xformers", "0.0.16", ("sdist",), patches=True),
+    Package("huggingface_hub", "huggingface-hub", "0.16"),
+    Package("triton", "triton", "2.0", ("wheel-3.11",)),
+    Package("vllm", "vllm", "0.3", ("sdist",)),
+    Package("sglang", "sglang", "0.3", patches=True),
+    Package("flashinfer", "flashinfer-python", "0.2", patches=True),
+    Package("fla", "flash-linear-attention", "0.1", patches=True, from_then_on=("fla-core", "0.3.2")),
+    Package("liger_kernel", "liger-kernel", "0.3"),
+    Package("bitsandbytes", "bitsandbytes", "0.39"),
+    Package("torchao", "torchao", "0.1"),
+    Package("kernels", "kernels", "0.2"),
+    Package("unsloth", "unsloth", "2024"),
+    Package("unsloth_zoo", "unsloth-zoo", "2024"),
+    Package("optimum", "optimum", "1.13"),
+    Package("mamba_ssm", "mamba-ssm", "1.0", ("sdist",)),
+    Package("causal_conv1d", "causal-conv1d", "1.0", ("sdist",)),
+    Package("deepspeed", "deepspeed", "0.9", ("sdist",)),
+    Package("transformer_engine", "transformer-engine", "1.9"),
+    Package("sageattention", "sageattention", "0.1"),
+    Package("natten", "natten", "0.14", ("sdist",), patches=True),
+    Package("timm", "timm", "0.6"),
+    Package("einops", "einops", "0.4"),
+    Package("xfuser", "xfuser", "0.1"),
+    Package("x_transformers", "x-transformers", "1.0"),
+)  # fmt: skip
+
+Release = dict[str, str]
+"""Module -> SHA-256 of its file."""
+
+
+def releases_of(package: Package) -> dict[str, tuple[str, str]]:
+    """Release, as the table calls it -> distribution and version to fetch; oldest first."""
+    found: dict[str, tuple[str, str]] = {}
+    for version in last_of_each(package.distribution, package.group):
+        if Version(version) >= Version(package.oldest):
+            found[version] = (package.distribution, version)
+    if package.from_then_on is not None:
+        other, since = package.from_then_on
+        found = {one: place for one, place in found.items() if Version(one) < Version(since)}
+        for version in last_of_each(other, package.group):
+            if Version(version) >= Version(since):
+                found[version] = (other, version)
+    return dict(sorted(found.items(), key=lambda one: Version(one[0])))
+
+
+def read_release(root: str, files: Iterator[tuple[str, bytes]], known: dict[str, Any]) -> Release:
+    """The modules below an import root; what their files hold goes into `known`."""
+    release: Release = {}
+    stubs: Release = {}
+    for name, content in files:
+        module = module_of(name, root)
+        if module is None:
+            continue
+        digest = hashlib.sha256(content + (b"#package" if name.endswith("__init__.py") else b"")).hexdigest()[:20]
+        if digest not in known:
+            known[digest] = read_file(content)
+            if known[digest] is not None and "__init__." in name:
+                known[digest]["package"] = True
+        (stubs if name.endswith(".pyi") else release)[module] = digest
+    for module, digest in stubs.items():
+        if module not in release:
+            release[module] = digest
+        elif known[digest] and known[release[module]]:
+            both = f"{release[module]}+{digest}"
+            known[both] = merge_stub(known[release[module]], known[digest])
+            release[module] = both
+    return release
+
+
+def read(folder: Path, package: Package) -> None:
+    """Fetches the releases that the folder does not know yet."""
+    there = folder / package.root
+    there.mkdir(parents=True, exist_ok=True)
+    files = there / "files.jsonl"
+    known: dict[str, Names | None] = dict(_lines(files))
+    for release, (distribution, version) in releases_of(package).items():
+        target = there / f"{release}.json"
+        if target.exists():
+            continue
+        before = set(known)
+        modules: Release = {}
+        for form in package.forms:
+            with tempfile.TemporaryDirectory(prefix="harvest-", dir=folder) as scratch:
+                found = fetch(distribution, version, Path(scratch), form, (".py", ".pyi"), LARGEST)
+                modules = read_release(package.root, found, known)
+            if modules:
+                break
+        with files.open("a") as out:
+            out.writelines(json.dumps([one, known[one]]) + "\n" for one in known if one not in before)
+        if modules:
+            target.write_text(json.dumps(modules))
+        print(
+            f"{package.root} {release}: {len(modules)} modules, {len(set(known) - before)} files of them new",
+            flush=True,
+        )
+
+
+def _lines(file: Path) -> Iterator[tuple[str, Names | None]]:
+    if file.exists():
+        with file.open() as lines:
+            for line in lines:
+                digest, names = json.loads(line)
+                yield digest, names
+
+
+def write(folder: Path, target: Path) -> None:
+    """Writes the table."""
+    packages: dict[str, Any] = {}
+    ever: dict[tuple[str, str], set[str]] = {}
+    for package in PACKAGES:
+        there = folder / package.root
+        known = dict(_lines(there / "files.jsonl"))
+        every = sorted((file.stem for file in there.glob("[0-9]*.json")), key=Version)
+        if not every:
+            continue
+        looked_at = [
+            ReleasedNames(
+                package.root,
+                {
+                    module: known[digest] or {"unreadable": True}
+                    for module, digest in json.loads((there / f"{one}.json").read_text()).items()
+                },
+            )
+            for one in every
+        ]
+        spelled = [package.group(Version(one)) for one in every]
+        rows = rows_of(looked_at, spelled, ever)
+        packages[package.root] = {"distribution": package.distribution, "releases": every, "names": rows}
+        size = len(json.dumps(rows, separators=(",", ":")))
+        print(f"{package.root}: {len(every)} releases, {sum(map(count, rows))} names, {size} bytes", flush=True)
+        for one in looked_at:
+            for name, names in one.class_names():
+                ever.setdefault((package.root, name), set()).update(names)
+    target.write_text(as_text(packages))
+
+
+def count(row: dict[str, Any]) -> int:
+    """How many names a row holds."""
+    return sum(len(names.split()) for names in row["in"].values())
+
+
+def as_text(packages: dict[str, Any]) -> str:
+    """The file, a line a group."""
+    blocks = []
+    for root, one in sorted(packages.items()):
+        head = json.dumps({"distribution": one["distribution"], "releases": one["releases"]}, separators=(",", ":"))
+        rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in one["names"])
+        blocks.append(f'{json.dumps(root)}:{head[:-1]},"names":[\n{rows}]}}')
+    checked = date.today().isoformat()
+    return f'{{"format":{FORMAT},"checked":"{checked}","packages":{{\n' + ",\n".join(blocks) + "}}\n"
+
+
+def main() -> None:
+    """Reads or writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("read", "write"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", metavar="PACKAGE", help="import roots; all where none is named")
+    parser.add_argument("--to", type=Path, default=FILE)
+    asked = parser.parse_args()
+    if asked.what == "write":
+        write(asked.folder, asked.to)
+        return
+    for package in PACKAGES:
+        if not asked.names or package.root in asked.names:
+            read(asked.folder, package)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""The rows of recipes/names_by_release.json for one package: names that not every looked-at release of their module has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from bench.released_names import ReleasedNames
+
+#: Trees of one module a model: only what tells of attention is listed of them.
+_MODELS = re.compile(
+    r"^(?:transformers|diffusers|timm|fla|optimum|unsloth|deepspeed|peft|liger_kernel|torchao|xfuser|kernels)\.(?:\w+\.)*?(?:models?|model_implementations"
+    r"|pipelines|tuners)\.|^vllm\.(?:model_executor\.models|transformers_utils)\.|^sglang\.srt\.(?:models|configs)\."
+    r"|^diffusers\.modular_pipelines\."
+)
+_ATTENTION = re.compile(r"attention|attn|rotary|rope|sdpa|flash|repeat_kv|cache|mask(?!2?former|ed)", re.IGNORECASE)
+_TELLING = re.compile(rf"{_ATTENTION.pattern}|norm", re.IGNORECASE)
+_OF_CONFIG = re.compile(r"attn|attention|rope|head|rotary|window|cache", re.IGNORECASE)
+#: Of the architectures that others patch, methods and parameters as well.
+_PATCHED = re.compile(
+    r"\.models\.(?:llama|llama4|mistral|mixtral|qwen\w*|gemma\w*|phi\w*|gpt_neox|gpt2|gpt_oss|gptj|falcon|bert|roberta|t5|opt|bloom|clip"
+    r"|siglip|whisper|mllama|llava\w*|deepseek\w*|cohere|olmo2?|starcoder2|stablelm|glm4?|mamba2?|vit|attention\w*|esm)\."
+)
+#: Internals: their modules, and what tells of attention in them; names only of the modules right below.
+_INTERNAL = re.compile(
+    r"^torch\._(?!C$|higher_order_ops)(?!(?:dynamo|inductor)\.(?:config|utils|exc|decorators|codecache)$)\w+|^torch\.(?:ao|testing|onnx|package|jit|quantization|fx\.(?:experimental|passes)|utils\.(?:hipify|tensorboard|bottleneck|data)"
+    r"|distributed\.(?:rpc|pipeline|elastic|_\w+|optim|nn|checkpoint\._\w+))\b"
+)
+#: Others import from them, so they are read; nothing of their own is listed.
+_NOT_LISTED = re.compile(
+    r"\.(?:testing_utils|sagemaker|deprecated|jax|paddle|onnx\w*|mlx|\w+_(?:tf|flax|mlx)|(?:\w+_)?(?:tf|flax|mlx)_\w+|cli|commands)(?:\.|$)"
+)
+_PRIVATE = re.compile(r"attn|attention|mask|cache|flash|import|sdpa|rope", re.IGNORECASE)
+_OF_INTERNALS = re.compile(r"attention|attn|sdpa|FakeTensor$", re.IGNORECASE)
+#: Classes whose instances are asked for attributes that their methods set.
+_HOLDERS = re.compile(
+    r"attention|attn|cache|mask|rotary|rope|config|processor|args|arguments|params|trainer|flash", re.IGNORECASE
+)
+_SUBJECT = re.compile(
+    r"attention|attn|mask(?!2?former|ed)|cache|rope|rotary|sdpa|flash|kernel|generate$|from_pretrained|from_config"
+    r"|Trainer\.__init__|Config\.__init__|Arguments\.__init__|LLM\.__init__|Args\.__init__|Engine\.__init__"
+    r"|load_model|get_model|get_peft|quantize",
+    re.IGNORECASE,
+)
+#: Functions that hand on what they do not know: a parameter that came is worth telling.
+_HANDS_ON = re.compile(r"(?:from_pretrained|from_config|generate)$")
+#: Special methods that a message tells of: 'DynamicCache' object is not subscriptable, has no len(), is not iterable.
+_SPECIAL = {"__getitem__", "__len__", "__iter__", "__contains__"}
+
+Spans = dict[tuple[int, int], dict[str, set[str]]]
+
+
+def rows_of(
+    looked_at: list[ReleasedNames], spelled: list[str], ever: Mapping[tuple[str, str], set[str]]
+) -> list[dict[str, Any]]:
+    """The rows, oldest first.
+
+    Args:
+        looked_at: the releases, oldest first.
+        spelled: the same ones as `since` and `until` call them.
+        ever: what classes of other packages have had in any release, by package and name.
+    """
+    spans: Spans = {}
+    last = len(looked_at) - 1
+    for key, name, at in (*_of_modules(looked_at), *_of_classes(looked_at, ever), *_of_functions(looked_at, ever)):
+        spans.setdefault((at[0], at[-1]), {}).setdefault(key, set()).add(name)
+    return [
+        {
+            "since": spelled[first] if first else None,
+            "until": spelled[end + 1] if end < last else None,
+            "in": {key: " ".join(sorted(names)) for key, names in sorted(found.items())},
+        }
+        for (first, end), found in sorted(spans.items())
+    ]
+
+
+def _is_unbroken(at: list[int]) -> bool:
+    return at[-1] - at[0] + 1 == len(at)
+
+
+def _partial(present: list[int], of: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
+    """Names that came or left while what holds them stayed, and did so once."""
+    for name, at in of.items():
+        if at != present and _is_unbroken(at):
+            yield name, at
+
+
+def _is_wanted(name: str) -> bool:
+    return not name.startswith("_") or (bool(_PRIVATE.search(name)) and not name.startswith("__"))
+
+
+def _of_modules(looked_at: list[ReleasedNames]) -> Iterator[tuple[str, str, list[int]]]:
+    for module in sorted({one for each in looked_at for one in (*each.modules, *each.packages)}):
+        present = [index for index, one in enumerate(looked_at) if one.has_module(module)]
+        if (
+            _NOT_LISTED.search(module)
+            or not _is_unbroken(present)
+            or any("unreadable" in looked_at[at].modules.get(module, {}) for at in present)
+        ):
+            continue
+        of: dict[str, list[int]] = {}
+        made: set[str] = set()
+        for index in present:
+            one = looked_at[index]
+            for name in one.bound(module):
+                of.setdefault(name, []).append(index)
+            made |= _made_or_shown(one, module)
+        below_models = bool(_MODELS.match(f"{module}."))
+        for name, at in _partial(present, of):
+            if name in made and _is_wanted(name):
+                is_module = any(name in looked_at[index].packages.get(module, ()) for index in at)
+                if below_models:
+                    is_listed = is_module and module.count(".") < 2
+                else:
+                    is_listed = is_module or module.count(".") < 2 or not _INTERNAL.match(module)
+                if is_listed or _TELLING.search(name):
+                    yield module, name, at
+
+
+def _made_or_shown(one: ReleasedNames, module: str) -> set[str]:
+    """Names that callers look for in a module: not what it imports for its own use."""
+    names = one.modules.get(module, {})
+    found = {*names.get("defs", ()), *names.get("lazy", ()), *names.get("all", ()), *one.packages.get(module, ())}
+    if names.get("package") or module.count(".") < 2:
+        own = {
+            name
+            for name, (level, target, _) in names.get("imports", {}).items()
+            if level or target.partition(".")[0] == one.root
+        }
+        found |= own
+        brought = one.bound(module) - found - set(names.get("imports", ()))
+        found |= {name for name in brought if one.origin(module, name)[0].partition(".")[0] == one.root}
+    return found
+
+
+def _chains(looked_at: list[ReleasedNames], kind: str) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
+    """Module that it is listed under, name, and in which release it lies where: one chain for what moved between modules."""
+    places: dict[str, dict[str, list[int]]] = {}
+    for index, one in enumerate(looked_at):
+        for module, names in one.modules.items():
+            for name in () if _NOT_LISTED.search(module) else names.get(kind, ()):
+                places.setdefault(name, {}).setdefault(module, []).append(index)
+    for name, modules in sorted(places.items()):
+        every = sorted(index for at in modules.values() for index in at)
+        if len(every) == len(set(every)):
+            chain = sorted((index, module) for module, at in modules.items() for index in at)
+            yield chain[-1][1], name, chain
+        else:
+            for module, at in modules.items():
+                yield module, name, [(index, module) for index in at]
+
+
+def _of_classes(
+    looked_at: list[ReleasedNames], ever: Mapping[tuple[str, str], set[str]]
+) -> Iterator[tuple[str, str, list[int]]]:
+    for module, name, chain in _chains(looked_at, "classes"):
+        below_models = bool(_MODELS.match(module))
+        is_config = name.endswith("Config")
+        if below_models and not (_PATCHED.search(module) and (is_config or _ATTENTION.search(name))):
+            continue
+        if _INTERNAL.match(module) and not _OF_INTERNALS.search(f"{module}.{name}"):
+            continue
+        if name.startswith("_") and not _PRIVATE.search(name):
+            continue
+        present = [index for index, _ in chain]
+        if not _is_unbroken(present):
+            continue
+        of: dict[str, list[int]] = {}
+        elsewhere: dict[int, set[tuple[str, str]]] = {}
+        own: set[str] = set()
+        for index, place in chain:
+            one = looked_at[index]
+            found, elsewhere[index] = one.names_of_class(place, name)
+            for each in found:
+                of.setdefault(each, []).append(index)
+            made = one.modules[place]["classes"][name]
+            methods = one.modules[place].get("functions", {})
+            own.update(each for each in made["names"] if _HOLDERS.search(name) or f"{name}.{each}" in methods)
+        for each, at in _partial(present, of):
+            if each not in own or (below_models and is_config and not _OF_CONFIG.search(each)):
+                continue
+            if not (_is_wanted(each) or (each in _SPECIAL and _HOLDERS.search(name))):
+                continue
+            if not _may_be_elsewhere(each, (elsewhere[index] for index in present if index not in at), ever):
+                yield f"{module}.{name}", each, at
+
+
+def _may_be_elsewhere(
+    name: str, elsewhere: Iterable[set[tuple[str, str]]], ever: Mapping[tuple[str, str], set[str]]
+) -> bool:
+    """Whether a base outside of the package may have it in a release whose own class has it not."""
+    return any(not base[0] or name in ever.get(base, ()) for bases in elsewhere for base in bases)
+
+
+def _of_functions(
+    looked_at: list[ReleasedNames], ever: Mapping[tuple[str, str], set[str]]
+) -> Iterator[tuple[str, str, list[int]]]:
+    for module, name, chain in (*_chains(looked_at, "functions"), *_dataclasses(looked_at)):
+        subject = f"{module.rpartition('.')[2]}.{name}"
+        below_models = bool(_MODELS.match(module))
+        if not (_ATTENTION.search(name) and _PATCHED.search(module) if below_models else _SUBJECT.search(subject)):
+            continue
+        if _INTERNAL.match(module) and not _OF_INTERNALS.search(subject):
+            continue
+        if below_models and name.endswith("Config.__init__"):
+            continue  # configs of models take whatever they are given
+        last = name.rpartition(".")[2]
+        if last.startswith("_") and last != "__init__" and not _PRIVATE.search(last):
+            continue
+        present = [index for index, _ in chain]
+        if not _is_unbroken(present):
+            continue
+        of: dict[str, list[int]] = {}
+        takes_any: dict[int, bool] = {}
+        elsewhere: dict[int, set[tuple[str, str]]] = {}
+        for index, place in chain:
+            parameters, takes_any[index], elsewhere[index] = _parameters(looked_at[index], place, name)
+            for each in parameters:
+                of.setdefault(each, []).append(index)
+        for each, at in _partial(present, of):
+            missing = [index for index in present if index not in at]
+            if not _is_wanted(each) or _may_be_elsewhere(each, (elsewhere[index] for index in missing), ever):
+                continue
+            if not all(takes_any[index] for index in missing) or _HANDS_ON.search(name):
+                yield f"{module}.{name}()", each, at
+
+
+def _dataclasses(looked_at: list[ReleasedNames]) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
+    """As `_chains`, the __init__ of classes that are a dataclass in some release."""
+    for module, name, chain in _chains(looked_at, "classes"):
+        made = [looked_at[index].modules[place]["classes"][name] for index, place in chain]
+        if any(one["fields"] is not None for one in made):
+            kept = [
+                (index, place)
+                for (index, place), one in zip(chain, made, strict=True)
+                if one["fields"] is not None
+                or f"{name}.__init__" in looked_at[index].modules[place].get("functions", {})
+            ]
+            yield module, f"{name}.__init__", kept
+
+
+def _parameters(one: ReleasedNames, module: str, name: str) -> tuple[set[str], bool, set[tuple[str, str]]]:
+    """Those of a function or of a dataclass, whether it takes any other, and bases that may add some."""
+    written = one.modules[module].get("functions", {}).get(name)
+    if written is not None:
+        return set(written[0]), written[1], set()
+    fields = one.fields_of_class(module, name.rpartition(".")[0])
+    return (set(), True, set()) if fields is None else (fields[0], False, fields[1])
