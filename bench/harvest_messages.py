@@ -27,16 +27,14 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from packaging.version import Version
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from attn_doctor.diagnose.log.causes import explain
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.shelf import bundled, families
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from bench.released_sources import fetch, in_folder, last_of_each
 
 #: Distribution -> what is taken of it. Where sdists are too large or missing, wheels; neither: `read` a checkout.

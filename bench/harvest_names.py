@@ -1,7 +1,7 @@
-"""Makes recipes/names_by_release.json: which release of a package brought which Python name, and which no longer has it.
+"""Makes recipes/names_by_release.json: which release of a package brought a Python name, and which no longer has it.
 
-    python bench/harvest_names.py read DIR [PACKAGE ...]     fetches releases that DIR does not know yet, reads their names
-    python bench/harvest_names.py write DIR                  writes the file from what DIR holds
+    python bench/harvest_names.py read DIR [PACKAGE ...]   fetches releases that DIR does not know, reads names
+    python bench/harvest_names.py write DIR                writes the file from what DIR holds
 
 `read` asks pip, as it is configured here, for a release a minor (see PACKAGES), reads its Python files, and deletes the
 archive; DIR keeps the names of each file once, by its SHA-256 (300 MB in all). A name is listed that not all
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The rows of recipes/names_by_release.json for one package: names that not every looked-at release of their module has."""
+"""The rows of recipes/names_by_release.json for one package: names that not every release of their module has."""
 
 from __future__ import annotations
 
@@ -19,23 +19,35 @@ _TELLING = re.compile(rf"{_ATTENTION.pattern}|norm", re.IGNORECASE)
 _OF_CONFIG = re.compile(r"attn|attention|rope|head|rotary|window|cache", re.IGNORECASE)
 #: Of the architectures that others patch, methods and parameters as well.
 _PATCHED = re.compile(
-    r"\.models\.(?:llama|llama4|mistral|mixtral|qwen\w*|gemma\w*|phi\w*|gpt_neox|gpt2|gpt_oss|gptj|falcon|bert|roberta|t5|opt|bloom|clip"
-    r"|siglip|whisper|mllama|llava\w*|deepseek\w*|cohere|olmo2?|starcoder2|stablelm|glm4?|mamba2?|vit|attention\w*|esm)\."
+    r"\.models\.(?:llama|mistral|mixtral|qwen2|qwen2_vl|qwen2_5_vl|qwen3|qwen3_moe|gemma|gemma2|gemma3|phi|phi3|gpt_neox"
+    r"|gpt2|falcon|bert|clip|siglip|whisper|mllama|llava|attention\w*)\."
 )
-#: Internals: their modules, and what tells of attention in them; names only of the modules right below.
+#: Internals: their modules, and what tells of attention in them; names only of the packages right below the root.
 _INTERNAL = re.compile(
-    r"^torch\._(?!C$|higher_order_ops)(?!(?:dynamo|inductor)\.(?:config|utils|exc|decorators|codecache)$)\w+|^torch\.(?:ao|testing|onnx|package|jit|quantization|fx\.(?:experimental|passes)|utils\.(?:hipify|tensorboard|bottleneck|data)"
-    r"|distributed\.(?:rpc|pipeline|elastic|_\w+|optim|nn|checkpoint\._\w+))\b"
+    r"^torch\._(?!C$|dynamo\.config$|inductor\.config$|dynamo$|inductor$|library$|utils$|compile$|ops$|tensor$)\w+"
+    r"|^torch\.(?:ao|testing|onnx|package|jit|quantization|masked|sparse|utils\.(?:hipify|tensorboard|bottleneck|data)"
+    r"|fx\.(?:experimental|passes)|export\.\w+)\b"
+    r"|^torch\.distributed\.(?!fsdp\b|tensor$|tensor\.(?:parallel|experimental)$|device_mesh$|distributed_c10d$)\w+\."
+    r"|^(?:vllm|sglang)\.(?:\w+\.)*?(?!attention|attn|layers?\b|config|utils|platforms|envs)\w+\.\w+\."
 )
 #: Others import from them, so they are read; nothing of their own is listed.
 _NOT_LISTED = re.compile(
-    r"\.(?:testing_utils|sagemaker|deprecated|jax|paddle|onnx\w*|mlx|\w+_(?:tf|flax|mlx)|(?:\w+_)?(?:tf|flax|mlx)_\w+|cli|commands)(?:\.|$)"
+    r"\.(?:testing_utils|sagemaker|deprecated|jax|paddle|onnx\w*|mlx|\w+_(?:tf|flax|mlx)|(?:\w+_)?(?:tf|flax|mlx)_\w+"
+    r"|cli|commands|_meta_registrations|_refs|_prims|_decomp|flash_attn_triton_\w+|agents|triton_kernels)(?:\.|$)"
+    r"|^xformers\._flash_attn\."
 )
+#: Classes by the thousand that all left at once.
+_NOBODYS = re.compile(r"^(?:TF|Flax)[A-Z](?!uto|reTrained)|^FORWARD_|_PRETRAINED_|_DOCSTRING$|^T_|_ARCHIVE_")
 _PRIVATE = re.compile(r"attn|attention|mask|cache|flash|import|sdpa|rope", re.IGNORECASE)
 _OF_INTERNALS = re.compile(r"attention|attn|sdpa|FakeTensor$", re.IGNORECASE)
 #: Classes whose instances are asked for attributes that their methods set.
 _HOLDERS = re.compile(
     r"attention|attn|cache|mask|rotary|rope|config|processor|args|arguments|params|trainer|flash", re.IGNORECASE
+)
+#: Further classes whose attributes messages miss.
+_ASKED = re.compile(
+    r"PreTrained|Mixin$|Tensor|Generation|LLM|Engine|Pipeline$|Accelerator|Peft|Lora|Scheduler$|HfApi|Model$|Module$|Linear|Kernel"
+    r"|Tokenizer|Plugin|State$|Mesh|Stream|Library|Wrapper$|Backend|Metadata|Quantizer$"
 )
 _SUBJECT = re.compile(
     r"attention|attn|mask(?!2?former|ed)|cache|rope|rotary|sdpa|flash|kernel|generate$|from_pretrained|from_config"
@@ -87,6 +99,8 @@ def _partial(present: list[int], of: Mapping[str, list[int]]) -> Iterator[tuple[
 
 
 def _is_wanted(name: str) -> bool:
+    if _NOBODYS.search(name):
+        return False
     return not name.startswith("_") or (bool(_PRIVATE.search(name)) and not name.startswith("__"))
 
 
@@ -135,7 +149,7 @@ def _made_or_shown(one: ReleasedNames, module: str) -> set[str]:
 
 
 def _chains(looked_at: list[ReleasedNames], kind: str) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
-    """Module that it is listed under, name, and in which release it lies where: one chain for what moved between modules."""
+    """Module that it is listed under, name, and where it lies in which release: one chain for what moved."""
     places: dict[str, dict[str, list[int]]] = {}
     for index, one in enumerate(looked_at):
         for module, names in one.modules.items():
@@ -157,11 +171,12 @@ def _of_classes(
     for module, name, chain in _chains(looked_at, "classes"):
         below_models = bool(_MODELS.match(module))
         is_config = name.endswith("Config")
-        if below_models and not (_PATCHED.search(module) and (is_config or _ATTENTION.search(name))):
+        if below_models and not _PATCHED.search(module):
             continue
+        tells_all = is_config or bool(_ATTENTION.search(name)) or not below_models
         if _INTERNAL.match(module) and not _OF_INTERNALS.search(f"{module}.{name}"):
             continue
-        if name.startswith("_") and not _PRIVATE.search(name):
+        if (name.startswith("_") and not _PRIVATE.search(name)) or not (_HOLDERS.search(name) or _ASKED.search(name)):
             continue
         present = [index for index, _ in chain]
         if not _is_unbroken(present):
@@ -179,6 +194,8 @@ def _of_classes(
             own.update(each for each in made["names"] if _HOLDERS.search(name) or f"{name}.{each}" in methods)
         for each, at in _partial(present, of):
             if each not in own or (below_models and is_config and not _OF_CONFIG.search(each)):
+                continue
+            if not (tells_all or _ATTENTION.search(each)):
                 continue
             if not (_is_wanted(each) or (each in _SPECIAL and _HOLDERS.search(name))):
                 continue
@@ -206,6 +223,8 @@ def _of_functions(
         if below_models and name.endswith("Config.__init__"):
             continue  # configs of models take whatever they are given
         last = name.rpartition(".")[2]
+        if last == "backward" or (last == "forward" and re.search(r"(?:Func|Function|Op)\.forward$", name)):
+            continue  # of autograd's functions: nobody calls them by keyword
         if last.startswith("_") and last != "__init__" and not _PRIVATE.search(last):
             continue
         present = [index for index, _ in chain]

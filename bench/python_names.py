@@ -1,10 +1,10 @@
 """What one Python file binds and calls by name, read from its syntax tree; nothing is imported.
 
 What is read is a dictionary that JSON can hold, so that it is kept from one run to the next:
-`defs` top-level names that the file makes, `imports` {name: [level, module, name there or ""]}, `stars` [[level, module]],
-`typing` names that it binds for type checkers only, `lazy` names that it tells a lazy module of, `all` what stands in
-`__all__`, `classes` {name: {bases, names, fields (of a dataclass) or null}}, `functions` {qualified name: [parameters,
-whether it takes any others]}.
+`defs` top-level names that the file makes, `imports` {name: [level, module, name there or ""]},
+`stars` [[level, module]], `typing` names that it binds for type checkers only, `lazy` names that it tells a lazy
+module of, `all` what stands in `__all__`, `classes` {name: {bases, names, fields (of a dataclass) or null}},
+`functions` {qualified name: [parameters, whether it takes any others]}.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_file(source: bytes) -> Names | None:
 
 
 def _statements(body: Iterable[ast.stmt], for_typing: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
-    """The statements that run at import, those within if, try and with as well; and whether only a type checker sees them."""
+    """The statements that run at import, those within if, try and with as well; and whether for type checkers alone."""
     for one in body:
         if isinstance(one, ast.If):
             typing_only = "TYPE_CHECKING" in ast.unparse(one.test)
@@ -187,6 +187,5 @@ def _add_class(one: ast.ClassDef, found: Names) -> None:
 
 def _assigned_to_self(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     for node in ast.walk(method):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id == "self":
-                yield node.attr
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            yield node.attr

@@ -1,7 +1,8 @@
-"""One release of a package: which names each of its modules, classes and functions has, star imports and bases followed."""
+"""One release of a package: the names of its modules, classes and functions, star imports and bases followed."""
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -60,6 +61,15 @@ class ReleasedNames:
                 parent, _, last = module.rpartition(".")
                 found.setdefault(parent, set()).add(last)
                 module = parent
+        return found
+
+    @cached_property
+    def makers(self) -> dict[str, list[str]]:
+        """Class -> the modules that make one of this name."""
+        found: dict[str, list[str]] = {}
+        for module, names in self.modules.items():
+            for name in names.get("classes", ()):
+                found.setdefault(name, []).append(module)
         return found
 
     def has_module(self, module: str) -> bool:
@@ -125,6 +135,9 @@ class ReleasedNames:
             place = self.absolute(module, level, target)
             if name in self.public(place):
                 return self.origin(place, name, depth + 1)
+        made_below = [one for one in self.makers.get(name, ()) if one.startswith(f"{module}.")]
+        if len(made_below) == 1 and name in self.bound(module):  # a lazy module shows it
+            return made_below[0], name
         return module, name
 
     def names_of_class(
@@ -182,6 +195,6 @@ class ReleasedNames:
 
 #: Bases that bring no attribute that a message would miss.
 _EMPTY_BASES = {
-    "object", "ABC", "Enum", "Protocol", "Generic", "NamedTuple", "TypedDict", "IntEnum", "Exception", "dict", "list",
-    "tuple", "str", "int", "OrderedDict", "Function", "StrEnum",
+    *dir(builtins), "ABC", "Enum", "Protocol", "Generic", "NamedTuple", "TypedDict", "IntEnum", "OrderedDict",
+    "Function", "StrEnum",
 }  # fmt: skip
