@@ -1,7 +1,7 @@
 """Makes recipes/names_by_release.json: which release of a package brought a Python name, and which no longer has it.
 
     python bench/harvest_names.py read DIR [PACKAGE ...]   fetches releases that DIR does not know, reads names
-    python bench/harvest_names.py write DIR                writes the file from what DIR holds
+    python bench/harvest_names.py write DIR [PACKAGE ...]  writes the file from what DIR holds
 
 `read` asks pip, as it is configured here, for a release a minor (see PACKAGES), reads its Python files, and deletes the
 archive; DIR keeps the names of each file once, by its SHA-256 (300 MB in all). A name is listed that not all
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.names_table import rows_of  # noqa: E402
 from bench.python_names import Names, read_file  # noqa: E402
-from bench.released_names import ReleasedNames, merge_stub, module_of  # noqa: E402
+from bench.released_names import DTYPES, ReleasedNames, merge_stub, module_of  # noqa: E402
 from bench.released_sources import fetch, last_of_each  # noqa: E402
 
 FILE = ROOT / "recipes" / "names_by_release.json"
@@ -57,7 +58,7 @@ PACKAGES = (
     Package("torch", "torch", "2.0", ("mac",)),  # first: what others inherit from its classes is asked for
     Package("transformers", "transformers", "4.28"),
     Package("flash_attn", "flash-attn", "0.2.1", ("sdist",), patches=True),
-    Package("diffusers", "diffusers", "0.14"),
+    Package("diffusers", "diffusers", "0.3"),
     Package("peft", "peft", "0.3"),
     Package("accelerate", "accelerate", "0.18"),
     Package("trl", "trl", "0.4"),
@@ -81,14 +82,18 @@ PACKAGES = (
     Package("transformer_engine", "transformer-engine", "1.9"),
     Package("sageattention", "sageattention", "0.1"),
     Package("natten", "natten", "0.14", ("sdist",), patches=True),
-    Package("timm", "timm", "0.6"),
+    Package("timm", "timm", "0.4"),
     Package("einops", "einops", "0.4"),
     Package("xfuser", "xfuser", "0.1"),
-    Package("x_transformers", "x-transformers", "1.0"),
+    Package("x_transformers", "x-transformers", "1.20"),
 )  # fmt: skip
 
 Release = dict[str, str]
-"""Module -> SHA-256 of its file."""
+"""Module -> SHA-256 of its file, behind a ~ where it is a stub and the module is compiled."""
+STUB = "~"
+#: The header of torch that every dtype has its row in; the stub of torch._C learnt of some a release late.
+SCALAR_TYPES = "core/ScalarType.h"
+_SCALAR_TYPE = re.compile(r"\b_\(\s*[\w:<>]+\s*,\s*(\w+)\s*\)")
 
 
 def releases_of(package: Package) -> dict[str, tuple[str, str]]:
@@ -111,6 +116,12 @@ def read_release(root: str, files: Iterator[tuple[str, bytes]], known: dict[str,
     release: Release = {}
     stubs: Release = {}
     for name, content in files:
+        if name.endswith(SCALAR_TYPES) and root == "torch":
+            dtypes = sorted({one.lower() for one in _SCALAR_TYPE.findall(content.decode())})
+            digest = hashlib.sha256(repr(dtypes).encode()).hexdigest()[:20]
+            known[digest] = {"defs": dtypes}
+            release[DTYPES] = digest if dtypes else release.get(DTYPES, digest)
+            continue
         module = module_of(name, root)
         if module is None:
             continue
@@ -122,7 +133,7 @@ def read_release(root: str, files: Iterator[tuple[str, bytes]], known: dict[str,
         (stubs if name.endswith(".pyi") else release)[module] = digest
     for module, digest in stubs.items():
         if module not in release:
-            release[module] = digest
+            release[module] = f"{STUB}{digest}"
         elif known[digest] and known[release[module]]:
             both = f"{release[module]}+{digest}"
             known[both] = merge_stub(known[release[module]], known[digest])
@@ -144,7 +155,7 @@ def read(folder: Path, package: Package) -> None:
         modules: Release = {}
         for form in package.forms:
             with tempfile.TemporaryDirectory(prefix="harvest-", dir=folder) as scratch:
-                found = fetch(distribution, version, Path(scratch), form, (".py", ".pyi"), LARGEST)
+                found = fetch(distribution, version, Path(scratch), form, (".py", ".pyi", SCALAR_TYPES), LARGEST)
                 modules = read_release(package.root, found, known)
             if modules:
                 break
@@ -166,21 +177,24 @@ def _lines(file: Path) -> Iterator[tuple[str, Names | None]]:
                 yield digest, names
 
 
-def write(folder: Path, target: Path) -> None:
-    """Writes the table."""
-    packages: dict[str, Any] = {}
+def write(folder: Path, target: Path, only: list[str]) -> None:
+    """Writes the table; where packages are named, the rows of the others stay."""
+    packages: dict[str, Any] = json.loads(target.read_bytes())["packages"] if only else {}
     ever: dict[tuple[str, str], set[str]] = {}
     for package in PACKAGES:
         there = folder / package.root
         known = dict(_lines(there / "files.jsonl"))
         every = sorted((file.stem for file in there.glob("[0-9]*.json")), key=Version)
-        if not every:
+        for names in known.values():
+            for name, made in (names or {}).get("classes", {}).items():
+                ever.setdefault((package.root, name), set()).update(made["names"])
+        if not every or (only and package.root not in only):
             continue
         looked_at = [
             ReleasedNames(
                 package.root,
                 {
-                    module: known[digest] or {"unreadable": True}
+                    module: _as_kept(known, digest)
                     for module, digest in json.loads((there / f"{one}.json").read_text()).items()
                 },
             )
@@ -191,10 +205,12 @@ def write(folder: Path, target: Path) -> None:
         packages[package.root] = {"distribution": package.distribution, "releases": every, "names": rows}
         size = len(json.dumps(rows, separators=(",", ":")))
         print(f"{package.root}: {len(every)} releases, {sum(map(count, rows))} names, {size} bytes", flush=True)
-        for one in looked_at:
-            for name, names in one.class_names():
-                ever.setdefault((package.root, name), set()).update(names)
     target.write_text(as_text(packages))
+
+
+def _as_kept(known: dict[str, Names | None], digest: str) -> Names:
+    names = known[digest.lstrip(STUB)] or {"unreadable": True}
+    return {**names, "stub": True} if digest.startswith(STUB) else names
 
 
 def count(row: dict[str, Any]) -> int:
@@ -222,7 +238,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=FILE)
     asked = parser.parse_args()
     if asked.what == "write":
-        write(asked.folder, asked.to)
+        write(asked.folder, asked.to, asked.names)
         return
     for package in PACKAGES:
         if not asked.names or package.root in asked.names:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bench.released_names import ReleasedNames
+from bench.released_names import DTYPES, GENERATED_STUBS, ReleasedNames
 
 #: Trees of one module a model: only what tells of attention is listed of them.
 _MODELS = re.compile(
@@ -15,12 +15,11 @@ _MODELS = re.compile(
     r"|^diffusers\.modular_pipelines\."
 )
 _ATTENTION = re.compile(r"attention|attn|rotary|rope|sdpa|flash|repeat_kv|cache|mask(?!2?former|ed)", re.IGNORECASE)
-_TELLING = re.compile(rf"{_ATTENTION.pattern}|norm", re.IGNORECASE)
 _OF_CONFIG = re.compile(r"attn|attention|rope|head|rotary|window|cache", re.IGNORECASE)
 #: Of the architectures that others patch, methods and parameters as well.
 _PATCHED = re.compile(
-    r"\.models\.(?:llama|mistral|mixtral|qwen2|qwen2_vl|qwen2_5_vl|qwen3|qwen3_moe|gemma|gemma2|gemma3|phi|phi3|gpt_neox"
-    r"|gpt2|falcon|bert|clip|siglip|whisper|mllama|llava|attention\w*)\."
+    r"\.models\.(?:llama|mistral|mixtral|qwen2|qwen2_vl|qwen2_5_vl|qwen3|gemma|gemma2|gemma3|phi3|gpt_neox|falcon|clip"
+    r"|whisper|attention\w*)\."
 )
 #: Internals: their modules, and what tells of attention in them; names only of the packages right below the root.
 _INTERNAL = re.compile(
@@ -28,22 +27,45 @@ _INTERNAL = re.compile(
     r"|^torch\.(?:ao|testing|onnx|package|jit|quantization|masked|sparse|utils\.(?:hipify|tensorboard|bottleneck|data)"
     r"|fx\.(?:experimental|passes)|export\.\w+)\b"
     r"|^torch\.distributed\.(?!fsdp\b|tensor$|tensor\.(?:parallel|experimental)$|device_mesh$|distributed_c10d$)\w+\."
-    r"|^(?:vllm|sglang)\.(?:\w+\.)*?(?!attention|attn|layers?\b|config|utils|platforms|envs)\w+\.\w+\."
+    r"|^(?:vllm|sglang)\.(?!config|utils|platforms|envs|attention\.\w+$|sampling_params|srt\.(?:utils|server_args)$)\w+\.\w+"
+    r"|^flashinfer\.\w+\.\w+|^(?:trl\.experimental|torchao\.(?!quantization$|float8$|dtypes$|utils$))\w*|^fla\.ops\.\w+\."
+    r"|^(?:transformers|diffusers)\.quantizers|^torchao\.\w+\.\w+\.|^triton\.(?:_C|tools|experimental|backends)"
 )
 #: Others import from them, so they are read; nothing of their own is listed.
 _NOT_LISTED = re.compile(
     r"\.(?:testing_utils|sagemaker|deprecated|jax|paddle|onnx\w*|mlx|\w+_(?:tf|flax|mlx)|(?:\w+_)?(?:tf|flax|mlx)_\w+"
     r"|cli|commands|_meta_registrations|_refs|_prims|_decomp|flash_attn_triton_\w+|agents|triton_kernels)(?:\.|$)"
-    r"|^xformers\._flash_attn\."
+    r"|^torch\.distributed\.tensor\.(?:_ops|experimental\._)|^torch\._(?:prims_common|utils_internal)|^huggingface_hub\._"
+    r"|^transformers\.utils\.doc$|^diffusers\.loaders\.|^(?:unsloth|unsloth_zoo)\.(?!models\b|kernels$|trainer$)\w"
+    r"|^timm\.(?:data|optim|utils|loss|scheduler|task)|^torchao\.(?:quantization|dtypes|sparsity|experimental|testing|ops)\.\w"
+    r"|^deepspeed\.(?!ops\b|utils$|accelerator$|runtime$|comm$)\w|^deepspeed\.ops\.\w+\."
+    r"|^vllm\.(?:entrypoints|reasoning|inputs|compilation|lora|multimodal|transformers_utils|tool_parsers)|^torch\._numpy"
+    r"|^transformer_engine\.pytorch\.attention\.(?:\w+\.){2}"
+    r"|^xformers\._flash_attn\.|\.(?:__main__|_internal_testing)$|^huggingface_hub\.inference\b|^trl\.(?:scripts|chat_template)"
+    r"|^(?:vllm|sglang)\.(?!attention\.|v1\.attention\.|srt\.layers\.attention\.|model_executor\.layers\.rotary)(?:\w+\.){2,}\w"
+    r"|^sglang\.(?:multimodal_gen|jit_kernel|bench_|check_|compile_|lang|launch_|global_config)|^vllm\.(?:_custom_ops|third_party)"
+    r"|^flashinfer\.(?!attention|prefill|decode|mla|cascade|sparse|rope|page|norm|sampling|utils|xqa|pod|cudnn\b)\w"
+    r"|^transformers\.generation\.(?:logits_process|stopping|candidate|beam|streamers|watermark|continuous_batching)"
+    r"|^torchao\.prototype\.|^transformer_engine\.(?!pytorch\.(?:attention|module)\b|pytorch$|common$|common\.recipe)\w"
+    r"|^transformer_engine\.pytorch\.module\._"
+    r"|^torch\.distributed\.(?:_shard|_tools|_spmd|_composable|algorithms|elastic|rpc|launcher|benchmarks|_pipeline|pipelining|pipeline)"
+    r"|^torch\._(?:inductor|dynamo|functorch|export)\.(?!config$|kernel\b|runtime$|codegen$|_internal$)"
+    r"|^torch\.(?:onnx|ao|package|jit|testing|utils\.(?:data|tensorboard|benchmark|_sympy|viz|model_dump))\b"
+    r"|^sglang\.(?:\w+\.){2}(?!attention|rotary|radix)\w"
 )
 #: Classes by the thousand that all left at once.
-_NOBODYS = re.compile(r"^(?:TF|Flax)[A-Z](?!uto|reTrained)|^FORWARD_|_PRETRAINED_|_DOCSTRING$|^T_|_ARCHIVE_")
+_NOBODYS = re.compile(
+    r"^(?:TF|Flax)[A-Z](?!uto|reTrained)|_kernel(?:_|$)|Kernel$|Deprecated|_inner$|^FORWARD_|_PRETRAINED_|_DOCSTRING$|^T_"
+    r"|_ARCHIVE_|^(?!PreTr)\w+PreTrainedModel$|For(?:TokenClassification|QuestionAnswering|MultipleChoice|NextSentencePrediction)$"
+    r"|\w(?:Text|Vision|Audio|Encoder|Decoder|Video|QFormer|Thinker|Talker|Tokenizer\w+)(?:Config|Model)$|ImageProcessorPil$|^dummy_|^scalartype|_ATTENTION_CLASSES$|segmentation_map|pixel_mask|_handle_"
+)
 _PRIVATE = re.compile(r"attn|attention|mask|cache|flash|import|sdpa|rope", re.IGNORECASE)
+#: What a serving engine is started with; and the trainers that most people use.
+_ENGINE = re.compile(r"^(?:LLM|EngineArgs|Engine|SamplingParams|GuidedDecodingParams|ModelConfig)\.__init__$")
+_TRAINER = re.compile(r"^(?:SFT|DPO|GRPO|PPO|KTO|ORPO|Reward|RLOO)(?:Trainer|Config)\.__init__$")
 _OF_INTERNALS = re.compile(r"attention|attn|sdpa|FakeTensor$", re.IGNORECASE)
 #: Classes whose instances are asked for attributes that their methods set.
-_HOLDERS = re.compile(
-    r"attention|attn|cache|mask|rotary|rope|config|processor|args|arguments|params|trainer|flash", re.IGNORECASE
-)
+_HOLDERS = re.compile(r"attention|attn|cache|mask|rotary|rope|config|processor|args|arguments|flash", re.IGNORECASE)
 #: Further classes whose attributes messages miss.
 _ASKED = re.compile(
     r"PreTrained|Mixin$|Tensor|Generation|LLM|Engine|Pipeline$|Accelerator|Peft|Lora|Scheduler$|HfApi|Model$|Module$|Linear|Kernel"
@@ -51,7 +73,7 @@ _ASKED = re.compile(
 )
 _SUBJECT = re.compile(
     r"attention|attn|mask(?!2?former|ed)|cache|rope|rotary|sdpa|flash|kernel|generate$|from_pretrained|from_config"
-    r"|Trainer\.__init__|Config\.__init__|Arguments\.__init__|LLM\.__init__|Args\.__init__|Engine\.__init__"
+    r"|Trainer\.__init__|Accelerator\.__init__|Plugin\.__init__|Config\.__init__|Arguments\.__init__|LLM\.__init__|Args\.__init__|Engine\.__init__"
     r"|load_model|get_model|get_peft|quantize",
     re.IGNORECASE,
 )
@@ -108,7 +130,8 @@ def _of_modules(looked_at: list[ReleasedNames]) -> Iterator[tuple[str, str, list
     for module in sorted({one for each in looked_at for one in (*each.modules, *each.packages)}):
         present = [index for index, one in enumerate(looked_at) if one.has_module(module)]
         if (
-            _NOT_LISTED.search(module)
+            _is_vague(looked_at, module)
+            or _NOT_LISTED.search(module)
             or not _is_unbroken(present)
             or any("unreadable" in looked_at[at].modules.get(module, {}) for at in present)
         ):
@@ -122,21 +145,29 @@ def _of_modules(looked_at: list[ReleasedNames]) -> Iterator[tuple[str, str, list
             made |= _made_or_shown(one, module)
         below_models = bool(_MODELS.match(f"{module}."))
         for name, at in _partial(present, of):
-            if name in made and _is_wanted(name):
+            if below_models and name == "eager_attention_forward":
+                continue
+            if name in made and _is_wanted(name) and not any(one.is_vague(module, name) for one in looked_at):
                 is_module = any(name in looked_at[index].packages.get(module, ()) for index in at)
                 if below_models:
                     is_listed = is_module and module.count(".") < 2
                 else:
                     is_listed = is_module or module.count(".") < 2 or not _INTERNAL.match(module)
-                if is_listed or _TELLING.search(name):
+                telling = _OF_INTERNALS if _INTERNAL.match(module) else _ATTENTION
+                if is_listed or telling.search(name):
                     yield module, name, at
+
+
+def _is_vague(looked_at: list[ReleasedNames], module: str) -> bool:
+    """Whether a module is compiled and known from a stub."""
+    return module == DTYPES or any(one.modules.get(module, {}).get("stub") for one in looked_at)
 
 
 def _made_or_shown(one: ReleasedNames, module: str) -> set[str]:
     """Names that callers look for in a module: not what it imports for its own use."""
     names = one.modules.get(module, {})
     found = {*names.get("defs", ()), *names.get("lazy", ()), *names.get("all", ()), *one.packages.get(module, ())}
-    if names.get("package") or module.count(".") < 2:
+    if names.get("package") or (module.count(".") < 2 and one.root in {"torch", "transformers"}):
         own = {
             name
             for name, (level, target, _) in names.get("imports", {}).items()
@@ -153,7 +184,8 @@ def _chains(looked_at: list[ReleasedNames], kind: str) -> Iterator[tuple[str, st
     places: dict[str, dict[str, list[int]]] = {}
     for index, one in enumerate(looked_at):
         for module, names in one.modules.items():
-            for name in () if _NOT_LISTED.search(module) else names.get(kind, ()):
+            is_listed = not _NOT_LISTED.search(module) and not (names.get("stub") and module not in GENERATED_STUBS)
+            for name in names.get(kind, ()) if is_listed else ():
                 places.setdefault(name, {}).setdefault(module, []).append(index)
     for name, modules in sorted(places.items()):
         every = sorted(index for at in modules.values() for index in at)
@@ -174,7 +206,11 @@ def _of_classes(
         if below_models and not _PATCHED.search(module):
             continue
         tells_all = is_config or bool(_ATTENTION.search(name)) or not below_models
-        if _INTERNAL.match(module) and not _OF_INTERNALS.search(f"{module}.{name}"):
+        if _INTERNAL.match(module) and not (module.startswith("torch.") and _OF_INTERNALS.search(f"{module}.{name}")):
+            continue
+        if below_models and re.search(r"(?:FlashAttention2|SdpaAttention)$", name):
+            continue
+        if re.match(r"(?:vllm|sglang|diffusers\.schedulers)\b", module):
             continue
         if (name.startswith("_") and not _PRIVATE.search(name)) or not (_HOLDERS.search(name) or _ASKED.search(name)):
             continue
@@ -191,7 +227,12 @@ def _of_classes(
                 of.setdefault(each, []).append(index)
             made = one.modules[place]["classes"][name]
             methods = one.modules[place].get("functions", {})
-            own.update(each for each in made["names"] if _HOLDERS.search(name) or f"{name}.{each}" in methods)
+            fields = made["fields"] or ()  # are listed as parameters
+            own.update(
+                each
+                for each in made["names"]
+                if f"{name}.{each}" in methods or (_HOLDERS.search(name) and (below_models or each not in fields))
+            )
         for each, at in _partial(present, of):
             if each not in own or (below_models and is_config and not _OF_CONFIG.search(each)):
                 continue
@@ -218,7 +259,13 @@ def _of_functions(
         below_models = bool(_MODELS.match(module))
         if not (_ATTENTION.search(name) and _PATCHED.search(module) if below_models else _SUBJECT.search(subject)):
             continue
-        if _INTERNAL.match(module) and not _OF_INTERNALS.search(subject):
+        if name.startswith("Seq2SeqTrainingArguments") or re.search(r"(?:FlashAttention2|SdpaAttention)\.", name):
+            continue  # the parameters of TrainingArguments; classes that a model chooses by itself
+        if _NOBODYS.search(name) or (re.match(r"(?:vllm|sglang)\b", module) and not _ENGINE.search(name)):
+            continue
+        if module.startswith("trl.") and not _TRAINER.search(name):
+            continue
+        if _INTERNAL.match(module) and not (module.startswith("torch.") and _OF_INTERNALS.search(subject)):
             continue
         if below_models and name.endswith("Config.__init__"):
             continue  # configs of models take whatever they are given

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import PurePosixPath
 
@@ -16,7 +15,10 @@ _NOT_OURS = re.compile(
     r"|convert_\w+)(?:\.|$)|^transformers\.models\.\w+\.(?:modular|diff)_"
 )
 #: What torch's own __init__ lifts out of its compiled module at import.
-_LIFTED = {"torch": ("torch._C", "torch._C._VariableFunctions")}
+DTYPES = "dtypes of torch"
+_LIFTED = {"torch": ("torch._C", "torch._C._VariableFunctions", DTYPES)}
+#: Made from the list of torch's operators; other stubs are written by hand, and may learn of a name a release late.
+GENERATED_STUBS = {"torch._C._VariableFunctions", "torch._C._nn"}
 _LAZY_BELOW = {"transformers": "transformers.models."}
 
 
@@ -71,6 +73,13 @@ class ReleasedNames:
             for name in names.get("classes", ()):
                 found.setdefault(name, []).append(module)
         return found
+
+    def is_vague(self, module: str, name: str) -> bool:
+        """Whether the name is known from a stub written by hand alone, which says nothing of releases without it."""
+        vague = [one for one in _LIFTED.get(module, ()) if self.modules.get(one, {}).get("stub")]
+        return any(
+            one not in GENERATED_STUBS and name in self.public(one) for one in vague
+        ) and name not in self.modules.get(DTYPES, {}).get("defs", ())
 
     def has_module(self, module: str) -> bool:
         """Can it be imported?"""
@@ -185,12 +194,6 @@ class ReleasedNames:
         inner, _, last = rest.rpartition(".")
         owner = f"{owner}.{inner}" if inner else owner
         return self.origin(owner, last) if self.has_module(owner) else (owner, last)
-
-    def class_names(self) -> Iterator[tuple[str, list[str]]]:
-        """Every class by its bare name, with its own names."""
-        for names in self.modules.values():
-            for name, made in names.get("classes", {}).items():
-                yield name, made["names"]
 
 
 #: Bases that bring no attribute that a message would miss.

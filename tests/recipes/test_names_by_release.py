@@ -83,7 +83,7 @@ def test_a_base_of_another_package_may_have_it(tmp_path: Path) -> None:
     bodies = ("    lr: float = 0\n    packing: bool = False\n", "    lr_2: int = 0\n")
     files = tuple({"made/a.py": f"{head}{body}"} for body in bodies)
     (left, _) = rows_of(looked_at(tmp_path, files), ["0.0", "0.1"], {("other", "Arguments"): {"lr"}})
-    assert left["in"] == {"made.a.RunConfig": "packing", "made.a.RunConfig.__init__()": "packing"}
+    assert left["in"] == {"made.a.RunConfig.__init__()": "packing"}
 
 
 def test_lazy_modules_tell_their_names() -> None:
@@ -129,4 +129,4 @@ def test_the_file_has_its_form() -> None:
             assert all(names and key.partition(".")[0] == root for key, names in row["in"].items())
             for end in (row["since"], row["until"]):
                 assert end is None or any(one == end or one.startswith(f"{end}.") for one in minors), (root, end)
-    assert harvest_names.FILE.stat().st_size < 900_000
+    assert harvest_names.FILE.stat().st_size < 1_000_000
