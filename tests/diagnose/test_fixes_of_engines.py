@@ -120,10 +120,11 @@ FIRST = [
         'File "/Users/ann/v/site-packages/vllm/x.py", line 1, in f\nRuntimeError: Failed to infer device type',
         "vllm-on-a-mac",
     ),
-    (VLLM + "triton.compiler.errors.CompilationError: at 4:2:", "vllm's"),
+    (VLLM + "triton.compiler.errors.CompilationError: at 4:2:", "belongs"),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/r/.triton/cache/a/k.json.tmp.pid_4_1'", "processes"),
     ("Jetson AGX Orin\nRuntimeError: FlashInfer requires GPUs with sm75 or higher", "name-the-gpu"),
     ("RuntimeError: FlashInfer requires GPUs with sm75 or higher", "newer-nvcc"),
+    ("[TM][FATAL] kernels/attention/x.cu(3): Check failed: kernel No decoding kernel found: d192", "LMDeploy:"),
     ("AssertionError: AWQ kernels could not be loaded.", "AutoAWQ"),
     ("ImportError: libnuma.so.1: cannot open shared object file: No such file or directory", "libnuma.so.1"),
     (
