@@ -264,3 +264,16 @@ def test_whose_compiled_file(log: str, first: str) -> None:
 )
 def test_builds_on_windows(log: str, first: str) -> None:
     assert offered(log)[0] == first
+
+
+OWN_FILE = (
+    '  File "/usr/lib/python3.10/site-packages/torch/__init__.py", line 81, in <module>\n'
+    "ImportError: libcudart.so.10.0: cannot open shared object file: No such file or directory"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "first"), [(OWN_FILE, "torch-with-its-libraries"), (JETSON + OWN_FILE, "torch-of-the-jetpack")]
+)
+def test_torchs_own_libraries(log: str, first: str) -> None:
+    assert offered(log)[0] == first

@@ -111,6 +111,7 @@ _ROCM = re.compile(
     r"|/opt/rocm-(?P<folder>\d{1,2}\.\d{1,2})"
 )
 _MAY_BE_BUILT = re.compile(r"extension module|JIT|jit\b|torch_ext|\.cache/|/\.")
+_BUILD_IN_WORDS = re.compile(r"\+cuda(?:(\d\d)\.(\d))?$")
 #: A wheel that does not fit is named for another machine.
 _REFUSED = re.compile(r"not a supported wheel|current platform")
 #: Platforms in names of compiled files and wheels.
@@ -230,6 +231,8 @@ class Clues:
                 self._package(_distribution(found["name"]), found["version"], line.number)
 
     def _package(self, name: str, version: str, line: int) -> None:
+        if name == "torch":  # 2.2.0+cuda11.8, as people write it
+            version = _BUILD_IN_WORDS.sub(lambda found: f"+cu{found[1]}{found[2]}" if found[1] else "", version)
         if name == "python":
             self._tell("python.version", version, line)
             return

@@ -104,6 +104,8 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
         allowed = specifier_set(wanted)
     except ValueError:  # filled from an unknown fact
         raise NotTold(f"which release of {package} is wanted is not known ({wanted})") from None
+    if Version(node.python) < min(Version(one) for release in table["release"] for one in release["python"]):
+        raise NotTold(f"what was published of {package} for Python {node.python} is not in the table")
     reasons: list[tuple[bool, str]] = []
     for release in sorted(table["release"], key=lambda one: Version(one["versions"][-1]), reverse=True):
         versions = [one for one in release["versions"] if allowed.contains(one, prereleases=True)]

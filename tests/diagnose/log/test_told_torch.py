@@ -123,3 +123,14 @@ def test_a_library_of_torchs_own_cuda(torch: str, cause: str) -> None:
     log = f"torch 2.9.1+cu{torch.replace('.', '')}\n{missing}"
 
     assert explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0].id == cause
+
+
+def test_a_python_before_the_table_is_not_known() -> None:
+    said = first_fix(f"torch 2.1.0+cuda12.1\n{SYMBOL.replace('310', '38').replace('3.10', '3.8')}")
+
+    assert said.startswith("reinstall-flash-attn")
+    assert "cannot be told" in said
+
+
+def test_a_build_as_people_write_it() -> None:
+    assert told("torch2.2.0+cuda11.8", "torch.cuda") == "11.8"
