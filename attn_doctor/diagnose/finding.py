@@ -15,10 +15,7 @@ from attn_doctor.model.findings import Finding, Safety, Verdict
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.model.outcomes import Certainty
 from attn_doctor.model.package_versions import canonical_name
-from attn_doctor.model.remedies import InstallWheel
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.recipes.build import TEMPLATE
-from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, node_of
 from attn_doctor.recipes.recipe import AnyOf, Condition, OneOf, Recipe, RecipeRemedy
 
 #: Attributes that show the problem itself, of kinds that otherwise only imply it.
@@ -75,31 +72,14 @@ def finding_of(recipe: Recipe, facts: FactSet, binding: Binding) -> Finding:
 def offered(written: Iterable[RecipeRemedy], facts: FactSet, binding: Binding) -> list[RecipeRemedy]:
     """The remedies whose conditions do not fail for the members of the finding, in the recipe's order, except that
     of those with conditions the ones that hold come before the ones that are open. A fallback keeps its place. One for
-    certain packages is left out while nobody knows the package, if there is another. A published wheel that does not
-    exist for this torch comes last, with the reason.
+    certain packages is left out while nobody knows the package, if there is another.
     """
     left = [(one, verdict) for one in written if (verdict := _stands(one, facts, binding)) is not Verdict.FAILS]
     if not isinstance(bound_fact(_SUBJECT, facts, binding.bound).state, Known):
         left = [pair for pair in left if pair[1] is Verdict.HOLDS or not _for_packages(pair[0])] or left
     moves = [pair for pair in left if pair[0].when and not pair[0].fallback]
     in_order = iter(sorted(moves, key=lambda pair: pair[1] is Verdict.OPEN))
-    ordered = [next(in_order)[0] if one.when and not one.fallback else one for one, _ in left]
-    return sorted(ordered, key=lambda one: _wants_a_wheel_that_is_not(one, facts))
-
-
-def _wants_a_wheel_that_is_not(written: RecipeRemedy, facts: FactSet) -> bool:
-    """True where it installs a published wheel, and none is published for what is known to be there."""
-    if any(facts.text(name) is None for name in ("torch.version", "torch.cuda", "python.version")):
-        return False
-    for one in written.actions:
-        if isinstance(one, InstallWheel) and not TEMPLATE.search(one.version):
-            try:
-                fitting(one.package, node_of(facts), one.version)
-            except NotTold:
-                return False
-            except NoWheel:
-                return True
-    return False
+    return [next(in_order)[0] if one.when and not one.fallback else one for one, _ in left]
 
 
 def _for_packages(written: RecipeRemedy) -> bool:

@@ -13,6 +13,7 @@ from attn_doctor.diagnose.log.causes import Explained, Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
+from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.errors import BadInput
 from attn_doctor.formats import report_v1
 from attn_doctor.machine import faults
@@ -89,6 +90,7 @@ def explained(
     for log in found:
         say(f"reading {log.name}")
         one = scanner.scan(log.name, log.chunks())
+        drop_unmet(one, base)
         scanned.append(one)
         line, text = one.last_failure or (None, "")
         read.append(

@@ -12,9 +12,11 @@ from attn_doctor.diagnose.log.advice import with_its_own_words
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.message_facts import of_match
+from attn_doctor.diagnose.log.no_wheel import existing_first
 from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
+from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
@@ -31,8 +33,7 @@ _MOST_LOCATIONS = 40
 _LONGEST_QUOTE = 400
 _PYTHON = FactName.parse("python.executable")
 _ANY_PYTHON = Fact(name=_PYTHON, state=Known("python"), how="not named", origin=Origin.DERIVED)
-#: In a frame: ranks raise the same from different lines.
-_FRAME_LINE = re.compile(r", line \d+")
+_FRAME_LINE = re.compile(r", line \d+")  # ranks raise the same from different lines
 _RANK_IN_NAME = re.compile(r"(?:^|[/_.-])(?:rank|RANK|worker|task|proc|local_rank|r)[_=-]?(\d{1,6})(?=[/_.-]|$)")
 _TORCHRUN = re.compile(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
 
@@ -92,13 +93,12 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
     symptoms = _symptoms(groups)
     hung = {name for names in symptoms.values() for name in names}
     groups_left = {name: group for name, group in groups.items() if name not in hung}
-    findings = tuple(
-        with_symptoms(finding, tuple(_finding(groups[name], several=several) for name in symptoms[finding.id]))
-        if finding.id in symptoms
-        else finding
-        for finding in (_finding(group, several=several) for group in groups_left.values())
+    every = (_finding(group, several=several) for group in groups_left.values())
+    whole = (
+        with_symptoms(one, tuple(_finding(groups[name], several=several) for name in symptoms.get(one.id, ())))
+        for one in every
     )
-    findings = tuple(sorted(findings, key=lambda one: one.severity.rank))
+    findings = tuple(sorted(whole, key=lambda one: one.severity.rank))
     leading = [groups_left[finding.id] for finding in findings]
     return Explained(
         diagnosis=Diagnosis(
@@ -154,10 +154,8 @@ def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed])
         if id(match.unit) not in explained and (log, match.recipe.id) not in proven:
             by_place.setdefault((log, match.line), []).append(match)
     return tuple(
-        Refuted(
-            log=log, line=line, quoted=matches[0].quoted, recipes=tuple(dict.fromkeys(m.recipe.id for m in matches))
-        )
-        for (log, line), matches in sorted(by_place.items())
+        Refuted(log=log, line=line, quoted=of[0].quoted, recipes=tuple(dict.fromkeys(one.recipe.id for one in of)))
+        for (log, line), of in sorted(by_place.items())
     )
 
 
@@ -166,6 +164,7 @@ def explain_text(text: str, recipes: Iterable[Recipe], facts: FactSet, *, pasted
     scanner = Scanner(Patterns(recipes), given=words_of(facts))
     scanned = [scanner.scan("the text", [text])]
     if pasted:
+        drop_unmet(scanned[0], facts)
         scanner.look_again(scanned)
     return explain(scanned, facts)
 
@@ -242,7 +241,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
             dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
         ),
         known_problems=told_plainly(finding.known_problems),
-        remedies=tuple({one.id: _plain(one) for one in finding.remedies}.values()),
+        remedies=tuple({one.id: _plain(one) for one in existing_first(finding.remedies, facts)}.values()),
     )
 
 

@@ -54,7 +54,7 @@ class Scanned:
     cut_length: int = 0
     """Its approximate length in characters."""
     last_failure: tuple[int, str] | None = None
-    """Line and text of the last exception that no recipe matches, or else of a crash."""
+    """Line and text of the last exception that no recipe matches, unless facts allow it to, or else of a crash."""
     text: str = field(default="", repr=False)
     """All of it, where it is short enough to have been pasted."""
 
@@ -216,7 +216,7 @@ class _Scan:
                 known.update(id(line) for line in unit.lines)
             if unit.exception and unit.kind is not UnitKind.WARNING:
                 found.failures += 1
-                if not matched:
+                if all(match.pattern.only_with_facts for match in matched):
                     message = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
                     found.last_failure = (message.number, message.text.strip())
         crash = next((line for line in cleaned if id(line) not in known and _CRASH.match(line.text.strip())), None)

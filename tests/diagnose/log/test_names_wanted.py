@@ -9,7 +9,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.names_wanted import name_wanted
+from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.recipes.data import names
@@ -178,6 +181,23 @@ def test_a_name_of_attention_that_an_unknown_package_asks_for_is_an_error() -> N
     )
 
     assert (found.id, found.severity) == ("name-of-another-release", Severity.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("message", "unknown"),
+    [
+        ("ImportError: cannot import name 'thing' from 'my_code.parts' (/home/me/my_code/parts.py)", True),
+        ("ImportError: cannot import name 'is_flash_attn_available' from 'transformers.utils' (/e/__init__.py)", False),
+    ],
+)
+def test_a_failure_is_known_only_where_its_facts_are(message: str, *, unknown: bool) -> None:
+    """A text that stands everywhere does not hide that nothing is known of this failure."""
+    scanner = Scanner(Patterns((*bundled(), *families())))
+    log = scanner.scan("a log", [message])
+    drop_unmet(log, FactSet())
+
+    assert (log.last_failure is not None) is unknown
+    assert any(one.recipe.id == "name-of-another-release" for one in log.matches) is not unknown
 
 
 def test_torch_has_a_recipe_of_its_own() -> None:
