@@ -139,6 +139,13 @@ def test_every_reached_severity_has_a_case() -> None:
     assert faults(missing) == {}
 
 
+def test_pages_can_show_every_pattern() -> None:
+    """Markdown takes `<![` for the beginning of a declaration, even in code, and the site is not built."""
+    every = (*BUNDLED, *shelf.families())
+
+    assert [one.id for one in every for log in one.logs if "<![" in log.pattern] == []
+
+
 def test_explained_symptoms_exist() -> None:
     """What a recipe explains is a recipe."""
     ids = {recipe.id for recipe in BUNDLED}

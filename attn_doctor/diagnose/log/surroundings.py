@@ -26,8 +26,8 @@ TELLING = (
 _SYSTEM = re.compile(
     r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
     r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
-    r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b|\bWindows-1[01]\b|\d-windows\.post\d"
-    r"|\bOS: (?:Microsoft )?Windows\b|^PS [A-Z]:)"
+    r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b|\bWindows-1[01]\b"
+    r"|\d-windows\.post\d|\bOS: (?:Microsoft )?Windows\b|^PS [A-Z]:)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
     r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d)"
@@ -37,8 +37,8 @@ _SYSTEM = re.compile(
 #: Of these one stands in every line that it finds; looking for them takes a tenth of the time.
 _MAY_BE_SYSTEM = (
     *(":/", ":\\", ".pyd", "win_amd64", "[WinError", "DLL load", "error C", "warning C", " LNK", "MSVC", "cl.exe"),
-    *("vcvars", "Microsoft Visual", ".dll", "Windows", "_windows_", "python.exe", "-windows.", "OS: ", "PS ", "/Users/"),
-    *("/Library/", "mps:", "Apple ", "macOS"),
+    *("vcvars", "Microsoft Visual", ".dll", "Windows", "_windows_", "-windows.", "python.exe", "OS: ", "PS "),
+    *("/Users/", "/Library/", "mps:", "Apple ", "macOS"),
     *("/var/folders/", "/opt/", "/usr/", "macosx_", ".dylib", "arm64-apple", "Darwin", "MPS backend", "'mps'"),
     *("/home/", "/root/", "/mnt/", "/workspace/", "/content/", "/kaggle/", "inux", "-tegra", "tmpxft_"),
 )
