@@ -116,6 +116,7 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
         ("name_package", span.distribution),
         ("name_since", span.since),
         ("name_until", span.until),
+        ("name_range", span.range),
         ("name_releases", span.specifier),
         ("name_asked_by", None if within else asks),
         ("name_within", within or None),

@@ -37,15 +37,19 @@ class Span:
         return None if self.since is None else Span(self.distribution, None, self.since, self.newest)
 
     @property
+    def range(self) -> str:
+        """The releases that have it, as a specifier."""
+        return ",".join([f">={self.since}"] * bool(self.since) + [f"<{self.until}"] * bool(self.until))
+
+    @property
     def specifier(self) -> str:
         """What an installer is asked for: from the release on that brought it, below the one that dropped it, and
         within the major release of that time, for which the code that asks was written.
         """
         major = (self.since or "0").partition(".")[0]
-        until = self.until
-        if until is None and major != "0" and major != self.newest.partition(".")[0]:
-            until = str(int(major) + 1)
-        return ",".join([f">={self.since}"] * bool(self.since) + [f"<{until}"] * bool(until))
+        if self.until is None and major != "0" and major != self.newest.partition(".")[0]:
+            return f"{self.range},<{int(major) + 1}"
+        return self.range
 
 
 def of_name(module: str, name: str) -> Span | None:

@@ -225,6 +225,7 @@ def test_every_span_of_the_table_is_a_range_of_releases() -> None:
 
 def test_a_span_within_a_major_release_asks_for_no_later_one() -> None:
     assert Span("a", "4.36", None, "5.1").specifier == ">=4.36,<5"
+    assert Span("a", "4.36", None, "5.1").range == ">=4.36"
     assert Span("a", "5.0", None, "5.1").specifier == ">=5.0"
     assert Span("a", "0.20", None, "0.36").specifier == ">=0.20"
     assert Span("a", None, "4.35", "5.1").specifier == "<4.35"
