@@ -17,7 +17,7 @@ _PHASES = {
     r"|trainer\.train\(|\bloss\.backward|_get_per_token_logps|\bconcatenated_forward\b",
 }
 _PHASE = tuple((name, re.compile(pattern)) for name, pattern in _PHASES.items())
-#: One of them stands in every line that tells a phase.
+#: A line of the whole log is asked for its phase only with one of them; the message and its frames always are.
 SIGNS = ("trainer.", "train_step", "training_", "compute_loss", "per_token_logps", "generate(", "generation/")
 #: Files that are nobody's call: the standard library, generated code, a checkpoint's own code.
 _NOBODYS = re.compile(

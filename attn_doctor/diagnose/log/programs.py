@@ -22,7 +22,7 @@ SIGNS = (
     *("omfyUI", "omfyui", "custom_nodes", "ooocus", "webui", "nvoke", "Wan2GP", "wgp.py", "TRELLIS", "trellis"),
     *("ackend: ", "examples/", "/train_", "\\train_", "kohya_ss", "sd-scripts", "musubi"),
     *("ldm_patched", "sd_hijack", "comfy", "python_embeded"),
-    *("nsloth", "lamafactory", "LLaMA-Factory", "llmtuner", "axolotl", "swift"),
+    *("nsloth", "actory", "llmtuner", "axolotl", "swift"),
 )
 PROGRAM = "log.program"
 _OWN_CODE = FactName.parse("log.own_code")

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.diagnose.log import surroundings
+from attn_doctor.diagnose.log import programs, surroundings
+from attn_doctor.recipes.data.programs import programs as rows
 
 SIGNS = [
     (surroundings._SYSTEM, surroundings._MAY_BE_SYSTEM),
     (surroundings._MADE_FOR, surroundings._MAY_BE),
     (surroundings._JETSON, surroundings._MAY_BE),
     (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),
+    *((row.told_by, programs.SIGNS) for row in rows()),
 ]
 
 
