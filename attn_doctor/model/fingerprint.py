@@ -53,7 +53,7 @@ TABLE: tuple[tuple[Importance, tuple[str, ...]], ...] = (
                 "causal-conv1d", "mamba-ssm", "bitsandbytes", "nvidia-cutlass-dsl", "deepspeed", "vllm", "sglang",
                 "sgl-kernel", "sglang-kernel", "llamafactory", "accelerate", "peft", "kernels", "tilelang",
                 "flashinfer-python", "natten", "spas-sage-attn", "apache-tvm-ffi", "text-generation-server", "lmdeploy",
-                "autoawq-kernels", "auto-gptq",
+                "autoawq-kernels", "auto-gptq", "exllamav2",
             )
         ),
     ),

@@ -66,7 +66,7 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
         reached=reached,
         references=tuple((item["kind"], item["url"]) for item in table["reference"]),
         logs=tuple(_log(item) for item in table.get("log", ())),
-        remedies=tuple(_remedy(item) for item in table.get("remedy", ())),
+        remedies=tuple(remedy(item) for item in table.get("remedy", ())),
         case_tables=tuple(table["case"]),
         origin=origin,
         file=file,
@@ -189,7 +189,8 @@ def _log(table: dict[str, Any]) -> LogPattern:
     )
 
 
-def _remedy(table: dict[str, Any]) -> RecipeRemedy:
+def remedy(table: dict[str, Any]) -> RecipeRemedy:
+    """The remedy of a table whose form was examined."""
     return RecipeRemedy(
         id=table["id"],
         title=table["title"],

@@ -23,6 +23,9 @@ else:
 SHORTEST = 4
 #: Longer text would only make the scan larger.
 _LONGEST = 48
+#: Most characters of a class, and most spellings of one text, that are written out.
+_FEW = 3
+_MOST_SPELLINGS = 8
 
 
 @cache
@@ -48,34 +51,43 @@ def _worth(texts: frozenset[str]) -> tuple[int, int]:
 
 
 def _sets(sequence: Any) -> Iterator[frozenset[str]]:
-    run = ""
+    runs = [""]
     for item in _flat(sequence):
         if isinstance(item, str):
-            run += item
-            continue
-        yield from _kept(run)
-        run = ""
-        if item is not None:
-            yield item
-    yield from _kept(run)
+            runs = [run + item for run in runs]
+        elif isinstance(item, tuple) and len(runs) * len(item) <= _MOST_SPELLINGS:
+            runs = [run + character for run in runs for character in item]
+        else:
+            yield from _kept(runs)
+            runs = [""]
+            if isinstance(item, frozenset):
+                yield item
+    yield from _kept(runs)
 
 
-def _kept(run: str) -> Iterator[frozenset[str]]:
-    text = run.strip()
-    if len(text) > _LONGEST:
-        # Part of a long text is as selective as the whole; cut at the end of a word.
-        text = text[:_LONGEST].rsplit(" ", 1)[0] if " " in text[SHORTEST:_LONGEST] else text[:_LONGEST]
-    if len(text) >= SHORTEST:
-        yield frozenset((text,))
+def _kept(runs: list[str]) -> Iterator[frozenset[str]]:
+    """The spellings of a run, if each is long enough."""
+    texts = frozenset(_cut(run.strip()) for run in runs)
+    if all(len(text) >= SHORTEST for text in texts):
+        yield texts
 
 
-def _flat(sequence: Any) -> Iterator[str | frozenset[str] | None]:
-    """Yields required characters, sets of which one member is required, and None for a part that may be anything."""
+def _cut(text: str) -> str:
+    """Part of a long text is as selective as the whole; cut at the end of a word."""
+    if len(text) <= _LONGEST:
+        return text
+    return text[:_LONGEST].rsplit(" ", 1)[0] if " " in text[SHORTEST:_LONGEST] else text[:_LONGEST]
+
+
+def _flat(sequence: Any) -> Iterator[str | tuple[str, ...] | frozenset[str] | None]:
+    """Yields required characters, the few that may stand in one place (as [Ff]), sets of which one member is required,
+    and None for a part that may be anything.
+    """
     for code, argument in sequence:
         if code is codes.LITERAL:
-            character = chr(argument)
-            # White space of any kind matches: lines may be broken differently in the log.
-            yield " " if character in " \t\n" else character
+            yield _character(argument)
+        elif code is codes.IN and len(argument) <= _FEW and all(kind is codes.LITERAL for kind, _ in argument):
+            yield tuple(dict.fromkeys(_character(value) for _, value in argument))
         elif code is codes.SUBPATTERN:
             _, added, taken, inner = argument
             if (added | taken) & re.IGNORECASE:
@@ -98,6 +110,12 @@ def _flat(sequence: Any) -> Iterator[str | frozenset[str] | None]:
             continue  # matches no text: its neighbours are adjacent
         else:
             yield None
+
+
+def _character(code: int) -> str:
+    """White space of any kind matches: lines may be broken differently in the log."""
+    character = chr(code)
+    return " " if character in " \t\n" else character
 
 
 def _branches(branches: Any) -> frozenset[str] | None:

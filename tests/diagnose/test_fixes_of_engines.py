@@ -9,6 +9,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.shelf import bundled, families
 
 VLLM = 'File "/e/site-packages/vllm/worker.py", line 9, in init\n'
+VLLM_OTHER, F32, ANEW = "vllm-other-backend", "float32-on-this-gpu", "engine-for-this-driver"
 FIRST = [
     (
         (
@@ -133,6 +134,91 @@ FIRST = [
     ),
     ("RuntimeError: Configured CUDA binary not found at /e/libbitsandbytes_cuda131.so", "newer"),
     ("ROCm\nRuntimeError: Configured CUDA binary not found at /e/libbitsandbytes_rocm71.so", "ROCm:"),
+    ("ERROR 03-19 11:54:51 [engine.py:158] AssertionError('Only FlashAttention backend is supported')", VLLM_OTHER),
+    ("(EngineCore_0 pid=7) RuntimeError: FlashAttention only supports Ampere GPUs or newer.", VLLM_OTHER),
+    ("RuntimeError: Error in model execution: FlashAttention only supports Ampere GPUs or newer.", VLLM_OTHER),
+    ("$ vllm serve m\nRuntimeError: FlashAttention only supports Ampere GPUs or newer.", VLLM_OTHER),
+    ("we like vllm\nRuntimeError: FlashAttention only supports Ampere GPUs or newer.", "use-sdpa"),
+    ("ValueError: XFormers does not support attention logits soft capping", "allowed-backend"),
+    ("Jetson AGX Orin\nnvcc fatal   : Unsupported gpu architecture 'compute_100a'", "target-of-other-gpus"),
+    ("GPU: RTX 5090\n/home/a\nnvcc fatal   : Unsupported gpu architecture 'compute_120'", "toolkit-12-8"),
+    (
+        (
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device\nPossible solutions:\n"
+            "1. set --mem-fraction-static to a smaller value (e.g., 0.8)\n2. disable graphs by --disable-cuda-graph\n"
+            "srt.model: sglang.launch_server"
+        ),
+        "engine-for-a-new-gpu",
+    ),
+    (
+        (
+            'File "/e/site-packages/aiter/ops/mha.py", line 7, in f\n    return op(*args)\n'
+            "RuntimeError: cu_seqlens_k.value() must have shape (batch_size + 1)"
+        ),
+        "VLLM_ROCM_USE_AITER_MHA=0,",
+    ),
+    (
+        (
+            'File "/e/sglang/srt/layers/attention/a_backend.py", line 5, in init_metadata\n    assert a == b\n'
+            "AssertionError: a.shape=torch.Size([1]) b.shape=torch.Size([3])"
+        ),
+        "engine",
+    ),
+    (
+        (
+            'File "/e/site-packages/vllm/attention/ops/prefix_prefill.py", line 7, in f\n    _fwd_kernel[grid](\n'
+            "triton.OutOfResources: out of resource: shared memory, Required: 65540, Hardware limit: 65536."
+        ),
+        "attention-of-the-engine",
+    ),
+    ("vLLM API server version 0.14\nRuntimeError: Cannot re-initialize CUDA in forked subprocess.", "vllm-spawns"),
+    ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. Use 'spawn'.", "spawn"),
+    ("ValueError: Unknown attention backend: 'XFORMERS'. Valid options are: FLASH_ATTN", "without-xformers"),
+    ("ModuleNotFoundError: No module named 'flashinfer'", "release-of-the-engine"),
+    ("AssertionError: FlashAttention does not support fp8 kv-cache on this device.", "key-value"),
+    ("Jetson AGX Orin\nImportError: Can not import sgl_kernel. Please check your installation.", "on-a-jetson"),
+    ("Exception: flashinfer_python with minimum required version 0.2.5 is not installed.", "release-that-is-named"),
+    ("Tesla T4\nThe model type 'g' does not support float16. Reason: Numerical instability. Please use bfloat16.", F32),
+    (
+        "The model type 'g' does not support float16. Reason: Numerical instability. Please use bfloat16.",
+        "allowed-dtype",
+    ),
+    (VLLM + "CUDA error: the provided PTX was compiled with an unsupported toolchain.", "engine-for-the-drivers-cuda"),
+    ("vLLM API server version 0.14\nThe NVIDIA driver on your system is too old (found version 12040).", ANEW),
+    ("/e/vllm/_C.abi3.so: version `GLIBC_2.32' not found (required by /e/vllm/_C.abi3.so)", "engine-in-its-image"),
+    ("ValueError: Head size 512 is not supported by FlashAttention.", "backend-of-the-engine"),
+    ("/root/.cache/a\nRTX 5090\nnvcc fatal   : Unsupported gpu architecture 'compute_120a'", "toolkit-12-8"),
+    (
+        VLLM.replace("worker", "attention/flash_attn") + "CUDA error: an illegal memory access was encountered",
+        "engine",
+    ),
+    (
+        (
+            'text_generation_launcher: x\nFile "/e/site-packages/m.py", line 1, in f\n'
+            "ImportError: /e/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi"
+        ),
+        "image-of-tgi",
+    ),
+    (
+        VLLM + "ImportError: /e/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
+        "engine-has-its-own",
+    ),
+    (
+        (
+            "INFO 03-19 11:53:56 [cuda.py:234] Using XFormers backend.\n"
+            'File "/e/site-packages/transformers/trainer.py", line 9, in train\n'
+            "RuntimeError: FlashAttention only supports Ampere GPUs or newer."
+        ),
+        "use-sdpa",
+    ),
+    ("GPU: V100\n" + VLLM + "RuntimeError: PassManager::run failed", "engine-leaves-it-out"),
+    ("GPU: A100\n" + VLLM + "RuntimeError: PassManager::run failed", "another-triton"),
+    ("ImportError: libatb.so: cannot open shared object file: No such file or directory", "CANN's"),
+    ("ImportError: libascend_hal.so: cannot open shared object file: No such file", "libascend_hal.so"),
+    ("ImportError: /e/vllm/_C.abi3.so: undefined symbol:", "anew"),
+    ("RuntimeError: Attention triton kernel does not fully support triton[2.2.0~2.3.1] on this device", "Triton"),
+    ("RuntimeError: [TM][ERROR] CUDA runtime error: operation not supported /s/utils/allocator.h:197", "LMDeploy:"),
+    ("GPU: V100\n[TensorRT-LLM][ERROR] Assertion failed: Unsupported architecture (/k/fmhaRunner.cpp:89)", "8.0:"),
 ]
 
 

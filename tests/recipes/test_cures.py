@@ -36,6 +36,9 @@ OWN = {
     "transformers": r"transformers",
     "torch": r"torchvision|torchaudio|triton",
     "torchao": r"torchao",
+    "sageattention": r"sageattention",
+    "autoawq": r"autoawq|transformers",
+    "bitsandbytes": r"bitsandbytes",
 }
 #: Needed by anybody's build, or the thing that everything else has to fit.
 ANYBODYS = {
@@ -176,7 +179,13 @@ def builds_flash_attn(action: Action) -> bool:
 
 
 #: The torch that is there is installed again, in its own build.
-SAME_TORCH = {"torch-import-fails", "torch-import-crashes", "torch-import-hangs", "cudnn-sdpa-no-plan"}
+SAME_TORCH = {
+    "torch-import-fails",
+    "torch-import-crashes",
+    "torch-import-hangs",
+    "cudnn-sdpa-no-plan",
+    "torch-own-library-not-found",
+}
 
 
 def test_what_is_taken_without_asking_has_a_reason() -> None:

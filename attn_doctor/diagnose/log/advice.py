@@ -28,12 +28,17 @@ _TOLD = re.compile(
 )
 #: It names a setting: a flag, a variable, a value or a word in quotes.
 _SETTING = re.compile(r"[`'\"][\w-]{2,}|--?\w{3,}|\w=\S|\b[A-Z]{3,}_[A-Z_]+\b|\w\.\w+\(")
-#: What only shows more of an error, installs something, trusts somebody's code, or reports.
+#: What only shows more of an error, installs something, trusts somebody's code, reports, or silences a check.
 _NO_CURE = re.compile(
     r"VERBOSE|DEBUG|LOGS?\b|BLOCKING|DSA\b|DETAILS|BACKTRACE|TRACE|anomaly|faulthandler|log ?level|--help"
     r"|install|pip |conda |setup\.py|python -m|trust_remote_code|weights_only|token|login"
     r"|vram|report|issue|https?:|deprecat|instead of .{0,40}in v\d"
+    r"|to (?:disable|suppress|skip|ignore|silence|hide|bypass) (?:this|the|that|these) \w"
 )
+
+
+#: An entry of a numbered list: guesses for whatever may be the cause, printed with every error.
+_OF_A_LIST = re.compile(r"(?:^|\n)[ \t]*\d$")
 
 
 #: A variable or a flag: the program knows its own switches better than a recipe for all of them. What begins with
@@ -45,6 +50,8 @@ def advice_in(message: str) -> str | None:
     """What the message itself tells its reader to set or to take in place; None where it tells nothing of the kind."""
     for found in _TOLD.finditer(message[:3000]):
         advice = " ".join(found["advice"].split())
+        if _OF_A_LIST.search(message, 0, found.start()):
+            continue
         if _SETTING.search(advice) and not _NO_CURE.search(advice):
             return advice
     return None

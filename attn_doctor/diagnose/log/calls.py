@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.recipes.data.programs import program_told
@@ -48,8 +48,18 @@ def is_own_code(paths: Iterable[str]) -> bool:
 
 def is_longer_again(text: str) -> bool:
     """True where a checkpointed layer got a tensor of more rows the second time: a cache took its keys twice."""
+    return any(after > before for before, after in _sizes_again(text))
+
+
+def is_part_again(text: str) -> bool:
+    """True where a checkpointed layer got an even part of a length the second time: its sequence was split again."""
+    changed = {(before, after) for before, after in _sizes_again(text) if before != after}
+    return bool(changed) and all(after > 1 and before % after == 0 for before, after in changed)
+
+
+def _sizes_again(text: str) -> Iterator[tuple[int, int]]:
+    """The sizes that a checkpointed layer's tensors had the first and the second time, of those of as many sizes."""
     for shapes in _RECOMPUTED.finditer(text):
         saved, again = ([int(size) for size in shapes[name].split(",")] for name in ("saved", "again"))
-        if len(saved) == len(again) > 1 and any(b > a for a, b in zip(saved, again, strict=True)):
-            return True
-    return False
+        if len(saved) == len(again) > 1:
+            yield from zip(saved, again, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from attn_doctor.diagnose.log.engines import writer_of
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.quick_dataclasses import replace
 
@@ -27,7 +28,7 @@ _RECORD_PLACE = re.compile(
     r"|(?:[\w.<>/-]{1,80}:){1,2}\d{1,6}(?: -|\]| \|)?[ \t]"
 )
 _DATE = r"\d{4}[-/.]\d\d[-/.]\d\d"
-_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?[AP]M)?"
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?[AP]M\b)?"
 _SHORT_DATE = rf"\d\d[-/]\d\d(?:[-/]\d{{2,4}})? {_CLOCK}"
 _ZONE = r"(?: ?(?:(?:Z|UTC)\b|[+-]\d\d:?\d\d))?"
 _PLACE = r"[\w./-]{1,80}"
@@ -151,10 +152,13 @@ def clean(number: int, text: str) -> Line:
     origin, level, record, at = "", "", False, 0
     if text:
         origin, level, record, at = _prefixes(text)
+    writer = writer_of(text[: at + 1]) if at > 3 and "]" in text[: at + 1] else ""
     text = text[at:]
     if text.startswith("{") and (written := _JSON_RECORD.match(text)):
         inner = clean(number, ANSI.sub("", _ESCAPED.sub(_unescaped, written["text"])))
-        return Line(number, inner.text, origin or inner.origin, level or inner.level, record or inner.record)
+        return Line(
+            number, inner.text, origin or inner.origin, level or inner.level, record or inner.record, inner.writer
+        )
     if at and not text.isascii():
         text = _unboxed(text)
     if "  " in text or "\t" in text:
@@ -163,7 +167,7 @@ def clean(number: int, text: str) -> Line:
         text = _MSVC.sub("", text)
     if "\\" in text:
         text = _WINDOWS_PATH.sub(lambda found: found[0].replace("\\", "/"), text)
-    return Line(number, text, origin, level, record)
+    return Line(number, text, origin, level, record, writer)
 
 
 def _unescaped(found: re.Match[str]) -> str:

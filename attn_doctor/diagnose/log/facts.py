@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import programs, subjects, surroundings
+from attn_doctor.diagnose.log.engines import ENGINE, engine_of
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
 from attn_doctor.diagnose.log.unit import Line
@@ -26,10 +27,10 @@ TELLING = (
 _WORTH = re.compile(
     r"^(?:Processing|Obtaining) "
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
-    r"|GPU|gpu|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
+    r"|GPU|gpu|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
-    r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy"
+    r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?[TtSs][IiUu]"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
@@ -38,6 +39,7 @@ _CAPABILITY = re.compile(
     r"\((?:major=)?(?P<a>\d{1,2}), ?(?:minor=)?(?P<b>\d)\)"
     r"|(?:[Cc]urrent (?:compute ?)?|device_)capability(?: is)? ?[:=]? ?(?P<now>\d{1,2})(?P<now_minor>\d)\b"  # vLLM's
     r"|Value 'sm_(?P<ptxas>\d{1,2})(?P<last>\d)[af]?' is not defined for option 'gpu-name'"
+    r"|Unsupported CUDA architecture: sm_?(?P<refused>\d{1,2})(?P<refused_minor>\d)\b"  # SageAttention's
     r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
 #: A capability that is required is not the one that is present.
@@ -49,12 +51,15 @@ _NAMES = re.compile(
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
     r"|\b(?:on|with|using|have|my) (?:an? |the |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"
     r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b"
+    r"|(?<![\w.-])[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
 )
 #: The number that stands for a GeForce where a line states its GPU: `GPU: 4090`.
 _NUMBER_ALONE = re.compile(
     r"(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号))? ?[:：=] ?"
     r"(?P<number>[1-5]0[5-9]0)(?P<more> ?(?:Ti|ti|D|Super|SUPER)?)(?=[ ,;.，。)]?(?:$|[A-Z(，。*x×\d]))"
 )
+#: The place before such a number with what no other number has behind it.
+_TI_ALONE = re.compile(r"(?<![\w.-])(?<![RG]TX )(?=[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b)")
 _LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
 _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{1,40})?"
 #: Name of an attention library as spelled in logs -> distribution.
@@ -63,7 +68,7 @@ _PACKAGE = re.compile(
     rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
     r"`?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4.33.2
-    rf" ?(?:==|[:=])?\*{{0,2}} ?v?(?P<version>{_VERSION})"
+    rf" ?(?:==|[:=.])?\*{{0,2}} ?v?(?P<version>{_VERSION})"
     r"(?![\w.-])"
 )
 #: What says an engine's release without its plain name: its first line, and the tags of images.
@@ -166,6 +171,8 @@ class Clues:
         refused = ".whl" in text and _REFUSED.search(text) is not None
         for name, value in () if refused else self._around.told(text):
             self._tell(name, value, line.number)
+        if engine_name := engine_of(line):
+            self._tell(ENGINE, engine_name, line.number)
         if shown := _SHOWN.match(text):
             if shown["key"] == "Name":
                 self._shown = canonical_name(shown["value"])
@@ -186,7 +193,7 @@ class Clues:
             if of_limit:
                 self._tell("gpu.0.compute_capability", of_limit, line.number)
         elif _NAMES.search(text):
-            named = self.names().capability(_NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", text))
+            named = self.names().capability(_NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", _TI_ALONE.sub("RTX ", text)))
             if named and not _ASKED.search(text.partition(" GPU")[0][-60:]) and not _ASKED_BEHIND.search(text):
                 self._tell("gpu.0.compute_capability", named, line.number)
         for sign, name, pattern in _STATED:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log.advice import advice_in
-from attn_doctor.diagnose.log.calls import is_longer_again, is_own_code, phase_in
+from attn_doctor.diagnose.log.calls import is_longer_again, is_own_code, is_part_again, phase_in
+from attn_doctor.diagnose.log.engines import ENGINE, is_its
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.names_wanted import name_wanted
@@ -37,6 +38,9 @@ _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
 _IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
+_FROM_THE_TOP = re.compile(
+    r"Failed to import transformers\.(?!models\b)[^\n]{1,400}\s+cannot import name \S+ from \W?transformers\b(?!\.)"
+)
 #: Files whose functions look attributes up, or pass on a call, for the code in the frame around them.
 _PASSES_ON = re.compile(
     r"torch[/\\](?:nn[/\\]modules[/\\]module|utils[/\\](?:checkpoint|_contextlib)|_dynamo[/\\]\w+)\.py"
@@ -75,13 +79,14 @@ _DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, ke
 _WENT_ON = re.compile(
     r"optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
     r"|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
-    r"|\b[Ff]all(?:s|ing)? ?back (?:to|on)\b"
+    r"|\b[Ff]all(?:s|ing)? ?back (?:to|on)\b|\bfailed, using (?:default )?(?:SDPA|sdpa|[Pp]y[Tt]orch|torch)\b"
     r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
 )
 _WITHOUT_FLASH = re.compile(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
 _THREADS = re.compile(r"nn[/\\]parallel[/\\](?:data_parallel|parallel_apply)\.py")
 _SUBJECT, _AT_USE = FactName.parse("subject.package"), FactName.parse("log.built_at_use")
+_ENGINE = FactName.parse(ENGINE)
 _BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
 
@@ -99,7 +104,7 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
         yield _log_fact("attention_since", since, log, match.line)
     if match.reasons:
         yield _log_fact("reasons", match.reasons, log, match.line)
-    yield from of_unit(match.unit, log, around.text(_AT_USE))
+    yield from of_unit(match.unit, log, around.text(_AT_USE), around.text(_ENGINE))
     yield from _of_a_name(match.unit, log, around)
 
 
@@ -110,7 +115,8 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
         return
     asking = _asking(unit)
     span, asks = found.span, asking and distribution_of(asking)
-    within = asks == span.distribution
+    within = asks == span.distribution and not found.patched
+    asks = None if found.patched and asks == span.distribution else asks
     for attribute, value in (
         ("name_wanted", found.name),
         ("name_package", span.distribution),
@@ -141,6 +147,8 @@ def _asking(unit: Unit) -> str | None:
     if importer is None:
         asking = [path for path, _ in unit.frames if not _PASSES_ON.search(path)]
         return owner(asking[-1]) or None if asking else None
+    if _FROM_THE_TOP.search(unit.message):
+        return "peft"  # transformers itself imports from its modules: what asks at its top is what it imports
     package, *parts = importer["value"].split(".")
     if parts and any(parts[-1] == known.module for known in PACKAGES):
         return parts[-1]  # diffusers.loaders.peft imports peft
@@ -148,7 +156,7 @@ def _asking(unit: Unit) -> str | None:
     return package if "models" in parts or package != "transformers" else None
 
 
-def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[Fact]:
+def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str | None = None) -> Iterator[Fact]:
     """The `log.*` facts of one unit."""
     text = unit.text
     yield from _of_calls(unit, log)
@@ -187,7 +195,7 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None) -> Iterator[F
         yield _log_fact("plugin", plugin[0], log, unit.first)
         if plugin[1]:
             yield _log_fact("plugin_folder", plugin[1], log, unit.first)
-    subject = subject_of(unit, built_at_use)
+    subject = subject_of(unit, built_at_use, engine if is_its(engine, unit.frames, owners) else None)
     if subject:
         made = fact(_SUBJECT, subject, log, unit.message_line)
         assert made is not None
@@ -204,6 +212,8 @@ def _of_calls(unit: Unit, log: str) -> Iterator[Fact]:
         yield _log_fact("data_parallel", True, log, unit.first)
     if is_longer_again(unit.text):
         yield _log_fact("recomputed_longer", True, log, unit.message_line)
+    if is_part_again(unit.text):
+        yield _log_fact("recomputed_part", True, log, unit.message_line)
 
 
 def _line_of(unit: Unit, text: str, found: re.Match[str] | None) -> int:

@@ -16,11 +16,15 @@ _Q = r"[`'\"\u2018\u2019]"
 _IMPORTED = re.compile(rf"cannot import name {_Q}(?P<name>\w+){_Q} from {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)*)")
 _MODULE = re.compile(rf"No module named {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)+)")
 _OF_MODULE = re.compile(rf"[Mm]odule {_Q}?(?P<module>[A-Za-z][\w.]*){_Q}? has no attribute {_Q}?(?P<name>\w+)")
-_MEMBER = re.compile(rf"{_Q}?\b(?P<owner>[A-Z]\w+|torch\.\w+){_Q}?(?: object)? has no attribute {_Q}?(?P<name>\w+)")
+_MEMBER = re.compile(
+    rf"{_Q}?\b(?P<owner>[A-Z]\w+|torch\.[A-Z]\w+){_Q}?(?: object)? has no attribute {_Q}?(?P<name>\w+)"
+)
 _PARAMETER = re.compile(rf"\b(?P<owner>\w+(?:\.\w+)*\(\)) got an unexpected keyword argument {_Q}?(?P<name>\w+)")
 _MISSING = re.compile(
     rf"\b(?P<owner>\w+(?:\.\w+)+\(\)) missing \d+ required (?:positional|keyword-only) arguments?: {_Q}(?P<name>\w+)"
 )
+#: Attributes that only the class of the FlashAttention kernel had.
+_OF_FLASH = re.compile(r"_flash_attn_")
 #: The module was asked while it was being imported, or lies in no file: its names say nothing of its release.
 _HALF = re.compile(r"partially initialized|unknown location")
 
@@ -31,6 +35,8 @@ class NameWanted:
 
     name: str
     span: Span
+    patched: bool = False
+    """Whether the call comes from code that patches the package, although the frames are the package's own."""
 
 
 def name_wanted(message: str, owners: Collection[str], facts: FactSet) -> NameWanted | None:
@@ -50,16 +56,22 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
     for pattern in (_IMPORTED, _OF_MODULE):
         if (match := pattern.search(message)) and (span := names.of_name(match["module"], match["name"])):
             return NameWanted(match["name"], span)
+    if (match := _IMPORTED.search(message)) and (span := names.dropped_at_the_top(match["module"], match["name"])):
+        return NameWanted(match["name"], span)
     if (match := _MODULE.search(message)) and (span := names.of_module(match["module"])):
         return NameWanted(match["module"], span)
     if match := _MISSING.search(message):
         span = names.of_member(match["owner"], match["name"], owners)
-        before = None if span is None else span.before  # older releases do without the parameter
-        return None if before is None else NameWanted(f"{match['owner']} without {match['name']}", before)
+        without = None if span is None else span.others
+        return None if without is None else NameWanted(f"{match['owner']} without {match['name']}", without)
     for pattern, spelled in ((_MEMBER, "{owner}.{name}"), (_PARAMETER, "{name} of {owner}")):
         match = pattern.search(message)
         if match and (span := names.of_member(match["owner"].removeprefix("torch."), match["name"], owners)):
             return NameWanted(spelled.format_map(match.groupdict()), span)
+    if (match := _MEMBER.search(message)) and (span := names.inherited(match["owner"], match["name"], owners)):
+        return NameWanted(f"{match['owner']}.{match['name']}", span)
+    if match and _OF_FLASH.match(match["name"]) and (span := names.of_kernel_class(match["owner"])):
+        return NameWanted(f"{match['owner']}.{match['name']}", span, patched=True)
     return None
 
 

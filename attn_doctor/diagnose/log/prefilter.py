@@ -88,14 +88,43 @@ def _price(literal: str, at: int) -> int:
 
 
 def _starts(literals: Iterable[str]) -> set[str]:
-    """A cheap set of characters of which each literal contains one: the greedy cover."""
-    waiting = [frozenset(literal[i] for i in _places(literal) if not literal[i].isspace()) for literal in literals]
-    chosen: set[str] = set()
+    """A cheap set of characters of which each literal contains one: a greedy cover, and then any exchange of one of its
+    characters for cheaper ones. Each is looked at wherever it stands in a log, so their occurrences are the cost.
+    """
+    choices = {frozenset(literal[i] for i in _places(literal) if not literal[i].isspace()) for literal in literals}
+    waiting: list[frozenset[str]] = []
+    for one in sorted(choices, key=lambda one: (len(one), sorted(one))):  # what covers a part of it covers it
+        if not any(kept <= one for kept in waiting):
+            waiting.append(one)
+    chosen = _covering(waiting, set())
+    while cheaper := next(_exchanged(waiting, chosen), None):
+        chosen = cheaper
+    return chosen
+
+
+def _exchanged(waiting: Sequence[frozenset[str]], chosen: set[str]) -> Iterator[set[str]]:
+    """Covers that cost less, each without one of the chosen characters; the dearest is left out first."""
+    total = sum(map(_cost, chosen))
+    for character in sorted(chosen, key=lambda one: (-_cost(one), one)):
+        others = [characters - {character} for characters in waiting]
+        if all(others):
+            cover = _covering(others, chosen - {character})
+            if sum(map(_cost, cover)) < total:
+                yield cover
+
+
+def _covering(sets: Sequence[frozenset[str]], having: set[str]) -> set[str]:
+    """These characters with those that are missing for each set to contain one, less what is then needless."""
+    chosen = set(having)
+    waiting = [characters for characters in sets if not characters & chosen]
     while waiting:
         counted = Counter(character for characters in waiting for character in characters)
         best = min(counted, key=lambda character: (_cost(character) / counted[character], character))
         chosen.add(best)
         waiting = [characters for characters in waiting if best not in characters]
+    for character in sorted(chosen, key=lambda one: (-_cost(one), one)):
+        if all(len(characters & chosen) > (character in characters) for characters in sets):
+            chosen.remove(character)
     return chosen
 
 

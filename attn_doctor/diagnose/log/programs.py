@@ -11,19 +11,11 @@ from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import FactName, FactSet
-from attn_doctor.model.findings import Safety
 from attn_doctor.model.remedies import Advise
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.recipes.data.programs import program, program_told, programs
+from attn_doctor.recipes.data.programs import program, program_told, programs, ways
 from attn_doctor.recipes.recipe import Changes, Recipe, RecipeRemedy
 
-#: One of them stands in every line that tells a program.
-SIGNS = (
-    *("omfyUI", "omfyui", "custom_nodes", "ooocus", "webui", "nvoke", "Wan2GP", "wgp.py", "TRELLIS", "trellis"),
-    *("ackend: ", "examples/", "/train_", "\\train_", "kohya_ss", "sd-scripts", "musubi"),
-    *("ldm_patched", "sd_hijack", "comfy", "python_embeded"),
-    *("nsloth", "actory", "llmtuner", "axolotl", "swift"),
-)
 PROGRAM = "log.program"
 _OWN_CODE = FactName.parse("log.own_code")
 #: What was added to a program: its folder, below the one for all of them.
@@ -32,65 +24,13 @@ _ADDED = re.compile(
     r"(?P<name>[\w.@+ -]{1,80}))(?=/| module\b)"
 )
 #: Code that other code only passes through: of packages and of Python itself.
-_NOBODYS = re.compile(r"(?:site|dist)-packages/|/lib/python3|/Lib/(?!.*/)|^<|custom_nodes|(?:^|/)extensions/")
+_PASSED_THROUGH = re.compile(r"(?:site|dist)-packages/|/lib/python3|/Lib/(?!.*/)|^<|custom_nodes|(?:^|/)extensions/")
 #: So many calls in the program's own code after a wrapper of an addition: the addition only wraps it.
 _WRAPPED = 3
-_UPDATED = "Its results are those of its newer release."
 #: Words of ComfyUI before the folder of a node that it could not load.
 _BEFORE_A_PATH = re.compile(r"^.{0,80}?Cannot import (?=\S)", re.MULTILINE)
 #: Topics of families whose causes are in the code that calls, which only its authors change.
 _OF_ITS_AUTHORS = frozenset({"api", "mask", "dtype"})
-_PLUGIN = RecipeRemedy(
-    id="update-the-plugin",
-    title="Update {log.plugin}, in whose code this happens, and {log.program} with it; then restart",
-    safety=Safety.UNSAFE,
-    why_this_safety=_UPDATED,
-    actions=(
-        Advise(
-            text="With the manager of {log.program}, or as below; then what its requirements.txt names, with "
-            "{log.program}'s own Python. Where it began with an update: the release before that one.",
-            commands=("git -C {log.plugin_folder} pull",),
-        ),
-    ),
-    when=(),
-)
-_PROGRAM = RecipeRemedy(
-    id="update-the-program",
-    title="Update {log.program} and what was added to it, in whose code this happens; then restart",
-    safety=Safety.UNSAFE,
-    why_this_safety=_UPDATED,
-    actions=(
-        Advise(
-            text="With its own updater, or git pull in its folder; then what its requirements.txt names, with its own "
-            "Python. Where it began with an update: the release before that one."
-        ),
-    ),
-    when=(),
-)
-_PACKAGES = replace(
-    _PROGRAM, title="Update {log.program} with the packages that belong to it: the call that fails is below its code"
-)
-_PRECISION = RecipeRemedy(
-    id="one-precision-by-switch",
-    title="Let {log.program} use one precision for everything: {log.switch_precision}",
-    safety=Safety.UNSAFE,
-    why_this_safety="Speed, memory and the last digits of results change.",
-    actions=(
-        Advise(
-            text="Among the arguments that it is started with, or in its settings. What loads a model of its own has "
-            "the choice in its own settings (weight_dtype, base_precision): the same there."
-        ),
-    ),
-    when=(),
-)
-_ATTENTION = "Let {log.program} take another attention: {log.switch_attention}"
-_ATTENTION_OF_PLUGIN = (
-    "Choose sdpa as the attention in the settings of {log.plugin}; for {log.program} itself: {log.switch_attention}"
-)
-_ATTENTION_TEXT = (
-    "Among the arguments that it is started with, in place of --xformers, --use-sage-attention or "
-    "--use-flash-attention; NAME=value belongs in its environment."
-)
 
 
 def first_of(names: Iterable[str]) -> str | None:
@@ -126,7 +66,7 @@ def plugin_of(unit: Unit) -> tuple[str, str] | None:
             if found:
                 folder = found["folder"].strip()
                 return found["name"], "" if folder.startswith(".") or ": " in folder else folder
-        of_program += not _NOBODYS.search(path)
+        of_program += not _PASSED_THROUGH.search(path)
         if of_program == _WRAPPED:
             return None
     return None
@@ -147,13 +87,13 @@ def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
     own: list[RecipeRemedy] = []
     of_code: list[RecipeRemedy] = []
     for one in recipe.remedies:
-        ways = list(_ways(one, facts))
+        here = list(_ways(one, facts))
         if one.changes is Changes.ATTENTION:
             # A switch costs its reader less than a package; a fallback keeps its place here, too.
-            (first if ways and not one.fallback and not trains else own).extend(ways or [one])
+            (first if here and not one.fallback and not trains else own).extend(here or [one])
         else:
-            own += ways or [one]
-            of_code += [one] if ways else []
+            own += here or [one]
+            of_code += [one] if here else []
     return replace(recipe, remedies=(*first, *own, *of_code))
 
 
@@ -162,15 +102,15 @@ def _ways(written: RecipeRemedy, facts: FactSet) -> Iterator[RecipeRemedy]:
     plugin = facts.text("log.plugin") is not None
     if written.changes is Changes.ATTENTION:
         if facts.text("log.switch_attention") is not None:
-            title = _ATTENTION_OF_PLUGIN if plugin else _ATTENTION
-            yield replace(written, title=title, actions=(Advise(text=_ATTENTION_TEXT),))
+            way = ways()["attention-by-switch-of-the-plugin" if plugin else "attention-by-switch"]
+            yield replace(written, title=way.title, actions=way.actions)
     elif written.changes is not None:
         update = _update(facts)
         if written.changes is Changes.CODE:  # where no release mends it, that is what to ask its authors for
             update = replace(update, actions=(*update.actions, Advise(text=written.title)))
         switch = written.changes is Changes.PRECISION and facts.text("log.switch_precision") is not None
-        ways = [update, _PRECISION] if plugin else [_PRECISION, update]
-        for one in ways if switch else [update]:
+        precision = ways()["one-precision-by-switch"]
+        for one in ((update, precision) if plugin else (precision, update)) if switch else (update,):
             yield replace(
                 one, when=written.when, unless=written.unless, only_with_facts=written.only_with_facts, fallback=True
             )
@@ -180,5 +120,6 @@ def _update(facts: FactSet) -> RecipeRemedy:
     """How what was added to the program, or the program, gets a newer release."""
     row = program(facts.text(PROGRAM))
     if row is not None and row.update:
-        return replace(_PACKAGES, actions=(Advise(text=row.update, commands=row.commands),))
-    return _PROGRAM if facts.text("log.plugin") is None else _PLUGIN
+        packages = ways()["update-the-packages"]
+        return replace(packages, actions=(Advise(text=row.update, commands=row.commands),))
+    return ways()["update-the-program" if facts.text("log.plugin") is None else "update-the-plugin"]

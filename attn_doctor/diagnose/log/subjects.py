@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from attn_doctor.diagnose.log.engines import whose
 from attn_doctor.diagnose.log.owners import BUILT_AT_USE, PARTS, compiled_at_use, owner
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES, distribution_of
@@ -115,10 +116,12 @@ _NAMED = tuple(
 )
 
 
-def subject_of(unit: Unit, built_at_use: str | None = None) -> str | None:
+def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None = None) -> str | None:
     """The distribution that the unit itself is about; None when it does not show it.
 
     `built_at_use`: the one whose kernels were compiled while the log was written, which is what its builds are about.
+    `engine`: the serving engine whose message it is: words that name a kernel of which engines have copies are about
+    it, unless they ask for that package.
     """
     message = unit.message
     for found in reversed(list(_BINARY.finditer(message))):
@@ -154,18 +157,18 @@ def subject_of(unit: Unit, built_at_use: str | None = None) -> str | None:
     first = _CLASS_BEFORE.sub("", message.lstrip())
     speaker = _first_named(first, at_the_start=True)
     if speaker is not None and not _TORCH.search(message):
-        return speaker  # a library's C++ code has no frame of its own
+        return whose(speaker, engine)  # a library's C++ code has no frame of its own
     if own:
         return distribution_of(own[-1])
     cls = _CLASS.match(unit.exception)
     if cls and cls["module"] not in _CARRIERS and owner(f"{cls['module']}/"):
         return distribution_of(cls["module"])
     if named := named_in(message):
-        return named
+        return whose(named, engine)
     if built_at_use and _is_of_a_build(unit):
         return built_at_use
     builder = any(_BUILDER.search(path) for path in frames)
-    return next((name for name in _OF_THEIR_OWN if name in names and not builder), None)
+    return whose(next((name for name in _OF_THEIR_OWN if name in names and not builder), None), engine)
 
 
 def _is_of_a_build(unit: Unit) -> bool:

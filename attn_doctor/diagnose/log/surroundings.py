@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log import calls, programs
+from attn_doctor.diagnose.log import amd_targets, calls, programs
+from attn_doctor.recipes.data.programs import signs as program_signs
 
 #: Texts that mark such lines in a large log.
 TELLING = (
@@ -30,8 +31,10 @@ _SYSTEM = re.compile(
     r"|\d-windows\.post\d|\bOS: (?:Microsoft )?Windows\b|^PS [A-Z]:)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
-    r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d)"
-    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\w|linux[-_](?:x86_64|aarch64|gnu)"
+    r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d"
+    r"|\b(?:environment|machine|system|platform|laptop|computer) is (?:a |on )?macOS\b"
+    r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
+    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\.?\w|linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
 #: Of these one stands in every line that it finds; looking for them takes a tenth of the time.
@@ -48,7 +51,7 @@ _ENOUGH = 12
 _MADE_FOR = re.compile(
     r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|TritonAMDGPU"
     r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|\btransformers/hip/|ZLUDA|[Zz]luda"
-    r"|\bHIP (?:error|out of)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
+    r"|\bHIP (?:error|out of|GPUs are)|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
     r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b)"
 )
@@ -61,6 +64,8 @@ _MAY_BE = (
     *("hip", "HIP", "Hip", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
     *("xpu", "XPU", "Intel", "npu", "Ascend", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
 )
+_WSL = re.compile(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
+_MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
 _IMAGE = re.compile(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
 )
@@ -117,11 +122,15 @@ class Surroundings:
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
                 yield "node.system", "Linux"
+        if _any_in(text, amd_targets.SIGNS) and (target := amd_targets.target_in(text[:600])):
+            yield "log.gfx", target
+        if _any_in(text, _MAY_BE_WSL) and _WSL.search(text, 0, 600):
+            yield "node.kernel", "WSL2"
         if _any_in(text, _MAY_BE_IMAGE) and _IMAGE.search(text, 0, 600) and not _JETSON.search(text, 0, 2000):
             yield "log.image", "NVIDIA"
         if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):
             yield "log.device_wanted", "cpu"
-        if _any_in(text, programs.SIGNS) and (program := programs.told(text[:600])):
+        if _any_in(text, program_signs()) and (program := programs.told(text[:600])):
             yield programs.PROGRAM, program
         if _any_in(text, calls.SIGNS) and (phase := calls.phase_in(text[:600])):
             yield "log.phase", phase

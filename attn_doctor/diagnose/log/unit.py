@@ -30,6 +30,8 @@ class Line:
     """Level of the logging record that begins here: `W`, `E`, …"""
     record: bool = False
     """It starts with a time or a level: a new record begins."""
+    writer: str = ""
+    """The distribution whose records have the form of that prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

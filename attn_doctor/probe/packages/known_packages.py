@@ -119,7 +119,13 @@ PACKAGES: tuple[Package, ...] = (
         extensions=("selective_scan_cuda",),
         sources=("mamba", "selective_scan"),
     ),
-    _named("bitsandbytes", "bitsandbytes", "bitsandbytes", called=r"\bbitsandbytes\b", around=True),
+    _named(
+        "bitsandbytes",
+        "bitsandbytes",
+        "bitsandbytes",
+        called=r"\bbitsandbytes\b|in file /src/csrc/ops\.cu\b",
+        around=True,
+    ),
     _package("nvidia-cutlass-dsl", "cutlass", "cutlass"),
     _named(
         "deepspeed",
@@ -140,6 +146,7 @@ PACKAGES: tuple[Package, ...] = (
         of_its_own=(
             r"\b_?vllm_(?:flash_\w+|fa\d_C)\b",
             r"\bCannot use \w[\w -]{2,40} backend",
+            r"\bHead size \d+ is not supported by",
             r"\b(?:Flash(?:Attention|Attn|Infer|MLA)|Triton\w{0,20}|X[Ff]ormers|TorchSDPA)(?:Impl|Metadata\w{0,20})\b",
         ),
         parts=("_vllm_fa2_C", "_vllm_fa3_C", "_vllm_fa4_C", "vllm_flash_attn"),
@@ -168,7 +175,13 @@ PACKAGES: tuple[Package, ...] = (
     _package(
         "autoawq-kernels", "awq_ext", parts=("awq_ext", "awq_v2_ext", "awq_inference_engine", "exl_ext", "exlv2_ext")
     ),
-    _package("auto-gptq", "auto_gptq", parts=("autogptq_cuda_64", "autogptq_cuda_256", "autogptq_marlin_cuda")),
+    _package(
+        "auto-gptq",
+        "auto_gptq",
+        extensions=("exllama_kernels", "exllamav2_kernels"),
+        parts=("autogptq_cuda_64", "autogptq_cuda_256", "autogptq_marlin_cuda"),
+    ),
+    _package("exllamav2", "exllamav2", extensions=("exllamav2_ext",)),
     # Its metadata does not require torch, but its files are compiled against it.
     _package("sgl-kernel", "sgl_kernel", parts=("common_ops",)),
     _package("sglang-kernel", "sgl_kernel"),

@@ -15,6 +15,16 @@ from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.shelf import bundled_folder
 
 TABLE = "names_by_release.json"
+#: Classes of transformers' models, as they are named there and in code that inherits from them.
+_MODEL_CLASS = re.compile(
+    r"(?:For(?:CausalLM|ConditionalGeneration|\w+Classification|QuestionAnswering|MaskedLM|PreTraining)|LMHeadModel"
+    r"|PreTrainedModel|[a-z\d]Model)$"
+)
+#: What they inherit from.
+_MODEL_BASES = ("PreTrainedModel", "ModuleUtilsMixin", "GenerationMixin")
+#: Until 4.52 a model had a class of its own for each kernel, and its `XAttention` was the eager one.
+_ATTENTION_CLASS = re.compile(r"\wAttention$")
+_KERNEL_CLASS = "FlashAttention2"
 #: Methods, which messages of Python 3.9 call without their class, and what each model has of its own.
 _MANY_ALIKE = re.compile(r"\.[A-Z]\w*\.\w+\(\)$|\.models\.")
 
@@ -32,9 +42,11 @@ class Span:
     """The newest that was looked at."""
 
     @property
-    def before(self) -> Span | None:
-        """The releases before those; None where the oldest that was looked at has the name."""
-        return None if self.since is None else Span(self.distribution, None, self.since, self.newest)
+    def others(self) -> Span | None:
+        """The releases that do not have it; None where they lie on both sides of those, or there are none."""
+        if (self.since is None) == (self.until is None):
+            return None
+        return Span(self.distribution, self.until, self.since, self.newest)
 
     @property
     def range(self) -> str:
@@ -58,6 +70,18 @@ def of_name(module: str, name: str) -> Span | None:
     return members(package).get(module, {}).get(name)
 
 
+def dropped_at_the_top(module: str, name: str) -> Span | None:
+    """The releases whose package exported the name at its top, where later ones dropped it; for a name of a module that
+    the table knows and does not list with it, since it went and came again there. None for what every model has of
+    its own.
+    """
+    package = module.partition(".")[0]
+    if ".models." in module or module not in members(package):
+        return None
+    span = of_name(package, name)
+    return span if span and span.until else None
+
+
 def of_module(module: str) -> Span | None:
     """The releases that have the module; of one that the table does not list, those of the package that holds it."""
     parts = module.split(".")
@@ -78,6 +102,28 @@ def of_member(owner: str, name: str, first_in: Collection[str]) -> Span | None:
     return _of_member([one for one in packages() if one in first_in], owner, name) or _of_member(
         packages(), owner, name
     )
+
+
+def inherited(owner: str, name: str, first_in: Collection[str]) -> Span | None:
+    """The releases of transformers that give a model's class a method, where the class itself has no row: one that
+    inherits it, in a package or in a person's own code.
+
+    `X…Model` counts only where a file of transformers is named in `first_in`: other libraries name theirs so as well.
+    """
+    if not _MODEL_CLASS.search(owner) or (owner.endswith("Model") and "transformers" not in first_in):
+        return None
+    found = (_of_member(["transformers"], base, name) for base in _MODEL_BASES)
+    return next(filter(None, found), None)
+
+
+def of_kernel_class(owner: str) -> Span | None:
+    """The releases in which an attention class, as `LlamaAttention`, had one beside it for each kernel."""
+    if not _ATTENTION_CLASS.search(owner):
+        return None
+    of_kernel = f"{owner.removesuffix('Attention')}{_KERNEL_CLASS}"
+    tables = members("transformers").items()
+    spans = {known[of_kernel] for where, known in tables if ".models." in where and of_kernel in known}
+    return spans.pop() if len(spans) == 1 else None
 
 
 def _of_member(among: Iterable[str], owner: str, name: str) -> Span | None:

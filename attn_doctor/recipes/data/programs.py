@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
 from attn_doctor.formats import toml
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.build import remedy
+from attn_doctor.recipes.literals import required
+from attn_doctor.recipes.recipe import RecipeRemedy
 from attn_doctor.recipes.shelf import bundled_folder
 
 TABLE = "programs.toml"
@@ -37,9 +41,26 @@ def program_told(line: str) -> Program | None:
 
 
 @cache
+def signs() -> tuple[str, ...]:
+    """Of these one stands in every line that tells a program, whichever way the slashes of its paths lean."""
+    texts = {max(text.split("/"), key=len) for one in programs() for text in required(one.told_by.pattern)}
+    return tuple(sorted(text for text in texts if not any(other in text for other in texts - {text})))
+
+
+@cache
+def ways() -> dict[str, RecipeRemedy]:
+    """By its id what somebody can do who only uses a program."""
+    return {row["id"]: remedy(row) for row in _table()["way"]}
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return toml.parse((bundled_folder() / TABLE).read_text(encoding="utf-8"))
+
+
+@cache
 def programs() -> tuple[Program, ...]:
     """Every row, in the table's order."""
-    rows = toml.parse((bundled_folder() / TABLE).read_text(encoding="utf-8"))["program"]
     return tuple(
         Program(
             name=row["name"],
@@ -50,5 +71,5 @@ def programs() -> tuple[Program, ...]:
             update=row.get("update", ""),
             commands=tuple(row.get("commands", ())),
         )
-        for row in rows
+        for row in _table()["program"]
     )

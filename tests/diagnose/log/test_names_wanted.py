@@ -133,7 +133,7 @@ _DROPPED = "ImportError: cannot import name 'HybridCache' from 'transformers' (/
     [
         ("diffusers.loaders.peft", "Upgrade peft"),
         ("transformers.integrations.peft", "Upgrade peft"),
-        ("transformers.trainer", "Install transformers"),
+        ("transformers.trainer", "Upgrade peft"),
         ("transformers.models.llama.modeling_llama", "Restart"),
     ],
 )
@@ -229,3 +229,46 @@ def test_a_span_within_a_major_release_asks_for_no_later_one() -> None:
     assert Span("a", "5.0", None, "5.1").specifier == ">=5.0"
     assert Span("a", "0.20", None, "0.36").specifier == ">=0.20"
     assert Span("a", None, "4.35", "5.1").specifier == "<4.35"
+
+
+@pytest.mark.parametrize(
+    ("message", "releases"),
+    [
+        ("AttributeError: 'MoonForMaskedLM' object has no attribute 'get_head_mask'", "transformers<5.0"),
+        ("AttributeError: 'Qwen2VLAttention' object has no attribute '_flash_attn_uses_top_left_mask'", "<4.53"),
+        ("cannot import name 'SlidingWindowCache' from 'transformers.cache_utils'", "<5.0"),
+    ],
+)
+def test_a_name_is_found_where_a_class_inherits_it_or_a_module_held_it(message: str, releases: str) -> None:
+    found = name_wanted(message, [], FactSet())
+
+    assert found is not None
+    assert (found.span.distribution + found.span.specifier).endswith(releases)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AttributeError: 'UNet2DConditionModel' object has no attribute 'loss_function'",
+        "AttributeError: 'MoonAttention' object has no attribute '_flash_attn_uses_top_left_mask'",
+        "AttributeError: 'Qwen2VLAttention' object has no attribute 'colour'",
+        "cannot import name 'AutoModel' from 'transformers.cache_utils'",
+    ],
+)
+def test_nothing_is_said_of_what_no_base_class_or_package_lost(message: str) -> None:
+    assert name_wanted(message, [], FactSet()) is None
+
+
+def test_what_transformers_imports_asks_for_a_name_at_its_top() -> None:
+    log = (
+        "RuntimeError: Failed to import transformers.{} because of the following error "
+        "(look up to see its traceback):\n"
+        "cannot import name 'EncoderDecoderCache' from 'transformers{}' (/e/transformers/__init__.py)"
+    )
+
+    def first(log: str) -> str:
+        return explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0].remedies[0].id
+
+    assert first(log.format("trainer", "")) == "older-peft"
+    assert first(log.format("models.llama.modeling_llama", "")) != "older-peft"
+    assert first(log.format("trainer", ".cache_utils")) != "older-peft"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.diagnose.log.prefilter import Prefilter
+from attn_doctor.diagnose.log.prefilter import _FREQUENCY, Prefilter, _covering, _starts
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.literals import SHORTEST, required
 
@@ -29,6 +29,20 @@ def test_passes_over_the_rest(literals: list[str], text: str) -> None:
     assert not Prefilter(literals).hit(text)
 
 
+@given(st.lists(st.text("aetTXyz (", min_size=5).filter(str.strip), min_size=1, max_size=12))
+def test_no_character_is_looked_at_in_vain(literals: list[str]) -> None:
+    """The scan stops at each of them in the whole log."""
+    every = [frozenset(one[: max(1, len(one) - 3)].replace(" ", "") or one.strip()[:1]) for one in literals]
+    chosen = _covering(every, set())
+    assert all(chosen & one for one in every)
+    assert not any(all(chosen - {one} & characters for characters in every) for one in chosen)
+
+
+def test_a_dear_character_is_exchanged_for_cheaper_ones() -> None:
+    # "e" alone covers all, and stands in each second word.
+    assert sum(_FREQUENCY.get(one, 1) for one in _starts(["eXtra", "eYes of", "eJect"])) < _FREQUENCY["e"]
+
+
 def test_a_blank_stands_for_a_line_end() -> None:
     """Words may have come apart."""
     assert Prefilter(["Ampere GPUs or newer"]).hit("only supports Ampere GPUs\n   or newer.")
@@ -47,6 +61,10 @@ def test_a_blank_stands_for_a_line_end() -> None:
         ("(?:word)+", {"word"}),
         ("(?:word)*", set()),
         ("needle(?=s)", {"needle"}),
+        ("[Ff]lash[ -]attn", {"Flash attn", "flash attn", "Flash-attn", "flash-attn"}),
+        ("[Ff][Ll][Aa][Ss]hes", set()),  # more spellings than are written out, and "hes" is short
+        ("[^F]lash", {"lash"}),
+        ("[A-F]lash", {"lash"}),
     ],
 )
 def test_required(pattern: str, literals: set[str]) -> None:

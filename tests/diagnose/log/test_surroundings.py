@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.diagnose.log import programs, surroundings
+from attn_doctor.diagnose.log import surroundings
+from attn_doctor.recipes.data.programs import Program, signs
 from attn_doctor.recipes.data.programs import programs as rows
 
 SIGNS = [
@@ -16,7 +17,7 @@ SIGNS = [
     (surroundings._MADE_FOR, surroundings._MAY_BE),
     (surroundings._JETSON, surroundings._MAY_BE),
     (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),
-    *((row.told_by, programs.SIGNS) for row in rows()),
+    *((row.told_by, signs()) for row in rows()),
 ]
 
 
@@ -25,3 +26,10 @@ SIGNS = [
 def test_a_line_that_is_found_has_a_sign(data: st.DataObject, pattern: re.Pattern[str], signs: tuple[str, ...]) -> None:
     line = data.draw(st.from_regex(re.compile(pattern.pattern, re.ASCII)))
     assert any(sign in line for sign in signs), line
+
+
+@pytest.mark.parametrize("row", rows(), ids=[row.name for row in rows()])
+@given(data=st.data())
+def test_a_program_s_line_on_windows_has_a_sign(data: st.DataObject, row: Program) -> None:
+    line = data.draw(st.from_regex(re.compile(row.told_by.pattern, re.ASCII))).replace("/", "\\")
+    assert any(sign in line for sign in signs()), line

@@ -1,0 +1,83 @@
+"""Tells the serving engine that wrote a line: by its records, the names of its processes, its commands and its files.
+
+An engine carries copies of kernels and calls them itself: words that name a kernel package are then about the engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from attn_doctor.diagnose.log.unit import Line
+from attn_doctor.model.libraries import libraries
+
+ENGINE = "log.engine"
+#: What stands before a message: vLLM's own form of a record, which no other logger has (level, month-day, time,
+#: [file:line]), and the tags of others.
+_WRITER = re.compile(
+    r"(?P<vllm>(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{2,80}\.py:\d{1,6}\])"
+    r"|(?P<lmdeploy>\[TM\])|(?P<sglang>\[sgl_kernel\])|(?P<tensorrt_llm>\[(?:TensorRT-LLM|TRT-LLM)\])"
+)
+_PROCESS = re.compile(r"(?:EngineCore|VllmWorker|APIServer|Worker_(?:TP|DP|PP|EP)\d)")
+_MAY_BE = (
+    "Error in model exec",
+    "vllm",
+    "vLLM",
+    "sglang",
+    "lmdeploy",
+    "[TM]",
+    "text_gen",
+    "text-gen",
+    "TensorRT-LLM",
+    "TRT-LLM",
+    "tensorrt_llm",
+)
+_TOLD = re.compile(
+    r"(?P<vllm>\bvllm serve\b|\bvllm\.(?:entrypoints|v1|engine|worker)\b|\bvLLM API server version\b|\bLLM engine \(v\d"
+    r"|/vllm/(?:v1|worker|engine|entrypoints|executor|model_executor|attention|platforms|distributed)/"
+    r"|\bvllm/vllm-openai\b|-packages/vllm/\w"
+    r"|\bRuntimeError: Error in model execution: )"
+    r"|(?P<sglang>\bsglang\.launch_server\b|\bsglang serve\b|\bsglang\.srt\b|/sglang/srt/|-packages/sglang/\w"
+    r"|\blmsysorg/sglang\b)"
+    r"|(?P<lmdeploy>\blmdeploy (?:serve|chat|lite)\b|\blmdeploy - (?:ERROR|WARNING|INFO)\b|\[TM\]\["
+    r"|/lmdeploy/(?:src|pytorch|serve)/)"
+    r"|(?P<text_generation_server>text[-_]generation[-_]launcher\b|/text_generation_server/|\btext-generation-inference:)"
+    r"|(?P<tensorrt_llm>\[(?:TensorRT-LLM|TRT-LLM)\]|/tensorrt_llm/|\btrtllm-(?:build|serve|bench)\b)"
+)  # fmt: skip
+
+
+def writer_of(prefix: str) -> str:
+    """The engine that puts such a text before its messages; empty where none does."""
+    found = _WRITER.search(prefix)
+    return str(found.lastgroup).replace("_", "-") if found else ""
+
+
+def engine_of(line: Line) -> str | None:
+    """The distribution of the engine that wrote the line, or that it starts."""
+    if line.writer or (line.origin and _PROCESS.match(line.origin)):
+        return line.writer or "vllm"
+    for sign in _MAY_BE:
+        if sign in line.text:
+            found = _TOLD.search(line.text, 0, 2000)
+            return str(found.lastgroup).replace("_", "-") if found else None
+    return None
+
+
+def is_its(engine: str | None, frames: Sequence[object], owners: Sequence[tuple[str, str]]) -> bool:
+    """True for a message of the engine in whose log it stands: without a traceback, or with the engine in it; a trainer
+    that starts an engine has tracebacks of its own. `owners`: path and import name of each file that it names.
+    """
+    return engine is not None and (not frames or engine.replace("-", "_") in {name for _, name in owners})
+
+
+def whose(subject: str | None, engine: str | None) -> str | None:
+    """Whose a message of that engine is, which names this package in passing, or none."""
+    return engine if engine and (subject is None or subject in _copied()) else subject
+
+
+@cache
+def _copied() -> frozenset[str]:
+    """The distributions of FlashAttention, of whose kernels engines have copies of their own."""
+    flash = [one for one in libraries() if one.attn_implementation.startswith("flash_attention")]
+    return frozenset(name for one in flash for name in one.distributions)
