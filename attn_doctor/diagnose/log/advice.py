@@ -22,7 +22,8 @@ _AS_IT_SAYS = RecipeRemedy(
 _TOLD = re.compile(
     r"(?:^|[.;:!,?(]\s+|\n\s*)(?P<advice>(?:(?:(?:[Pp]lease|[Tt]ry|[Cc]onsider|[Ee]ither|or"
     r"|[Yy]ou (?:can|could|should|may|must|need to))(?: also| try| consider| to| either)?,? )"
-    r"(?:us(?:e|ing)|set(?:ting)?|pass(?:ing)?|export|switch(?:ing)? to|disabl(?:e|ing)|turn(?:ing)? o(?:n|ff)|change)"
+    r"(?:us(?:e|ing)|set(?:ting)?|pass(?:ing)?|export|switch(?:ing)? to|disabl(?:e|ing)|turn(?:ing)? o(?:n|ff)|change"
+    r"|load(?:ing)?(?= (?:your|the|this|a) model (?:with|in|using) ))"
     r"|[Uu]se|[Ss]et|[Pp]ass|[Ee]xport|[Ss]witch to|[Dd]isable|[Tt]urn o(?:n|ff))"
     r" [^\n]{4,200}?)(?=[.;!](?:\s|$)|[)]?\s*(?:\n|$)|, otherwise|, or report)"
 )

@@ -26,11 +26,11 @@ TELLING = (
 
 _WORTH = re.compile(
     r"^(?:Processing|Obtaining) "
-    r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Vv]ersion|[Tt]orch|riton"
+    r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Rr]tx|[Vv]ersion|[Tt]orch|riton"
     r"|GPU|gpu|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
-    r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?[TtSs][IiUu]"
+    r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)|(?:an?|my|the) [2-5]0[5-9]0\b"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
@@ -46,22 +46,28 @@ _CAPABILITY = re.compile(
 _ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
 _ASKED_BEHIND = re.compile(r"\d{2,4}(?: GPUs?)?(?:\+| (?:only|or (?:newer|later|better|above|higher)))")
 _NAMES = re.compile(
-    r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|GeForce|Tesla|Quadro|\bRTX ?\d|\bRTX PRO|\d ?x ?RTX"
+    r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|GeForce|Tesla|Quadro|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
     r"|\b(?:on|with|using|have|my) (?:an? |the |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"
     r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b"
     r"|(?<![\w.-])[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
+    r"|(?<![A-Za-z0-9_.-])[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b)"
+    r"|\b(?:on|with|using|have|my) (?:an? |the |my |one |single )[2-5]0[5-9]0\b"
 )
 #: The number that stands for a GeForce where a line states its GPU: `GPU: 4090`.
 _NUMBER_ALONE = re.compile(
     r"(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号))? ?[:：=] ?"
     r"(?P<number>[1-5]0[5-9]0)(?P<more> ?(?:Ti|ti|D|Super|SUPER)?)(?=[ ,;.，。)]?(?:$|[A-Z(，。*x×\d]))"
 )
-#: The place before such a number with what no other number has behind it.
-_TI_ALONE = re.compile(r"(?<![\w.-])(?<![RG]TX )(?=[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b)")
+#: The place before such a number with what no other number has behind or before it.
+_TI_ALONE = re.compile(
+    r"(?<![A-Za-z0-9_.-])(?<![RGrg][Tt][Xx] )(?=[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
+    r"|[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b))"
+    r"|(?<=\ba )(?=[2-5]0[5-9]0\b)|(?<=\bmy )(?=[2-5]0[5-9]0\b)|(?<=\bthe )(?=[2-5]0[5-9]0\b)"
+)
 _LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
-_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{1,40})?"
+_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{0,39}\w)?"
 #: Name of an attention library as spelled in logs -> distribution.
 _ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
 _PACKAGE = re.compile(
@@ -69,7 +75,7 @@ _PACKAGE = re.compile(
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
     r"`?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4.33.2
     rf" ?(?:==|[:=.])?\*{{0,2}} ?v?(?P<version>{_VERSION})"
-    r"(?![\w.-])"
+    r"(?![\w+-]|\.\w)"
 )
 #: What says an engine's release without its plain name: its first line, and the tags of images.
 _ENGINE = re.compile(

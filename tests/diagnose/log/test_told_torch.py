@@ -134,3 +134,8 @@ def test_a_python_before_the_table_is_not_known() -> None:
 
 def test_a_build_as_people_write_it() -> None:
     assert told("torch2.2.0+cuda11.8", "torch.cuda") == "11.8"
+
+
+def test_a_version_ends_before_the_sentence_does() -> None:
+    """With its build, and without the full stop."""
+    assert told("I have torch 2.6.0+cu124. It fails.", "package.torch.version") == "2.6.0+cu124"
