@@ -26,11 +26,12 @@ TELLING = (
 
 _WORTH = re.compile(
     r"^(?:Processing|Obtaining) "
-    r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|[Rr]tx|[Vv]ersion|[Tt]orch|riton"
-    r"|GPU|gpu|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
+    r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|rtx|[Vv]ersion|[Tt]orch"
+    r"|riton|GPU|gpu|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
-    r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)|(?:an?|my|the) [2-5]0[5-9]0\b"
+    r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
+    r"|(?:an?|my|the) [2-5]0[5-9]0\b"
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
