@@ -130,7 +130,7 @@ TERMS: tuple[Term, ...] = (
         ("python.version", _V, "version of the interpreter examined"),
         ("python.executable", _T, "the interpreter examined"),
         ("python.prefix", _T, "its environment's folder"),
-        ("python.environment", _T, "venv, conda, uv, system; of a log also poetry, notebook, portable, bundled"),
+        ("python.environment", _T, "venv, conda, uv, system; of a log also poetry, notebook, portable, bundled, env …"),
         ("python.has_pip", _B, "pip can be imported in it"),
         ("python.uv", _T, "uv that can install into it: `uv` where that is on PATH, else the one beside it"),
         (

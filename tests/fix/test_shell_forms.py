@@ -60,6 +60,9 @@ def test_an_installer_has_its_own_way(installer: str, typed: str) -> None:
         ("portable", r"python_embeded\python.exe"),
         ("bundled", r"system\python\python.exe"),
         ("venv", r"venv\Scripts\python.exe"),
+        ("dotvenv", r".venv\Scripts\python.exe"),
+        ("env", r"env\Scripts\python.exe"),
+        ("beside", r"python\python.exe"),
     ],
 )
 def test_a_program_has_its_own_python(installer: str, python: str) -> None:

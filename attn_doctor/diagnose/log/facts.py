@@ -252,6 +252,12 @@ class Clues:
             return
         self._tell(f"package.{name}.version", version, line)
 
+    def _one_environment(self) -> None:
+        """uv and poetry work in a folder .venv, and their own commands reach it."""
+        made = self._told.get("python.environment", {})
+        if "uv" in made or "poetry" in made:
+            made.pop("dotvenv", None)
+
     def _tell(self, name: str, value: str, line: int) -> None:
         self._told.setdefault(name, {}).setdefault(value, line)
 
@@ -266,6 +272,10 @@ class Clues:
         """The facts without contradictions."""
         if len(self._handled) == 1:
             self._told.setdefault(_SUBJECT, self._handled)
+        said = self._told.pop(surroundings.SAID, {})
+        if said and "node.system" not in self._told and not ("Windows" in said and "node.kernel" in self._told):
+            self._told["node.system"] = said
+        self._one_environment()
         told = self._told.get(programs.PROGRAM, {})
         if program := programs.first_of(told):
             self._told[programs.PROGRAM] = {program: told[program]}

@@ -37,6 +37,21 @@ _SYSTEM = re.compile(
     r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|workspace|content|kaggle)/\.?\w|linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
+#: What people say that they have; paths and messages are the better witnesses.
+_SAID = re.compile(
+    r"(?P<Windows>\b(?:[Ww]in|[Ww]indows|WINDOWS)[ -]?1[01]\b"
+    r"|\b(?:[Oo]n|[Uu]nder|[Uu]sing|[Rr]unning|my|have|[Nn]ative) (?:a |native )?[Ww]indows\b"
+    r"(?![ -]?(?:of|size|sub|attention|\d|len|with (?:size|len|shift)|Subsystem))"
+    r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Microsoft )?[Ww]in(?:dows)?\b"
+    r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Pp]ower[Ss]hell)\b"
+    r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境))"
+    r"|(?P<Linux>\b(?:Ubuntu|ubuntu|Debian|Fedora|CentOS|RHEL|Rocky Linux|Linux Mint)(?: Linux| Server| LTS)? ?\d"
+    r"|\b[Oo]n (?:Linux|linux|Ubuntu|ubuntu)\b"
+    r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Linux|linux|Ubuntu|ubuntu)\b)"
+)
+_MAY_BE_SAID = ("indows", "WINDOWS", "Win", "win", "buntu", "Debian", "Fedora", "CentOS", "RHEL", "Rocky", "inux")
+#: Under this name; the log's system is what they say where nothing else tells it.
+SAID = "said.system"
 #: Of these one stands in every line that it finds; looking for them takes a tenth of the time.
 _MAY_BE_SYSTEM = (
     *(":/", ":\\", ".pyd", "win_amd64", "[WinError", "DLL load", "error C", "warning C", " LNK", "MSVC", "cl.exe"),
@@ -78,6 +93,10 @@ _INSTALLER = re.compile(
     r"|(?P<portable>python_embeded|ComfyUI_windows_portable)"
     r"|(?P<bundled>[/\\]system[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<venv>[/\\]venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\][Pp]ython))"
+    r"|(?P<dotvenv>[/\\]\.venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\]\w))"
+    r"|(?P<env>[/\\]env[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\]\w))"
+    # Packs of a program with its Python beside it, as they are common in China.
+    r"|(?P<beside>[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
 )
 _UV_COMMAND = re.compile(r"(?<![\w/])uv (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
@@ -102,6 +121,7 @@ _MAY_BE_INSTALLED = (
         "_portable",
     ),
     *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
+    *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python"),
 )
 
 
@@ -116,6 +136,8 @@ class Surroundings:
         if self._system < _ENOUGH and _any_in(text, _MAY_BE_SYSTEM) and (system := _SYSTEM.search(text, 0, 400)):
             yield "node.system", str(system.lastgroup)
             self._system += 1
+        elif _any_in(text, _MAY_BE_SAID) and (said := _SAID.search(text, 0, 400)) and not _WSL.search(text, 0, 600):
+            yield SAID, str(said.lastgroup)
         if _any_in(text, _MAY_BE):
             if made_for := _MADE_FOR.search(text, 0, 2000):
                 yield "log.made_for", str(made_for.lastgroup)

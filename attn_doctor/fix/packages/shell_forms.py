@@ -29,13 +29,18 @@ _IN_THE_PROGRAM = {
     "portable": r".\python_embeded\python.exe",
     "bundled": r".\system\python\python.exe",
     "venv": r".\venv\Scripts\python.exe",
+    "dotvenv": r".\.venv\Scripts\python.exe",
+    "env": r".\env\Scripts\python.exe",
+    "beside": r".\python\python.exe",
 }
+#: Of them those that other systems have as well, where the folder is another one.
+_ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside"})
 
 
 def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
     """The commands as a person types them there."""
     installer, windows = facts.text("python.environment"), facts.text("node.system") == "Windows"
-    if facts.text("python.executable") != "python" or (installer == "venv" and not windows):
+    if facts.text("python.executable") != "python" or (installer in _ELSEWHERE_TOO and not windows):
         installer = None  # an interpreter that is known is named by its path
     found: list[str] = []
     for command in commands:

@@ -160,8 +160,10 @@ class GpuNames:
     def capability(self, text: str) -> str | None:
         """`12.0` for "2x RTX 5090" or "sm_120"; None when the text names no GPU, several, or an ambiguous one."""
         plain = " ".join(text.lower().replace("_", " ").replace("nvidia", " ").replace("geforce", " ").split())
+        # sm_120, and SM 12.0 as people write it
         found: set[str | None] = {
-            f"{match[1]}.{match[2]}" for match in re.finditer(r"\b(?:sm|compute) ?(\d{1,2})(\d)[af]?\b", plain)
+            f"{match[1]}.{match[2]}"
+            for match in re.finditer(r"\b(?:sm|compute) ?(\d{1,2})(?:(?=\d)|\.)(\d)[af]?\b(?!\.\d)", plain)
         }
         if not found:
             found = {self._known[(match.lastindex or 1) - 1][1] for match in self._pattern.finditer(plain)}

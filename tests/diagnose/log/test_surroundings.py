@@ -14,6 +14,7 @@ from attn_doctor.recipes.data.programs import programs as rows
 
 SIGNS = [
     (surroundings._SYSTEM, surroundings._MAY_BE_SYSTEM),
+    (surroundings._SAID, surroundings._MAY_BE_SAID),
     (surroundings._MADE_FOR, surroundings._MAY_BE),
     (surroundings._JETSON, surroundings._MAY_BE),
     (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),

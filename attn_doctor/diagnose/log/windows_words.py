@@ -1,0 +1,80 @@
+"""Puts what Windows says of a DLL that does not load into English: the recipes know one language, the systems many."""
+
+from __future__ import annotations
+
+import re
+
+#: Texts of which one stands in every line that is looked at.
+_SIGNS = ("DLL load failed", "[WinError", "Error loading")
+
+#: English words -> the same in other languages.
+_OTHERS = {
+    "The specified module could not be found": (
+        "找不到指定的模[块組组]",
+        "指定されたモジュールが見つかりません",
+        "지정된 모듈을 찾을 수 없습니다",
+        "Das angegebene Modul wurde nicht gefunden",
+        "Le module spécifié est introuvable",
+        "No se (?:puede encontrar|encontró) el módulo especificado",
+        "Impossibile trovare il modulo specificato",
+        "Não foi possível encontrar o módulo especificado",
+        "Не найден указанный модуль",
+        "Nie można odnaleźć określonego modułu",
+        "Belirtilen modül bulunamadı",
+        "Kan opgegeven module niet vinden",
+        # The Chinese one, read in another encoding than it was written in.
+        "\ufffdҲ\ufffd{1,3}ָ\ufffd{3,5}ģ\ufffd{1,3}顣?",
+    ),
+    "The specified procedure could not be found": (
+        "找不到指定的程序",
+        "指定されたプロシージャが見つかりません",
+        "지정된 프로시저를 찾을 수 없습니다",
+        "Die angegebene Prozedur wurde nicht gefunden",
+        "La procédure spécifiée est introuvable",
+        "No se encontró el proceso especificado",
+        "Impossibile trovare la procedura specificata",
+        "Não foi possível encontrar o procedimento especificado",
+        "Не найдена указанная процедура",
+        "Nie można odnaleźć określonej procedury",
+        "Belirtilen yordam bulunamadı",
+        "\ufffdҲ\ufffd{1,3}ָ\ufffd{1,3}ĳ\ufffd{1,3}",
+    ),
+    "%1 is not a valid Win32 application": (
+        "%1 不是有效的 Win32 应用程序",
+        "%1 ist keine zulässige Win32-Anwendung",
+        "%1 は有効な Win32 アプリケーションではありません",
+        "%1 не является приложением Win32",
+        "%1 n.est pas une application Win32 valide",
+        "%1 no es una aplicación Win32 válida",
+        r"%1은\(는\) 올바른 Win32 응용 프로그램이 아닙니다",
+    ),
+    "A dynamic link library (DLL) initialization routine failed": (
+        r"动态链接库 ?\(DLL\) ?初始化例程失败",
+        r"動態連結程式庫 ?\(DLL\) ?初始化例行程序失敗",
+        r"ダイナミック リンク ライブラリ ?\(DLL\) ?初期化ルーチンの実行に失敗しました",
+        "DLL 초기화 루틴을 실행할 수 없습니다",
+        "Eine DLL-Initialisierungsroutine ist fehlgeschlagen",
+        r"Произошел сбой в программе инициализации библиотеки динамической компоновки ?\(DLL\)",
+    ),
+    "The paging file is too small for this operation to complete": (
+        "页面文件太小,? ?无法完成操作",
+        "Die Auslagerungsdatei ist zu klein,? um diesen Vorgang durchzuführen",
+        "ページング ファイルが小さすぎるため、?,? ?この操作を完了できません",
+        "페이징 파일이 너무 작습니다",
+        "Le fichier de pagination est insuffisant pour terminer cette opération",
+        "El archivo de paginación es demasiado pequeño para completar la operación",
+        "Файл подкачки слишком мал для завершения операции",
+    ),
+}
+_SAID = tuple((re.compile("|".join(others)), english) for english, others in _OTHERS.items())
+
+
+def in_english(text: str) -> str:
+    """The line with Windows' own words in English."""
+    if not any(sign in text for sign in _SIGNS):
+        return text
+    for pattern, english in _SAID:
+        text, count = pattern.subn(english, text, count=1)
+        if count:
+            break
+    return text
