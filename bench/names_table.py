@@ -73,7 +73,7 @@ _ASKED = re.compile(
 )
 _SUBJECT = re.compile(
     r"attention|attn|mask(?!2?former|ed)|cache|rope|rotary|sdpa|flash|kernel|generate$|from_pretrained|from_config"
-    r"|Trainer\.__init__|Accelerator\.__init__|Plugin\.__init__|Config\.__init__|Arguments\.__init__|LLM\.__init__|Args\.__init__|Engine\.__init__"
+    r"|Trainer\.__init__|Accelerator\.(?:__init__|unwrap_model)|Plugin\.__init__|Config\.__init__|Arguments\.__init__|LLM\.__init__|Args\.__init__|Engine\.__init__"
     r"|load_model|get_model|get_peft|quantize",
     re.IGNORECASE,
 )

@@ -23,6 +23,11 @@ _PARAMETER = re.compile(rf"\b(?P<owner>\w+(?:\.\w+)*\(\)) got an unexpected keyw
 _MISSING = re.compile(
     rf"\b(?P<owner>\w+(?:\.\w+)+\(\)) missing \d+ required (?:positional|keyword-only) arguments?: {_Q}(?P<name>\w+)"
 )
+#: What transformers says of a configuration whose model came later, and the look-up before it.
+_MODEL_TYPE = re.compile(rf"model type {_Q}?(?P<type>\w+){_Q}? but Transformers does not recognize")
+_KEY = re.compile(rf"^KeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}$", re.MULTILINE)
+#: Types that no other table is asked for: those with the number of a generation, and a few without.
+_NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
 #: Attributes that only the class of the FlashAttention kernel had.
 _OF_FLASH = re.compile(r"_flash_attn_")
 #: The module was asked while it was being imported, or lies in no file: its names say nothing of its release.
@@ -58,6 +63,8 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
             return NameWanted(match["name"], span)
     if (match := _IMPORTED.search(message)) and (span := names.dropped_at_the_top(match["module"], match["name"])):
         return NameWanted(match["name"], span)
+    if found := _model_type(message, owners):
+        return found
     if (match := _MODULE.search(message)) and (span := names.of_module(match["module"])):
         return NameWanted(match["module"], span)
     if match := _MISSING.search(message):
@@ -73,6 +80,18 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
     if match and _OF_FLASH.match(match["name"]) and (span := names.of_kernel_class(match["owner"])):
         return NameWanted(f"{match['owner']}.{match['name']}", span, patched=True)
     return None
+
+
+def _model_type(message: str, owners: Collection[str]) -> NameWanted | None:
+    """The type of a model, as its configuration calls it: each has a package of its own in transformers."""
+    match = _MODEL_TYPE.search(message)
+    if match is None:
+        match = _KEY.search(message) if not owners or "transformers" in owners else None
+        if match is None or not _NO_WORD.match(match["type"]):
+            return None
+    package = match["type"].replace("-", "_").removesuffix("_text")
+    span = names.of_name("transformers.models", package)
+    return None if span is None else NameWanted(f"model type {match['type']}", span)
 
 
 def _has(span: Span, release: str) -> bool:

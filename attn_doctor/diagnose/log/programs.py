@@ -52,6 +52,8 @@ def switches(name: str) -> Iterator[tuple[str, str]]:
         yield "log.switch_precision", row.precision
     if row and row.attention:
         yield "log.switch_attention", row.attention
+    if row and row.reentrant:
+        yield from zip(("log.switch_reentrant", "log.switch_not_reentrant"), row.reentrant, strict=True)
 
 
 def plugin_of(unit: Unit) -> tuple[str, str] | None:

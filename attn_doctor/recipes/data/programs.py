@@ -25,6 +25,8 @@ class Program:
     sources: tuple[str, ...]
     precision: str = ""
     attention: str = ""
+    reentrant: tuple[str, ...] = ()
+    """Its switch for reentrant checkpointing, and that against it."""
     update: str = ""
     """How its packages are updated; empty where its folder is."""
     commands: tuple[str, ...] = ()
@@ -68,6 +70,7 @@ def programs() -> tuple[Program, ...]:
             sources=tuple(row["sources"]),
             precision=row.get("precision", ""),
             attention=row.get("attention", ""),
+            reentrant=tuple(row.get("reentrant", ())),
             update=row.get("update", ""),
             commands=tuple(row.get("commands", ())),
         )
