@@ -25,7 +25,7 @@ _MISSING = re.compile(
 )
 #: What transformers says of a configuration whose model came later, and the look-up before it.
 _MODEL_TYPE = re.compile(rf"model type {_Q}?(?P<type>\w+){_Q}? but Transformers does not recognize")
-_KEY = re.compile(rf"^KeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}$", re.MULTILINE)
+_KEY = re.compile(rf"\bKeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}(?!\w)")
 #: Types that no other table is asked for: those with the number of a generation, and a few without.
 _NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
 #: Attributes that only the class of the FlashAttention kernel had.
