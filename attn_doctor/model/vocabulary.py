@@ -548,7 +548,7 @@ TERMS: tuple[Term, ...] = (
         ("log.switch_precision", _T, "the application's own switch for one precision of everything"),
         ("log.switch_attention", _T, "the application's own switch for torch's attention"),
         ("log.switch_reentrant", _T, "the application's own switch for reentrant gradient checkpointing"),
-        ("log.switch_not_reentrant", _T, "the application's own switch for gradient checkpointing that is not reentrant"),
+        ("log.switch_not_reentrant", _T, "that for gradient checkpointing that is not reentrant"),
         ("log.reasons", _TS, "reasons that a message, or the lines around it, enumerate, each with whose it is"),
     ),
     *_terms(
