@@ -32,6 +32,29 @@ def test_windows_gets_powershell(command: str, typed: str) -> None:
     assert formed([command], told(node_system="Windows")) == (typed,)
 
 
+@pytest.mark.parametrize(
+    ("asked", "facts", "build"),
+    [
+        ('"torch>=2.12.1"', {}, "cu126"),
+        ('"torch>=2.12.1"', {"gpu_0.compute_capability": "12.0"}, "cu130"),
+        ("torch==2.6.0 torchvision torchaudio", {"package_torch.version": "2.8.0+cu128"}, "cu126"),
+        ("torch==2.8.0 torchvision", {"package_torch.version": "2.9.1+cu128"}, "cu128"),
+    ],
+)
+def test_a_torch_for_windows_comes_from_its_index(asked: str, facts: dict[str, str], build: str) -> None:
+    """Package registries hold the one for CPUs."""
+    command = f"python -m pip install {asked}"
+    index = f" --index-url https://download.pytorch.org/whl/{build}"
+
+    assert formed([command], told(node_system="Windows", **facts)) == (command + index,)
+    assert formed([command], told(node_system="Linux", **facts)) == (command,)
+
+
+@pytest.mark.parametrize("rest", ["torchvision", "--index-url https://x torch", "-r requirements.txt torch"])
+def test_other_requests_stay_as_they_are(rest: str) -> None:
+    assert formed([f"python -m pip install {rest}"], told(node_system="Windows")) == (f"python -m pip install {rest}",)
+
+
 def test_torch_is_held_on_windows_without_a_command_in_a_command() -> None:
     first, then = formed([f"python -m pip install einops {ASKED}"], told(node_system="Windows"))
 
@@ -63,6 +86,8 @@ def test_an_installer_has_its_own_way(installer: str, typed: str) -> None:
         ("dotvenv", r".venv\Scripts\python.exe"),
         ("env", r"env\Scripts\python.exe"),
         ("beside", r"python\python.exe"),
+        ("runtime", r"runtime\python.exe"),
+        ("standalone", r"python_standalone\python.exe"),
     ],
 )
 def test_a_program_has_its_own_python(installer: str, python: str) -> None:

@@ -97,6 +97,8 @@ _INSTALLER = re.compile(
     r"|(?P<env>[/\\]env[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\]\w))"
     # Packs of a program with its Python beside it, as they are common in China.
     r"|(?P<beside>[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
+    r"|(?P<runtime>[/\\]runtime[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
+    r"|(?P<standalone>[/\\]python_standalone[/\\])"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
 )
 _UV_COMMAND = re.compile(r"(?<![\w/])uv (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
@@ -121,7 +123,7 @@ _MAY_BE_INSTALLED = (
         "_portable",
     ),
     *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
-    *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python"),
+    *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python", "\\runtime", "/runtime"),
 )
 
 

@@ -10,10 +10,14 @@ import re
 from collections.abc import Iterable
 
 from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes.data.torch_releases import index_of, index_on_windows
 
 #: The pin of the torch that is there, which bash asks for in the middle of a command.
 _ASKED = re.compile(r'"torch==\$\((?P<python>[^\n]{1,200}?) -c [^\n]{1,80}\[0\]\)\'\)"')
 _KEPT_IN = "torch.txt"
+#: A torch that is asked for, and what says where it is to come from.
+_TORCH = re.compile(r"[ \"']torch(?P<wanted>(?:[=<>~!]=?[^\"' $]+)?)(?=[\"' ]|$)")
+_NAMED = re.compile(r"index-url|torch-backend|find-links|https?:| -[cefir] |==\$\(|--no-deps torch\b|--dry-run")
 _PIP = re.compile(r"^(?P<python>python) -m pip (?P<verb>install|uninstall|list|show|freeze|check|cache)\b")
 _SET = re.compile(
     r"^(?:export )?(?P<settings>(?:[A-Z_][A-Z_0-9]*=(?:\"[^\"$]*\"|'[^'$]*'|[^\s$\"']*) ?)+)(?P<rest>.*)$"
@@ -32,9 +36,11 @@ _IN_THE_PROGRAM = {
     "dotvenv": r".\.venv\Scripts\python.exe",
     "env": r".\env\Scripts\python.exe",
     "beside": r".\python\python.exe",
+    "runtime": r".\runtime\python.exe",
+    "standalone": r".\python_standalone\python.exe",
 }
 #: Of them those that other systems have as well, where the folder is another one.
-_ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside"})
+_ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside", "runtime"})
 
 
 def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
@@ -44,8 +50,21 @@ def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
         installer = None  # an interpreter that is known is named by its path
     found: list[str] = []
     for command in commands:
+        if windows:
+            command = _with_torchs_index(command, facts)
         found += _on_windows(command, installer) if windows else [_by_installer(command, installer)]
     return tuple(found)
+
+
+def _with_torchs_index(command: str, facts: FactSet) -> str:
+    """The request for a torch, which without an index brings the one for CPUs on Windows, with the index for CUDA."""
+    asked = _TORCH.search(command) if " -m pip install " in command and not _NAMED.search(command) else None
+    if asked is None or facts.text("log.made_for") or facts.text("log.device_wanted") == "cpu":
+        return command
+    there = facts.text("package.torch.version") or facts.text("torch.version") or ""
+    gpu = facts.text("gpu.0.compute_capability")
+    build = index_on_windows(asked["wanted"], installed=there.partition("+")[2], gpus=(gpu,) if gpu else ())
+    return f"{command} --index-url {index_of(build)}" if build else command
 
 
 def _on_windows(command: str, installer: str | None) -> list[str]:

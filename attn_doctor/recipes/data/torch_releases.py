@@ -204,6 +204,23 @@ def index_needed(
     return "" if registry in fitting else _name(fitting[0])
 
 
+def index_on_windows(specifier: str, *, installed: str | None, gpus: Iterable[str]) -> str | None:
+    """The build of torch's own index (cu126) that a request has to name on Windows, for which registries hold torch for
+    CPUs alone: of the newest release that the specifier takes. `installed` is kept where that release has it. None
+    where no published build serves these GPUs.
+    """
+    release = next((one for one in _nearest_first(None) if not specifier or accepts(specifier, one)), None)
+    if release is None:
+        return None
+    code, wanted = _cudas(release, "x86_64"), tuple(gpus)
+    serving = [one for one in sorted(code, key=Version) if all(_runs(gpu, code[one]) for gpu in wanted)]
+    if installed in map(_name, serving):
+        return installed
+    of_12 = [one for one in serving if Version(one).major == 12]
+    # The newest 12, else the oldest 13: most drivers run these.
+    return _name(of_12[-1] if of_12 else serving[0]) if serving else None
+
+
 def _name(cuda: str) -> str:
     return "cu" + cuda.replace(".", "")
 
