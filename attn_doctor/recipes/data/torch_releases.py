@@ -214,7 +214,7 @@ def index_on_windows(specifier: str, *, installed: str | None, gpus: Iterable[st
         return None
     code, wanted = _cudas(release, "x86_64"), tuple(gpus)
     serving = [one for one in sorted(code, key=Version) if all(_runs(gpu, code[one]) for gpu in wanted)]
-    if installed in map(_name, serving):
+    if installed and installed in [_name(one) for one in serving]:
         return installed
     of_12 = [one for one in serving if Version(one).major == 12]
     # The newest 12, else the oldest 13: most drivers run these.
