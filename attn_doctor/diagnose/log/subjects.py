@@ -42,6 +42,7 @@ _SOURCE = re.compile(r"(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]
 _MODULE = re.compile(
     r"No module named '?(?P<module>[\w.]{2,80})'?"
     r"|DLL load failed while importing (?P<dll>\w{2,80})"
+    r"|PyTorch and (?P<paired>torch_\w{2,30}) were compiled with different"
     r"|cannot import name '[\w.]{1,80}' from '(?P<whence>[\w.]{2,80})'"
     r"|(?:[Pp]ackage|[Mm]odule) [`'\"]?(?P<package>[\w-]{3,60})[`'\"]? (?:seems to be not|is not|was not) "
 )
