@@ -31,7 +31,7 @@ from attn_doctor.model.package_versions import accepts
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.recipes.data.checked import is_newer, newest_checked
 from attn_doctor.recipes.data.drivers import is_older, oldest_for_cuda, unfit_for
-from attn_doctor.recipes.data.torch_releases import partners
+from attn_doctor.recipes.data.torch_releases import builds, gpu_code, partners
 
 
 def derive(facts: FactSet) -> FactSet:
@@ -107,15 +107,27 @@ def _of_gpu(facts: FactSet, index: str) -> Iterator[Fact]:
         Known(capability(str(got[0])) >= (8, 0)) if isinstance(got, tuple) else got,
         name,
     )
-    got = values_of(facts, name, "torch.arch_list")
-    yield derived_fact(
-        f"gpu.{index}.torch_has_code",
-        Known(any(runs(code, capability(str(got[0]))) for code in as_texts(got[1]))) if isinstance(got, tuple) else got,
-        name,
-        "torch.arch_list",
+    has = values_of(facts, name, "torch.arch_list")
+    has_code: State = (
+        Known(any(runs(code, capability(str(has[0]))) for code in as_texts(has[1]))) if isinstance(has, tuple) else has
     )
+    if isinstance(has_code, Unknown) and _published_with_code(facts, name):
+        has_code = Known(True)
+    yield derived_fact(f"gpu.{index}.torch_has_code", has_code, name, "torch.arch_list")
 
     yield derived_fact(f"gpu.{index}.needs_driver", _needed_driver(facts, index), name, "driver.version")
+
+
+def _published_with_code(facts: FactSet, name: str) -> bool:
+    """The build of torch's own index that is there is known to hold code for this GPU, though nobody asked torch."""
+    got = values_of(facts, name, "torch.version")
+    if not isinstance(got, tuple):
+        return False
+    release, _, local = str(got[1]).partition("+")
+    gpu = capability(str(got[0]))
+    # A build that the table leaves out as experimental (cu129) has the code of the one before it, of the same major.
+    like = [one for one in builds(release) if one.name == local or (one.name[:4] == local[:4] and one.name < local)]
+    return any(runs(f"sm_{code.replace('.', '')}", gpu) for one in like for code in gpu_code(one) if gpu >= (7, 5))
 
 
 def _needed_driver(facts: FactSet, index: str) -> State:

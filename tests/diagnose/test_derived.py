@@ -70,6 +70,16 @@ def test_every_gpu_of_a_mixed_box_is_judged() -> None:
 
 
 @pytest.mark.parametrize(
+    ("torch", "known"), [("2.8.0+cu128", True), ("2.8.0+cu129", True), ("2.6.0+cu124", False), ("2.8.0", False)]
+)
+def test_a_published_build_has_the_code_that_it_was_published_with(torch: str, known: bool) -> None:
+    """Where nobody asked torch for its list, a log tells its build: another package's kernel stops."""
+    box = facts(gpu__0__compute_capability="12.0", torch__version=torch)
+
+    assert (_state(box, "gpu.0.torch_has_code") == Known(True)) is known
+
+
+@pytest.mark.parametrize(
     ("cuda", "driver", "too_old"),
     [
         ("13.0", "580.65.06", False),

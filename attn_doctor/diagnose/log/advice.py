@@ -33,7 +33,7 @@ _SETTING = re.compile(r"[`'\"][\w-]{2,}|--?\w{3,}|\w=\S|\b[A-Z]{3,}_[A-Z_]+\b|\w
 _NO_CURE = re.compile(
     r"VERBOSE|DEBUG|LOGS?\b|BLOCKING|DSA\b|DETAILS|BACKTRACE|TRACE|anomaly|faulthandler|log ?level|--help"
     r"|install|pip |conda |setup\.py|python -m|trust_remote_code|weights_only|token|login"
-    r"|vram|report|issue|https?:|deprecat|instead of .{0,40}in v\d"
+    r"|BACKEND_AUTOLOAD|vram|report|issue|https?:|deprecat|instead of .{0,40}in v\d"
     r"|to (?:disable|suppress|skip|ignore|silence|hide|bypass) (?:this|the|that|these) \w"
 )
 
