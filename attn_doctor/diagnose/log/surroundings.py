@@ -66,7 +66,7 @@ _ENOUGH = 12
 _MADE_FOR = re.compile(
     r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|/whl/(?:\w+/)?rocm\d|TritonAMDGPU"
     r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|\btransformers/hip/|ZLUDA|[Zz]luda"
-    r"|\bHIP (?:error|out of|GPUs are)|\bTriton Error \[HIP\]|/dev/kfd\b|\bMIOpen\(HIP\)"
+    r"|\bHIP (?:error|out of|GPUs are)|\bTriton Error \[HIP\]|/dev/kfd\b|\bMIOpen\(HIP\)|\bROCm-capable\b"
     r"|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
     r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b)"
