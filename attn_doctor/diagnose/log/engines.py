@@ -25,6 +25,9 @@ _MAY_BE = (
     "vllm",
     "vLLM",
     "sglang",
+    "Capture cuda graph failed",
+    "Capture CUDA graph failed",
+    "--mem-fraction-static",
     "lmdeploy",
     "[TM]",
     "text_gen",
@@ -39,7 +42,7 @@ _TOLD = re.compile(
     r"|\bvllm/vllm-openai\b|-packages/vllm/\w"
     r"|\bRuntimeError: Error in model execution: )"
     r"|(?P<sglang>\bsglang\.launch_server\b|\bsglang serve\b|\bsglang\.srt\b|/sglang/srt/|-packages/sglang/\w"
-    r"|\blmsysorg/sglang\b)"
+    r"|\blmsysorg/sglang\b|\bCapture (?:cuda|CUDA) graph failed: |--mem-fraction-static\b)"
     r"|(?P<lmdeploy>\blmdeploy (?:serve|chat|lite)\b|\blmdeploy - (?:ERROR|WARNING|INFO)\b|\[TM\]\["
     r"|/lmdeploy/(?:src|pytorch|serve)/)"
     r"|(?P<text_generation_server>text[-_]generation[-_]launcher\b|/text_generation_server/|\btext-generation-inference:)"

@@ -194,7 +194,12 @@ PACKAGES: tuple[Package, ...] = (
     _package("apache-tvm-ffi", "tvm_ffi"),
     _package("spas-sage-attn", "spas_sage_attn"),
     _named("natten", "natten", called=r"\bnatten\b|\bNATTEN\b", extensions=("libnatten",)),
-    _named("flashinfer-python", "flashinfer", called=r"\b[Ff]lash[Ii]nfer\b", sources=("flashinfer",)),
+    _named(
+        "flashinfer-python",
+        "flashinfer",
+        called=r"\b[Ff]lash[Ii]nfer\b|\bBatch(?:Prefill|Decode)With(?:Paged|Ragged)KVCache|\bTopKTopPSampling",
+        sources=("flashinfer",),
+    ),
     _package("einops", "einops"),
     _package("nvidia-nccl-cu12", "nvidia"),
     _package("nvidia-nccl-cu13", "nvidia"),
