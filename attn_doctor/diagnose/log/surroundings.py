@@ -69,7 +69,7 @@ _MADE_FOR = re.compile(
     r"|\bHIP (?:error|out of|GPUs are)|\bTriton Error \[HIP\]|/dev/kfd\b|\bMIOpen\(HIP\)|\bROCm-capable\b"
     r"|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
-    r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b)"
+    r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b|昇腾)"
 )
 _JETSON = re.compile(
     r"-tegra\b|\btegra\b|\b[Jj]etson\b|\b[Jj]et[Pp]ack\b|\b(?:NVIDIA|AGX|NX|Nano) Orin\b"
@@ -78,7 +78,7 @@ _JETSON = re.compile(
 #: Likewise of the two above.
 _MAY_BE = (
     *("hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
-    *("xpu", "XPU", "Intel", "npu", "Ascend", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
+    *("xpu", "XPU", "Intel", "npu", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
 )
 _WSL = re.compile(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
