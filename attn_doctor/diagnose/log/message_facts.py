@@ -33,6 +33,7 @@ _LIBRARY = re.compile(
     r"ould not (?:load|locate|find) (?:(?:dynamic )?library |module )?[`'\x22]?"
     r"(?P<named>[\w+-]{2,60}\.(?:dll|so(?:\.\d+)*))"
     r"|(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object"
+    r"|Unable to load any of \{(?P<first>[\w+.-]+)"
 )
 _CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
@@ -175,7 +176,9 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         yield _log_fact("symbol", symbol["symbol"], log, _line_of(unit, text, symbol))
     library = _LIBRARY.search(text)
     if library:
-        yield _log_fact("library", library["named"] or library["library"], log, _line_of(unit, text, library))
+        yield _log_fact(
+            "library", library["named"] or library["library"] or library["first"], log, _line_of(unit, text, library)
+        )
     message = unit.message
     named: set[str] = set()
     for attribute, pattern in _NAMED:
