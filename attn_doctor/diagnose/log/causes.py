@@ -12,9 +12,9 @@ from attn_doctor.diagnose.log.advice import with_its_own_words
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.message_facts import of_match
-from attn_doctor.diagnose.log.no_wheel import existing_first
 from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.programs import for_users
+from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
@@ -241,7 +241,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
             dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
         ),
         known_problems=told_plainly(finding.known_problems),
-        remedies=tuple({one.id: _plain(one) for one in existing_first(finding.remedies, facts)}.values()),
+        remedies=tuple({one.id: _plain(one) for one in useful_first(finding, facts)}.values()),
     )
 
 

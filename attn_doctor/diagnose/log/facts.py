@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import programs, subjects, surroundings
+from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, engine_of
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -164,6 +165,7 @@ class Clues:
     def __init__(self) -> None:
         self._told: dict[str, dict[str, int]] = {}
         self._around = Surroundings()
+        self._done = Done()
         self._seen: set[str] = set()
         self._handled: dict[str, int] = {}
         self._shown = ""
@@ -178,6 +180,7 @@ class Clues:
         refused = ".whl" in text and _REFUSED.search(text) is not None
         for name, value in () if refused else self._around.told(text):
             self._tell(name, value, line.number)
+        self._done.see(text, line.number)
         if engine_name := engine_of(line):
             self._tell(ENGINE, engine_name, line.number)
         if shown := _SHOWN.match(text):
@@ -281,6 +284,9 @@ class Clues:
             self._told[programs.PROGRAM] = {program: told[program]}
             for name, switch in programs.switches(program):
                 self._tell(name, switch, told[program])
+        done, first = self._done.told()
+        if done:
+            yield _known("log.done", done, log, first)
         if len(self._pins) == 1 and len(packages := next(iter(self._pins.values()))) > 1:
             yield _known("log.pinned_by_several", True, log, min(packages.values()))
         for name, (running, line) in self._running.items():

@@ -1,0 +1,76 @@
+"""Reads which settings a log shows as made: in commands that were typed, in calls of code, and in what its writer says
+of them. What a message advises is no such setting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+#: Texts of which one stands in every line that is read.
+SIGNS = ("--", "attn", "xport ", "set ", "=", "asser", "我")
+#: A command, or the next line of one.
+_TYPED = re.compile(
+    r"^\s*(?:[$%>!]\s*|PS [^>\n]{0,200}> ?|[A-Za-z]:\\[^>\n]{0,200}> ?|\([\w.-]{1,60}\) ?\S{0,200}[$#>]? ?)?"
+    r"(?:(?:export|set|SET|setx|sudo|nohup|env) |\$env:|[A-Z][A-Z0-9_]{3,60}=\S|--[a-z][\w-]{2,60}(?:[ =]|$)"
+    r"|(?:\S{0,200}[/\\])?(?:python[\w.]{0,8}|accelerate|torchrun|deepspeed|vllm|llamafactory-cli|swift|pip3?|uv|docker|bash|sh"
+    r"|srun|\w{1,60}\.(?:py|sh|bat|exe))\s)"
+)
+#: A call, with a value of its own for what it names: as code has it, and no message.
+_CALLED = re.compile(
+    r"^\s{0,200}(?:[\w.]{1,100} ?= ?|return )?[\w.]{1,100}\([^\n]*=|^\s{1,200}\w{3,60} ?= ?[^\s=][^\n]{0,200},?$"
+)
+_MESSAGE = re.compile(r"\b\w+(?:Error|Warning|Exception)\b|[Pp]lease\b|\b(?:[Tt]ry|[Cc]onsider|[Yy]ou)\b")
+#: Its writer did it.
+_SAID = re.compile(
+    r"\b(?:I|[Ww]e)(?:'ve| have| had| am|'m)?(?: also| even| already)*"
+    r" (?:tried|set|used?|added?|pass(?:ed)?|put|enabled|run|ran|running|using|changed|replaced?)\b"
+    r"|\balready (?:set|use[sd]?|added|tried|passed)\b|\b[Ee]ven (?:with|though|after|when)\b|\b[Tt]ried\b"
+    r"|我(?:已|在|用|把|试|也)|设置了|已经"
+)
+_VARIABLE = re.compile(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})=[\"']?(?P<value>[\w./:,-]{1,80})")
+_FLAG = re.compile(r"(?<![\w-])(?P<name>--[a-z][\w-]{2,60})(?:[ =][\"']?(?P<value>[A-Za-z0-9][\w./-]{0,60}))?")
+_KEY = re.compile(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
+#: However a program spells it.
+_ATTENTION = re.compile(
+    r"(?:attn_impl(?:ementation)?|flash_attn|attention_(?:mode|backend|type))[\"']?"
+    r" ?[=: ] ?[\"']?(?P<value>sdpa|eager)\b"
+)
+#: Kept for one log.
+_MOST = 40
+
+
+def settings_in(text: str) -> Iterator[str]:
+    """The settings that this line shows as made, in one form: `NAME=value`, `--flag=value`, `key=value`,
+    `attention=sdpa`.
+    """
+    if not (_TYPED.search(text) or _SAID.search(text) or (_CALLED.search(text) and not _MESSAGE.search(text))):
+        return
+    yield from settings_of(text)
+
+
+def settings_of(text: str) -> Iterator[str]:
+    """The settings that a text names, whoever speaks."""
+    for found in _ATTENTION.finditer(text):
+        yield f"attention={found['value']}"
+    for pattern in (_VARIABLE, _FLAG, _KEY):
+        for found in pattern.finditer(text):
+            value = (found["value"] or "").rstrip(".,;:")
+            yield f"{found['name']}={value}" if value else found["name"]
+
+
+class Done:
+    """Collects the settings of one log."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {}
+
+    def see(self, text: str, number: int) -> None:
+        """Reads one line."""
+        if len(self._lines) < _MOST and any(map(text.__contains__, SIGNS)):
+            for one in settings_in(text[:1000]):
+                self._lines.setdefault(one, number)
+
+    def told(self) -> tuple[tuple[str, ...], int]:
+        """The settings in the order of the log, and the line of the first; line 0 where there is none."""
+        return tuple(self._lines), min(self._lines.values(), default=0)

@@ -1,0 +1,84 @@
+"""Puts last the remedies that are of no use for what the log tells: those that ask for what was done already, and those
+that install a published wheel where none is published.
+
+Only for logs: on a node, `fix` says why no wheel fits before it plans what comes next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from attn_doctor.diagnose.log.done import settings_of
+from attn_doctor.model.facts import FactName, FactSet
+from attn_doctor.model.findings import Finding, Remedy
+from attn_doctor.model.libraries import published
+from attn_doctor.model.remedies import InstallWheel
+from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, node_of
+
+_DONE = FactName.parse("log.done")
+#: A clause of this kind speaks of what has to go: its switch being there says that it was not done.
+_TAKES_AWAY = re.compile(
+    r"\b(?:[Ww]ithout|[Uu]nset|[Rr]emove|[Dd]rop|[Ll]eave|[Uu]ninstall|[Nn]o longer|[Nn]ot|out|off|back)\b"
+)
+_CLAUSE = re.compile(r"[.;:,] |[()]|\bin place of\b.*")
+#: What a command of Python only prints, and the fact that says it.
+_PRINTED = {
+    "torch.__version__": "torch.version",
+    "torch.version.cuda": "torch.cuda",
+    "torch.version.hip": "torch.hip",
+    "torch.cuda.get_device_capability()": "gpu.0.compute_capability",
+    "sys.version": "python.version",
+}
+_PRINTS = re.compile(r" -c [\"']import (?:torch|sys)(?:, ?(?:torch|sys))*; ?print\((?P<what>[^\n]*)\)[\"']$")
+
+
+def useful_first(finding: Finding, facts: FactSet) -> list[Remedy]:
+    """The finding's remedies in their order, the last those that were done already and those whose wheel does not exist."""
+    told = facts.value(_DONE)
+    done = told if isinstance(told, tuple) else ()
+    named = all(facts.text(name) is not None for name in ("torch.version", "torch.cuda", "python.version"))
+    return sorted(
+        finding.remedies,
+        key=lambda one: (
+            (bool(done) and _was_done(one, done, finding.library))
+            or _only_prints_what_is_known(one, facts)
+            or (named and _wants_a_wheel_that_is_not(one, facts))
+        ),
+    )
+
+
+def _was_done(remedy: Remedy, done: Collection[object], library: str) -> bool:
+    """True where the settings of its title, or else those of the first of its texts that names any, are made."""
+    commands = (command for one in remedy.actions for command in one.commands)
+    for text in (remedy.title, *(one.action.advice for one in remedy.actions), *commands):
+        asked = [one for clause in _CLAUSE.split(text) if not _TAKES_AWAY.search(clause) for one in settings_of(clause)]
+        if attention := {one for one in asked if one.startswith("attention=")}:
+            # Eager attention takes no kernel of a package either.
+            of_package = any(one.name == library for one in published())
+            return any(one in done for one in (attention | {"attention=eager"} if of_package else attention))
+        if asked:
+            return all(one in done for one in asked)
+    return False
+
+
+def _only_prints_what_is_known(remedy: Remedy, facts: FactSet) -> bool:
+    commands = [command for one in remedy.actions for command in one.commands]
+    for command in commands:
+        found = _PRINTS.search(command)
+        asked = [_PRINTED.get(one.strip()) for one in found["what"].split(",")] if found else [None]
+        if not all(name is not None and facts.text(name) is not None for name in asked):
+            return False
+    return bool(commands)
+
+
+def _wants_a_wheel_that_is_not(remedy: Remedy, facts: FactSet) -> bool:
+    for action in (one.action for one in remedy.actions):
+        if isinstance(action, InstallWheel) and "?" not in action.version:  # ? stands for an unknown fact
+            try:
+                fitting(action.package, node_of(facts), action.version)
+            except NotTold:
+                return False
+            except NoWheel:
+                return True
+    return False
