@@ -34,7 +34,7 @@ _PRINTS = re.compile(r" -c [\"']import (?:torch|sys)(?:, ?(?:torch|sys))*; ?prin
 
 
 def useful_first(finding: Finding, facts: FactSet) -> list[Remedy]:
-    """The finding's remedies in their order, the last those that were done already and those whose wheel does not exist."""
+    """The finding's remedies in their order, last those that were done already and those whose wheel does not exist."""
     told = facts.value(_DONE)
     done = told if isinstance(told, tuple) else ()
     named = all(facts.text(name) is not None for name in ("torch.version", "torch.cuda", "python.version"))

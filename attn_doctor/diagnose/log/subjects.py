@@ -41,6 +41,8 @@ _DOES_NOT_LOAD = re.compile(r"undefined symbol|cannot open shared object|DLL loa
 
 _BINARY = re.compile(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
 _SOURCE = re.compile(r"(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
+#: The line of a kernel's own source, as Triton's compiler names it.
+_KERNEL = re.compile(r"\bloc\(\"(?P<path>[^\"\n]{2,300}\.py)\":\d+")
 _MODULE = re.compile(
     r"No module named '?(?P<module>[\w.]{2,80})'?"
     r"|DLL load failed while importing (?P<dll>\w{2,80})"
@@ -146,9 +148,10 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
         name = distribution_of(next(filter(None, found.groups())).replace("-", "_"))
         if name in BY_NAME and name not in _COMMON:
             return name
-    for found in (*reversed(list(_SOURCE.finditer(message))), *_PATH.finditer(message)):
-        built = "path" in found.re.groupindex and compiled_at_use(found["path"])
-        name = built or (owner(found["path"]) if found.re is _SOURCE else "")
+    sources = (*reversed(list(_SOURCE.finditer(message))), *_KERNEL.finditer(message))
+    for found in (*sources, *_PATH.finditer(message)):
+        built = compiled_at_use(found["path"])
+        name = built or (owner(found["path"]) if found.re is not _PATH else "")
         if name == _HUB:
             return "kernels"
         if name and name not in _CARRIERS:

@@ -55,7 +55,7 @@ TEXTS = {
     + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 50.00 MiB.",
     "memory: an older class": FLASH_FRAME
     + "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 744.00 MiB",
-    "memory: inside SDPA": SDPA_FRAME + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 47.98 GiB.",
+    "memory: inside SDPA": SDPA_FRAME + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB.",
     "memory: inside Triton": TRITON_FRAME + "RuntimeError: Triton Error [CUDA]: out of memory",
     "memory: cuBLAS": "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
     "memory: Metal": "RuntimeError: MPS backend out of memory (MPS allocated: 17.92 GB, max allowed: 18.13 GB).",
