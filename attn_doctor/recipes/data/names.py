@@ -22,6 +22,8 @@ _MODEL_CLASS = re.compile(
 )
 #: What they inherit from.
 _MODEL_BASES = ("PreTrainedModel", "ModuleUtilsMixin", "GenerationMixin")
+_TOKENIZER_CLASS = re.compile(r"\wTokenizer(?:Fast)?$")
+_TOKENIZER_BASES = ("PreTrainedTokenizerBase", "PreTrainedTokenizer", "PreTrainedTokenizerFast")
 #: Until 4.52 a model had a class of its own for each kernel, and its `XAttention` was the eager one.
 _ATTENTION_CLASS = re.compile(r"\wAttention$")
 _KERNEL_CLASS = "FlashAttention2"
@@ -105,11 +107,15 @@ def of_member(owner: str, name: str, first_in: Collection[str]) -> Span | None:
 
 
 def inherited(owner: str, name: str, first_in: Collection[str]) -> Span | None:
-    """The releases of transformers that give a model's class a method, where the class itself has no row: one that
-    inherits it, in a package or in a person's own code.
+    """The releases of transformers that give a model's or tokenizer's class a method, where the class itself has no
+    row: one that inherits it, in a package or in a person's own code.
 
     `X…Model` counts only where a file of transformers is named in `first_in`: other libraries name theirs so as well.
+    Of a tokenizer only what was dropped counts: what its base got later, many had by themselves.
     """
+    if _TOKENIZER_CLASS.search(owner):
+        dropped = (_of_member(["transformers"], base, name) for base in _TOKENIZER_BASES)
+        return next((span for span in dropped if span and span.until), None)
     if not _MODEL_CLASS.search(owner) or (owner.endswith("Model") and "transformers" not in first_in):
         return None
     found = (_of_member(["transformers"], base, name) for base in _MODEL_BASES)
