@@ -24,6 +24,8 @@ _OF_CUDA = re.compile(
 _DONE_WITH_CUDA = re.compile(
     r"\bCUDA (?:\{|toolkit|build|compiler|release|runtime)|\bnvcc\b|\bNVIDIA\b|\bnvidia-smi\b|\bdriver\b|for CUDA\b"
 )
+#: In a title: whose driver or build is meant in its place.
+_OF_ANOTHER_MAKER = re.compile(r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b")
 _OF_LINUX = re.compile(
     r"\b(?:apt-get|apt install|ldconfig|systemctl|dmesg|lsmod|dkms|modprobe|yum|dnf)\b"
     r"|(?<!whl)/(?:usr|etc|proc|dev/shm)/"
@@ -63,7 +65,8 @@ def _device(facts: FactSet) -> str:
 
 
 def _takes_cuda(written: RecipeRemedy) -> bool:
-    if _DONE_WITH_CUDA.search(written.title) and "ROCm" not in written.title:
+    title = written.title
+    if _DONE_WITH_CUDA.search(title) and ("NVIDIA" in title or not _OF_ANOTHER_MAKER.search(title)):
         return True
     return any(
         isinstance(one, InstallWheel)

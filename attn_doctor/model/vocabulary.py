@@ -548,6 +548,8 @@ TERMS: tuple[Term, ...] = (
         ("log.plugin_folder", _T, "the folder of that, as the log names it"),
         ("log.switch_precision", _T, "the application's own switch for one precision of everything"),
         ("log.switch_attention", _T, "the application's own switch for torch's attention"),
+        ("log.switch_memory", _T, "what makes the application take less of the GPU's memory"),
+        ("log.switch_vae", _T, "what lets the application decode images in a wider precision"),
         ("log.switch_reentrant", _T, "the application's own switch for reentrant gradient checkpointing"),
         ("log.switch_not_reentrant", _T, "that for gradient checkpointing that is not reentrant"),
         ("log.reasons", _TS, "reasons that a message, or the lines around it, enumerate, each with whose it is"),

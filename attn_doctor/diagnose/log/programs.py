@@ -25,6 +25,8 @@ _ADDED = re.compile(
 )
 #: Code that other code only passes through: of packages and of Python itself.
 _PASSED_THROUGH = re.compile(r"(?:site|dist)-packages/|/lib/python3|/Lib/(?!.*/)|^<|custom_nodes|(?:^|/)extensions/")
+#: A switch that is a variable of the environment.
+_VARIABLE = re.compile(r"[A-Z][A-Z_]*=\S+")
 #: So many calls in the program's own code after a wrapper of an addition: the addition only wraps it.
 _WRAPPED = 3
 #: Words of ComfyUI before the folder of a node that it could not load.
@@ -48,11 +50,12 @@ def told(line: str) -> str | None:
 def switches(name: str) -> Iterator[tuple[str, str]]:
     """The facts that follow from the program."""
     row = program(name)
-    if row and row.precision:
-        yield "log.switch_precision", row.precision
-    if row and row.attention:
-        yield "log.switch_attention", row.attention
-    if row and row.reentrant:
+    if row is None:
+        return
+    for switch in ("precision", "attention", "memory", "vae"):
+        if text := getattr(row, switch):
+            yield f"log.switch_{switch}", text
+    if row.reentrant:
         yield from zip(("log.switch_reentrant", "log.switch_not_reentrant"), row.reentrant, strict=True)
 
 
@@ -89,7 +92,7 @@ def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
     own: list[RecipeRemedy] = []
     of_code: list[RecipeRemedy] = []
     for one in recipe.remedies:
-        here = list(_ways(one, facts))
+        here = list(_ways(one, facts, recipe.library))
         if one.changes is Changes.ATTENTION:
             # A switch costs its reader less than a package; a fallback keeps its place here, too.
             (first if here and not one.fallback and not trains else own).extend(here or [one])
@@ -99,12 +102,14 @@ def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
     return replace(recipe, remedies=(*first, *own, *of_code))
 
 
-def _ways(written: RecipeRemedy, facts: FactSet) -> Iterator[RecipeRemedy]:
+def _ways(written: RecipeRemedy, facts: FactSet, library: str) -> Iterator[RecipeRemedy]:
     """How somebody who uses the program reaches what the remedy changes; conditions stay those of the remedy."""
     plugin = facts.text("log.plugin") is not None
     if written.changes is Changes.ATTENTION:
-        if facts.text("log.switch_attention") is not None:
-            way = ways()["attention-by-switch-of-the-plugin" if plugin else "attention-by-switch"]
+        if (switch := facts.text("log.switch_attention")) is not None:
+            variable = "attention-by-variable" if _VARIABLE.fullmatch(switch) else "attention-by-switch"
+            of_plugin = "xformers-out-of-the-program" if library == "xformers" else "attention-by-switch-of-the-plugin"
+            way = ways()[of_plugin if plugin else variable]
             yield replace(written, title=way.title, actions=way.actions)
     elif written.changes is not None:
         update = _update(facts)

@@ -30,7 +30,7 @@ def install_command(request: InstallRequest, facts: FactSet) -> str:
     with_pip = not speaks_uv(facts)
     uv = facts.text("python.uv") or "uv"
     words = [python, "-m", "pip", "install"] if with_pip else [uv, "pip", "install", "--python", python]
-    requirements = [*request.with_companions(_installed(facts)), *(() if request.no_deps else _held(request, facts))]
+    requirements = [*request.with_companions(_beside_torch(facts)), *(() if request.no_deps else _held(request, facts))]
     if request.no_deps:
         words.append("--no-deps")
     if request.no_cache:
@@ -78,6 +78,13 @@ def _installed(facts: FactSet) -> dict[str, str]:
     """Installed versions of the packages bound to torch, as their metadata spells them."""
     found = ((name, facts.text(f"package.{name}.version")) for name in BOUND_TO_TORCH)
     return {name: version for name, version in found if version}
+
+
+def _beside_torch(facts: FactSet) -> dict[str, str]:
+    """What is installed and changes with torch. A log does not list packages: an application that makes images, sound
+    or video has both companions, and a torch that moves alone would break them."""
+    there = _installed(facts)
+    return {**dict.fromkeys(COMPANIONS, ""), **there} if facts.text("log.program") is not None else there
 
 
 def _build_of_missing_companions(request: InstallRequest, facts: FactSet) -> str:

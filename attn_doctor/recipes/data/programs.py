@@ -25,6 +25,8 @@ class Program:
     sources: tuple[str, ...]
     precision: str = ""
     attention: str = ""
+    memory: str = ""
+    vae: str = ""
     reentrant: tuple[str, ...] = ()
     """Its switch for reentrant checkpointing, and that against it."""
     update: str = ""
@@ -70,6 +72,8 @@ def programs() -> tuple[Program, ...]:
             sources=tuple(row["sources"]),
             precision=row.get("precision", ""),
             attention=row.get("attention", ""),
+            memory=row.get("memory", ""),
+            vae=row.get("vae", ""),
             reentrant=tuple(row.get("reentrant", ())),
             update=row.get("update", ""),
             commands=tuple(row.get("commands", ())),
