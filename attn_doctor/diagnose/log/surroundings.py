@@ -27,7 +27,7 @@ TELLING = (
 _SYSTEM = re.compile(
     r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
     r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
-    r"|\blib\w{0,40}_cuda\d*\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b|\bWindows-1[01]\b"
+    r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK|ComfyUI_windows_portable|\bpython\.exe\b|\bWindows-1[01]\b"
     r"|\d-windows\.post\d|\bOS: (?:Microsoft )?Windows\b|^PS [A-Z]:)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
@@ -71,7 +71,8 @@ _MADE_FOR = re.compile(
     r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|/whl/(?:\w+/)?rocm\d|TritonAMDGPU"
     r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|\btransformers/hip/|ZLUDA|[Zz]luda"
     r"|\bHIP (?:error|out of|GPUs are)|\bTriton Error \[HIP\]|/dev/kfd\b|\bMIOpen\(HIP\)|\bROCm-capable\b"
-    r"|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b)"
+    r"|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b"
+    r"|stable-diffusion-webui-(?:directml|amdgpu)\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
     r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b"
     r"|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b|昇腾)"
@@ -82,7 +83,7 @@ _JETSON = re.compile(
 )
 #: Likewise of the two above.
 _MAY_BE = (
-    *("hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
+    *("webui-", "hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
     *("xpu", "XPU", "Intel", "npu", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
 )
 _WSL = re.compile(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
