@@ -106,8 +106,9 @@ def _ways(written: RecipeRemedy, facts: FactSet, library: str) -> Iterator[Recip
     """How somebody who uses the program reaches what the remedy changes; conditions stay those of the remedy."""
     plugin = facts.text("log.plugin") is not None
     if written.changes is Changes.ATTENTION:
-        if (switch := facts.text("log.switch_attention")) is not None:
-            variable = "attention-by-variable" if _VARIABLE.fullmatch(switch) else "attention-by-switch"
+        attention = facts.text("log.switch_attention")
+        if attention is not None:
+            variable = "attention-by-variable" if _VARIABLE.fullmatch(attention) else "attention-by-switch"
             of_plugin = "xformers-out-of-the-program" if library == "xformers" else "attention-by-switch-of-the-plugin"
             way = ways()[of_plugin if plugin else variable]
             yield replace(written, title=way.title, actions=way.actions)

@@ -83,6 +83,19 @@ def test_another_attention_is_the_programs_own_setting() -> None:
     assert "flash-attn" in title(frame("C:\\project\\model.py") + FLASH)
 
 
+def test_no_setting_reaches_what_a_node_calls_by_itself() -> None:
+    """An import in a file's first lines, and xformers, which nodes take where it is there."""
+    path = "C:\\ComfyUI\\custom_nodes\\ComfyUI-Wide\\attention.py"
+    imports = frame(path).replace("in forward", "in <module>") + FLASH
+    refused = frame(path) + (
+        "NotImplementedError: No operator found for `memory_efficient_attention_forward` with inputs:\n"
+        "`cutlassF` is not supported because:\n    xFormers wasn't build with CUDA support\n"
+    )
+
+    assert title(imports).startswith("Update ComfyUI-Wide")
+    assert title(refused).startswith("Take xformers out of the Python that runs ComfyUI")
+
+
 def test_what_is_no_code_stays() -> None:
     """A torch without this GPU's code is no fault of a node."""
     log = frame("/home/ann/ComfyUI/custom_nodes/some-node/nodes.py") + (
