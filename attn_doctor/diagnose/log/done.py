@@ -56,7 +56,8 @@ def settings_of(text: str) -> Iterator[str]:
     for pattern in (_VARIABLE, _FLAG, _KEY):
         for found in pattern.finditer(text):
             value = (found["value"] or "").rstrip(".,;:")
-            yield f"{found['name']}={value}" if value else found["name"]
+            name = found["name"].replace("_", "-") if pattern is _FLAG else found["name"]  # trainers take both
+            yield f"{name}={value}" if value else name
 
 
 class Done:
