@@ -25,6 +25,8 @@ _MISSING = re.compile(
 )
 #: What transformers says of a configuration whose model came later, and the look-up before it.
 _MODEL_TYPE = re.compile(rf"model type {_Q}?(?P<type>\w+){_Q}? but Transformers does not recognize")
+#: What transformers says to code that registers a model under a type that it has itself by now.
+_TYPE_TAKEN = re.compile(rf"{_Q}(?P<type>[\w-]+){_Q} is already used by a Transformers config")
 _KEY = re.compile(rf"\bKeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}(?!\w)")
 #: Types that no other table is asked for: those with the number of a generation, and a few without.
 _NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
@@ -97,6 +99,10 @@ def _of_a_base(owner: str, parameter: str, owners: Collection[str]) -> NameWante
 
 def _model_type(message: str, owners: Collection[str]) -> NameWanted | None:
     """The type of a model, as its configuration calls it: each has a package of its own in transformers."""
+    if match := _TYPE_TAKEN.search(message):
+        span = names.of_name("transformers.models", match["type"].replace("-", "_"))
+        without = None if span is None else span.others
+        return None if without is None else NameWanted(f"the free model type {match['type']}", without)
     match = _MODEL_TYPE.search(message)
     if match is None:
         match = _KEY.search(message) if not owners or "transformers" in owners else None

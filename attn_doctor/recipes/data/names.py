@@ -22,6 +22,7 @@ _MODEL_CLASS = re.compile(
 )
 #: What they inherit from.
 _MODEL_BASES = ("PreTrainedModel", "ModuleUtilsMixin", "GenerationMixin")
+_OF_MASKS = re.compile(r"^(?:get|invert|create)_\w+_mask$|^get_head_mask$|_head_mask_")
 _TOKENIZER_CLASS = re.compile(r"\wTokenizer(?:Fast)?$")
 _TOKENIZER_BASES = ("PreTrainedTokenizerBase", "PreTrainedTokenizer", "PreTrainedTokenizerFast")
 #: Until 4.52 a model had a class of its own for each kernel, and its `XAttention` was the eager one.
@@ -110,13 +111,16 @@ def inherited(owner: str, name: str, first_in: Collection[str]) -> Span | None:
     """The releases of transformers that give a model's or tokenizer's class a method, where the class itself has no
     row: one that inherits it, in a package or in a person's own code.
 
-    `X…Model` counts only where a file of transformers is named in `first_in`: other libraries name theirs so as well.
+    `X…Model` counts only where a file of transformers is named in `first_in`, other libraries name theirs so as well;
+    or for a method that makes a mask, which the others' models do not have.
     Of a tokenizer only what was dropped counts: what its base got later, many had by themselves.
     """
     if _TOKENIZER_CLASS.search(owner):
         dropped = (_of_member(["transformers"], base, name) for base in _TOKENIZER_BASES)
         return next((span for span in dropped if span and span.until), None)
-    if not _MODEL_CLASS.search(owner) or (owner.endswith("Model") and "transformers" not in first_in):
+    if not _MODEL_CLASS.search(owner):
+        return None
+    if owner.endswith("Model") and "transformers" not in first_in and not _OF_MASKS.search(name):
         return None
     found = (_of_member(["transformers"], base, name) for base in _MODEL_BASES)
     return next(filter(None, found), None)
