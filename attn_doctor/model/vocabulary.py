@@ -549,6 +549,7 @@ TERMS: tuple[Term, ...] = (
         ("log.switch_precision", _T, "the application's own switch for one precision of everything"),
         ("log.switch_attention", _T, "the application's own switch for torch's attention"),
         ("log.switch_memory", _T, "what makes the application take less of the GPU's memory"),
+        ("log.switch_slices", _T, "the application's own switch for attention in slices"),
         ("log.switch_vae", _T, "what lets the application decode images in a wider precision"),
         ("log.switch_reentrant", _T, "the application's own switch for reentrant gradient checkpointing"),
         ("log.switch_not_reentrant", _T, "that for gradient checkpointing that is not reentrant"),

@@ -26,6 +26,7 @@ class Program:
     precision: str = ""
     attention: str = ""
     memory: str = ""
+    slices: str = ""
     vae: str = ""
     reentrant: tuple[str, ...] = ()
     """Its switch for reentrant checkpointing, and that against it."""
@@ -73,6 +74,7 @@ def programs() -> tuple[Program, ...]:
             precision=row.get("precision", ""),
             attention=row.get("attention", ""),
             memory=row.get("memory", ""),
+            slices=row.get("slices", ""),
             vae=row.get("vae", ""),
             reentrant=tuple(row.get("reentrant", ())),
             update=row.get("update", ""),

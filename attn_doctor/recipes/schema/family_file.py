@@ -40,7 +40,7 @@ class _Family(Table):
     since: VersionText = "0.1.0"
     what: Prose
     references: tuple[Annotated[Written, Field(pattern=r"^https?://\S+$")], ...] = ()
-    check: Annotated[tuple[_Check, ...], Field(max_length=12)] = ()
+    check: Annotated[tuple[_Check, ...], Field(max_length=14)] = ()
     log: Annotated[tuple[Log, ...], Field(min_length=1)]
     case: Annotated[tuple[Case, ...], Field(min_length=1)]
 
