@@ -92,6 +92,11 @@ _AT_USE = re.compile(
 )
 _IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
 _CALLED = re.compile(r"\b(?P<module>_C_\w{3,40}|_qattn\w{0,20}|[a-z]\w{2,40}_cuda)\.\w+\(")
+#: Messages about the call in the last line of code above them, whoever wrote that line.
+_OF_THE_CALL = re.compile(
+    r"no kernel image|invalid device function|CUDA error: (?:invalid argument|misaligned address|an illegal memory)"
+    r"|'NoneType' object is not callable"
+)
 _INSTALLED = re.compile(r"\bpip3? install (?:-\S+ )*[\"']?(?P<module>[A-Za-z][\w-]{1,60})")
 #: Installed and imported everywhere: no evidence about a message.
 _COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
@@ -172,10 +177,18 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
         return distribution_of(cls["module"])
     if named := named_in(message):
         return whose(named, engine)
+    if _OF_THE_CALL.search(message) and (called := named_in(_last_code(unit))):
+        return whose(called, engine)
     if built_at_use and _is_of_a_build(unit):
         return built_at_use
     builder = any(_BUILDER.search(path) for path in frames)
     return whose(next((name for name in _OF_THEIR_OWN if name in names and not builder), None), engine)
+
+
+def _last_code(unit: Unit) -> str:
+    """The line of code below the innermost frame; empty where the log has none."""
+    code = [line.text.strip() for line in unit.lines[: unit.message_at] if line.text.strip(" ^~")]
+    return code[-1] if code and not code[-1].startswith("File ") else ""
 
 
 def _is_of_a_build(unit: Unit) -> bool:
