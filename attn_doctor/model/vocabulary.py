@@ -548,6 +548,7 @@ TERMS: tuple[Term, ...] = (
         ("log.plugin_folder", _T, "the folder of that, as the log names it"),
         ("log.switch_precision", _T, "the application's own switch for one precision of everything"),
         ("log.switch_attention", _T, "the application's own switch for torch's attention"),
+        ("log.switch_half", _T, "the application's own switch for float16 in place of bfloat16"),
         ("log.switch_memory", _T, "what makes the application take less of the GPU's memory"),
         ("log.switch_slices", _T, "the application's own switch for attention in slices"),
         ("log.switch_vae", _T, "what lets the application decode images in a wider precision"),

@@ -28,7 +28,7 @@ TELLING = (
 _WORTH = re.compile(
     r"^(?:Processing|Obtaining) "
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|rtx|[Vv]ersion|[Tt]orch"
-    r"|riton|GPU|gpu|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
+    r"|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
@@ -42,6 +42,7 @@ _CAPABILITY = re.compile(
     r"|(?:[Cc]urrent (?:compute ?)?|device_)capability(?: is)? ?[:=]? ?(?P<now>\d{1,2})(?P<now_minor>\d)\b"  # vLLM's
     r"|Value 'sm_(?P<ptxas>\d{1,2})(?P<last>\d)[af]?' is not defined for option 'gpu-name'"
     r"|Unsupported CUDA architecture: sm_?(?P<refused>\d{1,2})(?P<refused_minor>\d)\b"  # SageAttention's
+    r"|Compiling entry function '\w{1,200}' for 'sm_(?P<compiled>\d{1,2})(?P<compiled_minor>\d)[af]?'"
     r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
 #: A capability that is required is not the one that is present.

@@ -14,12 +14,14 @@ _PACKAGES = frozenset(
         "torch", "triton", "transformers", "vllm", "vllm_flash_attn", "peft", "accelerate", "deepspeed", "mamba_ssm",
         "causal_conv1d", "bitsandbytes", "diffusers", "unsloth", "unsloth_zoo", "trl", "llamafactory", "llmtuner",
         "megatron", "apex", "x_transformers", "torchvision", "torchaudio", "flashinfer", "cutlass", "sglang", "verl",
-        "axolotl", "lightning", "pytorch_lightning", "exllamav2", "auto_gptq", "awq", "timm", "kernels", "ninja",
+        "axolotl", "lightning", "pytorch_lightning", "exllamav2", "auto_gptq", "awq", "timm", "ninja",
         "setuptools", "pip", "lmdeploy", "tensorrt_llm",
     }
 ) | {library.top_level for library in published()}  # fmt: skip
 #: Folder into which its source is cloned -> import name.
 _CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
+#: Folder in which its authors compile it, as messages of its wheels name it -> import name.
+_COMPILED_IN = {"nunchaku-dev": "nunchaku"}
 #: A compiled module inside a package's folder -> import name: messages of Windows leave the folder out.
 PARTS = {part: package.module for package in reversed(PACKAGES) for part in package.parts}
 #: An extension that is compiled when it is first used -> import name of the package that does so.
@@ -62,8 +64,8 @@ def owner(path: str) -> str:
         return ""
     parts = re.split(r"[/\\]", _ENVIRONMENT.sub("", path))
     for part in parts:
-        if part in _PACKAGES:
-            return part
+        if part in _PACKAGES or part in _COMPILED_IN:
+            return _COMPILED_IN.get(part, part)
     for part in parts:
         if part in _CHECKOUTS:
             return _CHECKOUTS[part]

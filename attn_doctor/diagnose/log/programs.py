@@ -52,7 +52,7 @@ def switches(name: str) -> Iterator[tuple[str, str]]:
     row = program(name)
     if row is None:
         return
-    for switch in ("precision", "attention", "memory", "slices", "vae"):
+    for switch in ("precision", "half", "attention", "memory", "slices", "vae"):
         if text := getattr(row, switch):
             yield f"log.switch_{switch}", text
     if row.reentrant:

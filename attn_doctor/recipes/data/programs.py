@@ -25,6 +25,7 @@ class Program:
     sources: tuple[str, ...]
     precision: str = ""
     attention: str = ""
+    half: str = ""
     memory: str = ""
     slices: str = ""
     vae: str = ""
@@ -73,6 +74,7 @@ def programs() -> tuple[Program, ...]:
             sources=tuple(row["sources"]),
             precision=row.get("precision", ""),
             attention=row.get("attention", ""),
+            half=row.get("half", ""),
             memory=row.get("memory", ""),
             slices=row.get("slices", ""),
             vae=row.get("vae", ""),
