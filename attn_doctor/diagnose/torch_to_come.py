@@ -223,6 +223,7 @@ def _build_of(torch: str | None, facts: FactSet, among: SpecifierSet | None = No
             gpus=[one for one in gpus if one],
             machine=facts.text("node.machine") or "x86_64",
             cuda_major=_cuda_major(facts),
+            driver_cuda=facts.text("driver.cuda"),
             among=among,
         )
     except NoBuild as error:

@@ -160,3 +160,12 @@ def test_the_build_that_a_cure_names_is_one_that_a_plan_would_take(
         assert not can
         return
     assert (build.torch, build.cuda) in can or build.torch.startswith(("1.", "2.0", "2.1", "2.2", "2.3"))
+
+
+def test_a_build_is_not_later_than_the_drivers_cuda_where_there_is_another() -> None:
+    """PTX of a later minor does not load under the driver; without a driver's CUDA the newest is taken."""
+    newest = build_for(torch=None, driver="581.57", gpus=["12.0"])
+    told = build_for(torch=newest.torch, driver="581.57", gpus=["12.0"], driver_cuda="13.0")
+    assert (newest.torch, told.torch, told.cuda) == (told.torch, newest.torch, "13.0")
+    assert newest.cuda > told.cuda
+    assert build_for(torch=newest.torch, driver="581.57", gpus=["12.0"], driver_cuda="13.9") == newest

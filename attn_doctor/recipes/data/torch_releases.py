@@ -107,12 +107,15 @@ def build_for(
     gpus: Iterable[str],
     machine: str = "x86_64",
     cuda_major: int | None = None,
+    driver_cuda: str | None = None,
     among: SpecifierSet | None = None,
 ) -> Build:
     """The published CUDA build that a node with these GPUs can run, of this torch's release if it has one.
 
     `driver` is the NVIDIA driver's version, None when there is none to check (for a GPU named with --gpu). Among the
-    builds of a release the newest CUDA that the driver supports is used, preferring `cuda_major`. If the release has no
+    builds of a release the newest CUDA that the driver supports is used, preferring `cuda_major`, and before later
+    minors of a major those up to `driver_cuda`, the CUDA that the driver names: PTX of a later one does not load there
+    (https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html). If the release has no
     such build, the nearest later release that has one is taken (the last patch of its minor), then the nearest earlier
     one: the packages around torch were made for its neighbours. Without a release the newest is taken. `among`: only
     these releases. Raises NoBuild.
@@ -125,7 +128,7 @@ def build_for(
         if among is not None and not among.contains(release):
             continue
         cudas = sorted(_cudas(release, machine), key=Version, reverse=True)
-        for cuda in sorted(cudas, key=lambda one: Version(one).major != cuda_major):
+        for cuda in sorted(cudas, key=lambda one: (Version(one).major != cuda_major, _is_after(one, driver_cuda))):
             build = Build(torch=release, cuda=cuda)
             try:
                 if against(build, driver=driver, gpus=wanted, machine=machine) is None:
@@ -137,6 +140,14 @@ def build_for(
         + (f" and driver {driver}" if driver else "")
         + f" on {machine}"
     )
+
+
+def _is_after(cuda: str, driver_cuda: str | None) -> bool:
+    """A later minor of the driver's own major."""
+    if driver_cuda is None:
+        return False
+    its = Version(driver_cuda)
+    return Version(cuda).major == its.major and Version(cuda) > its
 
 
 def against(build: Build, *, driver: str | None, gpus: Iterable[str], machine: str) -> str | None:
