@@ -543,6 +543,8 @@ TERMS: tuple[Term, ...] = (
         ("log.module", _T, "the module that an import did not find"),
         ("log.built_at_use", _T, "the distribution whose kernels were compiled at first use while the log was written"),
         ("log.program", _T, "the application in whose log the message stands (recipes/programs.toml)"),
+        ("log.repository", _T, "the research code in whose log the message stands (recipes/programs.toml)"),
+        ("log.repository_asks", _T, "the requirement of transformers in the files of that code"),
         ("log.engine", _T, "the serving engine in whose log the message stands"),
         ("log.plugin", _T, "what was added to that application, a node or an extension: the message ends in its code"),
         ("log.plugin_folder", _T, "the folder of that, as the log names it"),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log import amd_targets, calls, programs
+from attn_doctor.recipes.data.programs import repository_signs, repository_told
 from attn_doctor.recipes.data.programs import signs as program_signs
 
 #: Texts that mark such lines in a large log.
@@ -164,6 +165,9 @@ class Surroundings:
             yield "log.device_wanted", "cpu"
         if _any_in(text, program_signs()) and (program := programs.told(text[:600])):
             yield programs.PROGRAM, program
+        if _any_in(text, repository_signs()) and (repository := repository_told(text[:600])):
+            yield "log.repository", repository.name
+            yield "log.repository_asks", repository.asks
         if _any_in(text, calls.SIGNS) and (phase := calls.phase_in(text[:600])):
             yield "log.phase", phase
         if "padding_side" in text and "Make sure" not in text and (pads := _PADS.search(text, 0, 600)):

@@ -36,6 +36,17 @@ class Program:
     commands: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """Research code that keeps the release of transformers which it was written for."""
+
+    name: str
+    told_by: re.Pattern[str]
+    asks: str
+    """The requirement in its own files."""
+    sources: tuple[str, ...]
+
+
 def program(name: str | None) -> Program | None:
     """The row of that name."""
     return next((one for one in programs() if one.name == name), None)
@@ -83,4 +94,28 @@ def programs() -> tuple[Program, ...]:
             commands=tuple(row.get("commands", ())),
         )
         for row in _table()["program"]
+    )
+
+
+def repository_told(line: str) -> Repository | None:
+    """The research code that a path in this line tells, whichever way its slashes lean."""
+    path = line.replace("\\", "/")
+    return next((one for one in repositories() if one.told_by.search(path)), None)
+
+
+@cache
+def repository_signs() -> tuple[str, ...]:
+    """Of these one stands in every line that tells one."""
+    texts = {max(text.split("/"), key=len) for one in repositories() for text in required(one.told_by.pattern)}
+    return tuple(sorted(text for text in texts if not any(other in text for other in texts - {text})))
+
+
+@cache
+def repositories() -> tuple[Repository, ...]:
+    """Every row of them, in the table's order."""
+    return tuple(
+        Repository(
+            name=row["name"], told_by=re.compile(row["told_by"]), asks=row["asks"], sources=tuple(row["sources"])
+        )
+        for row in _table()["repository"]
     )

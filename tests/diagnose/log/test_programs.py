@@ -7,7 +7,7 @@ import pytest
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Remedy
-from attn_doctor.recipes.data.programs import program_told, programs
+from attn_doctor.recipes.data.programs import program_told, programs, repositories, repository_told
 from attn_doctor.recipes.shelf import bundled, families
 from attn_doctor.report.language.translated import finding as in_chinese
 
@@ -158,3 +158,32 @@ def test_what_is_built_in_or_only_wraps_is_not_blamed(path: str, deeper: int, wo
     below = '  File "/srv/stable-diffusion-webui/modules/processing.py", line 9, in run\n    run()\n' * deeper
 
     assert words in title(frame(path) + below + DTYPE)
+
+
+def test_each_repository_says_where_its_requirement_is() -> None:
+    assert all(one.sources and one.asks.startswith("transformers") for one in repositories())
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("/home/ann/openvla-oft/prismatic/extern/hf/modeling_prismatic.py", "openvla-oft"),
+        ("/home/ann/openvla/vla-scripts/finetune.py", "OpenVLA"),
+        ("D:\\work\\LLaVA\\llava\\model\\builder.py", "LLaVA"),
+        ("/home/ann/Video-LLaVA/videollava/model/builder.py", "Video-LLaVA"),
+        ("/home/ann/LLaVA-Med/llava/model/builder.py", None),
+        ("/env/lib/python3.10/site-packages/transformers/models/llava/modeling_llava.py", None),
+    ],
+)
+def test_a_path_of_its_own_tells_a_repository(line: str, name: str | None) -> None:
+    told = repository_told(line)
+
+    assert (told and told.name) == name
+
+
+def test_the_release_of_the_repository_comes_first() -> None:
+    log = frame("/home/ann/LLaVA/llava/eval/model_vqa.py") + (
+        "AttributeError: 'DynamicCache' object has no attribute 'seen_tokens'\n"
+    )
+
+    assert title(log) == "Install the transformers that LLaVA was written for: transformers==4.37.2"
