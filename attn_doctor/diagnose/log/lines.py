@@ -34,6 +34,8 @@ _GLUED = re.compile(
 _SIGNS = ("Error: ", "Exception: ", "Traceback (most recent")
 _JSON_END = re.compile(r"\"\s*[}\]]+\s*,?\s*$")
 #: docker's json-file: each line of the program is a record, with its line end.
+#: `C:\Users\ann\new\x.cu`: no line ends there.
+_FOLDER_ON_A_DRIVE = re.compile(r"\b[A-Za-z]:(?:\\[\w.() -]{1,60}){0,8}\\n\w")
 _ONE_LINE_OF_JSON = re.compile(r'\{"(?:[^"\\]|\\[^n]|"(?!(?:stream|time|attrs)"))*\\n",')
 _NEW_RECORD = re.compile(r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
 
@@ -179,7 +181,8 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
 
 def _pieces(line: str) -> Iterator[str]:
     # A traceback inside a string (JSON error files, repr of an exception) has its line ends escaped.
-    if "\\n" in line and ("Traceback (most" in line or "Error" in line) and not _ONE_LINE_OF_JSON.match(line):
+    told = "Traceback (most" in line or ("Error" in line and not _FOLDER_ON_A_DRIVE.search(line))
+    if "\\n" in line and told and not _ONE_LINE_OF_JSON.match(line):
         line = line.replace("\\n", "\r").replace('\\"', '"')
     for part in _unglued(line.split("\r")):
         if part or not line:

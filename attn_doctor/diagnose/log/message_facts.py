@@ -35,7 +35,7 @@ _LIBRARY = re.compile(
     r"|(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object"
     r"|Unable to load any of \{(?P<first>[\w+.-]+)"
 )
-_CXX_FILE = re.compile(r"\(?(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
+_CXX_FILE = re.compile(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
 _IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")

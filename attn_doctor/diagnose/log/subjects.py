@@ -40,7 +40,7 @@ _PURE = frozenset(
 _DOES_NOT_LOAD = re.compile(r"undefined symbol|cannot open shared object|DLL load failed|Library not loaded")
 
 _BINARY = re.compile(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
-_SOURCE = re.compile(r"(?P<path>[\w./:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
+_SOURCE = re.compile(r"(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
 #: The line of a kernel's own source, as Triton's compiler names it.
 _KERNEL = re.compile(r"\bloc\(\"(?P<path>[^\"\n]{2,300}\.py)\":\d+")
 _MODULE = re.compile(
