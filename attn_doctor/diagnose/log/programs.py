@@ -27,6 +27,7 @@ _ADDED = re.compile(
 _PASSED_THROUGH = re.compile(r"(?:site|dist)-packages/|/lib/python3|/Lib/(?!.*/)|^<|custom_nodes|(?:^|/)extensions/")
 #: A switch that is a variable of the environment.
 _VARIABLE = re.compile(r"[A-Z][A-Z_]*=\S+")
+_CALL = re.compile(r"\s*File \"(?P<path>[^\"\n]{1,400})\", line \d+")
 #: So many calls in the program's own code after a wrapper of an addition: the addition only wraps it.
 _WRAPPED = 3
 #: Words of ComfyUI before the folder of a node that it could not load.
@@ -63,8 +64,13 @@ def plugin_of(unit: Unit) -> tuple[str, str] | None:
     """Name and folder of what was added to a program, in whose code the unit ends; the folder is empty where the log
     has its end alone.
     """
+    return _plugin_in((*(path for path, _ in reversed(unit.frames)), unit.message))
+
+
+def _plugin_in(texts: Iterable[str]) -> tuple[str, str] | None:
+    """That of some frames, the innermost first, and of what is said below them."""
     of_program = 0
-    for text in (*(path for path, _ in reversed(unit.frames)), unit.message):
+    for text in texts:
         path = text.replace("\\", "/")
         if "custom_nodes" in path or "extensions" in path:
             found = _ADDED.search(_BEFORE_A_PATH.sub("", path, count=1))
@@ -75,6 +81,27 @@ def plugin_of(unit: Unit) -> tuple[str, str] | None:
         if of_program == _WRAPPED:
             return None
     return None
+
+
+class ErrorReport:
+    """Reads ComfyUI's error report, in which the calls stand behind the message, under a heading of their own."""
+
+    def __init__(self) -> None:
+        self._frames: list[str] | None = None
+
+    def told(self, line: str) -> Iterator[tuple[str, str]]:
+        """The facts about what was added, once the calls are all read."""
+        if line.startswith("## Stack Trace"):
+            self._frames = []
+        elif self._frames is not None and (found := _CALL.match(line)):
+            self._frames.append(found["path"])
+        elif self._frames and line.startswith(("## ", "```")):
+            plugin = _plugin_in(reversed(self._frames))
+            self._frames = None
+            if plugin:
+                yield "log.plugin", plugin[0]
+                if plugin[1]:
+                    yield "log.plugin_folder", plugin[1]
 
 
 def for_users(recipe: Recipe, facts: FactSet) -> Recipe:

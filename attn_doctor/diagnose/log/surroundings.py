@@ -141,9 +141,11 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._system = 0
+        self._report = programs.ErrorReport()
 
     def told(self, text: str) -> Iterator[tuple[str, str]]:
         """Name and value of each fact that a line tells."""
+        yield from self._report.told(text)
         if self._system < _ENOUGH and _any_in(text, _MAY_BE_SYSTEM) and (system := _SYSTEM.search(text, 0, 400)):
             yield "node.system", str(system.lastgroup)
             self._system += 1

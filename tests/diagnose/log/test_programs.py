@@ -96,6 +96,18 @@ def test_no_setting_reaches_what_a_node_calls_by_itself() -> None:
     assert title(refused).startswith("Take xformers out of the Python that runs ComfyUI")
 
 
+def test_comfyuis_report_has_its_calls_behind_the_message() -> None:
+    path = "C:\\ComfyUI\\custom_nodes\\ComfyUI-WanVideoWrapper\\nodes.py"
+    log = (
+        "# ComfyUI Error Report\n- **Exception Message:** Allocation on device 0 would exceed allowed memory."
+        f' (out of memory)\n## Stack Trace\n```\n  File "C:\\ComfyUI\\execution.py", line 327, in execute\n'
+        f'  File "{path}", line 802, in forward\n    x = self.self_attn(x)\n```\n'
+        "torch.OutOfMemoryError: Allocation on device\n"
+    )
+
+    assert title(log).startswith("ComfyUI-WanVideoWrapper keeps blocks")
+
+
 def test_what_is_no_code_stays() -> None:
     """A torch without this GPU's code is no fault of a node."""
     log = frame("/home/ann/ComfyUI/custom_nodes/some-node/nodes.py") + (
