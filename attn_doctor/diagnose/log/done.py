@@ -33,7 +33,7 @@ _FLAG = re.compile(r"(?<![\w-])(?P<name>--[a-z][\w-]{2,60})(?:[ =][\"']?(?P<valu
 _KEY = re.compile(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
 #: However a program spells it.
 _ATTENTION = re.compile(
-    r"(?:attn_impl(?:ementation)?|flash_attn|attention_(?:mode|backend|type))[\"']?"
+    r"(?:attn_impl(?:ementation)?|\w_attn|attention_(?:mode|backend|type))[\"']?"
     r" ?[=: ] ?[\"']?(?P<value>sdpa|eager)\b"
 )
 #: Kept for one log.
@@ -46,10 +46,10 @@ def settings_in(text: str) -> Iterator[str]:
     """
     if not (_TYPED.search(text) or _SAID.search(text) or (_CALLED.search(text) and not _MESSAGE.search(text))):
         return
-    yield from settings_of(text)
+    yield from settings_named(text)
 
 
-def settings_of(text: str) -> Iterator[str]:
+def settings_named(text: str) -> Iterator[str]:
     """The settings that a text names, whoever speaks."""
     for found in _ATTENTION.finditer(text):
         yield f"attention={found['value']}"

@@ -136,7 +136,8 @@ def _ways(written: RecipeRemedy, facts: FactSet, library: str) -> Iterator[Recip
         attention = facts.text("log.switch_attention")
         if attention is not None:
             variable = "attention-by-variable" if _VARIABLE.fullmatch(attention) else "attention-by-switch"
-            of_plugin = "xformers-out-of-the-program" if library == "xformers" else "attention-by-switch-of-the-plugin"
+            of_library = f"{library}-out-of-the-program"
+            of_plugin = of_library if of_library in ways() else "attention-by-switch-of-the-plugin"
             way = ways()[of_plugin if plugin else variable]
             yield replace(written, title=way.title, actions=way.actions)
     elif written.changes is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from attn_doctor.diagnose.log.done import settings_of
+from attn_doctor.diagnose.log.done import settings_named
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy
 from attn_doctor.model.libraries import published
@@ -52,7 +52,9 @@ def _was_done(remedy: Remedy, done: Collection[object], library: str) -> bool:
     """True where the settings of its title, or else those of the first of its texts that names any, are made."""
     commands = (command for one in remedy.actions for command in one.commands)
     for text in (remedy.title, *(one.action.advice for one in remedy.actions), *commands):
-        asked = [one for clause in _CLAUSE.split(text) if not _TAKES_AWAY.search(clause) for one in settings_of(clause)]
+        asked = [
+            one for clause in _CLAUSE.split(text) if not _TAKES_AWAY.search(clause) for one in settings_named(clause)
+        ]
         if attention := {one for one in asked if one.startswith("attention=")}:
             # Eager attention takes no kernel of a package either.
             of_package = any(one.name == library for one in published())

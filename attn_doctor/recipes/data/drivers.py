@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data.gpu_table import TABLE
@@ -33,6 +33,17 @@ class UnfitDriver:
 def oldest_for_cuda(major: int) -> str | None:
     """The oldest Linux driver for that CUDA major (minor-version compatibility); None when it is not known."""
     return next((str(row["oldest"]) for row in table(TABLE)["driver"] if row["cuda"] == major), None)
+
+
+def is_later_minor(cuda: str, driver_cuda: str | None) -> bool:
+    """True for a CUDA of the driver's own major and a later minor than the driver names: PTX of it does not load there
+    (https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html). False where none is known.
+    """
+    try:
+        its = Version(driver_cuda or "")
+    except InvalidVersion:
+        return False
+    return Version(cuda).major == its.major and Version(cuda) > its
 
 
 def is_older(driver: str, oldest: str) -> bool:

@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 
 from attn_doctor.model.package_versions import accepts, canonical_name
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.recipes.data.drivers import is_older, oldest_for_cuda
+from attn_doctor.recipes.data.drivers import is_later_minor, is_older, oldest_for_cuda
 from attn_doctor.recipes.shelf import table
 
 if TYPE_CHECKING:
@@ -81,9 +81,8 @@ def backend_for(package: str, *, installed: str | None, cuda: str | None, releas
 
     `installed` is torch's version as its metadata spells it: with a local part it came from such an index itself, and
     the builds of one index go together. `cuda` is the CUDA release it was built for: a registry has one build of each
-    release, which may be for another CUDA major. A build for
-    CPUs needs its partners' builds for CPUs: the registry's are for CUDA on Linux. Older releases may lie in the
-    registry alone.
+    release, which may be for another CUDA major. A build for CPUs needs its partners' builds for CPUs: the registry's
+    are for CUDA on Linux. Older releases may lie in the registry alone.
     """
     name = canonical_name(package)
     partner = next((one for one in _table()["partner"] if one["package"] == name), None)
@@ -113,12 +112,10 @@ def build_for(
     """The published CUDA build that a node with these GPUs can run, of this torch's release if it has one.
 
     `driver` is the NVIDIA driver's version, None when there is none to check (for a GPU named with --gpu). Among the
-    builds of a release the newest CUDA that the driver supports is used, preferring `cuda_major`, and before later
-    minors of a major those up to `driver_cuda`, the CUDA that the driver names: PTX of a later one does not load there
-    (https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html). If the release has no
-    such build, the nearest later release that has one is taken (the last patch of its minor), then the nearest earlier
-    one: the packages around torch were made for its neighbours. Without a release the newest is taken. `among`: only
-    these releases. Raises NoBuild.
+    builds of a release the newest CUDA that the driver supports is used, preferring `cuda_major`, and of the driver's
+    major one that is no later than `driver_cuda`. If the release has no such build, the nearest later release that has
+    one is taken (the last patch of its minor), then the nearest earlier one: the packages around torch were made for
+    its neighbours. Without a release the newest is taken. `among`: only these releases. Raises NoBuild.
     """
     wanted = tuple(dict.fromkeys(gpus))
     if not wanted:
@@ -128,7 +125,7 @@ def build_for(
         if among is not None and not among.contains(release):
             continue
         cudas = sorted(_cudas(release, machine), key=Version, reverse=True)
-        for cuda in sorted(cudas, key=lambda one: (Version(one).major != cuda_major, _is_after(one, driver_cuda))):
+        for cuda in sorted(cudas, key=lambda one: (Version(one).major != cuda_major, is_later_minor(one, driver_cuda))):
             build = Build(torch=release, cuda=cuda)
             try:
                 if against(build, driver=driver, gpus=wanted, machine=machine) is None:
@@ -140,14 +137,6 @@ def build_for(
         + (f" and driver {driver}" if driver else "")
         + f" on {machine}"
     )
-
-
-def _is_after(cuda: str, driver_cuda: str | None) -> bool:
-    """A later minor of the driver's own major."""
-    if driver_cuda is None:
-        return False
-    its = Version(driver_cuda)
-    return Version(cuda).major == its.major and Version(cuda) > its
 
 
 def against(build: Build, *, driver: str | None, gpus: Iterable[str], machine: str) -> str | None:
