@@ -32,7 +32,8 @@ _WORTH = re.compile(
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
-    r"|(?:an?|my|the) [2-5]0[5-9]0\b"
+    r"|(?:an?|my|the) [2-5]0[5-9]0\b",
+    re.ASCII,  # a word of Chinese ends no name of a GPU
 )
 _CAPABILITY = re.compile(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
@@ -47,16 +48,20 @@ _CAPABILITY = re.compile(
 )
 #: A capability that is required is not the one that is present.
 _ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
-_ASKED_BEHIND = re.compile(r"\d{2,4}(?: GPUs?)?(?:\+| (?:only|or (?:newer|later|better|above|higher)))")
+_ASKED_BEHIND = re.compile(
+    r"\d{2,4}(?: GPUs?)?(?:\+| (?:only|or (?:newer|later|better|above|higher)|(?:is|are) (?:required|needed|recommended)))"
+)
 _NAMES = re.compile(
     r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|GeForce|Tesla|Quadro|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
-    r"|\b(?:on|with|using|have|my) (?:an? |the |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"
+    r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"
+    r"|[使用在是张块卡] ?(?:\d{1,2} ?[张块卡x×*] ?)?[AHLVPBT]\d{2,3}\b"
     r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b"
     r"|(?<![\w.-])[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
     r"|(?<![A-Za-z0-9_.-])[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b)"
-    r"|\b(?:on|with|using|have|my) (?:an? |the |my |one |single )[2-5]0[5-9]0\b"
+    r"|\b(?:on|with|using|have|my) (?:an? |the |my |one |single )[2-5]0[5-9]0\b",
+    re.ASCII,
 )
 #: The number that stands for a GeForce where a line states its GPU: `GPU: 4090`.
 _NUMBER_ALONE = re.compile(
@@ -203,9 +208,11 @@ class Clues:
             of_limit = self.names().of_limit(int(limit["limit"]))
             if of_limit:
                 self._tell("gpu.0.compute_capability", of_limit, line.number)
-        elif _NAMES.search(text):
+        elif found_name := _NAMES.search(text):
             named = self.names().capability(_NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", _TI_ALONE.sub("RTX ", text)))
-            if named and not _ASKED.search(text.partition(" GPU")[0][-60:]) and not _ASKED_BEHIND.search(text):
+            before, gpu, _ = text.partition(" GPU")
+            asked = _ASKED.search((before if gpu else text[: found_name.start()])[-60:])
+            if named and not asked and not _ASKED_BEHIND.search(text):
                 self._tell("gpu.0.compute_capability", named, line.number)
         for sign, name, pattern in _STATED:
             stated = pattern.search(text) if sign in text else None

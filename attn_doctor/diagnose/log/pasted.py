@@ -37,6 +37,8 @@ _CLASS = re.compile(r"^\^?(?:[A-Z]\w*(?:Error|Exception)|[\w()?:|+-]{2,40} (?:fa
 _TELLING = 12
 #: The loader has a colon before the name, a person who tells of it has none.
 _SYMBOL_IN_PROSE = re.compile(r"undefined symbol (?=[`'\"]?_Z)")
+#: As people type it from memory.
+_MODULE_IN_PROSE = re.compile(r"\b[Nn]o module (?:name|called|named?:) (?=[`'\"]?[a-z_])")
 _WRAPPING = f" \t{_QUOTES}*•"
 
 
@@ -107,6 +109,7 @@ def unwrapped(lines: Iterable[Line]) -> Iterator[Line]:
     """The lines without quotes around them, and an exception within one as a line of its own."""
     for line in lines:
         text = _SYMBOL_IN_PROSE.sub("undefined symbol: ", line.text)
+        text = _MODULE_IN_PROSE.sub("No module named ", text)
         starts = [found.start() for found in _EXCEPTION.finditer(text)]
         indent = text[: len(text) - len(text.lstrip())]
         cuts = [0, *(start for start in starts if text[:start].strip(_WRAPPING)), len(text)]
