@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from attn_doctor.diagnose.log.engines import writer_of
+from attn_doctor.diagnose.log.other_languages import in_english
 from attn_doctor.diagnose.log.unit import Line
-from attn_doctor.diagnose.log.windows_words import in_english
 from attn_doctor.quick_dataclasses import replace
 
 #: Colours and other terminal commands, frequent in logs made by tee.
@@ -168,7 +168,7 @@ def clean(number: int, text: str) -> Line:
         text = _MSVC.sub("", text)
     if "\\" in text:
         text = _WINDOWS_PATH.sub(lambda found: found[0].replace("\\", "/"), text)
-    if "DLL" in text or "Error" in text:
+    if "DLL" in text or "Error" in text or "fatal" in text or (not text.isascii() and ": " in text):
         text = in_english(text)
     return Line(number, text, origin, level, record, writer)
 

@@ -49,7 +49,8 @@ _CAPABILITY = re.compile(
 #: A capability that is required is not the one that is present.
 _ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
 _ASKED_BEHIND = re.compile(
-    r"\d{2,4}(?: GPUs?)?(?:\+| (?:only|or (?:newer|later|better|above|higher)|(?:is|are) (?:required|needed|recommended)))"
+    r"\d{2,4}(?: GPUs?)?"
+    r"(?:\+| (?:only|or (?:newer|later|better|above|higher)|(?:is|are) (?:required|needed|recommended)))"
 )
 _NAMES = re.compile(
     r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|GeForce|Tesla|Quadro|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX"

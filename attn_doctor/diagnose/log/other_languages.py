@@ -1,4 +1,6 @@
-"""Puts what Windows says of a DLL that does not load into English: the recipes know one language, the systems many."""
+"""Puts into English what systems and compilers say in their user's language, where a recipe asks for it: Windows of a
+DLL that does not load, a compiler of a file that is not there.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,19 @@ import re
 
 #: Texts of which one stands in every line that is looked at.
 _SIGNS = ("DLL load failed", "[WinError", "Error loading")
+#: What a compiler puts before the file that it does not find, and the words behind it.
+_FATAL = re.compile(
+    r"(?:致命错误|致命的エラー|schwerwiegender Fehler|erreur fatale|error fatal|erro fatal"
+    r"|Фатальная ошибка|błąd krytyczny)"
+    r"(?: ?: ?|：)"
+)
+_NO_FILE = re.compile(
+    r"没有那个文件或目录|沒有此一檔案或目錄|そのようなファイルやディレクトリはありません"
+    r"|그런 파일이나 디렉터리가 없습니다"
+    r"|Datei oder Verzeichnis nicht gefunden|Aucun fichier ou dossier de ce type|Нет такого файла или каталога"
+    r"|No existe el (?:archivo|fichero) o el directorio|Arquivo ou diretório inexistente"
+    r"|Nie ma takiego pliku ani katalogu|File o directory non esistente"
+)
 
 #: English words -> the same in other languages.
 _OTHERS = {
@@ -70,7 +85,8 @@ _SAID = tuple((re.compile("|".join(others)), english) for english, others in _OT
 
 
 def in_english(text: str) -> str:
-    """The line with Windows' own words in English."""
+    """The line with a system's own words in English."""
+    text = _NO_FILE.sub("No such file or directory", _FATAL.sub("fatal error: ", text))
     if not any(sign in text for sign in _SIGNS):
         return text
     for pattern, english in _SAID:
