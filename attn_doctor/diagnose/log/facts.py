@@ -142,7 +142,10 @@ _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|-cpython-3(?P<built>\d{1,2})/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
 )
 #: flash-attn's setup.py names the wheel by the torch that it found.
-_GUESSED = re.compile(r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})")
+_GUESSED = re.compile(
+    r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})"
+    r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
+)
 _SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
 _BUILT = re.compile(r"^(?:Processing|Obtaining) |uild|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
@@ -234,7 +237,7 @@ class Clues:
             self._tell("node.machine", machine["machine"] or machine["wheel"], line.number)
         guessed = _GUESSED.search(text)
         if guessed:
-            self._package("torch", guessed["torch"], line.number)
+            self._package("torch", guessed["torch"] or guessed["listed"], line.number)
         for package in builds_in(text) if _BUILT.search(text) else ():
             self._tell(_SUBJECT, package, line.number)
         if _MAY_BE_BUILT.search(text) and (at_use := built_in(text)):
