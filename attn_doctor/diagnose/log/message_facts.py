@@ -116,7 +116,8 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     if found is None:
         return
     asking = _asking(unit)
-    span, asks = found.span, asking and distribution_of(asking)
+    # Without a traceback the engine whose log it is asks.
+    span, asks = found.span, distribution_of(asking) if asking else None if unit.frames else around.text(_ENGINE)
     within = asks == span.distribution and not found.patched
     asks = None if found.patched and asks == span.distribution else asks
     for attribute, value in (
