@@ -35,6 +35,7 @@ _NO_CURE = re.compile(
     r"VERBOSE|DEBUG|LOGS?\b|BLOCKING|DSA\b|DETAILS|BACKTRACE|TRACE|anomaly|faulthandler|log ?level|--help"
     r"|install|pip |conda |setup\.py|python -m|trust_remote_code|weights_only|token|login"
     r"|BACKEND_AUTOLOAD|vram|report|issue|https?:|deprecat|instead of .{0,40}in v\d"
+    r"|the model as it is"
     r"|to (?:disable|suppress|skip|ignore|silence|hide|bypass) (?:this|the|that|these) \w"
 )
 
