@@ -183,7 +183,7 @@ def test_machine_formats_are_unchanged(form: str, monkeypatch: pytest.MonkeyPatc
     else:
         assert spoken != english
         assert "数值超出 fp16 的范围" in spoken
-        assert "改用 bfloat16" in spoken
+        assert "bfloat16" in spoken
         assert "Numbers leave" not in spoken
         assert "训练/model.py" in spoken
 
