@@ -148,8 +148,9 @@ class Page:
             return
         self._row(label, remedy.title)
         words = " ".join(advice.by_hand(remedy))
-        lines = wrapped(words, self.console.width - _INDENT - 5) if words else ()
-        more = " …" if len(lines) > _MOST_ADVICE else ""
+        cut = " …"
+        lines = wrapped(words, self.console.width - _INDENT - 5 - len(cut)) if words else ()
+        more = cut if len(lines) > _MOST_ADVICE else ""
         for number, line in enumerate(lines[:_MOST_ADVICE], start=1):
             self.console.whole(Text(f"{'':{_INDENT + 5}}{line}{more if number == _MOST_ADVICE else ''}"))
 
