@@ -214,7 +214,7 @@ def test_labels_line_up(monkeypatch: pytest.MonkeyPatch, chinese: None) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = _written(_report(), CHECK, "text")
     row = next(line for line in text.splitlines() if line.startswith("    修复"))
-    assert _columns(row[: row.index("改用")]) == 9
+    assert _columns(row[: row.index("用 bfloat16")]) == 9
 
 
 class TestCells:
