@@ -522,6 +522,7 @@ TERMS: tuple[Term, ...] = (
         ("log.model", _T, "the model's class that a message names"),
         ("log.made_for", _T, "AMD, Intel or Ascend, where what was built or ran is for ROCm, XPU or an NPU"),
         ("log.gfx", _T, "the target of AMD's compiler that the GPU is of: gfx1031"),
+        ("log.python", _T, "path of the interpreter that ran, where the log names it"),
         ("log.board", _T, "Jetson, where the log was written on one: NVIDIA has a torch of its own for these"),
         ("log.advice", _T, "what a message tells its reader to set, or to take in place"),
         ("log.importer", _T, "the module whose own import failed, where a message names it"),

@@ -101,3 +101,19 @@ def test_an_interpreter_that_is_named_keeps_its_path() -> None:
     facts = told(python_environment="uv", python_executable="/venv/bin/python")
 
     assert formed(["/venv/bin/python -m pip list"], facts) == ("/venv/bin/python -m pip list",)
+
+
+@pytest.mark.parametrize(
+    ("facts", "typed"),
+    [
+        ({"log_python": "/e/envs/comfy/bin/python3.12"}, "/e/envs/comfy/bin/python3.12 -m pip list"),
+        (
+            {"log_python": "D:\\e\\python_env\\python.exe", "node_system": "Windows"},
+            "D:\\e\\python_env\\python.exe -m pip list",
+        ),
+        ({"log_python": "/e/.venv/bin/python", "python_environment": "uv"}, "uv pip list"),
+        ({"log_python": "/e/.venv/bin/python", "python_executable": "/v/python"}, "python -m pip list"),
+    ],
+)
+def test_an_interpreter_that_the_log_names_is_taken(facts: dict[str, str], typed: str) -> None:
+    assert formed(["python -m pip list"], told(**facts)) == (typed,)

@@ -111,6 +111,13 @@ _INSTALLER = re.compile(
     r"|(?P<standalone>[/\\]python_standalone[/\\])"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
 )
+#: The interpreter by its path, as ComfyUI's manager prints it, and web interfaces that start or install something. One
+#: with blanks would have to be quoted differently in each shell.
+_PATH = r"((?:[A-Za-z]:[/\\]|/)[\w.()~+/\\-]{1,250}?[Pp]ython(?:\.exe|[\d.]{0,5}))"
+_INTERPRETER = re.compile(
+    rf"(?:\bPython executable: ?|^venv \"){_PATH}\"?\s*$|^\s{{0,8}}(?:Command: )?\"?{_PATH}\"? -m pip "
+)
+_MAY_BE_INTERPRETER = ("ython executable", 'venv "', " -m pip ")
 _UV_COMMAND = re.compile(r"(?<![\w/])uv (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
 _ON_CPU = re.compile(
     r"\b(?:device|device_map|map_location|accelerator) ?= ?\(?[\"']cpu[\"']|--(?:(?:device|accelerator)[ =])?cpu\b"
@@ -173,6 +180,8 @@ class Surroundings:
             yield "log.repository_asks", repository.asks
         if _any_in(text, calls.SIGNS) and (phase := calls.phase_in(text[:600])):
             yield "log.phase", phase
+        if _any_in(text, _MAY_BE_INTERPRETER) and (run := _INTERPRETER.search(text, 0, 600)):
+            yield "log.python", run[1] or run[2]
         if "padding_side" in text and "Make sure" not in text and (pads := _PADS.search(text, 0, 600)):
             yield "log.pads", pads["side"]
         if _any_in(text, _MAY_BE_INSTALLED) and (installer := _INSTALLER.search(text, 0, 600)):

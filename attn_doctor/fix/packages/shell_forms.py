@@ -42,12 +42,17 @@ _IN_THE_PROGRAM = {
 #: Of them those that other systems have as well, where the folder is another one.
 _ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside", "runtime"})
 
+#: They reach their packages by commands of their own.
+_WITH_WAYS_OF_THEIR_OWN = frozenset({"uv", "poetry", "notebook"})
+
 
 def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
     """The commands as a person types them there."""
     installer, windows = facts.text("python.environment"), facts.text("node.system") == "Windows"
     if facts.text("python.executable") != "python" or (installer in _ELSEWHERE_TOO and not windows):
         installer = None  # an interpreter that is known is named by its path
+    if facts.text("python.executable") == "python" and installer not in _WITH_WAYS_OF_THEIR_OWN:
+        installer = facts.text("log.python") or installer
     found: list[str] = []
     for command in commands:
         if windows:
@@ -101,8 +106,9 @@ def _by_installer(command: str, installer: str | None) -> str:
         return " ".join([f"uv pip {found['verb']}", *filter(None, words)])
     if installer == "poetry" and command.startswith("python "):
         return f"poetry run {command}"
-    if installer in _IN_THE_PROGRAM and command.startswith("python "):
-        return f"{_IN_THE_PROGRAM[installer]} {command.removeprefix('python ')}"
+    place = _IN_THE_PROGRAM.get(installer or "") or (installer if "/" in (installer or "").replace("\\", "/") else None)
+    if place and command.startswith("python "):
+        return f"{place} {command.removeprefix('python ')}"
     if installer == "notebook" and (found := _PIP.match(command)):
         return f"!{command}" + ("  # then restart the runtime" if found["verb"] == "install" else "")
     return command

@@ -17,6 +17,7 @@ SIGNS = [
     (surroundings._SAID, surroundings._MAY_BE_SAID),
     (surroundings._MADE_FOR, surroundings._MAY_BE),
     (surroundings._JETSON, surroundings._MAY_BE),
+    (surroundings._INTERPRETER, surroundings._MAY_BE_INTERPRETER),
     (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),
     *((row.told_by, signs()) for row in rows()),
 ]
