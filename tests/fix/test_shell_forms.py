@@ -108,7 +108,7 @@ def test_an_interpreter_that_is_named_keeps_its_path() -> None:
     [
         ({"log_python": "/e/envs/comfy/bin/python3.12"}, "/e/envs/comfy/bin/python3.12 -m pip list"),
         (
-            {"log_python": "D:\\e\\python_env\\python.exe", "node_system": "Windows"},
+            {"log_python": "D:/e/python_env/python.exe", "node_system": "Windows"},
             "D:\\e\\python_env\\python.exe -m pip list",
         ),
         ({"log_python": "/e/.venv/bin/python", "python_environment": "uv"}, "uv pip list"),

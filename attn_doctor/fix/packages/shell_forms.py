@@ -52,7 +52,8 @@ def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
     if facts.text("python.executable") != "python" or (installer in _ELSEWHERE_TOO and not windows):
         installer = None  # an interpreter that is known is named by its path
     if facts.text("python.executable") == "python" and installer not in _WITH_WAYS_OF_THEIR_OWN:
-        installer = facts.text("log.python") or installer
+        named = facts.text("log.python")
+        installer = (named.replace("/", "\\") if windows else named) if named else installer
     found: list[str] = []
     for command in commands:
         if windows:
