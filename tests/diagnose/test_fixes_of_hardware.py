@@ -18,7 +18,7 @@ FIRST = [
     ("Radeon 780M\n" + NO_CODE, "as-gfx1100"),
     ("Radeon RX 9070 XT\n" + NO_CODE, "rocm-for-rdna4"),
     ("GPU: AMD Radeon RX 580\n" + NO_CODE, "last-rocm-for-old-gpu"),
-    ("C:\\proj\\a.py\nRadeon RX 6600\n" + NO_CODE, "torch-for-windows"),
+    ("C:\\proj\\a.py\nRadeon RX 6600\n" + NO_CODE, "torch-for-this-gpu-on-windows"),
     (NO_CODE, "name-the-target"),
     (JETSON + KERNEL.format("named symbol not found"), "bitsandbytes-on-a-jetson"),
     (KERNEL.format("no kernel image is available for execution on the device"), "newest-bitsandbytes"),

@@ -53,7 +53,7 @@ _ASKED_BEHIND = re.compile(
     r"(?:\+| (?:only|or (?:newer|later|better|above|higher)|(?:is|are) (?:required|needed|recommended)))"
 )
 _NAMES = re.compile(
-    r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|GeForce|Tesla|Quadro|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX"
+    r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|GeForce|Tesla|Quadro|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX|\bGTX ?\d{3,4}"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
     r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"

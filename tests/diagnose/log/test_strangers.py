@@ -17,9 +17,6 @@ STRANGERS = {
     "ONNX Runtime": "[E:onnxruntime:Default] [ONNXRuntimeError] : 1 : FAIL : Failed to load library "
     "libonnxruntime_providers_cuda.so with error: libcublasLt.so.12: cannot open shared object file: No such file",
     "ffmpeg": "[AVHWDeviceContext @ 0x5614] cu->cuInit(0) failed -> CUDA_ERROR_NO_DEVICE: no CUDA-capable device",
-    "llama.cpp": "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected",
-    "llama.cpp: its build": "CMake Error at ggml/src/ggml-cuda/CMakeLists.txt:25 (enable_language):\n"
-    "  No CMAKE_CUDA_COMPILER could be found.",
     "llama.cpp: PTX": "CUDA error: the provided PTX was compiled with an unsupported toolchain.\n"
     "  current device: 0, in function ggml_cuda_compute_forward at ggml-cuda.cu:2415",
     "CuPy": 'Traceback (most recent call last):\n  File "/e/site-packages/cupy/__init__.py", line 16, in <module>\n'
@@ -27,6 +24,12 @@ STRANGERS = {
     "ImportError: libcublas.so.11: cannot open shared object file: No such file or directory",
     "JAX": "WARNING:jax._src.xla_bridge:791: An NVIDIA GPU may be present, but a CUDA-enabled jaxlib is not "
     "installed. Falling back to cpu.",
+}
+#: They have recipes of their own, and get none of torch's.
+OF_LLAMA_CPP = {
+    "its start": "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected",
+    "its build": "CMake Error at ggml/src/ggml-cuda/CMakeLists.txt:25 (enable_language):\n"
+    "  No CMAKE_CUDA_COMPILER could be found.",
 }
 ELSEWHERE = {
     "insightface": "error: Microsoft Visual C++ 14.0 or greater is required.\n"
@@ -46,6 +49,11 @@ def _found(text: str) -> tuple[Finding, ...]:
 @pytest.mark.parametrize("text", STRANGERS.values(), ids=STRANGERS)
 def test_a_program_with_its_own_way_to_the_gpu_gets_nothing_of_ours(text: str) -> None:
     assert _found(text) == ()
+
+
+@pytest.mark.parametrize("text", OF_LLAMA_CPP.values(), ids=OF_LLAMA_CPP)
+def test_llama_cpp_gets_its_own_alone(text: str) -> None:
+    assert {one.library for one in _found(text)} == {"llama_cpp"}
 
 
 @pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
