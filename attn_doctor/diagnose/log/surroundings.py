@@ -29,6 +29,7 @@ _SYSTEM = re.compile(
     r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
     r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
     r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK"
+    r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
     r"|ComfyUI_windows_portable|\bpython\.exe\b|\bWindows-1[01]\b"
     r"|\d-windows\.post\d|\bOS: (?:Microsoft )?Windows\b|^PS [A-Z]:)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
@@ -62,7 +63,18 @@ SAID = "said.system"
 #: Of these one stands in every line that it finds; looking for them takes a tenth of the time.
 _MAY_BE_SYSTEM = (
     *(":/", ":\\", ".pyd", "win_amd64", "[WinError", "DLL load", "error C", "warning C", " LNK", "MSVC", "cl.exe"),
-    *("vcvars", "Microsoft Visual", ".dll", "Windows", "_windows_", "-windows.", "python.exe", "OS: ", "PS "),
+    *(
+        "vcvars",
+        "Microsoft Visual",
+        ".dll",
+        "Windows",
+        "_windows_",
+        "-windows.",
+        "python.exe",
+        "OS: ",
+        "PS ",
+        "ib/site-pack",
+    ),
     *("/Users/", "/Library/", "mps:", "Apple ", "macOS"),
     *("/var/folders/", "/opt/", "/usr/", "macosx_", ".dylib", "arm64-apple", "Darwin", "MPS backend", "'mps'"),
     *("/home/", "/root/", "/mnt/", "/run/media/", "/workspace/", "/content/", "/kaggle/", "inux", "-tegra", "tmpxft_"),
