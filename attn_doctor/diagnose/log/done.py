@@ -31,7 +31,8 @@ _SAID = re.compile(
 _VARIABLE = re.compile(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})=[\"']?(?P<value>[\w./:,-]{1,80})")
 #: Where packages are looked for is no setting: another release comes from the same place.
 _FLAG = re.compile(
-    r"(?<![\w-])(?!--(?:extra-)?index-url|--find-links)(?P<name>--[a-z][\w-]{2,60})(?:[ =][\"']?(?P<value>[A-Za-z0-9][\w./-]{0,60}))?"
+    r"(?<![\w-])(?!--(?:extra-)?index-url|--find-links)"
+    r"(?P<name>--[a-z][\w-]{2,60})(?:[ =][\"']?(?P<value>[A-Za-z0-9][\w./-]{0,60}))?"
 )
 _KEY = re.compile(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
 #: However a program spells it.
