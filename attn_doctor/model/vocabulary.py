@@ -520,6 +520,7 @@ TERMS: tuple[Term, ...] = (
         ("log.quantization", _T, "the quantization method that a message names"),
         ("log.cuda_needed", _V, "the CUDA that a message asks for"),
         ("log.model", _T, "the model's class that a message names"),
+        ("log.hub_model", _T, "the model whose own code, as transformers copied it, the message's frames name"),
         ("log.made_for", _T, "AMD, Intel or Ascend, where what was built or ran is for ROCm, XPU or an NPU"),
         ("log.gfx", _T, "the target of AMD's compiler that the GPU is of: gfx1031"),
         ("log.python", _T, "path of the interpreter that ran, where the log names it"),

@@ -86,6 +86,8 @@ _WENT_ON = re.compile(
 )
 _WITHOUT_FLASH = re.compile(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
+#: A model's own code where transformers copied it; between the model's name and the file may stand the revision.
+_HUB_CODE = re.compile(r"/transformers_modules/(?P<model>[^\n\"':]{1,120}?)(?:/[0-9a-f]{7,40})?/\w+\.py")
 _THREADS = re.compile(r"nn[/\\]parallel[/\\](?:data_parallel|parallel_apply)\.py")
 _SUBJECT, _AT_USE = FactName.parse("subject.package"), FactName.parse("log.built_at_use")
 _ENGINE = FactName.parse(ENGINE)
@@ -196,6 +198,9 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         yield _log_fact("dtypes", dtypes, log, unit.message_line)
     if advice := advice_in(message):
         yield _log_fact("advice", advice, log, unit.message_line)
+    if "transformers_modules" in text and (models := _HUB_CODE.findall(text.replace("\\", "/"))):
+        made = models[-1].replace("_dot_", ".").replace("_hyphen_", "-")
+        yield _log_fact("hub_model", made, log, unit.first)
     if plugin := plugin_of(unit):
         yield _log_fact("plugin", plugin[0], log, unit.first)
         if plugin[1]:
