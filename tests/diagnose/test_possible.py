@@ -74,9 +74,9 @@ def test_a_published_torch_tells_its_code(torch: str, cause: str) -> None:
 
 FIRST = [
     (OF_UNSLOTH + MIXED, "update-the-packages"),
-    (f'{OF_UNSLOTH}File "/home/ann/train.py", line 8, in forward\n{MIXED}', "autocast-around-the-call"),
+    (f'{OF_UNSLOTH}File "/home/ann/train.py", line 8, in forward\n{MIXED}', "autocast-in-float16"),
     ("$ llamafactory-cli train a.yaml\n" + MIXED, "one-precision-by-switch"),
-    (MIXED, "autocast-around-the-call"),
+    (MIXED, "autocast-in-float16"),
     (
         OF_UNSLOTH + "attention_mask\nRuntimeError: The size of tensor a (9) must match the size of tensor b (8)",
         "update-the-packages",
