@@ -126,8 +126,11 @@ def _published_with_code(facts: FactSet, name: str) -> bool:
     release, _, local = str(got[1]).partition("+")
     gpu = capability(str(got[0]))
     # A build that the table leaves out as experimental (cu129) has the code of the one before it, of the same major.
-    like = [one for one in builds(release) if one.name == local or (one.name[:4] == local[:4] and one.name < local)]
-    return any(runs(f"sm_{code.replace('.', '')}", gpu) for one in like for code in gpu_code(one) if gpu >= (7, 5))
+    published = builds(release)
+    like = [one for one in published if one.name == local or (one.name[:4] == local[:4] and one.name < local)]
+    held = [any(runs(f"sm_{code.replace('.', '')}", gpu) for code in gpu_code(one)) for one in like or published]
+    # Which build a release without its local version is nobody knows: each of them has to hold the code.
+    return gpu >= (7, 5) and bool(held) and (any(held) if like else not local and all(held))
 
 
 def _needed_driver(facts: FactSet, index: str) -> State:

@@ -22,6 +22,14 @@ _NO_FILE = re.compile(
     r"|Nie ma takiego pliku ani katalogu|File o directory non esistente"
 )
 
+#: What Microsoft's linker says.
+_NO_INPUT = re.compile(
+    r"无法打开(?:输入)?文件|無法開啟(?:輸入)?檔案|入力ファイル|Eingabedatei kann nicht geöffnet werden"
+    r"|impossible d'ouvrir le fichier en entrée"
+    r"|не удается открыть входной файл"
+    r"|no se puede abrir el archivo de entrada|não é possível abrir o arquivo de entrada"
+)
+
 #: English words -> the same in other languages.
 _OTHERS = {
     "The specified module could not be found": (
@@ -86,6 +94,7 @@ _SAID = tuple((re.compile("|".join(others)), english) for english, others in _OT
 
 def in_english(text: str) -> str:
     """The line with a system's own words in English."""
+    text = _NO_INPUT.sub("cannot open input file ", text)
     text = _NO_FILE.sub("No such file or directory", _FATAL.sub("fatal error: ", text))
     if not any(sign in text for sign in _SIGNS):
         return text

@@ -82,6 +82,7 @@ _BUILD = re.compile(
     r"|[Ee]rror building extension '(?P<jit>\w{2,60})'"
     r"|likely indicates that `(?P<hinted>[\w.-]{2,60}\w)@"
     r"|Guessing wheel URL: \S{1,200}/(?P<guessed>[\w.]{2,60})-\d"
+    r"|`(?P<fails>[\w.-]{2,60}\w)` fails to (?:build|install|compile)"
     r"|^(?:Processing|Obtaining file://) ?/\S{0,200}/(?P<checkout>[\w-]{2,60})/?$"
 )
 #: Lines of a build at first use that is under way.
