@@ -86,6 +86,7 @@ def test_an_installer_has_its_own_way(installer: str, typed: str) -> None:
         ("dotvenv", r".venv\Scripts\python.exe"),
         ("env", r"env\Scripts\python.exe"),
         ("beside", r"python\python.exe"),
+        ("installer_files", r"installer_files\env\python.exe"),
         ("runtime", r"runtime\python.exe"),
         ("standalone", r"python_standalone\python.exe"),
     ],

@@ -115,6 +115,7 @@ _INSTALLER = re.compile(
     r"|(?P<poetry>pypoetry|\bpoetry (?:add|install|run|lock)\b|ChefBuildError)"
     r"|(?P<portable>python_embeded|ComfyUI_windows_portable)"
     r"|(?P<bundled>[/\\]system[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
+    r"|(?P<installer_files>[/\\]installer_files[/\\]env[/\\](?:[Ll]ib[/\\]|python\.exe))"
     r"|(?P<venv>[/\\]venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\][Pp]ython))"
     r"|(?P<dotvenv>[/\\]\.venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\]\w))"
     r"|(?P<env>[/\\]env[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\]\w))"
@@ -153,7 +154,7 @@ _MAY_BE_INSTALLED = (
         "_portable",
     ),
     *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
-    *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python", "\\runtime", "/runtime"),
+    *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python", "\\runtime", "/runtime", "installer_files"),
 )
 
 

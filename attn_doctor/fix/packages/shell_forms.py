@@ -35,12 +35,13 @@ _IN_THE_PROGRAM = {
     "venv": r".\venv\Scripts\python.exe",
     "dotvenv": r".\.venv\Scripts\python.exe",
     "env": r".\env\Scripts\python.exe",
+    "installer_files": r".\installer_files\env\python.exe",
     "beside": r".\python\python.exe",
     "runtime": r".\runtime\python.exe",
     "standalone": r".\python_standalone\python.exe",
 }
 #: Of them those that other systems have as well, where the folder is another one.
-_ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside", "runtime"})
+_ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside", "runtime", "installer_files"})
 
 #: They reach their packages by commands of their own.
 _WITH_WAYS_OF_THEIR_OWN = frozenset({"uv", "poetry", "notebook"})
