@@ -58,7 +58,7 @@ _NAMES = re.compile(
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
     r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"
     r"|[使用在是张块卡] ?(?:\d{1,2} ?[张块卡x×*] ?)?[AHLVPBT]\d{2,3}\b"
-    r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b"
+    r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40S?)\s*$"
     r"|(?:在|用|单|张|块|卡) ?(?:[AHVavh][18]00|[PTpt]\d{1,3})(?![\w.-])"
     r"|(?<![\w.-])(?:[AHVahv][18]00|[PTpt]40?)(?= ?(?:上|显卡|机器|服务器|环境))"
     r"|(?<![\w.-])[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
