@@ -10,6 +10,7 @@ import re
 #: One of them stands in every line that is looked at.
 SIGNS = (
     *("gfx", "RX ", "RX5", "RX6", "RX7", "RX9", "adeon"),
+    *("AMD 6", "AMD 7", "AMD 9"),
     *("PRO W", "Vega", "Ryzen AI", "Strix", "780M", "680M", "890M"),
 )
 
@@ -26,9 +27,9 @@ _BY_NAME = tuple(
         (r"Radeon VII", "gfx906"),
         (r"(?:RX ?)?(?:5600|5700)(?: ?XT|M| Series)|RX ?5[67]00", "gfx1010"),
         (r"RX ?5[35]00", "gfx1012"),
-        (r"RX ?6(?:800|900|950)(?![MS])", "gfx1030"),
-        (r"RX ?67[05]0|RX ?6800M", "gfx1031"),
-        (r"RX ?66[05]0|RX ?6[67]00[MS]", "gfx1032"),
+        (r"(?:RX ?|AMD )6(?:800|900|950)(?![MS])", "gfx1030"),
+        (r"(?:RX ?|AMD )67[05]0|RX ?6800M", "gfx1031"),
+        (r"(?:RX ?|AMD )66[05]0|RX ?6[67]00[MS]", "gfx1032"),
         (r"RX ?6[45]\d0", "gfx1034"),
         (r"(?:Radeon )?6[68]0M", "gfx1035"),
         (r"RX ?79\d0|PRO W7900|79[05]0 ?(?:XTX?|xtx?)", "gfx1100"),
