@@ -505,6 +505,7 @@ TERMS: tuple[Term, ...] = (
         ("log.recomputed_part", _B, "a checkpointed layer got an even part of a tensor's length the second time"),
         ("log.symbol", _T, "the undefined symbol it names, mangled"),
         ("log.name_wanted", _T, "the Python name that a message misses, where other releases of its package have it"),
+        ("log.name_new", _T, "what its package calls it today, or where it is today"),
         ("log.name_package", _T, "the distribution of which that name is"),
         ("log.name_since", _V, "its first release that has the name"),
         ("log.name_until", _V, "its first release that no longer has the name"),

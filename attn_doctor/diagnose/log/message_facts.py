@@ -10,7 +10,7 @@ from attn_doctor.diagnose.log.calls import is_longer_again, is_own_code, is_part
 from attn_doctor.diagnose.log.engines import ENGINE, is_its
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
-from attn_doctor.diagnose.log.names_wanted import name_wanted
+from attn_doctor.diagnose.log.names_wanted import name_wanted, with_class
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.programs import plugin_of
 from attn_doctor.diagnose.log.subjects import subject_of
@@ -18,6 +18,7 @@ from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
 from attn_doctor.recipes.data.flash_since import flash_since
+from attn_doctor.recipes.data.new_names import new_name
 
 _SDPA = re.compile(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
@@ -114,7 +115,8 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
 
 def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     """The releases that have the Python name which the message misses, and who asks for it."""
-    found = name_wanted(unit.message, [name for _, name in _owners(unit)], around)
+    calls = "\n".join(line.text for line in unit.lines[: unit.message_at])
+    found = name_wanted(with_class(unit.message, calls), [name for _, name in _owners(unit)], around)
     if found is None:
         return
     asking = _asking(unit)
@@ -124,6 +126,7 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     asks = None if found.patched and asks == span.distribution else asks
     for attribute, value in (
         ("name_wanted", found.name),
+        ("name_new", new_name(found.name)),
         ("name_package", span.distribution),
         ("name_since", span.since),
         ("name_until", span.until),

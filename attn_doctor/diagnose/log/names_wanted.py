@@ -28,6 +28,13 @@ _MODEL_TYPE = re.compile(rf"model type {_Q}?(?P<type>\w+){_Q}? but Transformers 
 #: What transformers says to code that registers a model under a type that it has itself by now.
 _TYPE_TAKEN = re.compile(rf"{_Q}(?P<type>[\w-]+){_Q} is already used by a Transformers config")
 _KEY = re.compile(rf"\bKeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}(?!\w)")
+#: Python 3.9 and older do not say of which class a constructor is.
+_NAMELESS = re.compile(r"(?<![\w.])__init__\(\)(?= (?:got an unexpected keyword|missing \d))")
+_CALL_OF_CLASS = re.compile(r"(?<![\w\"'])(?P<name>[A-Z]\w{2,60})\(")
+#: These are made from transformers' TrainingArguments.
+_CONFIG_OF_TRL = re.compile(
+    r"(?:SFT|DPO|KTO|ORPO|CPO|GRPO|RLOO|PPO|Reward|BCO|GKD|XPO|OnlineDPO|NashMD|PRM)Config\.__init__\(\)$"
+)
 #: Types that no other table is asked for: those with the number of a generation, and a few without.
 _NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
 #: Attributes that only the class of the FlashAttention kernel had.
@@ -44,6 +51,21 @@ class NameWanted:
     span: Span
     patched: bool = False
     """Whether the call comes from code that patches the package, although the frames are the package's own."""
+
+
+def with_class(message: str, calls: str) -> str:
+    """The message with the class of the constructor that it speaks of, taken from the innermost call of a class in the
+    lines above it, where the message does not say it.
+    """
+    if not _NAMELESS.search(message):
+        return message
+    classes = [
+        found["name"]
+        for line in calls.splitlines()
+        if not line.lstrip().startswith("File ")
+        for found in _CALL_OF_CLASS.finditer(line)
+    ]
+    return _NAMELESS.sub(f"{classes[-1]}.__init__()", message, count=1) if classes else message
 
 
 def name_wanted(message: str, owners: Collection[str], facts: FactSet) -> NameWanted | None:
@@ -90,6 +112,9 @@ def _of_a_base(owner: str, parameter: str, owners: Collection[str]) -> NameWante
     """The parameter of a class that is made from one of transformers' and hands on what it is given. Python 3.9 and
     older name no class, and then only the arguments of training are asked for.
     """
+    if _CONFIG_OF_TRL.match(owner):
+        span = names.of_member("TrainingArguments.__init__()", parameter, owners)
+        return NameWanted(f"{parameter} of TrainingArguments.__init__()", span) if span else None
     for base in ("TrainingArguments", "Trainer"):
         if owner.endswith(f"{base}.__init__()") or (owner == "__init__()" and base == "TrainingArguments"):
             span = names.of_member(f"{base}.__init__()", parameter, owners)

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.match import Patterns
-from attn_doctor.diagnose.log.names_wanted import name_wanted
+from attn_doctor.diagnose.log.names_wanted import name_wanted, with_class
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
@@ -272,3 +272,24 @@ def test_what_transformers_imports_asks_for_a_name_at_its_top() -> None:
     assert first(log.format("trainer", "")) == "older-peft"
     assert first(log.format("models.llama.modeling_llama", "")) != "older-peft"
     assert first(log.format("trainer", ".cache_utils")) != "older-peft"
+
+
+@pytest.mark.parametrize(
+    ("calls", "message", "said"),
+    [
+        (
+            "    trainer = DPOTrainer(\n",
+            "__init__() got an unexpected keyword argument 'beta'",
+            "DPOTrainer.__init__()",
+        ),
+        (
+            '  File "Thing(x).py"\n    model = Thing(a)\n    return func(*args)\n',
+            "__init__() missing 1 required",
+            "Thing.__init__()",
+        ),
+        ("    x = Other(\n", "Known.__init__() got an unexpected keyword argument 'x'", "Known.__init__()"),
+        ("    return run(x)\n", "__init__() got an unexpected keyword argument 'x'", "__init__()"),
+    ],
+)
+def test_an_old_python_does_not_name_the_class(calls: str, message: str, said: str) -> None:
+    assert with_class(message, calls).split(" ")[0] == said
