@@ -81,7 +81,7 @@ _DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, ke
 _WENT_ON = re.compile(
     r"optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
     r"|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
-    r"|\b[Ff]all(?:s|ing)? ?back (?:to|on)\b|回退(?:到|至)"
+    r"|(?<!exception and )\b[Ff]all(?:s|ing)? ?back (?:to|on)\b|回退(?:到|至)"
     r"|\bfailed, using (?:default )?(?:SDPA|sdpa|[Pp]y[Tt]orch|torch)\b"
     r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
 )
