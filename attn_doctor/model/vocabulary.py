@@ -499,7 +499,7 @@ TERMS: tuple[Term, ...] = (
         ("log.attention_since", _V, "the transformers release from which a refused model class has FlashAttention"),
         ("log.phase", _T, "training or generation, where frames tell in which of them it failed"),
         ("log.data_parallel", _B, "it failed in a thread of torch's DataParallel: one process for several GPUs"),
-        ("log.done", _TS, "settings that it shows as made: NAME=value, --flag=value, key=value, attention=sdpa"),
+        ("log.done", _TS, "settings that it shows as made: NAME=value, --flag=value, torch-index=cu128"),
         ("log.pads", _T, "left, where the log's writer sets the padding side so"),
         ("log.recomputed_longer", _B, "a checkpointed layer got a longer tensor the second time"),
         ("log.recomputed_part", _B, "a checkpointed layer got an even part of a tensor's length the second time"),

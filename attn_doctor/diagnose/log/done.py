@@ -35,6 +35,8 @@ _FLAG = re.compile(
     r"(?P<name>--[a-z][\w-]{2,60})(?:[ =][\"']?(?P<value>[A-Za-z0-9][\w./-]{0,60}))?"
 )
 _KEY = re.compile(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
+#: A build of torch was installed; where the trouble stays, it went into another Python.
+_TORCH_FROM = re.compile(r"\binstall [^\n]{0,80}\btorch\b[^\n]{0,120}/whl/(?:\w+/)?(?P<build>cu\d{3})\b")
 #: However a program spells it.
 _ATTENTION = re.compile(
     r"(?:attn_impl(?:ementation)?|\w_attn|attention_(?:mode|backend|type))[\"']?"
@@ -46,10 +48,12 @@ _MOST = 40
 
 def settings_in(text: str) -> Iterator[str]:
     """The settings that this line shows as made, in one form: `NAME=value`, `--flag=value`, `key=value`,
-    `attention=sdpa`.
+    `attention=sdpa`, `torch-index=cu128`.
     """
     if not (_TYPED.search(text) or _SAID.search(text) or (_CALLED.search(text) and not _MESSAGE.search(text))):
         return
+    if asked := _TORCH_FROM.search(text):
+        yield f"torch-index={asked['build']}"
     yield from settings_named(text)
 
 
