@@ -17,7 +17,7 @@ from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
-from attn_doctor.diagnose.log.weigh import Weighed, weigh
+from attn_doctor.diagnose.log.weigh import Weighed, outranked, weigh
 from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
@@ -196,7 +196,7 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
         by_unit.setdefault(id(one.match.unit), []).append(one)
     kept: list[Weighed] = []
     for rivals in by_unit.values():
-        beaten = {id_ for one in rivals for id_ in one.match.pattern.outranks}
+        beaten = outranked(rivals)
         standing = [one for one in rivals if one.match.recipe.id not in beaten]
         proven = {one.match.line for one in standing if one.proven}
         # A proven cause of a line excludes causes of it that are only possible.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
@@ -77,6 +79,17 @@ class Weighed:
             -self.match.length,
             self.match.line,
         )
+
+
+def outranked(rivals: Iterable[Weighed]) -> set[str]:
+    """The ids of the recipes that others of one unit outrank. Of two that outrank each other the first in order stays:
+    were both beaten, nothing would be told.
+    """
+    beaten = set[str]()
+    for one in sorted(rivals, key=lambda one: one.order):
+        if one.match.recipe.id not in beaten:
+            beaten.update(one.match.pattern.outranks)
+    return beaten
 
 
 def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
