@@ -31,6 +31,9 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     hooks = {str(file.relative_to(ROOT)) for file in (ROOT / "attn_doctor" / "fleet" / "hooks").glob("*.*")}
     assert recipes | scripts | hooks | {"attn_doctor/formats/report_v1.schema.json"} <= names
     assert {f"attn_doctor/_bundled_docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= names
-    made = {f"attn_doctor/_bundled_recipes/{name}" for name in ("shelf.json", "families.json", "tables.json")}
+    made = {
+        f"attn_doctor/_bundled_recipes/{name}"
+        for name in ("shelf.json", "families.json", "tables.json", "literals.json")
+    }
     assert {"attn_doctor/model/libraries.json", *made} <= names
     assert not [name for name in names if name.startswith("tests")]

@@ -46,6 +46,16 @@ def compile_tables(folder: Path) -> str:
     return json.dumps(tables, default=str, separators=(",", ":"))
 
 
+def compile_literals(folder: Path) -> str:
+    """What literals.py and loosened.py find in the expressions of the recipes and families."""
+    # In the build alone, of the checkout that is built: they import nothing but the standard library.
+    from attn_doctor.recipes.literals import compile_texts
+    from attn_doctor.recipes.loosened import as_pasted
+
+    rows = (*json.loads(compile_shelf(folder)), *json.loads(compile_families(folder)))
+    return compile_texts((log["pattern"] for row in rows for log in row["table"].get("log", ())), as_pasted)
+
+
 def _read(file: Path) -> tuple[str, dict[str, Any]]:
     import hashlib  # for the build alone, as what follows
 
@@ -72,6 +82,7 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
             self._made: list[Path] = []
+            sys.path.insert(0, self.root)
             if version == "editable":  # an editable install reads the checkout itself
                 return
             made = Path(self.directory) / COMPILED
@@ -80,6 +91,7 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
                 (COMPILED, compile_shelf),
                 (COMPILED_FAMILIES, compile_families),
                 (COMPILED_TABLES, compile_tables),
+                ("literals.json", compile_literals),
             ):
                 made = made.with_name(name)
                 made.write_text(compiled(Path(self.root) / "recipes"))

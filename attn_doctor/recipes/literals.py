@@ -6,10 +6,12 @@ scan for all of these texts finds the few lines that the patterns must examine.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -19,6 +21,9 @@ else:
     import sre_constants as codes
     import sre_parse as parser
 
+#: To analyse two thousand expressions takes longer than the rest of `explain`: the wheel's build does it.
+COMPILED = "literals.json"
+_MADE = Path(__file__).resolve().parent.parent / "_bundled_recipes" / COMPILED
 #: Shorter text occurs everywhere.
 SHORTEST = 4
 #: Longer text would only make the scan larger.
@@ -35,6 +40,32 @@ def required(pattern: str) -> frozenset[str]:
     Empty when there is no such text of `SHORTEST` characters, and for patterns that ignore case. Raises re.error for an
     invalid pattern.
     """
+    made = compiled("required").get(pattern)
+    return _required(pattern) if made is None else frozenset(made)
+
+
+def compile_texts(patterns: Iterable[str], as_pasted: Callable[[str], str]) -> str:
+    """What `required` and `as_pasted` say of the patterns, as JSON text for the wheel."""
+    pasted = {pattern: as_pasted(pattern) for pattern in patterns}
+    texts = {pattern: sorted(required(pattern)) for pattern in (*pasted, *pasted.values())}
+    return json.dumps({"required": texts, "pasted": pasted}, separators=(",", ":"))
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    try:
+        tables: dict[str, dict[str, Any]] = json.loads(_MADE.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return tables
+
+
+def compiled(table: str) -> dict[str, Any]:
+    """One of the tables of `compile_texts` in the wheel, by pattern; empty in a checkout, where all is analysed."""
+    return _tables().get(table, {})
+
+
+def _required(pattern: str) -> frozenset[str]:
     parsed = parser.parse(pattern)
     if parsed.state.flags & re.IGNORECASE:
         return frozenset()

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.log.causes import explain, words_of
 from attn_doctor.diagnose.log.match import Patterns
-from attn_doctor.diagnose.log.pasted import loosened
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.build import build_family
+from attn_doctor.recipes.loosened import loosened
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.recipes.shelf import bundled
 from tests.diagnose.log.making import given, made
