@@ -92,7 +92,7 @@ def _of_published_build(version: str, facts: FactSet) -> Iterator[Fact]:
     """
     release, _, local = version.partition("+")
     machine = facts.text("node.machine")
-    if not registry_cuda(release) or facts.text("node.system") != "Linux" or machine not in (None, "x86_64"):
+    if not registry_cuda(release) or facts.text("node.system") not in (None, "Linux") or machine not in (None, "x86_64"):
         return
     if machine is None:
         yield _from(FactName.parse("node.machine"), "x86_64", "no line names another processor")
@@ -109,11 +109,24 @@ def _of_published_build(version: str, facts: FactSet) -> Iterator[Fact]:
         if not of_build:
             return
         yield _from(FactName.parse("torch.cuda"), of_build, f"torch {release} as package registries hold it")
+        code = code_of_wheel(f"{release}+cu{of_build.replace('.', '')}")
+        if code and not _may_be_another_build(release, of_build, facts):
+            how = f"what torch {release} is published with for CUDA {of_build}"
+            yield Fact(name=FactName.parse("torch.arch_list"), state=Known(code), how=how, origin=Origin.DERIVED)
     new_abi = has_new_abi(Build(torch=release, cuda=of_build))
     if new_abi is not None and not isinstance(facts.fact("torch.cxx11_abi").state, Known):
         yield _from(
             FactName.parse("torch.cxx11_abi"), new_abi, f"torch {release} as it is published for CUDA {of_build}"
         )
+
+
+def _may_be_another_build(release: str, of_registry: str, facts: FactSet) -> bool:
+    """True where the GPUs of its code are known already, or the log states a CUDA for which this torch is published too:
+    builds of one CUDA major differ in their GPUs.
+    """
+    stated = {facts.text(one) for one in ("log.cuda_stated", "cuda.nvcc")} - {None, of_registry}
+    known = isinstance(facts.fact("torch.arch_list").state, Known) or code_of_wheel(release)
+    return bool(known) or bool(stated & {one.cuda for one in builds(release)})
 
 
 def _registrys(release: str, facts: FactSet) -> str:
