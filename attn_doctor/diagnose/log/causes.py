@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from attn_doctor.diagnose.binding import Binding
@@ -17,11 +17,11 @@ from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
-from attn_doctor.diagnose.log.weigh import Weighed, outranked, weigh
+from attn_doctor.diagnose.log.weigh import Weighed, chosen, weigh
 from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
-from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy, Severity
+from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy
 from attn_doctor.model.remedies import with_advice
 from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_dataclasses import dataclass, replace
@@ -187,39 +187,6 @@ def _agreed(told: Iterable[Iterable[Fact]]) -> list[Fact]:
         for fact in facts:
             by_name.setdefault(str(fact.name), []).append(fact)
     return [facts[0] for facts in by_name.values() if all(fact.state == facts[0].state for fact in facts)]
-
-
-def chosen(weighed: list[Weighed]) -> list[Weighed]:
-    """Drops matches that another match explains better."""
-    by_unit: dict[int, list[Weighed]] = {}
-    for one in weighed:
-        by_unit.setdefault(id(one.match.unit), []).append(one)
-    kept: list[Weighed] = []
-    for rivals in by_unit.values():
-        beaten = outranked(rivals)
-        standing = [one for one in rivals if one.match.recipe.id not in beaten]
-        proven = {one.match.line for one in standing if one.proven}
-        # A proven cause of a line excludes causes of it that are only possible.
-        kept += [one for one in standing if one.proven or one.match.line not in proven]
-    exact = [one for one in kept if one.match.recipe.family is None]
-    known = [one for one in exact if not one.match.pattern.wrapper]
-    if any(one.severity is not Severity.INFO for one in known):
-        return known
-    families = _families(kept, {id(one.match.unit) for one in known})
-    wrapped = len(known) < len(exact) and all(one.match.pattern.wrapper for one in families)
-    return exact if wrapped else [*known, *families]
-
-
-def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:
-    """The families of messages that no recipe explains: one per message; families outside the attention stack only if
-    there is no other.
-    """
-    best: dict[int, Weighed] = {}
-    for one in sorted(kept, key=lambda one: one.order):
-        if one.match.recipe.family is not None and id(one.match.unit) not in explained:
-            best.setdefault(id(one.match.unit), one)
-    ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
-    return ours or list(best.values())
 
 
 def _finding(group: list[Weighed], *, several: bool) -> Finding:

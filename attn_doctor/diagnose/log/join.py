@@ -92,7 +92,11 @@ def _of_published_build(version: str, facts: FactSet) -> Iterator[Fact]:
     """
     release, _, local = version.partition("+")
     machine = facts.text("node.machine")
-    if not registry_cuda(release) or facts.text("node.system") not in (None, "Linux") or machine not in (None, "x86_64"):
+    if (
+        not registry_cuda(release)
+        or facts.text("node.system") not in (None, "Linux")
+        or machine not in (None, "x86_64")
+    ):
         return
     if machine is None:
         yield _from(FactName.parse("node.machine"), "x86_64", "no line names another processor")
@@ -121,8 +125,8 @@ def _of_published_build(version: str, facts: FactSet) -> Iterator[Fact]:
 
 
 def _may_be_another_build(release: str, of_registry: str, facts: FactSet) -> bool:
-    """True where the GPUs of its code are known already, or the log states a CUDA for which this torch is published too:
-    builds of one CUDA major differ in their GPUs.
+    """True where the GPUs of its code are known already, or the log states a CUDA for which this torch is published
+    too: builds of one CUDA major differ in their GPUs.
     """
     stated = {facts.text(one) for one in ("log.cuda_stated", "cuda.nvcc")} - {None, of_registry}
     known = isinstance(facts.fact("torch.arch_list").state, Known) or code_of_wheel(release)

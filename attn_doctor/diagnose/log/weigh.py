@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
@@ -90,6 +90,42 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
         if one.match.recipe.id not in beaten:
             beaten.update(one.match.pattern.outranks)
     return beaten
+
+
+def chosen(weighed: list[Weighed]) -> list[Weighed]:
+    """Drops matches that another match explains better."""
+    by_unit: dict[int, list[Weighed]] = {}
+    for one in weighed:
+        by_unit.setdefault(id(one.match.unit), []).append(one)
+    kept: list[Weighed] = []
+    for rivals in by_unit.values():
+        beaten = outranked(rivals)
+        standing = [one for one in rivals if one.match.recipe.id not in beaten]
+        proven = {one.match.line for one in standing if one.proven}
+        # A proven cause of a line excludes causes of it that are only possible.
+        kept += [one for one in standing if one.proven or one.match.line not in proven]
+    exact = [one for one in kept if one.match.recipe.family is None]
+    known = [one for one in exact if not one.match.pattern.wrapper]
+    if any(one.severity is not Severity.INFO for one in known):
+        return known
+    beaten = outranked(one for one in exact if one.match.pattern.wrapper)
+    families = _families(
+        (one for one in kept if one.match.recipe.id not in beaten), {id(one.match.unit) for one in known}
+    )
+    wrapped = len(known) < len(exact) and all(one.match.pattern.wrapper for one in families)
+    return exact if wrapped else [*known, *families]
+
+
+def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:
+    """The families of messages that no recipe explains: one per message; families outside the attention stack only if
+    there is no other.
+    """
+    best: dict[int, Weighed] = {}
+    for one in sorted(kept, key=lambda one: one.order):
+        if one.match.recipe.family is not None and id(one.match.unit) not in explained:
+            best.setdefault(id(one.match.unit), one)
+    ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
+    return ours or list(best.values())
 
 
 def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
