@@ -57,3 +57,16 @@ def test_no_command_that_no_installer_can_follow() -> None:
 
     assert install_command(request, _facts(torch="2.7.1", **told)) == ""
     assert "torch==2.6.0" in install_command(request, _facts(torch="2.6.0", **told))
+
+
+@pytest.mark.parametrize(
+    ("python", "moved"),
+    [("python", "torch==2.7.1 torchvision torchaudio"), ("/env/bin/python", "torch==2.7.1 torchvision")],
+    ids=["a log", "an environment"],
+)
+def test_the_companions_of_a_torch_of_a_log_are_not_known_and_move_with_it(python: str, moved: str) -> None:
+    """An examined environment says which of them it has."""
+    facts = _facts(python_executable=python, torch="2.6.0+cu124", **{"package.torchvision.version": "0.21.0"})
+    request = InstallRequest(requirements=("torch==2.7.1",), reinstall=True, torch_backend="cu128")
+
+    assert f"--force-reinstall {moved} --index-url" in install_command(request, facts)

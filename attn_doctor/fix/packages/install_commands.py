@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from packaging.version import InvalidVersion, Version
 
@@ -81,10 +82,16 @@ def _installed(facts: FactSet) -> dict[str, str]:
 
 
 def _beside_torch(facts: FactSet) -> dict[str, str]:
-    """What is installed and changes with torch. A log does not list packages: an application that makes images, sound
-    or video has both companions, and a torch that moves alone would break them."""
+    """What is installed and changes with torch. A log does not list packages: most environments have a companion, and
+    a torch that moves alone breaks it."""
     there = _installed(facts)
-    return {**dict.fromkeys(COMPANIONS, ""), **there} if facts.text("log.program") is not None else there
+    return {**dict.fromkeys(COMPANIONS, ""), **there} if _of_a_log(facts) else there
+
+
+def _of_a_log(facts: FactSet) -> bool:
+    """True where no environment was examined: a check knows its interpreter by the whole path."""
+    python = facts.text("python.executable") or "python"
+    return facts.text("log.program") is not None or not PurePath(python).parent.name
 
 
 def _build_of_missing_companions(request: InstallRequest, facts: FactSet) -> str:
