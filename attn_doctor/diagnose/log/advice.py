@@ -47,6 +47,7 @@ _OF_A_LIST = re.compile(r"(?:^|\n)[ \t]*\d$")
 #: A variable or a flag: the program knows its own switches better than a recipe for all of them. What begins with
 #: export was typed by the writer of the log.
 _SWITCH = re.compile(r"^(?!export )[^\n]*?(?:\b[A-Z][A-Z0-9]*_[A-Z0-9_]+ ?=|(?<![\w-])--[a-z][a-z0-9-]{3,})")
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]{2,}")
 
 
 def advice_in(message: str) -> str | None:
@@ -69,8 +70,18 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
     knows_less = _SWITCH.search(str(advice)) if recipe.family is None else recipe.family.ours
     if advice is None or not knows_less:
         return recipe
+    if recipe.family is None and _has_its_switch(recipe, str(advice)):
+        return recipe
     of_the_gpu = tuple(takewhile(_hangs_on_the_gpu, recipe.remedies))
     return replace(recipe, remedies=(*of_the_gpu, _AS_IT_SAYS, *recipe.remedies[len(of_the_gpu) :]))
+
+
+def _has_its_switch(recipe: Recipe, advice: str) -> bool:
+    """True where a remedy names the flag that a message has for a command line: the remedy knows Python's name, too."""
+    if "CLI" not in advice:
+        return False
+    flags = _FLAG.findall(advice)
+    return bool(flags) and any(all(flag in one.title for flag in flags) for one in recipe.remedies)
 
 
 def _hangs_on_the_gpu(remedy: RecipeRemedy) -> bool:

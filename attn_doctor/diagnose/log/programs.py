@@ -56,6 +56,8 @@ def switches(name: str) -> Iterator[tuple[str, str]]:
     for switch in ("precision", "half", "attention", "memory", "slices", "vae"):
         if text := getattr(row, switch):
             yield f"log.switch_{switch}", text
+    if row.update:
+        yield "log.program_update", row.update
     if row.reentrant:
         yield from zip(("log.switch_reentrant", "log.switch_not_reentrant"), row.reentrant, strict=True)
 

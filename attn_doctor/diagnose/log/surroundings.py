@@ -126,7 +126,8 @@ _INSTALLER = re.compile(
     r"|(?P<beside>[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<runtime>[/\\]runtime[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<standalone>[/\\]python_standalone[/\\])"
-    r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working)"
+    r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working|\bCell In ?\[\d"
+    r"|^-{2,4}> ?\d{1,4} |^In \[\d{1,4}\]: )"
 )
 #: The interpreter by its path, as ComfyUI's manager prints it, and web interfaces that start or install something. One
 #: with blanks would have to be quoted differently in each shell.
@@ -138,7 +139,7 @@ _MAY_BE_INTERPRETER = ("ython executable", 'venv "', " -m pip ")
 _UV_COMMAND = re.compile(r"(?<![\w/])uv (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
 _ON_CPU = re.compile(
     r"\b(?:device|device_map|map_location|accelerator) ?= ?\(?[\"']cpu[\"']|--(?:(?:device|accelerator)[ =])?cpu\b"
-    r"|\btorch\.device\([\"']cpu|\.to\([\"']cpu"
+    r"|\btorch\.device\([\"']cpu|\b(?:model|pipe|pipeline|net)\w{0,20}\.to\([\"']cpu"  # not a result that is moved
     r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
     r"|\b(?:CPU|cpu)[- ]only\b|(?:使用|用|在) ?(?:CPU|cpu)"
 )
@@ -156,7 +157,7 @@ _MAY_BE_INSTALLED = (
         "embeded",
         "_portable",
     ),
-    *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
+    *("Cell In", "--> ", "In [", "ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
     *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python", "\\runtime", "/runtime", "installer_files"),
 )
 
