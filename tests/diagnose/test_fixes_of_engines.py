@@ -17,7 +17,7 @@ FIRST = [
             "has compute capability 7.5. You can use float16 instead by setting the `dtype` flag in CLI, for example: "
             "--dtype=half."
         ),
-        "as-the-message-says",
+        "dtype-of-the-engine",
     ),
     (
         VLLM + "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",

@@ -41,6 +41,7 @@ OWN = {
     "bitsandbytes": r"bitsandbytes",
     "ctranslate2": r"ctranslate2",
     "deepspeed": r"deepspeed",
+    "llama_cpp": r"llama-cpp-python",
     "mamba-ssm": r"mamba-ssm|causal-conv1d",
 }
 #: Needed by anybody's build, or the thing that everything else has to fit.
