@@ -22,7 +22,8 @@ _OF_CUDA = re.compile(
 )
 #: In a title: it is done with CUDA's toolkit, driver or builds.
 _DONE_WITH_CUDA = re.compile(
-    r"\bCUDA (?:\{|toolkit|build|compiler|release|runtime)|\bnvcc\b|\bNVIDIA\b|\bnvidia-smi\b|(?<!GPU )(?<!graphics )\bdriver\b|for CUDA\b"
+    r"\bCUDA (?:\{|toolkit|build|compiler|release|runtime)|\bnvcc\b|\bNVIDIA\b|\bnvidia-smi\b"
+    r"|(?<!GPU )(?<!graphics )\bdriver\b|for CUDA\b"
 )
 #: In a title: whose driver or build is meant in its place.
 _OF_ANOTHER_MAKER = re.compile(r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b")

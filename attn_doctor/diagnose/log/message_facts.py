@@ -88,7 +88,9 @@ _WENT_ON = re.compile(
 _WITHOUT_FLASH = re.compile(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
 #: Frames in which an image autoencoder codes or decodes, or a trainer caches what it codes.
-_VAE = re.compile(r"(?:^|[/\\_. ])(?:vae|VAE|autoencoder\w*|AutoencoderKL|first_stage_model|cache_(?:batch_)?latents)(?:[/\\_. ]|\.py|\b)")
+_VAE = re.compile(
+    r"(?:^|[/\\_. ])(?:vae|VAE|autoencoder\w*|AutoencoderKL|first_stage_model|cache_(?:batch_)?latents)(?:_|\b)"
+)
 #: A model's own code where transformers copied it; between the model's name and the file may stand the revision.
 _HUB_CODE = re.compile(r"/transformers_modules/(?P<model>[^\n\"':]{1,120}?)(?:/[0-9a-f]{7,40})?/\w+\.py")
 _THREADS = re.compile(r"nn[/\\]parallel[/\\](?:data_parallel|parallel_apply)\.py")

@@ -157,7 +157,8 @@ _MAY_BE_INSTALLED = (
         "embeded",
         "_portable",
     ),
-    *("Cell In", "--> ", "In [", "ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
+    *("Cell In", "--> ", "In ["),
+    *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
     *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python", "\\runtime", "/runtime", "installer_files"),
 )
 
