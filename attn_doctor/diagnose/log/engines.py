@@ -23,6 +23,7 @@ _WRITER = re.compile(
 _PROCESS = re.compile(r"(?:EngineCore|VllmWorker|APIServer|Worker_(?:TP|DP|PP|EP)\d)")
 _MAY_BE = (
     "Error in model exec",
+    "n V1 engine",
     "Value error, ",
     "vllm",
     "vLLM",
@@ -42,7 +43,7 @@ _TOLD = re.compile(
     r"(?P<vllm>\bvllm serve\b|\bvllm\.(?:entrypoints|v1|engine|worker)\b|\bvLLM API server version\b|\bLLM engine \(v\d"
     r"|/vllm/(?:v1|worker|engine|entrypoints|executor|model_executor|attention|platforms|distributed)/"
     r"|\bvllm/vllm-openai\b|-packages/vllm/\w"
-    r"|\bRuntimeError: Error in model execution: "
+    r"|\bRuntimeError: Error in model execution: |\bbackend on V1 engine\b"
     # its configuration is checked by pydantic, which puts these words before the message
     r"|\bValue error, (?:The checkpoint you are|Model architectures|User-specified max_model_len|Bfloat16 is only))"
     r"|(?P<sglang>\bsglang\.launch_server\b|\bsglang serve\b|\bsglang\.srt\b|/sglang/srt/|-packages/sglang/\w"

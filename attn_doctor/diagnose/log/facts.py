@@ -93,6 +93,7 @@ _ENGINE = re.compile(
     rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
     rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
 )
+_ENGINES = ("vllm", "sglang", "lmdeploy")
 #: What pip says after it has moved torch.
 _PINS = re.compile(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch>\d[\d.]*)\S*, but you have torch ")
 #: The first two lines of `pip show`.
@@ -275,6 +276,13 @@ class Clues:
         if "uv" in made or "poetry" in made:
             made.pop("dotvenv", None)
 
+    def _engine_by_its_release(self) -> None:
+        """Where no line is an engine's own and no program is told: the one engine whose release is stated."""
+        stated = [name for name in _ENGINES if f"package.{name}.version" in self._told]
+        if len(stated) == 1 and not {ENGINE, programs.PROGRAM} & self._told.keys():
+            lines = self._told[f"package.{stated[0]}.version"].values()
+            self._tell(ENGINE, stated[0], min(lines))
+
     def _tell(self, name: str, value: str, line: int) -> None:
         self._told.setdefault(name, {}).setdefault(value, line)
 
@@ -293,6 +301,7 @@ class Clues:
         if said and "node.system" not in self._told and not ("Windows" in said and "node.kernel" in self._told):
             self._told["node.system"] = said
         self._one_environment()
+        self._engine_by_its_release()
         told = self._told.get(programs.PROGRAM, {})
         if program := programs.first_of(told):
             self._told[programs.PROGRAM] = {program: told[program]}

@@ -127,7 +127,7 @@ _INSTALLER = re.compile(
     r"|(?P<runtime>[/\\]runtime[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<standalone>[/\\]python_standalone[/\\])"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working|\bCell In ?\[\d"
-    r"|^-{2,4}> ?\d{1,4} |^In \[\d{1,4}\]: )"
+    r"|^-{2,4}> \d{1,4} |^In \[\d{1,4}\]: )"
 )
 #: The interpreter by its path, as ComfyUI's manager prints it, and web interfaces that start or install something. One
 #: with blanks would have to be quoted differently in each shell.
