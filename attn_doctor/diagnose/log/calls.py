@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.recipes.data.programs import program_told
@@ -14,18 +14,25 @@ _PHASES = {
     "evaluation": r"\bprediction_step\b|\bevaluation_loop\b|trainer\.(?:evaluate|predict)\(",
     "training": r"\b_?inner_training_loop\b|\b(?:training|train)_step\b|\bcompute_loss\b"
     r"|trainer\w*\.py\S{0,2},? (?:line \d+,? )?in (?:train|\w+_step)\b"
-    r"|trainer\.train\(|\bloss\.backward|_get_per_token_logps|\bconcatenated_forward\b",
+    r"|trainer\.train\(|\bloss\.backward|_get_per_token_logps|\bconcatenated_forward\b"
+    r"|--(?:do_train|(?:per_device_)?train_batch_size|finetuning_type|num_train_epochs)\b",
 }
 _PHASE = tuple((name, re.compile(pattern)) for name, pattern in _PHASES.items())
 #: A line of the whole log is asked for its phase only with one of them; the message and its frames always are.
-SIGNS = ("trainer.", "train_step", "training_", "compute_loss", "per_token_logps", "generate(", "generation/")
+SIGNS = (
+    "trainer.",
+    "train_step",
+    "training_",
+    "compute_loss",
+    "per_token_logps",
+    "generate(",
+    "generation/",
+    "_train",
+    "--finetuning_type",
+)
 #: Files that are nobody's call: the standard library, generated code, a checkpoint's own code.
 _NOBODYS = re.compile(
     r"[/\\][Ll]ib[/\\]python3\.\d|[/\\]Python3\d+[/\\][Ll]ib[/\\](?!site)|^<(?!ipython)|_compiled_cache[/\\]"
-)
-_RECOMPUTED = re.compile(
-    r"saved metadata:? ?\{'shape': (?:torch\.Size\()?\[(?P<saved>[\d, ]{1,60})\][^\n]{0,200}\s+"
-    r"recomputed metadata:? ?\{'shape': (?:torch\.Size\()?\[(?P<again>[\d, ]{1,60})\]"
 )
 
 
@@ -44,22 +51,3 @@ def is_own_code(paths: Iterable[str]) -> bool:
         if not owner(path) and not _NOBODYS.search(path):
             return True
     return False
-
-
-def is_longer_again(text: str) -> bool:
-    """True where a checkpointed layer got a tensor of more rows the second time: a cache took its keys twice."""
-    return any(after > before for before, after in _sizes_again(text))
-
-
-def is_part_again(text: str) -> bool:
-    """True where a checkpointed layer got an even part of a length the second time: its sequence was split again."""
-    changed = {(before, after) for before, after in _sizes_again(text) if before != after}
-    return bool(changed) and all(after > 1 and before % after == 0 for before, after in changed)
-
-
-def _sizes_again(text: str) -> Iterator[tuple[int, int]]:
-    """The sizes that a checkpointed layer's tensors had the first and the second time, of those of as many sizes."""
-    for shapes in _RECOMPUTED.finditer(text):
-        saved, again = ([int(size) for size in shapes[name].split(",")] for name in ("saved", "again"))
-        if len(saved) == len(again) > 1:
-            yield from zip(saved, again, strict=True)

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log.advice import advice_in
-from attn_doctor.diagnose.log.calls import is_longer_again, is_own_code, is_part_again, phase_in
+from attn_doctor.diagnose.log.calls import is_own_code, phase_in
 from attn_doctor.diagnose.log.engines import ENGINE, is_its
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.names_wanted import name_wanted, with_class
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.programs import plugin_of
+from attn_doctor.diagnose.log.shapes import heads_laid_out, is_longer_again, is_part_again
 from attn_doctor.diagnose.log.subjects import subject_of
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
@@ -233,6 +234,8 @@ def _of_calls(unit: Unit, log: str) -> Iterator[Fact]:
         yield _log_fact("recomputed_longer", True, log, unit.message_line)
     if is_part_again(unit.text):
         yield _log_fact("recomputed_part", True, log, unit.message_line)
+    if heads := heads_laid_out(unit.text):
+        yield _log_fact("heads_laid_out", heads, log, unit.message_line)
 
 
 def _line_of(unit: Unit, text: str, found: re.Match[str] | None) -> int:

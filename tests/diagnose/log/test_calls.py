@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.diagnose.log.calls import is_longer_again, is_own_code, phase_in
+from attn_doctor.diagnose.log.calls import is_own_code, phase_in
+from attn_doctor.diagnose.log.shapes import heads_laid_out, is_longer_again
 
 TORCH = "/e/lib/python3.11/site-packages/torch/nn/modules/linear.py"
 MODEL = "/e/lib/python3.11/site-packages/transformers/models/qwen2/modeling_qwen2.py"
@@ -51,3 +52,18 @@ def test_a_cache_that_grew_is_told_by_shapes() -> None:
     assert is_longer_again(METADATA % ("1, 8, 200, 64", "1, 8, 400, 64"))
     assert not is_longer_again(METADATA % ("64, 64", "64, 64"))
     assert not is_longer_again(METADATA % ("128", "0"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "told"),
+    [
+        ("1, 10, 64, 128", 10240, "grouped"),
+        ("1, 4096, 32, 128", 4194304, "grouped"),
+        ("1, 10, 32, 160", 40960, "head_dim"),
+        ("1, 10, 32, 128", 51200, "head_dim"),
+        ("1, 10, 32, 128", 0, None),
+        ("1, 10, 32, 128", 40960, None),
+    ],
+)
+def test_heads_that_a_tensor_does_not_have(shape: str, size: int, told: str | None) -> None:
+    assert heads_laid_out(f"RuntimeError: shape '[{shape}]' is invalid for input of size {size}") == told
