@@ -82,8 +82,8 @@ def bind(facts: FactSet, kind: str | None, subject: str | None) -> Binding:
     whole, on the package that a log's message is about."""
     if kind is None or subject is None:
         package = facts.text(_PACKAGE)
-        return Binding(members=(("package", (package,)),)) if package else Binding()
-    members: dict[str, tuple[str, ...]] = {kind: (subject,)}
+        return Binding(members=((("package", (package,)),) if package else ()) + _only_gpu(facts))
+    members: dict[str, tuple[str, ...]] = {**dict(_only_gpu(facts)), kind: (subject,)}
     waiting = [(kind, subject)]
     while waiting:
         of, one = waiting.pop()
@@ -101,3 +101,9 @@ def bind(facts: FactSet, kind: str | None, subject: str | None) -> Binding:
                 if found:
                     members[part] = found
     return Binding(kind, subject, tuple(members.items()))
+
+
+def _only_gpu(facts: FactSet) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The GPU, where there is one alone: what is said of a GPU is said of it."""
+    gpus = facts.subjects("gpu")
+    return (("gpu", tuple(gpus)),) if len(gpus) == 1 else ()

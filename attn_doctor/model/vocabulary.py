@@ -504,7 +504,7 @@ TERMS: tuple[Term, ...] = (
         ("log.pads", _T, "left, where the log's writer sets the padding side so"),
         ("log.recomputed_longer", _B, "a checkpointed layer got a longer tensor the second time"),
         ("log.recomputed_part", _B, "a checkpointed layer got an even part of a tensor's length the second time"),
-        ("log.heads_laid_out", _T, "grouped where a tensor has an even part of the heads it is laid out with, or head_dim"),
+        ("log.heads_laid_out", _T, "grouped, where a tensor has part of the heads it is laid out with; or head_dim"),
         ("log.symbol", _T, "the undefined symbol it names, mangled"),
         ("log.name_wanted", _T, "the Python name that a message misses, where other releases of its package have it"),
         ("log.name_new", _T, "what its package calls it today, or where it is today"),

@@ -8,7 +8,7 @@ from attn_doctor.diagnose.binding import bind
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.causes import explain_text
-from attn_doctor.model.facts import Absent, FactSet, Known
+from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known
 from attn_doctor.model.findings import Finding
 from attn_doctor.model.libraries import published
 from attn_doctor.planning.choose import Policy, Remaining, choose
@@ -250,3 +250,12 @@ def test_a_cure_speaks_of_the_package_of_its_finding(package: str, gpu: str) -> 
     assert texts
     if package not in named_in_transformers:
         assert not [text for text in texts if "attn_implementation" in text]
+
+
+@pytest.mark.parametrize(("gpus", "bound"), [(("0",), {"gpu": "0"}), (("0", "1"), {}), ((), {})])
+def test_the_only_gpu_is_bound(gpus: tuple[str, ...], bound: dict[str, str]) -> None:
+    """What a remedy says of a GPU is said of the one that is there; of several none is meant."""
+    facts = FactSet(
+        Fact(name=FactName("gpu", gpu, "compute_capability"), state=Known("7.5"), how="told") for gpu in gpus
+    )
+    assert dict(bind(facts, None, None).bound) == bound

@@ -93,12 +93,16 @@ _AT_USE = re.compile(
 )
 _IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
 _CALLED = re.compile(r"\b(?P<module>_C_\w{3,40}|_qattn\w{0,20}|[a-z]\w{2,40}_cuda)\.\w+\(")
+_HANDLING = ("import", "pip", "Collecting ", "install")
 #: Messages about the call in the last line of code above them, whoever wrote that line.
 _OF_THE_CALL = re.compile(
     r"no kernel image|invalid device function|CUDA error: (?:invalid argument|misaligned address|an illegal memory)"
     r"|'NoneType' object is not callable"
 )
-_INSTALLED = re.compile(r"\bpip3? install (?:-\S+ )*[\"']?(?P<module>[A-Za-z][\w-]{1,60})")
+_INSTALLED = re.compile(
+    r"(?:\bpip3? install (?:-\S+ )*[\"']?|^\s*Collecting |\binstall(?:ing)? (?=[Ff]lash|[Xx]formers))"
+    r"(?P<module>[A-Za-z][\w-]{1,60})"
+)
 #: Installed and imported everywhere: no evidence about a message.
 _COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
 TELLING = (
@@ -229,7 +233,7 @@ def handled_in(text: str) -> Iterator[str]:
     """The known package that a line imports, installs, or calls the compiled module of: a later message may be about
     it.
     """
-    found = _IMPORTED.match(text) or _INSTALLED.search(text) if "import" in text or "pip" in text else None
+    found = _IMPORTED.match(text) or _INSTALLED.search(text) if any(map(text.__contains__, _HANDLING)) else None
     if found:
         name = distribution_of((found["module"]).replace("-", "_"))
         if name in BY_NAME and name not in _COMMON:
