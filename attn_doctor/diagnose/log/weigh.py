@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 from attn_doctor.diagnose.binding import Binding, bind
@@ -23,6 +24,10 @@ _NAME_PACKAGE = FactName.parse("log.name_package")
 _SUBJECT = FactName.parse("subject.package")
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
+#: Frames and words of a program that loads its additions one by one, and starts without the one that fails.
+_SURVIVED = re.compile(
+    r", in load_(?:custom_node|scripts)\b|^Cannot import [^\n]{1,300} for custom nodes", re.MULTILINE
+)
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -41,6 +46,13 @@ class Weighed:
     undecided: tuple[Fact, ...]
     """Facts that would decide it and that a person can find out."""
     severity: Severity
+    survived: bool = False
+    """The program went on after it, and failed of something else."""
+
+    @property
+    def failed(self) -> bool:
+        """Its message is an exception that was no warning."""
+        return bool(self.match.unit.exception) and self.match.unit.kind is not UnitKind.WARNING and not self.survived
 
     @property
     def proven(self) -> bool:
@@ -51,18 +63,18 @@ class Weighed:
     def _standing(self) -> int:
         """Recipes stand before families; but what a notice says never leads where an exception is of a family, and
         the last words of a failed build do not lead a note."""
-        unit = self.match.unit
-        failed = bool(unit.exception) and unit.kind is not UnitKind.WARNING
+        failed = self.failed and not self.match.pattern.wrapper
         if self.match.recipe.family is None:
-            return 0 if (failed and not self.match.pattern.wrapper) or self.severity is not Severity.INFO else 2
-        return 1 if failed and self.match.recipe.family.ours and not self.match.pattern.wrapper else 3
+            return 0 if failed or self.severity is not Severity.INFO else 2
+        return 1 if failed else 3
 
     @property
     def _is_notice(self) -> bool:
         """The program went on after it: neither an exception nor a compiler's message, nor a record of a failure."""
         unit = self.match.unit
         failed = unit.kind not in (UnitKind.WARNING, UnitKind.LINE)
-        return not failed and not any(line.level in _FAILED for line in unit.lines if line.level)
+        on = not failed and not any(line.level in _FAILED for line in unit.lines if line.level)
+        return self.survived or on
 
     @property
     def order(self) -> tuple[int, int, bool, bool, int, int, int, int, int, int]:
@@ -94,6 +106,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
+    weighed = _what_was_survived_noted(weighed)
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -116,6 +129,19 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     return exact if wrapped else [*known, *families]
 
 
+def _what_was_survived_noted(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; of what a program survived a note, where it failed of something else later in the same log."""
+    survived = {id(one.match.unit) for one in weighed if _SURVIVED.search(one.match.unit.text)}
+    ends = [one for one in weighed if one.failed and id(one.match.unit) not in survived] if survived else []
+    return [
+        replace(one, severity=Severity.INFO, survived=True)
+        if id(one.match.unit) in survived
+        and any(end.log == one.log and end.match.unit.first > one.match.unit.last for end in ends)
+        else one
+        for one in weighed
+    ]
+
+
 def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:
     """The families of messages that no recipe explains: one per message; families outside the attention stack only if
     there is no other.
@@ -125,7 +151,8 @@ def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weigh
         if one.match.recipe.family is not None and id(one.match.unit) not in explained:
             best.setdefault(id(one.match.unit), one)
     ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
-    return ours or list(best.values())
+    only_notices = not any(one.failed for one in ours) and any(one.failed for one in best.values())
+    return list(best.values()) if only_notices else ours or list(best.values())
 
 
 def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:

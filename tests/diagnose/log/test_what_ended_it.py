@@ -1,0 +1,47 @@
+"""Of several troubles in one log the one that ended the program leads; what it survived is a note."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes.shelf import bundled, families
+
+NODE = r"""
+Traceback (most recent call last):
+  File "C:\ComfyUI\nodes.py", line 2129, in load_custom_node
+    module_spec.loader.exec_module(module)
+  File "C:\ComfyUI\custom_nodes\ComfyUI-Foo\__init__.py", line 1, in <module>
+    from sageattention import sageattn
+ModuleNotFoundError: No module named 'sageattention'
+
+Cannot import C:\ComfyUI\custom_nodes\ComfyUI-Foo module for custom nodes: No module named 'sageattention'
+"""
+RUN = r"""
+Traceback (most recent call last):
+  File "C:\ComfyUI\execution.py", line 345, in execute
+  File "C:\ComfyUI\comfy\ops.py", line 82, in forward
+    return super().forward(*args, **kwargs)
+"""
+DTYPES = "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and Half"
+MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 500.00 MiB. GPU 0 has a total capacity of 7.79 GiB"
+)
+NOTICE = "attention.py:440: UserWarning: 1Torch was not compiled with flash attention. (Triggered internally at x)"
+
+LOGS = [
+    (NODE + "got prompt\n" + RUN + DTYPES, "linear-dtype-mismatch"),
+    (NODE + "got prompt\n" + RUN + MEMORY, "gpu-out-of-memory"),
+    (NODE, "sageattention-not-installed"),
+    (NOTICE + "\n" + RUN + MEMORY, "gpu-out-of-memory"),
+    (NOTICE, "sdpa-without-its-flash-kernel"),
+    ("W0820 convert_frame.py:1017] torch._dynamo hit config.recompile_limit (8)\n" + RUN + MEMORY, "gpu-out-of-memory"),
+]
+
+
+@pytest.mark.parametrize(("log", "first"), LOGS)
+def test_what_ended_the_program_leads(log: str, first: str) -> None:
+    findings = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings
+
+    assert findings[0].id == first
