@@ -537,6 +537,8 @@ TERMS: tuple[Term, ...] = (
         ("log.pinning_package", _T, "the package that an installer says is made for another torch"),
         ("log.pinned_by_several", _B, "several packages are made for one torch, which is not the one that is there"),
         ("log.torch_wanted", _V, "the torch that it is made for"),
+        ("log.torch_asked", _V, "the release of torch that an installer did not find"),
+        ("log.pythons_of_torch", _T, "the Pythons that this release has wheels for: 3.8 to 3.12"),
         ("log.torch_build", _T, "the build of torch that a requirement names behind +"),
         ("log.requirement", _T, "the requirement that an installer could not meet"),
         ("log.wheel", _T, "the wheel that an installer refused"),

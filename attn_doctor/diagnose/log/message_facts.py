@@ -20,6 +20,7 @@ from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Orig
 from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
 from attn_doctor.recipes.data.flash_since import flash_since
 from attn_doctor.recipes.data.new_names import new_name
+from attn_doctor.recipes.data.torch_releases import pythons
 
 _SDPA = re.compile(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
@@ -40,6 +41,10 @@ _LIBRARY = re.compile(
 _CXX_FILE = re.compile(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
+_ASKED_TORCH = re.compile(
+    r"(?:satisfies the requirement|No matching distribution found for) torch==(?P<release>\d\.\d{1,2}\.\d)(?![.\d+])"
+    r"(?![^\n]*\+(?:cu\d|cpu|rocm))"  # an index with builds of other releases was asked
+)
 _IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
 _FROM_THE_TOP = re.compile(
     r"Failed to import transformers\.(?!models\b)[^\n]{1,400}\s+cannot import name \S+ from \W?transformers\b(?!\.)"
@@ -199,6 +204,9 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         if made:
             named.add(attribute)
             yield made
+    if (asked := _ASKED_TORCH.search(message)) and (has := pythons(asked["release"])):
+        yield _log_fact("torch_asked", asked["release"], log, unit.message_line)
+        yield _log_fact("pythons_of_torch", " to ".join(has), log, unit.message_line)
     if _WENT_ON.search(message) and not unit.frames:
         yield _log_fact("went_on", True, log, unit.message_line)
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
