@@ -118,7 +118,7 @@ class _Cutter:
             taken.append(self._take())
         else:
             indent = None
-        after_frame = False
+        after_frame, deep = False, 0
         notebook = bool(header and header["class"])
         while self._at < len(self._lines) and len(taken) < _MOST_FRAMES:
             text = self._lines[self._at].text
@@ -129,7 +129,7 @@ class _Cutter:
                 file = frame["file"] or frame["cell"] or frame["test"] or frame["old"]
                 frames.append((file, int(frame["line"] or frame["at"] or frame["row"] or 0)))
                 taken.append(self._take())
-                after_frame = True
+                after_frame, deep = True, _indent(text)
                 notebook = notebook or bool(frame["cell"] or frame["old"])
             elif notebook and (_NUMBERED.match(text) or (not text and self._next_is(_OF_A_NOTEBOOK, 1))):
                 taken.append(self._take())
@@ -139,7 +139,9 @@ class _Cutter:
                 else:
                     break
             elif _CARETS.match(text) or (_ARROW.match(text) and (indent is None or _indent(text) > indent)):
-                if not after_frame and indent is None and _EXCEPTION.match(text):
+                # Without a header the exception stands two columns before the frames.
+                outdented = bool(frames) and _indent(text) == deep - 2
+                if (outdented or not after_frame) and indent is None and _EXCEPTION.match(text):
                     break
                 taken.append(self._take())
                 after_frame = after_frame and bool(_ARROW.match(text))

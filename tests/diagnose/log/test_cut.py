@@ -51,6 +51,15 @@ def test_frames_without_a_header_and_below_the_message() -> None:
     assert unit.frames == (("/a/flash_attn_interface.py", 52),)
 
 
+def test_frames_without_a_header_that_are_indented() -> None:
+    """As an issue quotes them: the exception stands two columns before the frames."""
+    (unit,) = units(
+        '        File "/a/nodes.py", line 3, in <module>\n          import what\n      ImportError: no what'
+    )
+
+    assert (unit.exception, unit.message.strip()) == ("ImportError", "ImportError: no what")
+
+
 NOTEBOOKS = """\
 RuntimeError                              Traceback (most recent call last)
 <ipython-input-7-1a2b> in <module>

@@ -1,0 +1,50 @@
+"""How people and programs name a GPU, and its compute capability."""
+
+from __future__ import annotations
+
+import re
+
+CAPABILITY = re.compile(
+    r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
+    r"(?:sm_?(?P<sm>\d{1,2})(?P<minor>\d)[af]?\b|(?P<dotted>\d{1,2}\.\d)\b)"
+    r"|(?:[Yy]our GPU has|[Dd]evice|[Cc]ompute)[ _]?[Cc]?apability[:=]? ?"
+    r"\((?:major=)?(?P<a>\d{1,2}), ?(?:minor=)?(?P<b>\d)\)"
+    r"|(?:[Cc]urrent (?:compute ?)?|device_)capability(?: is)? ?[:=]? ?(?P<now>\d{1,2})(?P<now_minor>\d)\b"  # vLLM's
+    r"|Value 'sm_(?P<ptxas>\d{1,2})(?P<last>\d)[af]?' is not defined for option 'gpu-name'"
+    r"|Unsupported CUDA architecture: sm_?(?P<refused>\d{1,2})(?P<refused_minor>\d)\b"  # SageAttention's
+    r"|Compiling entry function '\w{1,200}' for 'sm_(?P<compiled>\d{1,2})(?P<compiled_minor>\d)[af]?'"
+    r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
+)
+#: A capability that is required is not the one that is present.
+ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
+ASKED_BEHIND = re.compile(
+    r"\d{2,4}(?: GPUs?)?"
+    r"(?:\+| (?:only|or (?:newer|later|better|above|higher)|(?:is|are) (?:required|needed|recommended)))"
+)
+NAMES = re.compile(
+    r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|GeForce|Tesla|Quadro|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX|\bGTX ?\d{3,4}"
+    # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
+    r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
+    r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"
+    r"|(?:[Cc]oll?ab(?:oratory)?|[Kk]aggle)(?:'s)?[ ,(]{1,3}(?:with |on |free )?(?=(?:T4|L4|A100|P100)\b)"
+    r"|\b(?:T4|L4|P100) (?:runtime|(?:google )?colab|GPU)\b"
+    r"|[使用在是张块卡] ?(?:\d{1,2} ?[张块卡x×*] ?)?[AHLVPBT]\d{2,3}\b"
+    r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40S?)\s*$"
+    r"|(?:在|用|单|张|块|卡) ?(?:[AHVavh][18]00|[PTpt]\d{1,3})(?![\w.-])"
+    r"|(?<![\w.-])(?:[AHVahv][18]00|[PTpt]40?)(?= ?(?:上|显卡|机器|服务器|环境))"
+    r"|(?<![\w.-])[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
+    r"|(?<![A-Za-z0-9_.-])[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b)"
+    r"|\b(?:on|with|using|have|my) (?:an? |the |my |one |single )[2-5]0[5-9]0\b",
+    re.ASCII,
+)
+#: The number that stands for a GeForce where a line states its GPU: `GPU: 4090`.
+NUMBER_ALONE = re.compile(
+    r"(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号))? ?[:：=] ?"
+    r"(?P<number>[1-5]0[5-9]0)(?P<more> ?(?:Ti|ti|D|Super|SUPER)?)(?=[ ,;.，。)]?(?:$|[A-Z(，。*x×\d]))"
+)
+#: The place before such a number with what no other number has behind or before it.
+TI_ALONE = re.compile(
+    r"(?<![A-Za-z0-9_.-])(?<![RGrg][Tt][Xx] )(?=[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
+    r"|[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b))"
+    r"|(?<=\ba )(?=[2-5]0[5-9]0\b)|(?<=\bmy )(?=[2-5]0[5-9]0\b)|(?<=\bthe )(?=[2-5]0[5-9]0\b)"
+)
