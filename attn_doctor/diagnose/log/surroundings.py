@@ -136,6 +136,10 @@ _PATH = r"((?:[A-Za-z]:[/\\]|/)[\w.()~+/\\-]{1,250}?[Pp]ython(?:\.exe|[\d.]{0,5}
 _INTERPRETER = re.compile(
     rf"(?:\bPython executable: ?|^venv \"){_PATH}\"?\s*$|^\s{{0,8}}(?:Command: )?\"?{_PATH}\"? -m pip "
 )
+#: The environment that pipx made for one program; its interpreter stands at a known place in it.
+_PIPX = re.compile(
+    r"(?P<venv>(?:[A-Za-z]:[/\\]|/)[\w.()~+/\\-]{1,200}?[/\\]pipx[/\\]venvs[/\\][\w.-]{1,80})[/\\](?P<below>lib|Lib|bin|Scripts)[/\\]"
+)
 _MAY_BE_INTERPRETER = ("ython executable", 'venv "', " -m pip ")
 _UV_COMMAND = re.compile(r"(?<![\w/])uv (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
 _ON_CPU = re.compile(
@@ -202,6 +206,9 @@ class Surroundings:
             yield "log.phase", phase
         if _any_in(text, _MAY_BE_INTERPRETER) and (run := _INTERPRETER.search(text, 0, 600)):
             yield "log.python", run[1] or run[2]
+        elif "pipx" in text and (made := _PIPX.search(text, 0, 600)):
+            windows = made["below"] in {"Lib", "Scripts"}
+            yield "log.python", made["venv"] + ("\\Scripts\\python.exe" if windows else "/bin/python")
         if "padding_side" in text and "Make sure" not in text and (pads := _PADS.search(text, 0, 600)):
             yield "log.pads", pads["side"]
         if _any_in(text, _MAY_BE_INSTALLED) and (installer := _INSTALLER.search(text, 0, 600)):

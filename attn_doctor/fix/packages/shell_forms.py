@@ -43,6 +43,9 @@ _IN_THE_PROGRAM = {
 #: Of them those that other systems have as well, where the folder is another one.
 _ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside", "runtime", "installer_files"})
 
+#: pipx has an environment for each program, and a command that runs pip in it.
+_OF_PIPX = re.compile(r"[/\\]pipx[/\\]venvs[/\\](?P<app>[\w.-]{1,80})[/\\](?:bin|Scripts)[/\\]")
+
 #: They reach their packages by commands of their own.
 _WITH_WAYS_OF_THEIR_OWN = frozenset({"uv", "poetry", "notebook"})
 
@@ -108,6 +111,8 @@ def _by_installer(command: str, installer: str | None) -> str:
         return " ".join([f"uv pip {found['verb']}", *filter(None, words)])
     if installer == "poetry" and command.startswith("python "):
         return f"poetry run {command}"
+    if (made := _OF_PIPX.search(installer or "")) and (found := _PIP.match(command)):
+        return f"pipx runpip {made['app']} {found['verb']}{command[found.end() :]}"
     place = _IN_THE_PROGRAM.get(installer or "") or (installer if "/" in (installer or "").replace("\\", "/") else None)
     if place and command.startswith("python "):
         return f"{place} {command.removeprefix('python ')}"
