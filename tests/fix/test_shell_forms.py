@@ -112,6 +112,7 @@ def test_an_interpreter_that_is_named_keeps_its_path() -> None:
             {"log_python": "D:/e/python_env/python.exe", "node_system": "Windows"},
             "D:\\e\\python_env\\python.exe -m pip list",
         ),
+        ({"log_python": "/h/.local/share/pipx/venvs/app/bin/python"}, "pipx runpip app list"),
         ({"log_python": "/e/.venv/bin/python", "python_environment": "uv"}, "uv pip list"),
         ({"log_python": "/e/.venv/bin/python", "python_executable": "/v/python"}, "python -m pip list"),
     ],
