@@ -27,7 +27,8 @@ TELLING = (
 
 _SYSTEM = re.compile(
     r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
-    r"|(?:error|warning) (?:C\d{4}|LNK\d{4})\b|\bMSVC\b|\bcl\.exe\b|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
+    r"|(?:error|warning) (?:C\d{4}|LNK\d{4}|STL\d{4}|MSB\d{4})\b|\bMSVC\b|\bcl\.exe\b"
+    r"|'cl_path'|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
     r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK"
     r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
     r"|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
@@ -63,7 +64,22 @@ _MAY_BE_SAID = (
 SAID = "said.system"
 #: Of these one stands in every line that it finds; looking for them takes a tenth of the time.
 _MAY_BE_SYSTEM = (
-    *(":/", ":\\", ".pyd", "win_amd64", "[WinError", "DLL load", "error C", "warning C", " LNK", "MSVC", "cl.exe"),
+    *(
+        ":/",
+        ":\\",
+        ".pyd",
+        "win_amd64",
+        "[WinError",
+        "DLL load",
+        "error C",
+        "warning C",
+        " LNK",
+        " STL",
+        " MSB",
+        "'cl_path'",
+        "MSVC",
+        "cl.exe",
+    ),
     *(
         "vcvars",
         "Microsoft Visual",
