@@ -37,6 +37,12 @@ _JSON_END = re.compile(r"\"\s*[}\]]+\s*,?\s*$")
 #: `C:\Users\ann\new\x.cu`: no line ends there.
 _FOLDER_ON_A_DRIVE = re.compile(r"\b[A-Za-z]:(?:\\[\w.() -]{1,60}){0,8}\\n\w")
 _ONE_LINE_OF_JSON = re.compile(r'\{"(?:[^"\\]|\\[^n]|"(?!(?:stream|time|attrs)"))*\\n",')
+#: A traceback whose line ends became blanks where it was pasted: its parts get lines of their own.
+_FLAT = 'most recent call last): File "'
+_FLAT_END = re.compile(
+    r'(?<=call last\):) (?=File ")|(?<=\S) (?=File "[^"]{1,300}", line \d+, in )'
+    r"|(?<=\S) (?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): \S)"
+)
 _NEW_RECORD = re.compile(r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
 
 
@@ -84,7 +90,7 @@ def _end(text: str) -> int:
 def _block(text: str, first: int) -> Block:
     lines = text.split("\n")
     lengths = list(map(len, lines))
-    if max(lengths) <= PIECE and not any(mark in text for mark in ("\x1b", "\r", "\\n")):
+    if max(lengths) <= PIECE and not any(mark in text for mark in ("\x1b", "\r", "\\n", _FLAT)):
         width = broken_at(lines, lengths)
         if not width:
             return Block(range(first, first + len(lines)), lines)
@@ -107,11 +113,13 @@ def _mended(lines: list[str], first: int) -> Iterator[Raw]:
     held: Raw | None = None
     for number, line in enumerate(lines, start=first):
         line = line.removesuffix("\r")
+        if flat := _FLAT in line:
+            line = _FLAT_END.sub("\r", line)
         if len(line) > PIECE or "\r" in line or "\\n" in line:
             if held:
                 yield held
                 held = None
-            yield from ((number, piece) for piece in _pieces(line))
+            yield from ((number, piece) for piece in _pieces(line, flat=flat))
             continue
         if width:
             if held and not _NEW_RECORD.match(line):
@@ -179,10 +187,10 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
     return longest if followed >= (1 if usual else 3) else 0
 
 
-def _pieces(line: str) -> Iterator[str]:
+def _pieces(line: str, *, flat: bool) -> Iterator[str]:
     # A traceback inside a string (JSON error files, repr of an exception) has its line ends escaped.
     told = "Traceback (most" in line or ("Error" in line and not _FOLDER_ON_A_DRIVE.search(line))
-    if "\\n" in line and told and not _ONE_LINE_OF_JSON.match(line):
+    if "\\n" in line and told and not flat and not _ONE_LINE_OF_JSON.match(line):
         line = line.replace("\\n", "\r").replace('\\"', '"')
     for part in _unglued(line.split("\r")):
         if part or not line:

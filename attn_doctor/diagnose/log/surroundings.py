@@ -114,13 +114,13 @@ _MADE_FOR = re.compile(
 )
 _JETSON = re.compile(
     r"-tegra\b|\btegra\b|\b[Jj]etson\b|\b[Jj]et[Pp]ack\b|\b(?:NVIDIA|AGX|NX|Nano) Orin\b"
-    r"|\bOrin (?:NX|Nano|AGX)\b|\bnvgpu\b"
+    r"|\bOrin (?:NX|Nano|AGX)\b|\bnvgpu\b|/l4t-\w"
 )
 #: Likewise of the two above.
 _MAY_BE = (
     *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9"),
     *("webui-", "hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
-    *("xpu", "XPU", "Intel", "npu", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
+    *("xpu", "XPU", "Intel", "npu", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu", "/l4t-"),
 )
 _WSL = re.compile(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")

@@ -124,3 +124,12 @@ def test_one_message_of_a_usual_width_is_no_broken_line(width: int, steps: int) 
     lines.insert(steps // 2, message)
 
     assert [line for block in blocks(["\n".join(lines)]) for line in block.lines] == lines
+
+
+def test_traceback_pasted_as_one_line() -> None:
+    text = (
+        'Traceback (most recent call last): File "D:\\ComfyUI (1)\\nodes.py", line 22, in load run(m) ~~~^^^ '
+        "File \"<frozen importlib>\", line 10, in run import gguf ModuleNotFoundError: No module named 'gguf'"
+    )
+
+    assert [line.split()[0] for _, line in read(text)] == ["Traceback", "File", "File", "ModuleNotFoundError:"]
