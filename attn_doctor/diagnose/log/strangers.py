@@ -42,6 +42,8 @@ def is_of_a_stranger(unit: Unit) -> bool:
 
 @lru_cache(256)  # ranks and steps say the same
 def _is_signed(innermost: str, message: str) -> bool:
+    if message.lstrip().startswith("nvcc fatal"):  # the compiler's own words; MSBuild adds the name of its project
+        return False
     return _FRAME.search(innermost) is not None or _SIGNED.search(message) is not None
 
 
