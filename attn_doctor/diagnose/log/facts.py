@@ -42,8 +42,8 @@ _ATTENTION = {spelled: library.distributions[0] for library in published() for s
 _PACKAGE = re.compile(
     rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
-    r"`?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4.33.2
-    rf" ?(?:==|[:=.])?\*{{0,2}} ?v?(?P<version>{_VERSION})"
+    r"[`'\"]?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4
+    rf" ?(?:==|[:=.])?\*{{0,2}} ?['\"]?v?(?P<version>{_VERSION})"  # "torch": "2.6.0" in a program's JSON
     r"(?![\w+-]|\.\w)"
 )
 #: What says an engine's release without its plain name: its first line, and the tags of images.
