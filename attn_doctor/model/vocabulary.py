@@ -507,6 +507,7 @@ TERMS: tuple[Term, ...] = (
         ("log.heads_laid_out", _T, "grouped, where a tensor has part of the heads it is laid out with; or head_dim"),
         ("log.symbol", _T, "the undefined symbol it names, mangled"),
         ("log.name_wanted", _T, "the Python name that a message misses, where other releases of its package have it"),
+        ("log.name_parameter", _T, "the parameter alone, where that name is one of a function or class"),
         ("log.name_new", _T, "what its package calls it today, or where it is today"),
         ("log.name_package", _T, "the distribution of which that name is"),
         ("log.name_since", _V, "its first release that has the name"),

@@ -136,6 +136,7 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     asks = None if found.patched and asks == span.distribution else asks
     for attribute, value in (
         ("name_wanted", found.name),
+        ("name_parameter", found.name.partition(" of ")[0] if " of " in found.name else None),
         ("name_new", new_name(found.name)),
         ("name_package", span.distribution),
         ("name_since", span.since),

@@ -35,6 +35,8 @@ _CALL_OF_CLASS = re.compile(r"(?<![\w\"'])(?P<name>[A-Z]\w{2,60})\(")
 _CONFIG_OF_TRL = re.compile(
     r"(?:SFT|DPO|KTO|ORPO|CPO|GRPO|RLOO|PPO|Reward|BCO|GKD|XPO|OnlineDPO|NashMD|PRM)Config\.__init__\(\)$"
 )
+#: Its trainers hold the fields of their configurations under the same names, and projects make trainers of them.
+_TRAINER_OF_TRL = re.compile(r"\w*?(?P<kind>SFT|DPO|KTO|ORPO|CPO|GRPO|RLOO|Reward|BCO|GKD)(?:Trainer|Config)$")
 #: Types that no other table is asked for: those with the number of a generation, and a few without.
 _NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
 #: Attributes that only the class of the FlashAttention kernel had.
@@ -103,6 +105,10 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
         return found
     if (match := _MEMBER.search(message)) and (span := names.inherited(match["owner"], match["name"], owners)):
         return NameWanted(f"{match['owner']}.{match['name']}", span)
+    if match and (kind := _TRAINER_OF_TRL.match(match["owner"])):
+        owner = f"{kind['kind']}Config.__init__()"
+        span = names.of_member(owner, match["name"], ("trl",))
+        return NameWanted(f"{match['name']} of {owner}", span) if span else None
     if match and _OF_FLASH.match(match["name"]) and (span := names.of_kernel_class(match["owner"])):
         return NameWanted(f"{match['owner']}.{match['name']}", span, patched=True)
     return None

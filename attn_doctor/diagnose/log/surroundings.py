@@ -136,7 +136,7 @@ _INSTALLER = re.compile(
     r"|(?P<portable>python_embeded|ComfyUI_windows_portable)"
     r"|(?P<bundled>[/\\]system[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<installer_files>[/\\]installer_files[/\\]env[/\\](?:[Ll]ib[/\\]|python\.exe))"
-    r"|(?P<venv>[/\\]venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\][Pp]ython))"
+    r"|(?P<venv>[/\\]venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\]\w))"
     r"|(?P<dotvenv>[/\\]\.venv[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\]\w))"
     r"|(?P<env>[/\\]env[/\\](?:[Ll]ib[/\\]site-packages|Scripts[/\\]\w))"
     # Packs of a program with its Python beside it, as they are common in China.
