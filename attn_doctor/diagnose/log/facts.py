@@ -31,7 +31,7 @@ _WORTH = re.compile(
     r"|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
-    r"|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
+    r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
     r"|(?:an?|my|the) [2-5]0[5-9]0\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
@@ -54,6 +54,8 @@ _ENGINE = re.compile(
     rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
 )
 _ENGINES = ("vllm", "sglang", "lmdeploy")
+#: What an installer was told to install, where it is a repository.
+_FETCHED = re.compile(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
 #: What pip says after it has moved torch.
 _PINS = re.compile(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch>\d[\d.]*)\S*, but you have torch ")
 #: The first two lines of `pip show`.
@@ -212,6 +214,8 @@ class Clues:
         engine = _ENGINE.search(text)
         if engine and engine.lastgroup:
             self._package(engine.lastgroup.partition("_")[0], engine[engine.lastgroup], line.number)
+        if "git+https" in text and (fetched := _FETCHED.search(text)):
+            self._tell("log.fetched_from", fetched["address"], line.number)
         if pins := _PINS.search(text):
             self._pins.setdefault(pins["torch"], {})[pins["package"]] = line.number
         have = _HAVE.search(text)
