@@ -105,6 +105,7 @@ _MACHINE = re.compile(
 )
 _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|-cpython-3(?P<built>\d{1,2})/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
+    r"|^Python (?P<said>3\.\d{1,2})\.\d{1,2}(?= \(| \||$)"  # what it says of itself
 )
 #: flash-attn's setup.py names the wheel by the torch that it found.
 _GUESSED = re.compile(
@@ -198,7 +199,8 @@ class Clues:
             self._tell("torch.hip", rocm["version"] or rocm["stated"] or rocm["folder"], line.number)
         python = _PYTHON.search(text)
         if python:
-            self._tell("python.version", python["dotted"] or f"3.{python['built'] or python['minor']}", line.number)
+            told = python["dotted"] or python["said"]
+            self._tell("python.version", told or f"3.{python['built'] or python['minor']}", line.number)
         machine = _MACHINE.search(text)
         if machine and not refused:
             self._tell("node.machine", machine["machine"] or machine["wheel"], line.number)
