@@ -170,3 +170,21 @@ def test_the_map_of_the_house_is_whole() -> None:
     places = {one for one in named if one.endswith((".py", ".toml", "/")) and "<" not in one}
     roots = (ROOT, ROOT / "recipes", house, *(one for one in house.rglob("*") if one.is_dir()))
     assert sorted(one for one in places if not any((root / one).exists() for root in roots)) == []
+
+
+#: In parts, for no file may hold them whole, this one among them.
+REGISTRIES = tuple(
+    ".".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("registry", "npmjs", "org"))
+)
+
+
+def test_packages_are_named_without_the_host_of_a_registry() -> None:
+    """A source is the project's own page: which registry serves a package is the reader's setting."""
+    files = [
+        file
+        for folder in ("attn_doctor", "bench", "docs", "recipes", "scripts", "tests")
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in {".py", ".toml", ".md", ".json", ".yml"}
+    ]
+    assert files
+    assert [str(file) for file in files if any(host in file.read_text() for host in REGISTRIES)] == []

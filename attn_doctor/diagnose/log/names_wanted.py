@@ -31,12 +31,12 @@ _KEY = re.compile(rf"\bKeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}(?!\w)")
 #: Python 3.9 and older do not say of which class a constructor is.
 _NAMELESS = re.compile(r"(?<![\w.])__init__\(\)(?= (?:got an unexpected keyword|missing \d))")
 _CALL_OF_CLASS = re.compile(r"(?<![\w\"'])(?P<name>[A-Z]\w{2,60})\(")
-#: These are made from transformers' TrainingArguments.
-_CONFIG_OF_TRL = re.compile(
-    r"(?:SFT|DPO|KTO|ORPO|CPO|GRPO|RLOO|PPO|Reward|BCO|GKD|XPO|OnlineDPO|NashMD|PRM)Config\.__init__\(\)$"
-)
-#: Its trainers hold the fields of their configurations under the same names, and projects make trainers of them.
-_TRAINER_OF_TRL = re.compile(r"\w*?(?P<kind>SFT|DPO|KTO|ORPO|CPO|GRPO|RLOO|Reward|BCO|GKD)(?:Trainer|Config)$")
+#: Kinds of training in trl whose trainer holds the fields of its configuration under the same names.
+_KINDS_OF_TRL = "SFT|DPO|KTO|ORPO|CPO|GRPO|RLOO|Reward|BCO|GKD"
+#: Made from transformers' TrainingArguments.
+_CONFIG_OF_TRL = re.compile(rf"(?:{_KINDS_OF_TRL}|PPO|XPO|OnlineDPO|NashMD|PRM)Config\.__init__\(\)$")
+#: Projects make trainers of their own from them: XGRPOTrainer.
+_TRAINER_OF_TRL = re.compile(rf"\w*?(?P<kind>{_KINDS_OF_TRL})(?:Trainer|Config)$")
 #: Types that no other table is asked for: those with the number of a generation, and a few without.
 _NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
 #: Attributes that only the class of the FlashAttention kernel had.
