@@ -17,6 +17,7 @@ from attn_doctor.recipes.data.programs import program, program_told, programs, w
 from attn_doctor.recipes.recipe import Changes, Recipe, RecipeRemedy
 
 PROGRAM = "log.program"
+KEPT_BY = "log.kept_by"
 _OWN_CODE = FactName.parse("log.own_code")
 #: What was added to a program: its folder, below the one for all of them.
 _ADDED = re.compile(
@@ -158,6 +159,8 @@ def _update(facts: FactSet) -> RecipeRemedy:
     """How what was added to the program, or the program, gets a newer release."""
     row = program(facts.text(PROGRAM))
     if row is not None and row.update:
+        if facts.text(KEPT_BY) is not None:
+            return ways()["releases-of-the-repository"]
         packages = ways()["update-the-packages"]
         return replace(packages, actions=(Advise(text=row.update, commands=row.commands),))
     return ways()["update-the-program" if facts.text("log.plugin") is None else "update-the-plugin"]

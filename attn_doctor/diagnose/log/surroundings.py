@@ -164,6 +164,18 @@ _ON_CPU = re.compile(
     r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
     r"|\b(?:CPU|cpu)[- ]only\b|(?:使用|用|在) ?(?:CPU|cpu)"
 )
+#: A copy of a trainer that a repository brings along, or releases that its authors name: newer ones lack its changes.
+_KEPT = re.compile(
+    r"/(?:third[_-]?party|3rd[_-]?party|submodules?|external|extern|vendor)/(?i:LLaMA-?Factory|axolotl|ms-swift|verl|OpenRLHF)\b"
+    r"|\b(?:as|like|which|that|version) (?:is |was )?(?:this|the|your|their) (?:repo(?:sitory)?|README|readme|project|paper)"
+    r"(?:'s \w+)? (?:recommend|suggest|requir|ask|pin|specif|list|state|say)"
+    r"|\b(?:recommended|suggested|required|pinned|specified|listed|stated|provided) (?:by|in) (?:this|the|your|their)"
+    r" (?:repo|README|readme|requirements|environment\.ya?ml|project|paper|pyproject)"
+    r"|\b(?:this|the|your|their|own) (?:(?:repo(?:sitory)?|project)'s )?(?:own )?(?:fork|forked|modified|customi[sz]ed|bundled|vendored)"
+    r" (?:\w+ )?(?:of )?(?i:LLaMA-?Factory|axolotl|ms-swift|verl|OpenRLHF)\b"
+)
+_MAY_BE_KEPT = ("repo", "README", "readme", "project", "paper", "requirements", "environment.y", "third", "3rd")
+_MAY_BE_KEPT += ("submodule", "extern", "vendor", "fork", "modified", "custom", "bundled")
 _PADS = re.compile(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *(
@@ -218,6 +230,8 @@ class Surroundings:
         if _any_in(text, repository_signs()) and (repository := repository_told(text[:600])):
             yield "log.repository", repository.name
             yield "log.repository_asks", repository.asks
+        if _any_in(text, _MAY_BE_KEPT) and _KEPT.search(text, 0, 600):
+            yield "log.kept_by", "repository"
         if _any_in(text, calls.SIGNS) and (phase := calls.phase_in(text[:600])):
             yield "log.phase", phase
         if _any_in(text, _MAY_BE_INTERPRETER) and (run := _INTERPRETER.search(text, 0, 600)):
