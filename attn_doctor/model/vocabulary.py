@@ -555,6 +555,7 @@ TERMS: tuple[Term, ...] = (
         ("log.repository", _T, "the research code in whose log the message stands (recipes/programs.toml)"),
         ("log.repository_asks", _T, "the requirement of transformers in the files of that code"),
         ("log.kept_by", _T, "repository, where the log says that one brings its own copy or releases of a program"),
+        ("log.foreign", _B, "nothing in its lines is of the attention stack, or of programs that compute with it"),
         ("log.engine", _T, "the serving engine in whose log the message stands"),
         ("log.plugin", _T, "what was added to that application, a node or an extension: the message ends in its code"),
         ("log.plugin_folder", _T, "the folder of that, as the log names it"),

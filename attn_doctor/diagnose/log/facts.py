@@ -9,6 +9,7 @@ from attn_doctor.diagnose.log import gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, engine_of
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
+from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.surroundings import Surroundings
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
@@ -142,6 +143,7 @@ class Clues:
         self._told: dict[str, dict[str, int]] = {}
         self._around = Surroundings()
         self._done = Done()
+        self._company = Company()
         self._seen: set[str] = set()
         self._handled: dict[str, int] = {}
         self._shown = ""
@@ -153,6 +155,7 @@ class Clues:
     def see(self, line: Line) -> None:
         """Reads one line."""
         text = line.text
+        self._company.see(text)
         refused = ".whl" in text and _REFUSED.search(text) is not None
         for name, value in () if refused else self._around.told(text):
             self._tell(name, value, line.number)
@@ -275,6 +278,8 @@ class Clues:
             self._told[programs.PROGRAM] = {program: told[program]}
             for name, switch in programs.switches(program):
                 self._tell(name, switch, told[program])
+        if self._company.is_foreign:
+            yield _known("log.foreign", True, log, 1)
         done, first = self._done.told()
         if done:
             yield _known("log.done", done, log, first)

@@ -33,6 +33,41 @@ _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
 _COMPILED = "triton"
+#: In lower case; one of them stands in most logs of training and of models that are served or run.
+_OF_THE_STACK = (
+    *("torch", "triton", "attn", "attention", "xformers", "transformer", "diffus", "hugging", "vllm", "sglang", "flash"),
+    *("mamba", "conv1d", "deepspeed", "apex", "bitsandbytes", "comfy", "whisper", "llama", "lora", "llm", "gptq", "awq"),
+    *("megatron", "sage", "unsloth", "exllama", "ggml", "tts", "gauss", "spconv", "detectron", "mmcv", "nvdiffrast"),
+    *("tiny-cuda", "tinycuda", "cutlass", "flux", "lmdeploy", "accelerate", "peft", "rwkv", "natten", "inductor", "gpt"),
+    *("checkpoint", "rasteriz", "webui", "nunchaku", "kohya", "qwen", "deepseek", "gemma", "mistral", "train", "fused", "_kernel", "'loss'"),
+)
+#: Libraries of recipes whose messages compilers, loaders, containers and drivers say to all programs alike.
+_OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "triton"})
+
+
+class Company:
+    """Whether anything in a log is of the attention stack, or of the programs that compute with it."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+        self._ours = False
+
+    def see(self, text: str) -> None:
+        """Reads one line."""
+        if not self._ours and text.strip():
+            self._lines += 1
+            lower = text[:2000].lower()
+            self._ours = any(word in lower for word in _OF_THE_STACK)
+
+    @property
+    def is_foreign(self) -> bool:
+        """True where nothing is, among several lines; a message alone may be anybody's."""
+        return self._lines > 1 and not self._ours
+
+
+def may_be_of_any_program(library: str) -> bool:
+    """True for a recipe's library whose messages are said to programs of all kinds."""
+    return library in _OF_ANY_PROGRAM
 
 
 def is_of_a_stranger(unit: Unit) -> bool:

@@ -9,7 +9,7 @@ from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.log.match import Match
-from attn_doctor.diagnose.log.strangers import is_elsewhere
+from attn_doctor.diagnose.log.strangers import is_elsewhere, may_be_of_any_program
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Severity, Verdict
@@ -21,6 +21,7 @@ from attn_doctor.recipes.recipe import Family, Recipe
 _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.owners")
 #: The package that lacks a name, whoever asks for it.
 _NAME_PACKAGE = FactName.parse("log.name_package")
+_FOREIGN, _TORCH = FactName.parse("log.foreign"), FactName.parse("torch.version")
 _SUBJECT = FactName.parse("subject.package")
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
@@ -225,6 +226,8 @@ def _severity(match: Match, recipe: Recipe, facts: FactSet) -> Severity:
         recipe.library, facts.text(_NAME_PACKAGE) or facts.text(_SUBJECT), match.unit.kind
     ):
         return Severity.INFO
+    if facts.value(_FOREIGN) and may_be_of_any_program(recipe.library) and not facts.value(_TORCH):
+        return Severity.INFO  # the compiler or driver of a program that has no part of the attention stack
     if match.pattern.severity is not None:
         return match.pattern.severity
     if match.unit.kind is UnitKind.WARNING:

@@ -79,3 +79,20 @@ def test_only_what_is_about_one_package_can_be_elsewhere() -> None:
     assert not is_elsewhere("build", None, UnitKind.MESSAGE)
     for ours in ("transformer-engine-torch", "spas-sage-attn", "unsloth", "bitsandbytes", "auto-gptq"):
         assert not is_elsewhere("extension", ours, UnitKind.MESSAGE)
+
+
+FOREIGN = {
+    "a compiler": "/usr/bin/ld: cannot find -lcudart\ncollect2: error: ld returned 1 exit status\n"
+    "make: *** [Makefile:42: matmul] Error 1",
+    "CMake": "No CMAKE_CUDA_COMPILER could be found.\n-- Configuring incomplete, errors occurred!\n"
+    "/home/u/kokkos/CMakeLists.txt:12 (enable_language)",
+    "a driver": "openmm.OpenMMException: Error loading CUDA module: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)\n"
+    "simtk finished",
+}
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
+def test_words_of_compilers_and_drivers_are_a_note_where_nothing_of_the_stack_stands_beside_them(text: str) -> None:
+    """Any program gets them; beside torch, or alone, they are an error."""
+    assert {one.severity for one in _found(text)} == {Severity.INFO}
+    assert Severity.ERROR in {one.severity for one in _found(f"{text}\nwhile building a torch extension")}
