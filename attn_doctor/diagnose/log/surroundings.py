@@ -174,8 +174,10 @@ _KEPT = re.compile(
     r"|\b(?:this|the|your|their|own) (?:(?:repo(?:sitory)?|project)'s )?(?:own )?(?:fork|forked|modified|customi[sz]ed|bundled|vendored)"
     r" (?:\w+ )?(?:of )?(?i:LLaMA-?Factory|axolotl|ms-swift|verl|OpenRLHF)\b"
 )
-_MAY_BE_KEPT = ("repo", "README", "readme", "project", "paper", "requirements", "environment.y", "third", "3rd")
-_MAY_BE_KEPT += ("submodule", "extern", "vendor", "fork", "modified", "custom", "bundled")
+_MAY_BE_KEPT = (
+    *("repo", "README", "readme", "project", "paper", "requirements", "environment.y", "third", "3rd"),
+    *("submodule", "extern", "vendor", "fork", "modified", "custom", "bundled"),
+)
 _PADS = re.compile(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *(
