@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from attn_doctor.diagnose.log import gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, engine_of
-from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.strangers import Company
+from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value

@@ -27,7 +27,9 @@ def _first_fixes(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("folder", "said"), KEPT.values(), ids=KEPT)
 def test_the_repositorys_copy_stays(folder: str, said: str) -> None:
-    assert not any(title.startswith("Update LLaMA-Factory") for title in _first_fixes(said + CALL.format(folder=folder)))
+    assert not any(
+        title.startswith("Update LLaMA-Factory") for title in _first_fixes(said + CALL.format(folder=folder))
+    )
 
 
 def test_without_such_words_the_program_is_updated() -> None:
