@@ -34,63 +34,12 @@ _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
 _COMPILED = "triton"
 #: In lower case; one of them stands in most logs of training and of models that are served or run.
-_OF_THE_STACK = (
-    *(
-        "torch",
-        "triton",
-        "attn",
-        "attention",
-        "xformers",
-        "transformer",
-        "diffus",
-        "hugging",
-        "vllm",
-        "sglang",
-        "flash",
-    ),
-    *(
-        "mamba",
-        "conv1d",
-        "deepspeed",
-        "apex",
-        "bitsandbytes",
-        "comfy",
-        "whisper",
-        "llama",
-        "lora",
-        "llm",
-        "gptq",
-        "awq",
-    ),
-    *("megatron", "sage", "unsloth", "exllama", "ggml", "tts", "gauss", "spconv", "detectron", "mmcv", "nvdiffrast"),
-    *(
-        "tiny-cuda",
-        "tinycuda",
-        "cutlass",
-        "flux",
-        "lmdeploy",
-        "accelerate",
-        "peft",
-        "rwkv",
-        "natten",
-        "inductor",
-        "gpt",
-    ),
-    *(
-        "checkpoint",
-        "rasteriz",
-        "webui",
-        "nunchaku",
-        "kohya",
-        "qwen",
-        "deepseek",
-        "gemma",
-        "mistral",
-        "train",
-        "fused",
-        "_kernel",
-        "'loss'",
-    ),
+_OF_THE_STACK = re.compile(
+    r"torch|triton|attn|attention|xformers|transformer|diffus|hugging|vllm|sglang|flash|mamba|conv1d"
+    r"|deepspeed|apex|bitsandbytes|comfy|whisper|llama|lora|llm|gptq|awq|megatron|sage|unsloth|exllama"
+    r"|ggml|tts|gauss|spconv|detectron|mmcv|nvdiffrast|tiny-cuda|tinycuda|cutlass|flux|lmdeploy"
+    r"|accelerate|peft|rwkv|natten|inductor|gpt|checkpoint|rasteriz|webui|nunchaku|kohya|qwen|deepseek"
+    r"|gemma|mistral|train|fused|_kernel|'loss'"
 )
 #: Libraries of recipes whose messages compilers, loaders, containers and drivers say to all programs alike.
 _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "triton"})
@@ -108,7 +57,7 @@ class Company:
         if not self._ours and text.strip():
             self._lines += 1
             lower = text[:2000].lower()
-            self._ours = any(word in lower for word in _OF_THE_STACK)
+            self._ours = _OF_THE_STACK.search(lower) is not None
 
     @property
     def is_foreign(self) -> bool:

@@ -166,12 +166,14 @@ _ON_CPU = re.compile(
 )
 #: A copy of a trainer that a repository brings along, or releases that its authors name: newer ones lack its changes.
 _KEPT = re.compile(
-    r"/(?:third[_-]?party|3rd[_-]?party|submodules?|external|extern|vendor)/(?i:LLaMA-?Factory|axolotl|ms-swift|verl|OpenRLHF)\b"
-    r"|\b(?:as|like|which|that|version) (?:is |was )?(?:this|the|your|their) (?:repo(?:sitory)?|README|readme|project|paper)"
-    r"(?:'s \w+)? (?:recommend|suggest|requir|ask|pin|specif|list|state|say)"
+    r"/(?:third[_-]?party|3rd[_-]?party|submodules?|external|extern|vendor)/"
+    r"(?i:LLaMA-?Factory|axolotl|ms-swift|verl|OpenRLHF)\b"
+    r"|\b(?:as|like|which|that|version) (?:is |was )?(?:this|the|your|their) "
+    r"(?:repo(?:sitory)?|README|readme|project|paper)(?:'s \w+)? (?:recommend|suggest|requir|ask|pin|specif|list|state|say)"
     r"|\b(?:recommended|suggested|required|pinned|specified|listed|stated|provided) (?:by|in) (?:this|the|your|their)"
     r" (?:repo|README|readme|requirements|environment\.ya?ml|project|paper|pyproject)"
-    r"|\b(?:this|the|your|their|own) (?:(?:repo(?:sitory)?|project)'s )?(?:own )?(?:fork|forked|modified|customi[sz]ed|bundled|vendored)"
+    r"|\b(?:this|the|your|their|own) (?:(?:repo(?:sitory)?|project)'s )?(?:own )?"
+    r"(?:fork|forked|modified|customi[sz]ed|bundled|vendored)"
     r" (?:\w+ )?(?:of )?(?i:LLaMA-?Factory|axolotl|ms-swift|verl|OpenRLHF)\b"
 )
 _MAY_BE_KEPT = (
