@@ -26,6 +26,8 @@ _EXCEPTION = re.compile(
 _SYMBOL_IN_PROSE = re.compile(r"undefined symbol (?=[`'\"]?_Z)")
 #: As people type it from memory.
 _MODULE_IN_PROSE = re.compile(r"\b[Nn]o module (?:name|called|named?:) (?=[`'\"]?[a-z_])")
+_ELLIPSIS = ".… "
+_REST = re.compile(r"\s{0,8}(?:…|\.{3}) ?(?=\S)")
 _WRAPPING = f" \t{QUOTES}*•"
 
 
@@ -42,9 +44,23 @@ def _relaxed(pattern: LogPattern) -> LogPattern:
     return replace(pattern, pattern=as_pasted(pattern.pattern), kinds=kinds)
 
 
+def _joined(lines: Iterable[Line]) -> Iterator[Line]:
+    """A title that a website broke, with an ellipsis at its end and one before its rest, is one line again."""
+    held: Line | None = None
+    for line in lines:
+        if held is not None and (rest := _REST.match(line.text)):
+            held = replace(held, text=f"{held.text.rstrip(_ELLIPSIS)} {line.text[rest.end() :]}")
+            continue
+        if held is not None:
+            yield held
+        held = line
+    if held is not None:
+        yield held
+
+
 def unwrapped(lines: Iterable[Line]) -> Iterator[Line]:
     """The lines without quotes around them, and an exception within one as a line of its own."""
-    for line in lines:
+    for line in _joined(lines):
         text = _SYMBOL_IN_PROSE.sub("undefined symbol: ", line.text)
         text = _MODULE_IN_PROSE.sub("No module named ", text)
         starts = [found.start() for found in _EXCEPTION.finditer(text)]

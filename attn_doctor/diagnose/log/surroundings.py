@@ -53,7 +53,7 @@ _SAID = re.compile(
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?M[1-5]\b"
     r"|mac(?:OS|os) ?(?:系统|版本|上|下|是)|(?:适合|我的|使用|在) ?[Mm]ac)"
     r"|(?P<Linux>\b(?:Ubuntu|ubuntu|Debian|Fedora|CentOS|RHEL|Rocky Linux|Linux Mint)(?: Linux| Server| LTS)? ?\d"
-    r"|\b[Oo]n (?:Linux|linux|Ubuntu|ubuntu)\b"
+    r"|\b(?:[Oo]n|[Uu]nder|[Uu]se|[Uu]sing|and|or) (?:Linux|linux|Ubuntu|ubuntu)\b"
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Linux|linux|Ubuntu|ubuntu)\b)"
 )
 _MAY_BE_SAID = (
@@ -214,8 +214,9 @@ class Surroundings:
         if self._system < _ENOUGH and _any_in(text, _MAY_BE_SYSTEM) and (system := _SYSTEM.search(text, 0, 400)):
             yield "node.system", str(system.lastgroup)
             self._system += 1
-        elif _any_in(text, _MAY_BE_SAID) and (said := _SAID.search(text, 0, 400)) and not _WSL.search(text, 0, 600):
-            yield SAID, str(said.lastgroup)
+        elif _any_in(text, _MAY_BE_SAID) and not _WSL.search(text, 0, 600):
+            for said in _SAID.finditer(text, 0, 400):
+                yield SAID, str(said.lastgroup)
         if _any_in(text, _MAY_BE):
             if made_for := _MADE_FOR.search(text, 0, 2000):
                 yield "log.made_for", str(made_for.lastgroup)
