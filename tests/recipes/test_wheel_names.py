@@ -32,4 +32,12 @@ def test_an_unknown_torch_is_asked_for_and_the_page_named() -> None:
     assert isinstance(first.action, InstallWheel)
     assert page_of("flash-attn") in first.action.text
     assert "--assume" in first.action.text
-    assert [command.startswith("python -c") for command in first.commands] == [True]
+    fetch, look = first.commands
+    assert fetch.startswith("python -m pip install --force-reinstall --no-cache-dir --no-deps --no-build-isolation ")
+    assert look.startswith("python -c")
+
+
+def test_windows_has_no_setup_that_fetches_a_wheel() -> None:
+    log = "C:/e/Lib/site-packages/x.py\nImportError: cannot import name 'flash_attn_qkvpacked_func' from 'flash_attn'"
+    found = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0].remedies
+    assert not any("--force-reinstall" in command for one in found for act in one.actions for command in act.commands)

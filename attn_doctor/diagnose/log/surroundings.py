@@ -157,7 +157,7 @@ _PIPX = re.compile(
     r"(?P<venv>(?:[A-Za-z]:[/\\]|/)[\w.()~+/\\-]{1,200}?[/\\]pipx[/\\]venvs[/\\][\w.-]{1,80})[/\\](?P<below>lib|Lib|bin|Scripts)[/\\]"
 )
 _MAY_BE_INTERPRETER = ("ython executable", 'venv "', " -m pip ")
-_UV_COMMAND = re.compile(r"(?<![\w/])uv (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
+_UV_COMMAND = re.compile(r"(?<![\w/])uv\)? (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
 _ON_CPU = re.compile(
     r"\b(?:device|device_map|map_location|accelerator) ?= ?\(?[\"']cpu[\"']|--(?:(?:device|accelerator)[ =])?cpu\b"
     r"|\btorch\.device\([\"']cpu|\b(?:model|pipe|pipeline|net)\w{0,20}\.to\([\"']cpu"  # not a result that is moved

@@ -24,6 +24,10 @@ _WHAT_THE_NAME_HOLDS = (
     '{python} -c "import sys, torch; print(torch.version.cuda, torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI,'
     ' sys.version)"'
 )
+#: Their setup.py fetches the published wheel for the torch that it finds, and compiles where there is none.
+_FETCHED_BY_SETUP = (
+    "{python} -m pip install --force-reinstall --no-cache-dir --no-deps --no-build-isolation {requirement}"
+)
 
 
 class _InstallWheel(PlannedTreatment[InstallWheel]):
@@ -39,9 +43,12 @@ class _InstallWheel(PlannedTreatment[InstallWheel]):
         try:
             wheel = _wheel(action, facts)
         except NotTold:
-            return typable(
-                (_WHAT_THE_NAME_HOLDS.format(python=shlex.quote(facts.text("python.executable") or "python")),), facts
-            )
+            python = shlex.quote(facts.text("python.executable") or "python")
+            named = f"{action.package}{action.version}"
+            look = _WHAT_THE_NAME_HOLDS.format(python=python)
+            if "?" in named or facts.text("node.system") not in (None, "Linux"):
+                return typable((look,), facts)
+            return typable((_FETCHED_BY_SETUP.format(python=python, requirement=shlex.quote(named)), look), facts)
         except NoWheel:
             return ()
         return (
@@ -75,7 +82,8 @@ def _published(action: InstallWheel, facts: FactSet) -> str:
     except NoWheel as error:
         if isinstance(error, NotTold):
             return (
-                f"All of them: {page_of(action.package)}. The name holds CUDA, torch, C++ ABI and Python, which the"
+                "Its own setup fetches the published wheel for this torch, and compiles where there is none. All of"
+                f" them: {page_of(action.package)}. The name holds CUDA, torch, C++ ABI and Python, which the"
                 f" command prints: {name_to_read(action.package)}. Which one fits cannot be told: {error}"
                 " (--assume NAME=VALUE)."
             )
