@@ -35,8 +35,8 @@ _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 _COMPILED = "triton"
 #: In lower case; one of them stands in most logs of training and of models that are served or run.
 _OF_THE_STACK = re.compile(
-    r"torch|triton|attn|attention(?! ?[:!])|xformers|transformer|diffus|hugging|vllm|sglang|flash[-_]|flashi|mamba|conv1d"
-    r"|deepspeed|\bapex|bitsandbytes|comfy|whisper|llama|(?<!p)lora|llm|gptq|awq|megatron|unsloth|exllama|ggml|\btts|tts\b"
+    r"torch|triton|attn|attention(?! ?[:!])|xformers|transformer|diffus|hugging|vllm|sglang|flash[-_]|flashi"
+    r"|mamba|conv1d|deepspeed|\bapex|bitsandbytes|comfy|whisper|llama|(?<!p)lora|llm|gptq|awq|megatron|unsloth|exllama|ggml|\btts|tts\b"
     r"|gauss|spconv|detectron|mmcv|nvdiffrast|tiny-cuda|tinycuda|cutlass|flux|lmdeploy|\baccelerate\b|peft|rwkv|natten"
     r"|inductor|\bgpt|gpt\b|rasteriz|webui|nunchaku|kohya|qwen|deepseek|gemma|mistral|\btrain|\bfused|_kernel|'loss'"
 )
