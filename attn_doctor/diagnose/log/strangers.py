@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
-from attn_doctor.probe.packages.known_packages import BY_NAME
+from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES
 from attn_doctor.recipes.data.stack_packages import is_like_the_stack
 
 _PYTHON = (
@@ -33,12 +33,15 @@ _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
 _COMPILED = "triton"
+#: Packages whose names other programs' logs have as well: NVIDIA's libraries, and a common word.
+_EVERYBODYS = re.compile(r"nvidia-|kernels$")
 #: In lower case; one of them stands in most logs of training and of models that are served or run.
 _OF_THE_STACK = re.compile(
-    r"torch|triton|attn|attention(?! ?[:!])|xformers|transformer|diffus|hugging|vllm|sglang|flash[-_]|flashi"
-    r"|mamba|conv1d|deepspeed|\bapex|bitsandbytes|comfy|whisper|llama|(?<!p)lora|llm|gptq|awq|megatron|unsloth|exllama|ggml|\btts|tts\b"
-    r"|gauss|spconv|detectron|mmcv|nvdiffrast|tiny-cuda|tinycuda|cutlass|flux|lmdeploy|\baccelerate\b|peft|rwkv|natten"
-    r"|inductor|\bgpt|gpt\b|rasteriz|webui|nunchaku|kohya|qwen|deepseek|gemma|mistral|\btrain|\bfused|_kernel|'loss'"
+    "|".join(re.escape(one.name).replace(r"\-", "[-_ ]?") for one in PACKAGES if not _EVERYBODYS.match(one.name))
+    + r"|attn|attention(?! ?[:!])|diffus|hugging|flash[-_]|flashi|mamba|conv1d|\bapex|comfy|whisper|llama|(?<!p)lora"
+    r"|llm|gptq|awq|megatron|unsloth|exllama|ggml|\btts|tts\b|gauss|spconv|detectron|mmcv|nvdiffrast|tiny-?cuda|cutlass"
+    r"|flux|rwkv|inductor|\bgpt|gpt\b|rasteriz|webui|nunchaku|kohya|qwen|deepseek|gemma|mistral|\btrain|\bfused"
+    r"|_kernel|'loss'"
 )
 #: Libraries of recipes whose messages compilers, loaders, containers and drivers say to all programs alike.
 _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "triton"})

@@ -184,3 +184,12 @@ def test_every_pattern_can_be_loosened() -> None:
     for recipe in bundled():
         for log in recipe.logs:
             re.compile(loosened(log.pattern), re.MULTILINE)
+
+
+@pytest.mark.parametrize("dots", ["…", "..."])
+def test_a_title_that_a_website_broke_is_one_line_again(dots: str) -> None:
+    """Pull requests show a long title with an ellipsis, and its rest on top of their text."""
+    text = (
+        f"fix TypeError: MyTrainer.compute_loss() got an unexpected{dots}\n{dots} keyword argument 'num_items_in_batch'"
+    )
+    assert _first(text, FactSet()) == "model-code-of-older-transformers"

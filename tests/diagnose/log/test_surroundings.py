@@ -19,6 +19,7 @@ SIGNS = [
     (surroundings._JETSON, surroundings._MAY_BE),
     (surroundings._INTERPRETER, surroundings._MAY_BE_INTERPRETER),
     (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),
+    (surroundings._KEPT, surroundings._MAY_BE_KEPT),
     *((row.told_by, signs()) for row in rows()),
 ]
 
@@ -35,3 +36,17 @@ def test_a_line_that_is_found_has_a_sign(data: st.DataObject, pattern: re.Patter
 def test_a_program_s_line_on_windows_has_a_sign(data: st.DataObject, row: Program) -> None:
     line = data.draw(st.from_regex(re.compile(row.told_by.pattern, re.ASCII))).replace("/", "\\")
     assert any(sign in line for sign in signs()), line
+
+
+def _said(line: str) -> set[str]:
+    return {value for name, value in surroundings.Surroundings().told(line) if name == surroundings.SAID}
+
+
+def test_a_line_that_names_two_systems_says_both() -> None:
+    assert _said("I have the same pytorch on Windows and Ubuntu.") == {"Windows", "Linux"}
+    assert _said("when I use Ubuntu, it could be installed") == {"Linux"}
+
+
+def test_uv_in_brackets_is_an_installer() -> None:
+    told = dict(surroundings.Surroundings().told("I was trying `(uv) pip install mambavision`"))
+    assert told.get("log.uv_command", "pip") == "pip"
