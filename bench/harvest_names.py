@@ -56,7 +56,7 @@ class Package:
 
 PACKAGES = (
     Package("torch", "torch", "2.0", ("mac",)),  # first: what others inherit from its classes is asked for
-    Package("transformers", "transformers", "4.26"),
+    Package("transformers", "transformers", "4.0"),
     Package("flash_attn", "flash-attn", "0.2.1", ("sdist",), patches=True),
     Package("diffusers", "diffusers", "0.3"),
     Package("peft", "peft", "0.3"),

@@ -44,7 +44,7 @@ _OF_THE_STACK = re.compile(
     r"|_kernel|'loss'"
 )
 #: Libraries of recipes whose messages compilers, loaders, containers and drivers say to all programs alike.
-_OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "triton"})
+_OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "import", "torch", "triton"})
 
 
 class Company:
