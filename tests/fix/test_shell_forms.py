@@ -55,6 +55,18 @@ def test_other_requests_stay_as_they_are(rest: str) -> None:
     assert formed([f"python -m pip install {rest}"], told(node_system="Windows")) == (f"python -m pip install {rest}",)
 
 
+def test_a_pin_of_the_torch_that_is_there_names_no_index() -> None:
+    """torch's own index has no transformers: pip would find no release of it."""
+    facts = told(node_system="Windows", **{"package_torch.version": "2.6.0+cu124"})
+    command = "python -m pip install 'transformers<4.45' torch==2.6.0"
+    assert formed([command], facts) == ('python -m pip install "transformers<4.45" torch==2.6.0',)
+
+
+def test_beside_other_packages_torchs_index_is_an_extra_one() -> None:
+    (typed,) = formed(["python -m pip install diffusers torch==2.8.0"], told(node_system="Windows"))
+    assert " --extra-index-url https://download.pytorch.org/whl/" in typed
+
+
 def test_torch_is_held_on_windows_without_a_command_in_a_command() -> None:
     first, then = formed([f"python -m pip install einops {ASKED}"], told(node_system="Windows"))
 

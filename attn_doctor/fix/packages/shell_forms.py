@@ -17,6 +17,7 @@ _ASKED = re.compile(r'"torch==\$\((?P<python>[^\n]{1,200}?) -c [^\n]{1,80}\[0\]\
 _KEPT_IN = "torch.txt"
 #: A torch that is asked for, and what says where it is to come from.
 _TORCH = re.compile(r"[ \"']torch(?P<wanted>(?:[=<>~!]=?[^\"' $]+)?)(?=[\"' ]|$)")
+_OTHERS = re.compile(r"(?:^| )[\"']?(?!torch(?:vision|audio)?\b(?!-)|-)[A-Za-z]")
 _NAMED = re.compile(r"index-url|torch-backend|find-links|https?:| -[cefir] |==\$\(|--no-deps torch\b|--dry-run")
 _PIP = re.compile(r"^(?P<python>python) -m pip (?P<verb>install|uninstall|list|show|freeze|check|cache)\b")
 _SET = re.compile(
@@ -73,8 +74,12 @@ def _with_torchs_index(command: str, facts: FactSet) -> str:
         return command
     there = facts.text("package.torch.version") or facts.text("torch.version") or ""
     gpu = facts.text("gpu.0.compute_capability")
+    if there and asked["wanted"] == f"=={there.partition('+')[0]}":
+        return command  # a pin of the torch that is there, which pip leaves alone
     build = index_on_windows(asked["wanted"], installed=there.partition("+")[2], gpus=(gpu,) if gpu else ())
-    return f"{command} --index-url {index_of(build)}" if build else command
+    # torch's own index has torch's companions, and not transformers.
+    option = "--extra-index-url" if _OTHERS.search(command.partition(" pip install ")[2]) else "--index-url"
+    return f"{command} {option} {index_of(build)}" if build else command
 
 
 def _on_windows(command: str, installer: str | None) -> list[str]:
