@@ -144,6 +144,8 @@ def clean(number: int, text: str) -> Line:
         return Line(number, "")
     if not text.isascii():
         text = text.translate(WIDE)
+    if ".init() " in text:  # markdown takes __ for bold
+        text = text.replace(".init() got ", ".__init__() got ").replace(".init() missing ", ".__init__() missing ")
     if "%|" in text:
         text = _BAR.sub("", text)
     if "it/s" in text or "s/it" in text:

@@ -193,3 +193,8 @@ def test_a_title_that_a_website_broke_is_one_line_again(dots: str) -> None:
         f"fix TypeError: MyTrainer.compute_loss() got an unexpected{dots}\n{dots} keyword argument 'num_items_in_batch'"
     )
     assert _first(text, FactSet()) == "model-code-of-older-transformers"
+
+
+def test_underscores_that_markdown_took_are_there_again() -> None:
+    text = "TypeError: Seq2SeqTrainingArguments.init() got an unexpected keyword argument ‘evaluation_strategy’"
+    assert _first(text, FactSet()) == "name-of-another-release"
