@@ -522,7 +522,7 @@ TERMS: tuple[Term, ...] = (
         ("log.head_dim", _I, "the head dimension that a message names as the one it was given"),
         ("log.dtypes", _TS, "dtypes that a message names, as torch spells them: bfloat16, uint8"),
         ("log.quantization", _T, "the quantization method that a message names"),
-        ("log.weight_name", _T, "the weight of a checkpoint that a message names, as model.layers.0.mlp.down_proj.weight_scale"),
+        ("log.weight_name", _T, "the weight of a checkpoint that a message names: model.layers.0.mlp.down_proj.weight"),
         ("log.cuda_needed", _V, "the CUDA that a message asks for"),
         ("log.model", _T, "the model's class that a message names"),
         ("log.hub_model", _T, "the model whose own code, as transformers copied it, the message's frames name"),
