@@ -559,6 +559,7 @@ TERMS: tuple[Term, ...] = (
         ("log.foreign", _B, "nothing in its lines is of the attention stack, or of programs that compute with it"),
         ("log.engine", _T, "the serving engine in whose log the message stands"),
         ("log.plugin", _T, "what was added to that application, a node or an extension: the message ends in its code"),
+        ("log.user_site", _T, "the user's own folder of packages that a message's path lies in"),
         ("log.plugin_folder", _T, "the folder of that, as the log names it"),
         ("log.switch_precision", _T, "the application's own switch for one precision of everything"),
         ("log.switch_attention", _T, "the application's own switch for torch's attention"),
