@@ -71,3 +71,11 @@ def test_the_log_s_line_is_not_left_empty_by_a_long_path() -> None:
 def test_what_is_left_out_is_counted(remedies: int, words: str) -> None:
     many = replace(FINDING, remedies=(REMEDY,) * remedies)
     assert hidden([many]) == f"-v shows: {words}reason, effects, sources."
+
+
+@pytest.mark.parametrize(("safety", "label"), [(Safety.DISPLAY_ONLY, "check"), (Safety.UNSAFE, "fix")])
+def test_a_step_that_facts_chose_is_no_check(safety: Safety, label: str) -> None:
+    steps = (replace(REMEDY, safety=safety), replace(REMEDY, title="Look there", safety=Safety.DISPLAY_ONLY))
+    lines = shown(replace(FINDING, family="limit", remedies=steps), room=30)
+    assert labelled(lines, label).endswith("Do this")
+    assert labelled(lines, "check").endswith("Do this" if label == "check" else "Look there")

@@ -35,6 +35,9 @@ _MAY_BE = (
     "[TM]",
     "text_gen",
     "text-gen",
+    "requires Flash Attention enabled",
+    "--max-batch-prefill-tokens",
+    "ShardCannotStart",
     "TensorRT-LLM",
     "TRT-LLM",
     "tensorrt_llm",
@@ -50,7 +53,8 @@ _TOLD = re.compile(
     r"|\blmsysorg/sglang\b|\bCapture (?:cuda|CUDA) graph failed: |--mem-fraction-static\b)"
     r"|(?P<lmdeploy>\blmdeploy (?:serve|chat|lite)\b|\blmdeploy - (?:ERROR|WARNING|INFO)\b|\[TM\]\["
     r"|/lmdeploy/(?:src|pytorch|serve)/)"
-    r"|(?P<text_generation_server>text[-_]generation[-_]launcher\b|/text_generation_server/|\btext-generation-inference:)"
+    r"|(?P<text_generation_server>text[-_]generation[-_]launcher\b|/text_generation_server/|\btext-generation-inference:"
+    r"|Sharded \w{2,30} requires Flash Attention enabled|You need to decrease `--max-batch-prefill-tokens`|Error: ShardCannotStart)"
     r"|(?P<tensorrt_llm>\[(?:TensorRT-LLM|TRT-LLM)\]|/tensorrt_llm/|\btrtllm-(?:build|serve|bench)\b)"
 )  # fmt: skip
 

@@ -24,6 +24,7 @@ class _Check(Table):
     when: tuple[Condition, ...] = ()
     unless: tuple[Condition, ...] = ()
     only_with_facts: StrictBool = False
+    looks: StrictBool | None = None  # unset: what facts alone choose is a step, what anybody may try first a look
     changes: Changes | None = None
 
 

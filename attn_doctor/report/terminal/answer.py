@@ -85,8 +85,11 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
         label = "look" if finding.family and not finding.remedies else "why"
         blocks.append(_told(label, finding.why, console, least=1, urgency=7))
     if finding.family:
-        for number, remedy in enumerate(finding.remedies):
-            blocks += _remedy("check" if number == 0 else "", remedy, console)
+        before = ""
+        for remedy in finding.remedies:
+            label = "check" if advice.is_a_look(finding, remedy) else "fix"
+            blocks += _remedy(label if label != before else "", remedy, console)
+            before = label
     elif finding.remedies:
         blocks += _remedy("fix", finding.remedies[0], console)
     elif finding.severity is not Severity.INFO:

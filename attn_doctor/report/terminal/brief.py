@@ -128,7 +128,9 @@ class Page:
     def fix(self, finding: Finding) -> None:
         """The first remedy: its commands, or what a person has to do."""
         if finding.family:
-            self._row("check", finding.remedies[0].title if finding.remedies else finding.why)
+            first = finding.remedies[0] if finding.remedies else None
+            label = "check" if first is None or advice.is_a_look(finding, first) else "fix"
+            self._row(label, first.title if first else finding.why)
         elif finding.remedies:
             self.remedy("fix", finding.remedies[0])
         elif finding.severity is not Severity.INFO:
