@@ -54,7 +54,8 @@ _TOLD = re.compile(
     r"|(?P<lmdeploy>\blmdeploy (?:serve|chat|lite)\b|\blmdeploy - (?:ERROR|WARNING|INFO)\b|\[TM\]\["
     r"|/lmdeploy/(?:src|pytorch|serve)/)"
     r"|(?P<text_generation_server>text[-_]generation[-_]launcher\b|/text_generation_server/|\btext-generation-inference:"
-    r"|Sharded \w{2,30} requires Flash Attention enabled|You need to decrease `--max-batch-prefill-tokens`|Error: ShardCannotStart)"
+    r"|Sharded \w{2,30} requires Flash Attention enabled|You need to decrease `--max-batch-prefill-tokens`"
+    r"|Error: ShardCannotStart)"
     r"|(?P<tensorrt_llm>\[(?:TensorRT-LLM|TRT-LLM)\]|/tensorrt_llm/|\btrtllm-(?:build|serve|bench)\b)"
 )  # fmt: skip
 
