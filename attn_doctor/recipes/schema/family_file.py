@@ -24,7 +24,7 @@ class _Check(Table):
     when: tuple[Condition, ...] = ()
     unless: tuple[Condition, ...] = ()
     only_with_facts: StrictBool = False
-    looks: StrictBool | None = None  # unset: what facts alone choose is a step, what anybody may try first a look
+    looks: StrictBool | None = None  # unset: a step where facts alone choose it, else a look
     changes: Changes | None = None
 
 
@@ -41,7 +41,7 @@ class _Family(Table):
     since: VersionText = "0.1.0"
     what: Prose
     references: tuple[Annotated[Written, Field(pattern=r"^https?://\S+$")], ...] = ()
-    check: Annotated[tuple[_Check, ...], Field(max_length=14)] = ()
+    check: Annotated[tuple[_Check, ...], Field(max_length=16)] = ()
     log: Annotated[tuple[Log, ...], Field(min_length=1)]
     case: Annotated[tuple[Case, ...], Field(min_length=1)]
 
