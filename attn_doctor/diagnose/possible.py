@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.binding import Bound, bound_fact
-from attn_doctor.model.facts import FactName, FactSet
+from attn_doctor.diagnose.conditions import answer
+from attn_doctor.model.facts import FactName, FactSet, Known
+from attn_doctor.model.findings import Verdict
 from attn_doctor.model.install_request import name_of
 from attn_doctor.model.remedies import Advise, InstallPackages, InstallWheel, SetEnvironment
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.data.stack_packages import stack_package
-from attn_doctor.recipes.recipe import RecipeRemedy
+from attn_doctor.recipes.recipe import AnyOf, OneOf, Present, RecipeRemedy
 
 _OF_CUDA = re.compile(
     r"download\.pytorch\.org/whl/(?:cu\d|\{)|\bnvidia-(?:smi|ctk|container)|\bnvcc\b|/usr/local/cuda|\blibcuda\b|\bncu\b"
@@ -42,8 +44,8 @@ def is_possible(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
     jetson = facts.text("log.board") == "Jetson"
     if device == "cuda" and system in (None, "Linux") and not jetson:
         return True
-    if device != "cuda":
-        if _takes_cuda(written):
+    if device != "cuda" and not _is_written_for(written, facts, bound):
+        if _takes_cuda(written, facts, bound):
             return False
         rows = (stack_package(name) for name in _installed(written, facts, bound))
         if any(row is not None and row.devices and device not in row.devices for row in rows):
@@ -65,20 +67,38 @@ def _device(facts: FactSet) -> str:
     return "mps" if facts.text("node.system") == "macOS" else "cuda"
 
 
-def _takes_cuda(written: RecipeRemedy) -> bool:
+def _is_written_for(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
+    """True where one of its own conditions asks for the maker of the GPU, or for a Mac, and holds: what it says of
+    CUDA is then said of others.
+    """
+    asked = [one for of in written.when for one in (of.questions if isinstance(of, AnyOf) else (of,))]
+    return any(
+        (str(one.fact) in ("log.made_for", "torch.hip") or (isinstance(one, OneOf) and one.values == ("macOS",)))
+        and not (isinstance(one, Present) and not one.present)
+        and answer(one, facts, bound) is Verdict.HOLDS
+        for one in asked
+    )
+
+
+def _takes_cuda(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
     title = written.title
     if _DONE_WITH_CUDA.search(title) and ("NVIDIA" in title or not _OF_ANOTHER_MAKER.search(title)):
         return True
     return any(
         isinstance(one, InstallWheel)
-        or (isinstance(one, InstallPackages | Advise) and _is_cuda_build(one.torch_backend or ""))
+        or (isinstance(one, InstallPackages | Advise) and _is_cuda_build(one.torch_backend or "", facts, bound))
         or (isinstance(one, SetEnvironment) and one.name.startswith(("CUDA", "TORCH_CUDA")))
         for one in written.actions
     ) or any(map(_OF_CUDA.search, _commands(written)))
 
 
-def _is_cuda_build(backend: str) -> bool:
-    return backend.startswith(("cu", "{")) or backend == "auto"
+def _is_cuda_build(backend: str, facts: FactSet, bound: Bound) -> bool:
+    """True for the name of such a build, and for one that facts would name and do not."""
+    placeholder = TEMPLATE.fullmatch(backend)
+    if placeholder is not None:
+        known = bound_fact(FactName.parse(placeholder[1]), facts, bound).state
+        backend = str(known.value) if isinstance(known, Known) else "auto"
+    return backend.startswith("cu") or backend == "auto"
 
 
 def _is_of_linux(written: RecipeRemedy) -> bool:

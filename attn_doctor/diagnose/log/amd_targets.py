@@ -9,8 +9,8 @@ import re
 
 #: One of them stands in every line that is looked at.
 SIGNS = (
-    *("gfx", "RX ", "RX5", "RX6", "RX7", "RX9", "adeon"),
-    *("AMD 6", "AMD 7", "AMD 9"),
+    *("gfx", "RX ", "RX5", "RX6", "RX7", "RX9", "adeon", "rx ", "rx5", "rx6", "rx7", "rx9"),
+    *("AMD 6", "AMD 7", "AMD 9", "amd 6", "amd 7", "amd 9"),
     *("PRO W", "Vega", "Ryzen AI", "Strix", "780M", "680M", "890M"),
 )
 
@@ -19,8 +19,10 @@ _TARGET = re.compile(r"(?<![\w-])(?P<gfx>gfx(?:8\d\d|9\d[0-9a-c]|1[0-2]\d\d))\b(
 _LISTED = re.compile(
     r"gfx\w{3,5}\W{1,4}gfx|--offload-arch|TARGETS|ARCH(?:S|_LIST)?\b|upport\w* (?:arch|target|gfx)|compiled for"
 )
+#: People write them in small letters as well.
+_BRANDS = re.compile(r"RX|AMD")
 _BY_NAME = tuple(
-    (re.compile(rf"(?<![\w.]){name}(?![\d])"), target)
+    (re.compile(rf"(?<![\w.]){_BRANDS.sub(lambda brand: f'(?i:{brand[0]})', name)}(?![\d])"), target)
     for name, target in (
         (r"RX ?(?:470|480|570|580|590)", "gfx803"),
         (r"(?:RX )?Vega ?(?:56|64|Frontier)", "gfx900"),

@@ -29,7 +29,7 @@ TELLING = (
 _WORTH = re.compile(
     r"^(?:Processing|Obtaining) "
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|rtx|[Vv]ersion|[Tt]orch"
-    r"|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\bGTX\b"
+    r"|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]|\b(?:TITAN|[Tt]itan) "
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
     r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
@@ -182,9 +182,8 @@ class Clues:
             if of_limit:
                 self._tell("gpu.0.compute_capability", of_limit, line.number)
         elif found_name := gpu_words.NAMES.search(text):
-            named = self.names().capability(
-                gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", text))
-            )
+            with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", text))
+            named = self.names().capability(gpu_words.MEANT_RTX.sub("RTX", with_brand))
             before, gpu, _ = text.partition(" GPU")
             asked = gpu_words.ASKED.search((before if gpu else text[: found_name.start()])[-60:])
             if named and not asked and not gpu_words.ASKED_BEHIND.search(text):

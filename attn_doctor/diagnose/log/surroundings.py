@@ -106,7 +106,7 @@ _MADE_FOR = re.compile(
     r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|\btransformers/hip/|ZLUDA|[Zz]luda"
     r"|\bHIP (?:error|out of|GPUs are)|\bTriton Error \[HIP\]|/dev/kfd\b|\bMIOpen\(HIP\)|\bROCm-capable\b"
     r"|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b"
-    r"|\bRX ?(?:4[678]0|5[5-9]0|5[3567]00|6[3-9][05]0|7[6-9][05]0|90[67]0)(?!\d)|\bAMD [679]\d[05]0 ?[Xx][Tt]"
+    r"|\b(?:RX|rx) ?(?:4[678]0|5[5-9]0|5[3567]00|6[3-9][05]0|7[6-9][05]0|90[67]0)(?!\d)|\bAMD [679]\d[05]0 ?[Xx][Tt]"
     r"|stable-diffusion-webui-(?:directml|amdgpu)\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
     r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b"
@@ -118,7 +118,7 @@ _JETSON = re.compile(
 )
 #: Likewise of the two above.
 _MAY_BE = (
-    *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9"),
+    *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9"),
     *("webui-", "hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
     *("xpu", "XPU", "Intel", "npu", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu", "/l4t-"),
 )

@@ -30,7 +30,7 @@ def installer_for(asked: str, target: Target, sources: Sources, folder: Path) ->
     uv = str(own) if own.is_file() else found and str(Path(found).absolute())  # started elsewhere
     if asked in ("auto", "uv") and uv:
         return Installer(kind="uv", command=(uv,), target=target, sources=sources, folder=folder)
-    if sources.torch_backend and not sources.torch_backend.isalnum():
+    if sources.torch_backend and not sources.torch_backend.replace(".", "").isalnum():
         raise Refused(f"--torch-backend {sources.torch_backend} names no build of torch")
     if sources.torch_backend == "auto":
         raise Refused("--torch-backend auto is uv's: with pip name the build, for example --torch-backend cu128")

@@ -46,7 +46,7 @@ def install_command(request: InstallRequest, facts: FactSet) -> str:
     if request.torch_backend and not with_pip:
         words += ["--torch-backend", request.torch_backend]
     elif request.torch_backend:
-        if not request.torch_backend.isalnum() or request.torch_backend == "auto":
+        if not request.torch_backend.replace(".", "").isalnum() or request.torch_backend == "auto":
             return ""
         index = ["--index-url", index_of(request.torch_backend)]
     elif build := _build_of_missing_companions(request, facts):

@@ -6,6 +6,7 @@ missing one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -76,18 +77,22 @@ def torch_of_partner(package: str, release: str) -> str | None:
     return next((str(row["torch"]) for row in rows if row["release"] == release.partition("+")[0]), None)
 
 
+#: Builds of torch's own index that are for no CUDA; AMD's own index has longer numbers, and none of these names.
+_NOT_CUDA = re.compile(r"cpu|rocm\d\.\d|xpu")
+
+
 def backend_for(package: str, *, installed: str | None, cuda: str | None, release: str | None = None) -> str | None:
     """The build of torch's own index (cu130) from which the package must come; None when any registry will do.
 
     `installed` is torch's version as its metadata spells it: with a local part it came from such an index itself, and
     the builds of one index go together. `cuda` is the CUDA release it was built for: a registry has one build of each
-    release, which may be for another CUDA major. A build for CPUs needs its partners' builds for CPUs: the registry's
-    are for CUDA on Linux. Older releases may lie in the registry alone.
+    release, which may be for another CUDA major. A build for CPUs, ROCm or XPU needs its partners' builds for the same:
+    the registry's are for CUDA on Linux. Older releases may lie in the registry alone.
     """
     name = canonical_name(package)
     partner = next((one for one in _table()["partner"] if one["package"] == name), None)
     local = (installed or "").partition("+")[2]
-    if partner is not None and local == "cpu" and partner.get("cpu_builds"):
+    if partner is not None and _NOT_CUDA.fullmatch(local) and partner.get("cpu_builds"):
         return local
     if partner is None or cuda is None:
         return None

@@ -50,3 +50,20 @@ def test_a_line_that_names_two_systems_says_both() -> None:
 def test_uv_in_brackets_is_an_installer() -> None:
     told = dict(surroundings.Surroundings().told("I was trying `(uv) pip install mambavision`"))
     assert told.get("log.uv_command", "pip") == "pip"
+
+
+@pytest.mark.parametrize(
+    ("line", "target"),
+    [
+        ("linux (arch) rocm (amd rx6600)", "gfx1032"),
+        ("my rx 7900 xtx", "gfx1100"),
+        ("AMD Radeon RX 6800 XT", "gfx1030"),
+        ("bought in tx 6600 of them", None),
+        ("prx 6600", None),
+        ("rx 6600 and rx 7900 in one machine", None),
+    ],
+)
+def test_a_gpu_of_amd_in_small_letters(line: str, target: str | None) -> None:
+    told = dict(surroundings.Surroundings().told(line))
+    assert told.get("log.gfx") == target
+    assert (told.get("log.made_for") == "AMD") == (target is not None or " and " in line)
