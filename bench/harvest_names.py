@@ -86,6 +86,7 @@ PACKAGES = (
     Package("einops", "einops", "0.4"),
     Package("xfuser", "xfuser", "0.1"),
     Package("x_transformers", "x-transformers", "1.20"),
+    Package("pytorch_lightning", "pytorch-lightning", "1.0"),
 )  # fmt: skip
 
 Release = dict[str, str]

@@ -52,6 +52,9 @@ _NOT_LISTED = re.compile(
     r"|^torch\._(?:inductor|dynamo|functorch|export)\.(?!config$|kernel\b|runtime$|codegen$|_internal$)"
     r"|^torch\.(?:onnx|ao|package|jit|testing|utils\.(?:data|tensorboard|benchmark|_sympy|viz|model_dump))\b"
     r"|^sglang\.(?:\w+\.){2}(?!attention|rotary|radix)\w"
+    r"|^pytorch_lightning\.(?!(?:callbacks|loggers|metrics|overrides|plugins|profilers?|strategies|trainer|utilities|core)\b)\w"
+    r"|^pytorch_lightning\.trainer\.(?!trainer$|states$|supporters$)|^pytorch_lightning\.(?:\w+\.){3}"
+    r"|^pytorch_lightning\.(?:plugins|strategies|metrics|loggers|profilers?|overrides)\.\w"
 )
 #: Classes by the thousand that all left at once.
 _NOBODYS = re.compile(

@@ -54,7 +54,7 @@ _PASSES_ON = re.compile(
     r"torch[/\\](?:nn[/\\]modules[/\\]module|utils[/\\](?:checkpoint|_contextlib)|_dynamo[/\\]\w+)\.py"
     r"|transformers[/\\](?:configuration_utils|utils[/\\](?:deprecation|generic|import_utils|output_capturing))\.py"
     r"|accelerate[/\\](?:hooks|utils[/\\]operations)\.py|huggingface_hub[/\\]utils[/\\]\w+\.py|<frozen importlib"
-    r"|importlib[/\\]__init__\.py"
+    r"|importlib[/\\]__init__\.py|pytorch_lightning[/\\](?:utilities[/\\]argparse|trainer[/\\]connectors[/\\]env_vars_connector)\.py"
 )
 #: Names in a message: of several expressions the first that matches.
 _NAMED = tuple(

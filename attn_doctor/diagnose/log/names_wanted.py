@@ -37,6 +37,8 @@ _KINDS_OF_TRL = "SFT|DPO|KTO|ORPO|CPO|GRPO|RLOO|Reward|BCO|GKD"
 _CONFIG_OF_TRL = re.compile(rf"(?:{_KINDS_OF_TRL}|PPO|XPO|OnlineDPO|NashMD|PRM)Config\.__init__\(\)$")
 #: Projects make trainers of their own from them: XGRPOTrainer.
 _TRAINER_OF_TRL = re.compile(rf"\w*?(?P<kind>{_KINDS_OF_TRL})(?:Trainer|Config)$")
+#: Its Trainer is made by a function that hands arguments on.
+_LIGHTNING = "pytorch_lightning"
 #: Types that no other table is asked for: those with the number of a generation, and a few without.
 _NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
 #: Attributes that only the class of the FlashAttention kernel had.
@@ -116,8 +118,12 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
 
 def _of_a_base(owner: str, parameter: str, owners: Collection[str]) -> NameWanted | None:
     """The parameter of a class that is made from one of transformers' and hands on what it is given. Python 3.9 and
-    older name no class, and then only the arguments of training are asked for.
+    older name no class, and then only the arguments of training are asked for, and where a file of Lightning is named
+    those of its Trainer.
     """
+    if owner == "__init__()" and _LIGHTNING in owners:
+        span = names.of_member("Trainer.__init__()", parameter, (_LIGHTNING,))
+        return NameWanted(f"{parameter} of Trainer.__init__()", span) if span else None
     if _CONFIG_OF_TRL.match(owner):
         span = names.of_member("TrainingArguments.__init__()", parameter, owners)
         return NameWanted(f"{parameter} of TrainingArguments.__init__()", span) if span else None

@@ -35,6 +35,8 @@ KNOWN = [
     ("module 'torch.library' has no attribute 'custom_op'", "torch>=2.4"),
     ("No module named 'torch.nn.attention.flex_attention'", "torch>=2.5"),
     ("module 'torch' has no attribute 'float8_e8m0fnu'", "torch>=2.7"),
+    ("No module named 'pytorch_lightning.utilities.distributed'", "pytorch-lightning<2.0"),
+    ("Trainer.__init__() got an unexpected keyword argument 'gpus'", "pytorch-lightning<2.0"),
 ]
 
 
@@ -44,6 +46,16 @@ def test_the_releases_that_have_a_name_are_known(message: str, releases: str) ->
 
     assert found is not None
     assert found.span.distribution + found.span.specifier == releases
+
+
+def test_lightning_makes_its_trainer_through_a_function_of_its_own() -> None:
+    message = "__init__() got an unexpected keyword argument 'checkpoint_callback'"
+
+    found = name_wanted(message, ["pytorch_lightning"], FactSet())
+
+    assert found is not None
+    assert found.name == "checkpoint_callback of Trainer.__init__()"
+    assert name_wanted(message, [], FactSet()) is None
 
 
 @pytest.mark.parametrize(
