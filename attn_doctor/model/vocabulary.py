@@ -532,6 +532,7 @@ TERMS: tuple[Term, ...] = (
         ("log.board", _T, "Jetson, where the log was written on one: NVIDIA has a torch of its own for these"),
         ("log.advice", _T, "what a message tells its reader to set, or to take in place"),
         ("log.importer", _T, "the module whose own import failed, where a message names it"),
+        ("log.free_share", _T, "the share of the GPU's memory that a message says is free, a little less: 0.78"),
         ("log.went_on", _B, "the message says that the program took something else, or goes on without"),
         ("log.cuda_home_meant", _T, "the first folder of a CUDA_HOME that begins with a colon or holds a list"),
         ("log.cuda_stated", _V, "the CUDA that a report says it has: of torch, of the toolkit or of the driver"),

@@ -91,6 +91,8 @@ _WENT_ON = re.compile(
     r"|\bfailed, using (?:default )?(?:SDPA|sdpa|[Pp]y[Tt]orch|torch)\b"
     r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
 )
+#: vLLM's own words at its start.
+_FREE = re.compile(r"Free memory on device[^\n(]{0,40}\((?P<free>\d{1,4}\.\d+)/(?P<whole>\d{1,4}\.\d+) GiB\)")
 _WITHOUT_FLASH = re.compile(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
 #: Frames in which an image autoencoder codes or decodes, or a trainer caches what it codes.
@@ -213,6 +215,10 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
     if dtypes:
         yield _log_fact("dtypes", dtypes, log, unit.message_line)
+    if free := _FREE.search(message):
+        share = int(100 * float(free["free"]) / max(float(free["whole"]), 0.01)) - 2
+        if 0 < share < 98:
+            yield _log_fact("free_share", f"0.{share:02}", log, unit.message_line)
     if advice := advice_in(message):
         yield _log_fact("advice", advice, log, unit.message_line)
     if "transformers_modules" in text and (models := _HUB_CODE.findall(text.replace("\\", "/"))):

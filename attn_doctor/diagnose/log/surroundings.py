@@ -108,7 +108,8 @@ _MADE_FOR = re.compile(
     r"|\.hip:\d|\bgfx(?:9\d\w|1[01]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b"
     r"|\b(?:RX|rx) ?(?:4[678]0|5[5-9]0|5[3567]00|6[3-9][05]0|7[6-9][05]0|90[67]0)(?!\d)|\bAMD [679]\d[05]0 ?[Xx][Tt]"
     r"|stable-diffusion-webui-(?:directml|amdgpu)\b)"
-    r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d)"
+    r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d"
+    r"|\bArc (?:Pro )?[AB]\d{2,3}\b|\barc [ab]\d{3}\b)"
     r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b"
     r"|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b|昇腾)"
 )
@@ -120,6 +121,7 @@ _JETSON = re.compile(
 _MAY_BE = (
     *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9"),
     *("webui-", "hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
+    *("Arc A", "Arc B", "Arc Pro", "arc a", "arc b"),
     *("xpu", "XPU", "Intel", "npu", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu", "/l4t-"),
 )
 _WSL = re.compile(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
