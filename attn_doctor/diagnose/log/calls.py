@@ -33,6 +33,9 @@ SIGNS = (
 #: Files that are nobody's call: the standard library, generated code, a checkpoint's own code.
 _NOBODYS = re.compile(
     r"[/\\][Ll]ib[/\\]python3\.\d|[/\\]Python3\d+[/\\][Ll]ib[/\\](?!site)|^<(?!ipython)|_compiled_cache[/\\]"
+    # A portable Python has the standard library in an archive, and names its files without a folder.
+    r"|^(?:subprocess|threading|contextlib|functools|runpy|inspect|tempfile|shutil|ctypes[/\\]__init__"
+    r"|(?:importlib|asyncio|concurrent[/\\]futures|multiprocessing|urllib|json)[/\\]\w+)\.py$"
 )
 
 

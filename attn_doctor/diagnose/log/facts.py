@@ -187,7 +187,7 @@ class Clues:
             named = self.names().capability(gpu_words.MEANT_RTX.sub("RTX", with_brand))
             before, gpu, _ = text.partition(" GPU")
             asked = gpu_words.ASKED.search((before if gpu else text[: found_name.start()])[-60:])
-            if named and not asked and not gpu_words.ASKED_BEHIND.search(text):
+            if named and not asked and not gpu_words.ASKED_BEHIND.search(text) and not _is_a_default(named, text):
                 self._tell("gpu.0.compute_capability", named, line.number)
         for sign, name, pattern in _STATED:
             stated = pattern.search(text) if sign in text else None
@@ -311,6 +311,11 @@ def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:
     if term is None or value_fault(term.kind, made):
         return None
     return Fact(name=name, state=Known(made), how=f"line {line} of {log}", origin=Origin.DERIVED)
+
+
+def _is_a_default(named: str, text: str) -> bool:
+    """True for what CMake compiles for where nobody names a GPU."""
+    return named in ("3.0", "5.2") and "arch=compute_" in text
 
 
 def _dotted(found: re.Match[str]) -> str:

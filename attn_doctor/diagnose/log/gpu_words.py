@@ -13,6 +13,8 @@ CAPABILITY = re.compile(
     r"|Value 'sm_(?P<ptxas>\d{1,2})(?P<last>\d)[af]?' is not defined for option 'gpu-name'"
     r"|Unsupported CUDA architecture: sm_?(?P<refused>\d{1,2})(?P<refused_minor>\d)\b"  # SageAttention's
     r"|Compiling entry function '\w{1,200}' for 'sm_(?P<compiled>\d{1,2})(?P<compiled_minor>\d)[af]?'"
+    r"|'--gpu-name=sm_(?P<assembled>\d{1,2})(?P<assembled_minor>\d)[af]?'"  # Triton's call of ptxas
+    r"|ptxas(?:\.exe)? -lineinfo -v --gpu-name=sm_(?P<repeated>\d{1,2})(?P<repeated_minor>\d)[af]?\b"
     r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
 #: A capability that is required is not the one that is present.

@@ -14,7 +14,7 @@ from attn_doctor.diagnose.log.names_wanted import name_wanted, with_class
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.programs import plugin_of
 from attn_doctor.diagnose.log.shapes import heads_laid_out, is_longer_again, is_part_again
-from attn_doctor.diagnose.log.subjects import subject_of
+from attn_doctor.diagnose.log.subjects import compiled_in_checkout, subject_of
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
@@ -233,6 +233,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         made = fact(_SUBJECT, subject, log, unit.message_line)
         assert made is not None
         yield made
+    if compiled_in_checkout(unit):
+        yield _log_fact("compiled_in_checkout", True, log, unit.message_line)
 
 
 def _of_calls(unit: Unit, log: str) -> Iterator[Fact]:

@@ -177,6 +177,8 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
         return whose(speaker, engine)  # a library's C++ code has no frame of its own
     if own:
         return distribution_of(own[-1])
+    if _DOES_NOT_LOAD.search(message) and (module := _imported_by_a_checkout(unit)):
+        return distribution_of(module)
     cls = _CLASS.match(unit.exception)
     if cls and cls["module"] not in _CARRIERS and owner(f"{cls['module']}/"):
         return distribution_of(cls["module"])
@@ -188,6 +190,42 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
         return built_at_use
     builder = any(_BUILDER.search(path) for path in frames)
     return whose(next((name for name in _OF_THEIR_OWN if name in names and not builder), None), engine)
+
+
+#: Folders of what an installer unpacked, and of what is compiled at first use.
+_UNPACKED_IN = re.compile(
+    r"(?:site|dist)-packages[/\\](?!\S{1,200}\.egg[/\\])|torch_extensions|[/\\]\.cache[/\\]|^lib|^/usr/lib"
+)
+_STANDARD = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\](?!site-packages)|^<")
+#: A compiled module by its name, in a line that imports it.
+_COMPILED = re.compile(
+    r"(?:from|import) [\w., ]{0,120}?"
+    r"\b(?P<module>[a-zA-Z]\w{1,60}_(?:cuda|ext|cpp|gpu|kernels?)|_(?:C|ext|cuda|backend))\b"
+)
+
+
+def compiled_in_checkout(unit: Unit) -> bool:
+    """True where what does not load lies in a checkout, or in its setup.py's egg, and is no known package's."""
+    if not _DOES_NOT_LOAD.search(unit.message):
+        return False
+    binaries = [found["path"] for found in _BINARY.finditer(unit.message)]
+    binaries = [path for path in binaries if "/" in path and not path.rpartition("/")[2].startswith("lib")]
+    subject = subject_of(unit)
+    if subject is None or subject in BY_NAME:
+        return False
+    return not _UNPACKED_IN.search(binaries[-1]) if binaries else bool(_imported_by_a_checkout(unit))
+
+
+def _imported_by_a_checkout(unit: Unit) -> str:
+    """The compiled module that the last frame's line imports, or the folder that it is a part of, where this file is no
+    installed package's; else empty.
+    """
+    frames = [path for path, _ in unit.frames if not _STANDARD.search(path)]
+    found = _COMPILED.search(_last_code(unit))
+    if not frames or found is None or _UNPACKED_IN.search(frames[-1]):
+        return ""
+    folders = re.split(r"[/\\]", frames[-1])[:-1]
+    return found["module"] if not found["module"].startswith("_") else folders[-1] if folders else ""
 
 
 def _last_code(unit: Unit) -> str:

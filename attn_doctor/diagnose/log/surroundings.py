@@ -183,6 +183,11 @@ _MAY_BE_KEPT = (
     *("repo", "README", "readme", "project", "paper", "requirements", "environment.y", "third", "3rd"),
     *("submodule", "extern", "vendor", "fork", "modified", "custom", "bundled"),
 )
+#: What is built reads the GPUs that it is for from a variable of its own, and empties TORCH_CUDA_ARCH_LIST.
+_OWN_TARGETS = re.compile(r"tiny[-_]?cuda[-_]?nn|tinycudann|\binstant-ngp\b")
+_MAY_HAVE_OWN = ("cuda-nn", "cudann", "cuda_nn", "instant-ngp")
+_BY_CMAKE = re.compile(r"\bcmake --build\b|\bMSB3721\b|\.vcxproj\b|[/\\]CMakeFiles[/\\]|\bCMakeLists\.txt\b")
+_MAY_BE_BY_CMAKE = ("cmake --", "MSB3721", ".vcxproj", "CMakeFiles", "CMakeLists")
 _PADS = re.compile(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *(
@@ -247,6 +252,10 @@ class Surroundings:
         elif "pipx" in text and (made := _PIPX.search(text, 0, 600)):
             windows = made["below"] in {"Lib", "Scripts"}
             yield "log.python", made["venv"] + ("\\Scripts\\python.exe" if windows else "/bin/python")
+        if _any_in(text, _MAY_HAVE_OWN) and _OWN_TARGETS.search(text, 0, 2000):
+            yield "log.target_list", "TCNN_CUDA_ARCHITECTURES"
+        if _any_in(text, _MAY_BE_BY_CMAKE) and _BY_CMAKE.search(text, 0, 2000):
+            yield "log.built_by", "CMake"
         if "padding_side" in text and "Make sure" not in text and (pads := _PADS.search(text, 0, 600)):
             yield "log.pads", pads["side"]
         if _any_in(text, _MAY_BE_INSTALLED) and (installer := _INSTALLER.search(text, 0, 600)):

@@ -27,6 +27,8 @@ METADATA = (
         (("/w/ComfyUI/execution.py", "/w/ComfyUI/custom_nodes/Some-Node/nodes.py", MODEL), False),
         (("/data/LLaMA-Factory/src/llamafactory/train/sft/workflow.py", MODEL), False),
         (("/w/ComfyUI/venv/lib/python3.11/site-packages/diffusers/models/attention.py", TORCH), False),
+        (("I:/c/python_embeded/Lib/site-packages/triton/backends/nvidia/compiler.py", "subprocess.py"), False),
+        (("train.py",), True),
         ((), False),
     ],
 )
