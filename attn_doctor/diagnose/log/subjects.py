@@ -93,14 +93,15 @@ _AT_USE = re.compile(
 )
 _IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
 _CALLED = re.compile(r"\b(?P<module>_C_\w{3,40}|_qattn\w{0,20}|[a-z]\w{2,40}_cuda)\.\w+\(")
-_HANDLING = ("import", "pip", "Collecting ", "install")
+_HANDLING = ("import", "pip", "Collecting ", "install", " add ")
 #: Messages about the call in the last line of code above them, whoever wrote that line.
 _OF_THE_CALL = re.compile(
     r"no kernel image|invalid device function|CUDA error: (?:invalid argument|misaligned address|an illegal memory)"
     r"|'NoneType' object is not callable"
 )
 _INSTALLED = re.compile(
-    r"(?:\bpip3? install (?:-\S+ )*[\"']?|^\s*Collecting |\binstall(?:ing)? (?=[Ff]lash|[Xx]formers))"
+    r"(?:\b(?:pip3? (?:install|wheel|download)|(?:poetry|pdm|uv) add) (?:-\S+ )*[\"']?|^\s*Collecting "
+    r"|\binstall(?:ing)? (?=[Ff]lash|[Xx]formers))"
     r"(?P<module>[A-Za-z][\w-]{1,60})"
 )
 #: Installed and imported everywhere: no evidence about a message.

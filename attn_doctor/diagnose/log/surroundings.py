@@ -47,7 +47,7 @@ _SAID = re.compile(
     r"|\b(?:[Oo]n|[Uu]nder|[Uu]sing|[Rr]unning|my|have|[Nn]ative) (?:a |native )?[Ww]indows\b"
     r"(?![ -]?(?:of|size|sub|attention|\d|len|with (?:size|len|shift)|Subsystem))"
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Microsoft )?[Ww]in(?:dows)?\b"
-    r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Pp]ower[Ss]hell)\b"
+    r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Cc]omfy[Uu][Ii]|[Pp]ower[Ss]hell)\b"
     r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境))"
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave) (?:my |an? )?(?:mac|Mac|MAC|mac[Bb]ook|Mac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?M[1-5]\b"

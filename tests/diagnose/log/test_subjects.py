@@ -33,6 +33,12 @@ def _subject(text: str) -> object:
     [
         ("ImportError: /env/selective_scan_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: x", "mamba-ssm"),
         ("ImportError: DLL load failed while importing flash_attn_2_cuda: The specified error", "flash-attn"),
+        (
+            _HEAD + '  File "/home/x/ops/roiaware_pool3d/utils.py", line 4, in <module>\n'
+            "    from . import roiaware_pool3d_cuda\nImportError: libcudart.so.8.0: cannot open shared object file",
+            "roiaware-pool3d",
+        ),
+        ("poetry add flash-attn\nModuleNotFoundError: No module named 'packaging'", "flash-attn"),
         ('loc("/x/fla/ops/gla/chunk.py":12:3): error: operands differ', "flash-linear-attention"),
         ("Error: Can't import it: DLL load failed while importing _fused: The specified module", "sageattention"),
         ("ImportError: /env/transformer_engine_torch.cpython-310.so: undefined symbol: x", "transformer-engine"),
