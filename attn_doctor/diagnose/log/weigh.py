@@ -52,8 +52,10 @@ class Weighed:
 
     @property
     def failed(self) -> bool:
-        """Its message is an exception that was no warning."""
-        return bool(self.match.unit.exception) and self.match.unit.kind is not UnitKind.WARNING and not self.survived
+        """Its message is an exception that was no warning, or says that a program could not load an addition."""
+        unit = self.match.unit
+        raised = bool(unit.exception) or _SURVIVED.search(unit.text) is not None
+        return raised and unit.kind is not UnitKind.WARNING and not self.survived
 
     @property
     def proven(self) -> bool:
