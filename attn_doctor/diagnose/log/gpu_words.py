@@ -15,6 +15,7 @@ CAPABILITY = re.compile(
     r"|Compiling entry function '\w{1,200}' for 'sm_(?P<compiled>\d{1,2})(?P<compiled_minor>\d)[af]?'"
     r"|'--gpu-name=sm_(?P<assembled>\d{1,2})(?P<assembled_minor>\d)[af]?'"  # Triton's call of ptxas
     r"|ptxas(?:\.exe)? -lineinfo -v --gpu-name=sm_(?P<repeated>\d{1,2})(?P<repeated_minor>\d)[af]?\b"
+    r"|^\s{0,4}(?:- )?Compute capability: (?P<joined>[5-9]|1[0-2])(?P<joined_minor>\d)$"  # SGLang's kernels, 86 for 8.6
     r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
 #: A capability that is required is not the one that is present.

@@ -88,6 +88,8 @@ def test_facts_decide(gpu: str, cause: str) -> None:
         ("NVidia gtx 5090", "package-too-old"),
         ("I have a gtx 5090 and it stops", "package-too-old"),
         ("4*titan XP", "gpu-too-old"),
+        ("- Compute capability: 121", "package-too-old"),
+        ("- Compute capability: 75", "gpu-too-old"),
         ("an old gtx 1080 here", "gpu-too-old"),
         ("trained on 8 x V100 before", "gpu-too-old"),
         ("requires device with capability <= (9, 0) but your GPU has capability (12, 0) (too new)", "package-too-old"),
