@@ -515,6 +515,7 @@ TERMS: tuple[Term, ...] = (
         ("log.name_range", _T, "its releases that have the name, as a specifier"),
         ("log.name_releases", _T, "those of the major release of that time, which an installer is asked for"),
         ("log.name_asked_by", _T, "the other distribution whose file asks for the name"),
+        ("log.name_claimed", _V, "the release that the log names although it has the name: another one runs"),
         ("log.name_within", _B, "the package itself asks for the name"),
         ("log.library", _T, "the shared library that the loader did not find"),
         ("log.releases_wanted", _T, "the releases of a package that a message accepts, as a specifier"),

@@ -82,6 +82,10 @@ class Changes(Enum):
     CODE = "code"
     PRECISION = "precision"
     """The dtype of a model or of a part of it: a program often has a switch for it."""
+    NO_BF16 = "no-bf16"
+    """Likewise, where bf16 is what does not work: a switch to it is none."""
+    NO_HALF = "no-half"
+    """Likewise, where neither half precision works."""
     ATTENTION = "attention"
     """Which attention is called: likewise."""
 

@@ -33,6 +33,7 @@ _SETTING = re.compile(r"[`'\"][\w-]{2,}|--?\w{3,}|\w=\S|\b[A-Z]{3,}_[A-Z_]+\b|\w
 #: What only shows more of an error, installs something, trusts somebody's code, reports, or silences a check.
 _NO_CURE = re.compile(
     r"VERBOSE|DEBUG|LOGS?\b|BLOCKING|DSA\b|DETAILS|BACKTRACE|TRACE|anomaly|faulthandler|log ?level|--help"
+    r"|FULL_ERROR|(?:stack ?|full )(?:trace|error)|traceback"
     r"|install|pip |conda |setup\.py|python -m|trust_remote_code|weights_only|token|login"
     r"|BACKEND_AUTOLOAD|vram|report|issue|https?:|deprecat|instead of .{0,40}in v\d"
     r"|the model as it is"

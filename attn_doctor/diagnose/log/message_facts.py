@@ -147,6 +147,7 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
         ("name_releases", span.specifier),
         ("name_asked_by", None if within else asks),
         ("name_within", within or None),
+        ("name_claimed", found.claimed),
     ):
         if value is not None:
             yield _log_fact(attribute, value, log, unit.message_line)

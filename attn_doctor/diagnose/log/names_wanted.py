@@ -8,7 +8,7 @@ from collections.abc import Collection
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.model.facts import FactSet
-from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.data import names
 from attn_doctor.recipes.data.names import Span
 
@@ -55,6 +55,8 @@ class NameWanted:
     span: Span
     patched: bool = False
     """Whether the call comes from code that patches the package, although the frames are the package's own."""
+    claimed: str | None = None
+    """The release that the log names although it has the name: another one runs."""
 
 
 def with_class(message: str, calls: str) -> str:
@@ -73,8 +75,7 @@ def with_class(message: str, calls: str) -> str:
 
 
 def name_wanted(message: str, owners: Collection[str], facts: FactSet) -> NameWanted | None:
-    """The name that a message misses; None where the table of names tells nothing of it, or where the release that
-    the log names has it.
+    """The name that a message misses; None where the table of names tells nothing of it.
 
     `owners`: import names of the packages whose files the message's frames name.
     """
@@ -82,7 +83,22 @@ def name_wanted(message: str, owners: Collection[str], facts: FactSet) -> NameWa
     if found is None:
         return None
     there = facts.text(f"package.{found.span.distribution}.version")
-    return None if there is not None and _has(found.span, there) else found
+    return found if there is None else _beside(found, there)
+
+
+def _beside(found: NameWanted, release: str) -> NameWanted:
+    """The name, beside the release that the log names: one from before the table begins lacks it, since it is missed;
+    one that has it is not the one that runs.
+    """
+    span = found.span
+    try:
+        too_old = span.since is None and Version(release) < Version(span.oldest)
+    except InvalidVersion:
+        return found
+    if too_old:
+        major, minor = Version(span.oldest).release[:2]
+        return replace(found, span=replace(span, since=f"{major}.{minor}"))
+    return replace(found, claimed=release) if _has(span, release) else found
 
 
 def _found(message: str, owners: Collection[str]) -> NameWanted | None:

@@ -26,6 +26,13 @@ _ADDED = re.compile(
 )
 #: Code that other code only passes through: of packages and of Python itself.
 _PASSED_THROUGH = re.compile(r"(?:site|dist)-packages/|/lib/python3|/Lib/(?!.*/)|^<|custom_nodes|(?:^|/)extensions/")
+#: Remedies that a program's switch for one precision takes the place of, unless it names a dtype that does not work.
+_BF16 = "bf16|bfloat16"
+_SWITCHES_NOT_TO = {
+    Changes.PRECISION: None,
+    Changes.NO_BF16: re.compile(_BF16),
+    Changes.NO_HALF: re.compile(rf"{_BF16}|fp16|float16|(?<!no-)half"),
+}
 #: A switch that is a variable of the environment.
 _VARIABLE = re.compile(r"[A-Z][A-Z_]*=\S+")
 _CALL = re.compile(r"\s*File \"(?P<path>[^\"\n]{1,400})\", line \d+")
@@ -144,10 +151,13 @@ def _ways(written: RecipeRemedy, facts: FactSet, library: str) -> Iterator[Recip
             way = ways()[of_plugin if plugin else variable]
             yield replace(written, title=way.title, actions=way.actions)
     elif written.changes is not None:
+        not_to = _SWITCHES_NOT_TO.get(written.changes)
+        if not_to is not None and not_to.search(facts.text("log.switch_precision") or ""):
+            return
         update = _update(facts)
         if written.changes is Changes.CODE:  # where no release mends it, that is what to ask its authors for
             update = replace(update, actions=(*update.actions, Advise(text=written.title)))
-        switch = written.changes is Changes.PRECISION and facts.text("log.switch_precision") is not None
+        switch = written.changes in _SWITCHES_NOT_TO and facts.text("log.switch_precision") is not None
         precision = ways()["one-precision-by-switch"]
         for one in ((update, precision) if plugin else (precision, update)) if switch else (update,):
             yield replace(

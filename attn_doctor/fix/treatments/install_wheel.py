@@ -13,7 +13,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.package_versions import accepts
 from attn_doctor.model.remedies import InstallWheel
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.recipes.data.wheels import NotTold, NoWheel, Wheel, fitting, name_to_read, node_of, page_of
+from attn_doctor.recipes.data.wheels import NotTold, NoWheel, Wheel, fitting, name_to_read, newest_for_torch, node_of, page_of
 
 if TYPE_CHECKING:
     from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
@@ -48,6 +48,9 @@ class _InstallWheel(PlannedTreatment[InstallWheel]):
             look = _WHAT_THE_NAME_HOLDS.format(python=python)
             if "?" in named or facts.text("node.system") not in (None, "Linux"):
                 return typable((look,), facts)
+            if release := newest_for_torch(action.package, facts, action.version):
+                # Its newest release may have none for an older torch, and would be compiled for hours.
+                named = f"{action.package}=={release}"
             return typable((_FETCHED_BY_SETUP.format(python=python, requirement=shlex.quote(named)), look), facts)
         except NoWheel:
             return ()

@@ -43,13 +43,15 @@ class Span:
     """The first that no longer has it; None: the newest that was looked at has it."""
     newest: str
     """The newest that was looked at."""
+    oldest: str
+    """The oldest that was looked at."""
 
     @property
     def others(self) -> Span | None:
         """The releases that do not have it; None where they lie on both sides of those, or there are none."""
         if (self.since is None) == (self.until is None):
             return None
-        return Span(self.distribution, self.until, self.since, self.newest)
+        return Span(self.distribution, self.until, self.since, self.newest, self.oldest)
 
     @property
     def range(self) -> str:
@@ -170,7 +172,7 @@ def members(package: str) -> dict[str, dict[str, Span]]:
     assert isinstance(releases, list)
     assert isinstance(groups, list)
     for group in groups:
-        span = Span(str(row["distribution"]), group["since"], group["until"], str(releases[-1]))
+        span = Span(str(row["distribution"]), group["since"], group["until"], str(releases[-1]), str(releases[0]))
         for where, names in group["in"].items():
             written.setdefault(where, {}).update(dict.fromkeys(names.split(), span))
     return written

@@ -132,6 +132,34 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
     raise NoWheel(f"{named} has no published wheel for this node: {reason}")
 
 
+def newest_for_torch(package: str, facts: FactSet, wanted: str = "") -> str | None:
+    """The newest release with a published wheel for the minor release of torch, where nothing is known but that and
+    perhaps Python and CUDA; None where torch is not known, or has no wheel of the releases that are wanted.
+    """
+    try:
+        torch = _minor(str(Version(facts.text("torch.version") or "")))
+        allowed = specifier_set(wanted)
+    except (InvalidVersion, ValueError):
+        return None
+    here = {"torch": {torch}}
+    if python := facts.text("python.version"):
+        here["python"] = {_minor(python)}
+    if cuda := facts.text("torch.cuda"):
+        here["cuda"] = {_minor(cuda), cuda.split(".")[0]}
+    found = [
+        version
+        for release in _table(package)["release"]
+        if all(there & set(release[key]) for key, there in here.items())
+        and not any(
+            all(value in here.get(key, ()) for key, value in left_out.items())
+            for left_out in release.get("without", ())
+        )
+        for version in release["versions"]
+        if allowed.contains(version, prereleases=True)
+    ]
+    return max(found, key=Version, default=None)
+
+
 def page_of(package: str) -> str:
     """The page on which its authors list all wheels of the package."""
     return str(_table(package)["url"]).partition("/download/")[0]
