@@ -42,6 +42,7 @@ OWN = {
     "ctranslate2": r"ctranslate2",
     "deepspeed": r"deepspeed",
     "llama_cpp": r"llama-cpp-python",
+    "lmdeploy": r"lmdeploy",
     "mamba-ssm": r"mamba-ssm|causal-conv1d",
 }
 #: Needed by anybody's build, or the thing that everything else has to fit.

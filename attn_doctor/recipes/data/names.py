@@ -43,7 +43,7 @@ class Span:
     """The first that no longer has it; None: the newest that was looked at has it."""
     newest: str
     """The newest that was looked at."""
-    oldest: str
+    oldest: str = "0"
     """The oldest that was looked at."""
 
     @property

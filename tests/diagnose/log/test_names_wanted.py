@@ -74,13 +74,28 @@ def test_of_other_names_nothing_is_said(message: str) -> None:
     assert name_wanted(message, [], FactSet()) is None
 
 
-def test_a_release_that_has_the_name_is_not_blamed() -> None:
-    message = "No module named 'transformers.masking_utils'"
-    there = Fact(
-        name=FactName.parse("package.transformers.version"), state=Known("4.57.1"), how="line 1", origin=Origin.DERIVED
-    )
+def _there(release: str) -> FactSet:
+    name = FactName.parse("package.transformers.version")
+    return FactSet([Fact(name=name, state=Known(release), how="line 1", origin=Origin.DERIVED)])
 
-    assert name_wanted(message, [], FactSet([there])) is None
+
+def test_a_release_that_has_the_name_is_not_the_one_that_runs() -> None:
+    found = name_wanted("No module named 'transformers.masking_utils'", [], _there("4.57.1"))
+
+    assert found is not None
+    assert found.claimed == "4.57.1"
+    log = "transformers==4.57.1\nModuleNotFoundError: No module named 'transformers.masking_utils'"
+    assert _first(log).remedies[0].id == "python-that-runs"
+
+
+def test_a_release_from_before_the_table_is_too_old() -> None:
+    message = "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'"
+    found = name_wanted(message, ["transformers"], _there("3.3.1"))
+
+    assert found is not None
+    assert found.claimed is None
+    assert found.span.since == "4.0"
+    assert _first(f"transformers==3.3.1\n{message}").remedies[0].id != "call-with-the-new-name"
 
 
 def _first(log: str) -> Finding:
