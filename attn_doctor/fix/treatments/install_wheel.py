@@ -13,7 +13,16 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.package_versions import accepts
 from attn_doctor.model.remedies import InstallWheel
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.recipes.data.wheels import NotTold, NoWheel, Wheel, fitting, name_to_read, newest_for_torch, node_of, page_of
+from attn_doctor.recipes.data.wheels import (
+    NotTold,
+    NoWheel,
+    Wheel,
+    fitting,
+    name_to_read,
+    newest_for_torch,
+    node_of,
+    page_of,
+)
 
 if TYPE_CHECKING:
     from attn_doctor.fix.plan_builder import Chosen, PlanBuilder
