@@ -15,9 +15,9 @@ from attn_doctor.recipes.data.names import Span
 _Q = r"[`'\"\u2018\u2019]"
 _IMPORTED = re.compile(rf"cannot import name {_Q}(?P<name>\w+){_Q} from {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)*)")
 _MODULE = re.compile(rf"No module named {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)+)")
-_OF_MODULE = re.compile(rf"[Mm]odule {_Q}?(?P<module>[A-Za-z][\w.]*){_Q}? has no attribute {_Q}?(?P<name>\w+)")
+_OF_MODULE = re.compile(rf"[Mm]odule {_Q}?(?P<module>[A-Za-z][\w.]*){_Q}? has no attribute {_Q}? ?(?P<name>\w+)")
 _MEMBER = re.compile(
-    rf"{_Q}?\b(?P<owner>[A-Z]\w+|torch\.[A-Z]\w+){_Q}?(?: object)? has no attribute {_Q}?(?P<name>\w+)"
+    rf"{_Q}?\b(?P<owner>[A-Z]\w+|torch\.[A-Z]\w+){_Q}?(?: object)? has no attribute {_Q}? ?(?P<name>\w+)"
 )
 _PARAMETER = re.compile(rf"\b(?P<owner>\w+(?:\.\w+)*\(\)) got an unexpected keyword argument {_Q}?(?P<name>\w+)")
 _MISSING = re.compile(
