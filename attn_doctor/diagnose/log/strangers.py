@@ -39,7 +39,7 @@ _EVERYBODYS = re.compile(r"nvidia-|kernels$")
 _OF_THE_STACK = re.compile(
     "|".join(re.escape(one.name).replace(r"\-", "[-_ ]?") for one in PACKAGES if not _EVERYBODYS.match(one.name))
     + r"|attn|attention(?! ?[:!])|cuda initialization:|diffus|hugging|flash[-_]|flashi"
-    r"|mamba|conv1d|\bapex|comfy|whisper|llama|(?<!p)lora"
+    r"|(?<!lib)(?<!micro)mamba(?!forge)|conv1d|\bapex|comfy|whisper|llama|(?<!p)lora"
     r"|llm|gptq|awq|megatron|unsloth|exllama|ggml|\btts|tts\b|gauss|spconv|detectron|mmcv|nvdiffrast|tiny-?cuda|cutlass"
     r"|flux|rwkv|inductor|\bgpt|gpt\b|rasteriz|webui|nunchaku|kohya|qwen|deepseek|gemma|mistral|\btrain|\bfused"
     r"|_kernel|'loss'"
