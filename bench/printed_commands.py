@@ -72,7 +72,8 @@ class Printed:
 
 
 _TAKES_A_VALUE = (
-    "--index-url", "--python", "--torch-backend", "--reinstall-package", "--find-links", "--no-binary", "-c",
+    "--index-url", "--extra-index-url", "--python", "--torch-backend", "--reinstall-package", "--find-links",
+    "--no-binary", "--only-binary", "-c",
 )  # fmt: skip
 
 

@@ -502,6 +502,7 @@ TERMS: tuple[Term, ...] = (
         ("log.data_parallel", _B, "it failed in a thread of torch's DataParallel: one process for several GPUs"),
         ("log.done", _TS, "settings that it shows as made: NAME=value, --flag=value, torch-index=cu128"),
         ("log.pads", _T, "left, where the log's writer sets the padding side so"),
+        ("log.keys_twice", _B, "a square mask meets twice as many keys as there are queries"),
         ("log.recomputed_longer", _B, "a checkpointed layer got a longer tensor the second time"),
         ("log.recomputed_part", _B, "a checkpointed layer got an even part of a tensor's length the second time"),
         ("log.heads_laid_out", _T, "grouped, where a tensor has part of the heads it is laid out with; or head_dim"),

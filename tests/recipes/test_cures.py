@@ -51,6 +51,7 @@ ANYBODYS = {
     "torchvision",
     "torchaudio",
     "packaging",
+    "pip",
     "psutil",
     "ninja",
     "wheel",

@@ -44,7 +44,7 @@ _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?
 _ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
 _PACKAGE = re.compile(
     rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
-    r"|mamba[-_]ssm|causal[-_]conv1d|bitsandbytes|diffusers|huggingface[-_]hub|torchao"
+    r"|pytorch[-_]lightning|mamba[-_]ssm|causal[-_]conv1d|bitsandbytes|diffusers|huggingface[-_]hub|torchao"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
     r"[`'\"]?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4
     rf" ?(?:==|[:=.])?\*{{0,2}} ?['\"]?v?(?P<version>{_VERSION})"  # "torch": "2.6.0" in a program's JSON

@@ -13,7 +13,7 @@ from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.names_wanted import name_wanted, with_class
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.diagnose.log.programs import plugin_of
-from attn_doctor.diagnose.log.shapes import heads_laid_out, is_longer_again, is_part_again
+from attn_doctor.diagnose.log.shapes import heads_laid_out, is_keys_twice, is_longer_again, is_part_again
 from attn_doctor.diagnose.log.subjects import compiled_in_checkout, subject_of
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
@@ -248,6 +248,8 @@ def _of_calls(unit: Unit, log: str) -> Iterator[Fact]:
         yield _log_fact("in_vae", True, log, unit.first)
     if any(_THREADS.search(path) for path, _ in unit.frames):
         yield _log_fact("data_parallel", True, log, unit.first)
+    if is_keys_twice(unit.message):
+        yield _log_fact("keys_twice", True, log, unit.message_line)
     if is_longer_again(unit.text):
         yield _log_fact("recomputed_longer", True, log, unit.message_line)
     if is_part_again(unit.text):

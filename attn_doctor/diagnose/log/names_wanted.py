@@ -79,11 +79,21 @@ def name_wanted(message: str, owners: Collection[str], facts: FactSet) -> NameWa
 
     `owners`: import names of the packages whose files the message's frames name.
     """
+    if owners == [] and (lightning := _lightning_in(facts)):
+        # Python 3.9 and older name no class, and what Lightning's users construct is its Trainer.
+        message, owners = _NAMELESS.sub("Trainer.__init__()", message), [lightning]
     found = None if _HALF.search(message) else _found(message, owners)
     if found is None:
         return None
     there = facts.text(f"package.{found.span.distribution}.version")
     return found if there is None else _beside(found, there)
+
+
+def _lightning_in(facts: FactSet) -> str | None:
+    """The import name of Lightning, where the log names its release."""
+    names_of_lightning = ("pytorch-lightning", "lightning")
+    there = (one for one in names_of_lightning if facts.text(f"package.{one}.version") is not None)
+    return next((one.replace("-", "_") for one in there), None)
 
 
 def _beside(found: NameWanted, release: str) -> NameWanted:

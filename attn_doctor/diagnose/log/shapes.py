@@ -14,6 +14,21 @@ _RECOMPUTED = re.compile(
 _LAID_OUT = re.compile(r"shape '\[(?P<shape>-?\d+, \d+, \d+, \d+)\]' is invalid for input of size (?P<size>\d+)")
 
 
+_MASK = re.compile(
+    r"(?:[Tt]arget sizes: \[|should be of size \()\d+, \d+, (?P<queries>\d+), (?P<keys>\d+)[\])]"
+    r"\W{1,4}(?:Tensor sizes: \[|but is torch\.Size\(\[)\d+, 1, (?P<rows>\d+), (?P<columns>\d+)\]"
+)
+
+
+def is_keys_twice(text: str) -> bool:
+    """True where a square mask meets twice as many keys as there are queries: a cache took the same keys twice."""
+    found = _MASK.search(text)
+    if found is None:
+        return False
+    queries, keys, rows, columns = (int(found[name]) for name in ("queries", "keys", "rows", "columns"))
+    return queries == rows == columns > 1 and keys == 2 * queries
+
+
 def heads_laid_out(text: str) -> str | None:
     """`grouped` where a tensor has an even part of the heads that it is laid out with, as keys of grouped heads;
     `head_dim` where it has a part that is none, as where a model names its head dimension by itself.

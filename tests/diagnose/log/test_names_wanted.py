@@ -320,3 +320,12 @@ def test_what_transformers_imports_asks_for_a_name_at_its_top() -> None:
 )
 def test_an_old_python_does_not_name_the_class(calls: str, message: str, said: str) -> None:
     assert with_class(message, calls).split(" ")[0] == said
+
+
+def test_a_constructor_without_its_class_is_lightnings_where_that_is_named() -> None:
+    log = (
+        "with pytorch_lightning==2.0.8 it raises\n"
+        "TypeError: __init__() got an unexpected keyword argument 'resume_from_checkpoint'"
+    )
+
+    assert "lightning" in " ".join(c for one in _first(log).remedies for a in one.actions for c in a.commands)
