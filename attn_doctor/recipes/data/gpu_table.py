@@ -186,3 +186,11 @@ def _capability(text: str) -> str | None:
     if match:
         return f"{match[1]}.{match[2]}"
     return text if re.fullmatch(r"\d+\.\d", text) else None
+
+
+def runs(gpu: str, code: list[str]) -> bool:
+    """True when machine code runs on a GPU, both by compute capability: on its own major, same or later minor.
+    PTX is not looked at: published wheels hold none for newer GPUs.
+    """
+    major, _, minor = gpu.partition(".")
+    return any(one.split(".")[0] == major and int(one.split(".")[1]) <= int(minor) for one in code)

@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 from attn_doctor.model.package_versions import accepts, canonical_name
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data.drivers import is_later_minor, is_older, oldest_for_cuda
+from attn_doctor.recipes.data.gpu_table import runs
 from attn_doctor.recipes.shelf import table
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def against(build: Build, *, driver: str | None, gpus: Iterable[str], machine: s
     Raises InvalidVersion for a driver's version that cannot be compared.
     """
     code = _cudas(build.torch, machine).get(build.cuda, [])
-    if not all(_runs(gpu, code) for gpu in gpus):
+    if not all(runs(gpu, code) for gpu in gpus):
         return "gpu"
     if driver is None:
         return None
@@ -218,7 +219,7 @@ def index_on_windows(specifier: str, *, installed: str | None, gpus: Iterable[st
     if release is None:
         return None
     code, wanted = _cudas(release, "x86_64"), tuple(gpus)
-    serving = [one for one in sorted(code, key=Version) if all(_runs(gpu, code[one]) for gpu in wanted)]
+    serving = [one for one in sorted(code, key=Version) if all(runs(gpu, code[one]) for gpu in wanted)]
     if installed and installed in [_name(one) for one in serving]:
         return installed
     of_12 = [one for one in serving if Version(one).major == 12]
@@ -333,13 +334,7 @@ def registry_cuda_majors(package: str) -> tuple[int, ...] | None:
 
 def _cudas(release: str, machine: str) -> dict[str, list[str]]:
     row = next(one for one in _table()["release"] if release in one["versions"])
-    found: dict[str, list[str]] = row.get(machine, {})
-    return found
-
-
-def _runs(gpu: str, code: list[str]) -> bool:
-    major, _, minor = gpu.partition(".")
-    return any(one.split(".")[0] == major and int(one.split(".")[1]) <= int(minor) for one in code)
+    return dict(row.get(machine, {}))
 
 
 def _base(torch: str) -> Version | None:

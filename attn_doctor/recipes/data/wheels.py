@@ -16,6 +16,7 @@ from attn_doctor.formats import toml
 from attn_doctor.model.facts import Absent, FactSet
 from attn_doctor.model.package_versions import specifier_set
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.recipes.data.gpu_table import runs
 from attn_doctor.recipes.shelf import bundled_folder
 
 #: Package with known published wheels -> its table, relative to recipes/.
@@ -213,7 +214,7 @@ def _against(release: dict[str, Any], node: Node) -> str:
     if needed and node.glibc and Version(node.glibc) < Version(needed):
         return f"those of {newest} need glibc {needed}, and this node has {node.glibc}"
     code = next(value for key, value in release["gpu_code"].items() if key in _cudas(node))
-    lacking = [gpu for gpu in node.gpus if not _runs(gpu, code)]
+    lacking = [gpu for gpu in node.gpus if not runs(gpu, code)]
     if lacking:
         return f"those of {newest} hold no code for compute capability {', '.join(lacking)}"
     return ""
@@ -221,12 +222,6 @@ def _against(release: dict[str, Any], node: Node) -> str:
 
 def _span(versions: list[str]) -> str:
     return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
-
-
-def _runs(gpu: str, code: list[str]) -> bool:
-    """True when machine code runs: on its own major with the same or a later minor. The wheels contain no PTX."""
-    major, _, minor = gpu.partition(".")
-    return any(one.split(".")[0] == major and int(one.split(".")[1]) <= int(minor) for one in code)
 
 
 def _tag(release: dict[str, Any], node: Node) -> str:
