@@ -82,7 +82,7 @@ PACKAGES = (
     Package("transformer_engine", "transformer-engine", "1.9"),
     Package("sageattention", "sageattention", "0.1"),
     Package("natten", "natten", "0.14", ("sdist",), patches=True),
-    Package("timm", "timm", "0.4"),
+    Package("timm", "timm", "0.3", patches=True),
     Package("einops", "einops", "0.4"),
     Package("xfuser", "xfuser", "0.1"),
     Package("x_transformers", "x-transformers", "1.20"),

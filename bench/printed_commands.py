@@ -51,8 +51,8 @@ class Printed:
 
     @property
     def words(self) -> list[str]:
-        """As a shell takes them apart."""
-        return shlex.split(self.command)
+        """As a shell takes them apart; what it asks a command for in the middle of a word is written $(asked)."""
+        return shlex.split(_ASKED.sub(r'"\g<before>$(asked)\g<behind>"', self.command))
 
     @property
     def installs(self) -> tuple[str, ...]:
@@ -71,9 +71,11 @@ class Printed:
         return tuple(found)
 
 
+#: A word with the answer of another command, whose own quotes stand in those of the word.
+_ASKED = re.compile(r'"(?P<before>[^"$]{0,80})\$\(.{1,400}?\)(?P<behind>[^"()\s]{0,40})"(?=\s|$)')
 _TAKES_A_VALUE = (
     "--index-url", "--extra-index-url", "--python", "--torch-backend", "--reinstall-package", "--find-links",
-    "--no-binary", "--only-binary", "-c",
+    "--no-binary", "--only-binary", "-c", "-f",
 )  # fmt: skip
 
 
@@ -124,7 +126,7 @@ _UNREACHABLE = re.compile(r"dns error|NameResolutionError|Failed to (?:resolve|e
 def resolve(command: str, python: Path, folder: Path) -> tuple[str, str]:
     """(resolves | does not | could not look | no installation, why)."""
     # What the reader's shell fills in is the torch that is installed there, and here there is none.
-    words = [word for word in shlex.split(command) if "$(" not in word]
+    words = [word for word in shlex.split(_ASKED.sub('"$(asked)"', command)) if "$(" not in word]
     if "install" not in words or not {"pip", "uv"} & {Path(word).name for word in words}:
         return "no installation", ""
     if PLACEHOLDERS.search(command):

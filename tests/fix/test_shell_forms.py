@@ -26,6 +26,7 @@ def told(**facts: str) -> FactSet:
         ("MAX_JOBS=4 python -m pip install x", '$env:MAX_JOBS = "4"; python -m pip install x'),
         ("export MAX_JOBS=4 NVCC_THREADS=2", '$env:MAX_JOBS = "4"; $env:NVCC_THREADS = "2"'),
         ("python -m pip install 'transformers>=4.36,<4.48'", 'python -m pip install "transformers>=4.36,<4.48"'),
+        ("python -c \"print(p / 'data' / 'x')\"", "python -c \"print(p / 'data' / 'x')\""),
     ],
 )
 def test_windows_gets_powershell(command: str, typed: str) -> None:

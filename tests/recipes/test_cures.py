@@ -62,6 +62,8 @@ ANYBODYS = {
 TO_FILL_IN = re.compile(
     r"\b(?:VERSION|WHEEL_URL|INDEX|PACKAGE|MAJOR|BUILD|CUDA_VERSION|NAME)\b|<[a-z_ -]+>|\.example\b|cuda-\?|==\?"
 )
+#: An address, or the release that is there, which the shell puts in its place.
+ASKED_BY_THE_SHELL = re.compile(r'"[^"\s]{0,80}\$\([^$]{1,300}\)[^"\s]{0,40}"')
 #: What a text asks for -> the facts, one of which its conditions must ask.
 OF_LINUX = re.compile(
     r"\bapt-get\b|\bldconfig\b|(?<!whl)/usr/|\bLD_\w+|(?:^|\s)export |\bsystemctl\b|\bdmesg\b"
@@ -108,6 +110,7 @@ def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
             for requirement in action.requirements:
                 yield name_of(requirement), action.no_deps
     for command in commands(remedy):
+        command = ASKED_BY_THE_SHELL.sub("", command)
         found = re.search(r"\b(?:pip|uv pip|conda) install (?P<rest>[^|>]*)", command)
         if found:
             words = [word.strip("'\"") for word in found["rest"].split()]

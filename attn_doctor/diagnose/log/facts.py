@@ -34,6 +34,7 @@ _WORTH = re.compile(
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
     r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
+    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
     r"|(?:an?|my|the) [2-5]0[5-9]0\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
@@ -45,6 +46,7 @@ _ATTENTION = {spelled: library.distributions[0] for library in published() for s
 _PACKAGE = re.compile(
     rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|pytorch[-_]lightning|mamba[-_]ssm|causal[-_]conv1d|bitsandbytes|diffusers|huggingface[-_]hub|torchao"
+    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
     r"[`'\"]?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4
     rf" ?(?:==|[:=.])?\*{{0,2}} ?['\"]?v?(?P<version>{_VERSION})"  # "torch": "2.6.0" in a program's JSON
@@ -63,6 +65,9 @@ _PINS = re.compile(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torc
 #: The first two lines of `pip show`.
 _SHOWN = re.compile(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
 _SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *_ATTENTION.values()})
+#: What somebody asked an interpreter, and its answer on the line below.
+_ASKED_OF_TORCH = re.compile(r"(?:>>> ?|\bprint ?\()torch\.__version__\)?\s*$")
+_ANSWERED = re.compile(rf"\s{{0,4}}['\"]?(?P<version>{_VERSION})['\"]?\s*$")
 #: xformers' own message: the versions it was built for, and the installed ones.
 _HAVE = re.compile(rf"PyTorch \S{{1,60}} with CUDA \S{{1,20}} \(you have (?P<version>{_VERSION})\)")
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
@@ -114,6 +119,7 @@ _GUESSED = re.compile(
     r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})"
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
+_TORCH_THERE = "package.torch.version"
 _SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
 _BUILT = re.compile(r"^(?:Processing|Obtaining) |uild|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
@@ -150,6 +156,9 @@ class Clues:
         self._shown = ""
         #: Torch -> packages that an installer says are made for it, and that it is not there.
         self._pins: dict[str, dict[str, int]] = {}
+        #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
+        self._listed: dict[str, int] = {}
+        self._asked = False
         #: Told by the interpreter that ran; a list in the same log may be another one's.
         self._running: dict[str, tuple[str, int]] = {}
 
@@ -168,6 +177,9 @@ class Clues:
                 self._shown = canonical_name(shown["value"])
             elif self._shown in _SHOWN_WORTH:
                 self._package(self._shown, shown["value"], line.number)
+        question, self._asked = self._asked, _ASKED_OF_TORCH.search(text) is not None
+        if question and (answer := _ANSWERED.match(text)):
+            self._package("torch", answer["version"], line.number)
         if text in self._seen or not _WORTH.search(text):
             return
         if len(self._seen) < _MOST_SEEN:
@@ -208,8 +220,10 @@ class Clues:
         if machine and not refused:
             self._tell("node.machine", machine["machine"] or machine["wheel"], line.number)
         guessed = _GUESSED.search(text)
-        if guessed:
-            self._package("torch", guessed["torch"] or guessed["listed"], line.number)
+        if guessed and guessed["torch"]:
+            self._package("torch", guessed["torch"], line.number)
+        elif guessed:
+            self._listed.setdefault(guessed["listed"], line.number)
         for package in builds_in(text) if _BUILT.search(text) else ():
             self._tell(_SUBJECT, package, line.number)
         if _MAY_BE_BUILT.search(text) and (at_use := built_in(text)):
@@ -272,6 +286,8 @@ class Clues:
         if said and "node.system" not in self._told and not ("Windows" in said and "node.kernel" in self._told):
             self._told["node.system"] = said
         self._one_environment()
+        if self._listed and _TORCH_THERE not in self._told:
+            self._told[_TORCH_THERE] = dict(self._listed)
         self._engine_by_its_release()
         told = self._told.get(programs.PROGRAM, {})
         if program := programs.first_of(told):

@@ -23,7 +23,7 @@ _CHECKOUTS = {folder: library.top_level for library in published() for folder in
 #: Folder in which its authors compile it, as messages of its wheels name it -> import name.
 _COMPILED_IN = {"nunchaku-dev": "nunchaku"}
 #: A compiled module inside a package's folder -> import name: messages of Windows leave the folder out.
-PARTS = {part: package.module for package in reversed(PACKAGES) for part in package.parts}
+PARTS = {part: package.module for package in reversed(PACKAGES) for part in package.parts} | {"libpyg": "pyg_lib"}
 #: An extension that is compiled when it is first used -> import name of the package that does so.
 BUILT_AT_USE = {name: package.module for package in PACKAGES for name in package.built_at_use}
 #: Folders with what was compiled at first use: of torch's builder one for each extension, of others one of their own.

@@ -26,6 +26,8 @@ _SET = re.compile(
 _SETTING = re.compile(r"(?P<name>[A-Z_][A-Z_0-9]*)=(?P<value>\"[^\"]*\"|'[^']*'|\S*)")
 #: Settings for one command, and what is done before it.
 _BEFORE = re.compile(r"(?:[A-Z_][A-Z_0-9]*=\S+ |\$env:\w+ = \"[^\"]*\"; |mkdir -p \S+ && )+(?=\S)")
+#: A text in double quotes, which is left as it is, and a word in single ones.
+_QUOTED = re.compile(r"(?P<whole>\"[^\"]*\")|(?<=\s)'(?P<word>[^'\"$]*)'(?=\s|$)")
 #: pip option -> uv option; empty when uv has no such option.
 _UV = {"--no-cache-dir": "--no-cache", "-y": "", "-v": "", "--force-reinstall": "--reinstall"}
 
@@ -143,5 +145,5 @@ def _for_powershell(command: str) -> list[str]:
             for one in _SETTING.finditer(found["settings"])
         ]
         command = "; ".join([*settings, *([found["rest"]] if found["rest"] else [])])
-    command = re.sub(r"(?<=\s)'([^'\"$]*)'(?=\s|$)", r'"\1"', command)
+    command = _QUOTED.sub(lambda found: found["whole"] or f'"{found["word"]}"', command)
     return [*made, command]

@@ -139,3 +139,19 @@ def test_a_build_as_people_write_it() -> None:
 def test_a_version_ends_before_the_sentence_does() -> None:
     """With its build, and without the full stop."""
     assert told("I have torch 2.6.0+cu124. It fails.", "package.torch.version") == "2.6.0+cu124"
+
+
+@pytest.mark.parametrize("asked", [">>> torch.__version__\n'1.6.0+cu101'", "print(torch.__version__)\n1.6.0+cu101"])
+def test_the_answer_of_an_interpreter(asked: str) -> None:
+    assert told(asked, "package.torch.version") == "1.6.0+cu101"
+
+
+def test_another_question_has_another_answer() -> None:
+    assert told(">>> numpy.__version__\n'1.26.0'", "package.torch.version") is None
+
+
+def test_a_chosen_list_gives_way_to_the_torch_that_is_there() -> None:
+    listed = "pip install torch-scatter -f https://data.pyg.org/whl/torch-1.11.0+cu115.html"
+
+    assert told(listed, "package.torch.version") == "1.11.0"
+    assert told(f"with pytorch 1.12.1 here\n{listed}", "package.torch.version") == "1.12.1"
