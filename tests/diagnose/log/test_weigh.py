@@ -12,4 +12,4 @@ def test_two_that_outrank_each_other_do_not_both_go() -> None:
     text = "AttributeError: 'Qwen2_5_VLVisionAttention' object has no attribute 'is_causal'"
     found = explain_text(text, shelf.shelf(), FactSet(())).diagnosis.findings
 
-    assert [one.id for one in found] == ["version-or-api-mismatch"]
+    assert [one.id for one in found] == ["model-code-of-older-transformers"]
