@@ -62,9 +62,29 @@ def command(text: str, facts: FactSet, bound: Bound, *, quote: bool = False) -> 
     def one(match: re.Match[str]) -> str:
         state = _bound(match[1], facts, bound)
         value = shown(state.value) if isinstance(state, Known) else "python"
-        return shlex.quote(value) if quote else value
+        return _quoted(value, _open_quote(text[: match.start()])) if quote else value
 
     return TEMPLATE.sub(one, text)
+
+
+def _open_quote(text: str) -> str:
+    """The quote that a shell is in behind the text; nothing where it is in none."""
+    inside, skip = "", False
+    for one in text:
+        if skip:
+            skip = False
+        elif one == "\\" and inside != "'":
+            skip = True
+        elif one in "'\"" and inside in ("", one):
+            inside = "" if inside else one
+    return inside
+
+
+def _quoted(value: str, inside: str) -> str:
+    """The value as a shell reads it back, where the command's own text has opened that quote."""
+    if not inside:
+        return shlex.quote(value)
+    return value.replace("'", "'\\''") if inside == "'" else re.sub(r'([\\"$`])', r"\\\1", value)
 
 
 def _can_be_typed(text: str, facts: FactSet, bound: Bound) -> bool:
