@@ -43,15 +43,20 @@ _LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
 _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{0,39}\w)?"
 #: Name of an attention library as spelled in logs -> distribution.
 _ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
-_PACKAGE = re.compile(
-    rf"(?<![\w./-])(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
+_NAMES = (
+    rf"(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|pytorch[-_]lightning|mamba[-_]ssm|causal[-_]conv1d|bitsandbytes|diffusers|huggingface[-_]hub|torchao"
     r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
+)
+_PACKAGE = re.compile(
+    rf"(?<![\w./-]){_NAMES}"
     r"[`'\"]?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4
     rf" ?(?:==|[:=.])?\*{{0,2}} ?['\"]?v?(?P<version>{_VERSION})"  # "torch": "2.6.0" in a program's JSON
     r"(?![\w+-]|\.\w)"
 )
+#: A line of a list that somebody made by hand: transformers-4.49.0. In sentences an installer names so what it takes away.
+_LISTED = re.compile(rf"(?:[-*\u2022] ?)?{_NAMES}-(?P<version>{_VERSION})")
 #: What says an engine's release without its plain name: its first line, and the tags of images.
 _ENGINE = re.compile(
     rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
@@ -244,7 +249,8 @@ class Clues:
             if "uda" in text or "UDA" in text:
                 for cuda in _CUDA_STATED.finditer(text):
                     self._tell("log.cuda_stated", cuda["value"], line.number)
-            for found in _PACKAGE.finditer(text):
+            listed = _LISTED.fullmatch(text.strip())
+            for found in (listed,) if listed else _PACKAGE.finditer(text):
                 self._package(_distribution(found["name"]), found["version"], line.number)
 
     def _package(self, name: str, version: str, line: int) -> None:

@@ -155,3 +155,16 @@ def test_a_chosen_list_gives_way_to_the_torch_that_is_there() -> None:
 
     assert told(listed, "package.torch.version") == "1.11.0"
     assert told(f"with pytorch 1.12.1 here\n{listed}", "package.torch.version") == "1.12.1"
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("transformers-4.49.0", "4.49.0"),
+        (" - transformers-4.49.0", "4.49.0"),
+        ("      Successfully uninstalled transformers-4.40.1", None),
+        ("transformers-4.49.0.dist-info", None),
+    ],
+)
+def test_a_list_made_by_hand(line: str, version: str | None) -> None:
+    assert told(line, "package.transformers.version") == version
