@@ -55,7 +55,7 @@ _PACKAGE = re.compile(
     rf" ?(?:==|[:=.])?\*{{0,2}} ?['\"]?v?(?P<version>{_VERSION})"  # "torch": "2.6.0" in a program's JSON
     r"(?![\w+-]|\.\w)"
 )
-#: A line of a list that somebody made by hand: transformers-4.49.0. In sentences an installer names so what it takes away.
+#: A line of a list made by hand: transformers-4.49.0. In sentences an installer names so what it takes away.
 _LISTED = re.compile(rf"(?:[-*\u2022] ?)?{_NAMES}-(?P<version>{_VERSION})")
 #: What says an engine's release without its plain name: its first line, and the tags of images.
 _ENGINE = re.compile(
