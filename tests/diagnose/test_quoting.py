@@ -22,7 +22,7 @@ def test_a_value_is_one_word_whether_its_place_is_quoted_or_not(written: str, va
 
 @pytest.mark.parametrize("value", ["a b", 'so "named"', "it's"])
 def test_within_double_quotes(value: str) -> None:
-    written = "grep \"it's {log.requirement}\" log"
+    written = 'grep "it\'s {log.requirement}" log'
 
     assert shlex.split(command(written, facts(value), {}, quote=True)) == ["grep", f"it's {value}", "log"]
 
