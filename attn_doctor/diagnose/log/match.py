@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from attn_doctor.diagnose.log.prefilter import Prefilter
-from attn_doctor.diagnose.log.strangers import is_about_a_stranger, is_of_a_stranger
+from attn_doctor.diagnose.log.strangers import is_about_a_stranger, is_of_a_stranger, is_of_its_driver
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
 from attn_doctor.quick_dataclasses import dataclass, replace
@@ -169,7 +169,7 @@ class Patterns:
             if match is not None:
                 found[known.recipe.id] = match
         if found and is_of_a_stranger(unit):
-            return [match for match in found.values() if _is_for_strangers(match.recipe)]
+            return [match for match in found.values() if _is_for_strangers(match.recipe, unit)]
         return list(found.values())
 
     def _searched(self, text: str) -> _Searched:
@@ -215,9 +215,13 @@ def _matched(known: Known, unit: Unit, searched: _Searched, unbroken: str | None
     return match
 
 
-def _is_for_strangers(recipe: Recipe) -> bool:
-    """True for what says that a trouble is elsewhere, and for a recipe about such a program."""
-    return is_about_a_stranger(recipe.library) or (recipe.family is not None and not recipe.family.ours)
+def _is_for_strangers(recipe: Recipe, unit: Unit) -> bool:
+    """True for what says that a trouble is elsewhere, and for a recipe about such a program or the driver that it asks."""
+    return (
+        is_about_a_stranger(recipe.library)
+        or is_of_its_driver(recipe.library, unit)
+        or (recipe.family is not None and not recipe.family.ours)
+    )
 
 
 def _unbroken(unit: Unit) -> str | None:

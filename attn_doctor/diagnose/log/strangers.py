@@ -29,6 +29,9 @@ _SIGNED = re.compile(
     re.MULTILINE,
 )
 _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
+#: llama.cpp asks the NVIDIA driver as torch does: what is wrong with the driver there is wrong for both.
+_OF_LLAMA_CPP = re.compile(r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/")
+_DRIVER = "driver"
 #: What such recipes are about is one package: the one that is built or loaded.
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
@@ -88,6 +91,11 @@ def _is_signed(innermost: str, message: str) -> bool:
 def is_about_a_stranger(library: str) -> bool:
     """True for a recipe's library that is such a program itself: its recipes are for just these messages."""
     return library in _PYTHON.split("|")
+
+
+def is_of_its_driver(library: str, unit: Unit) -> bool:
+    """True for a recipe about the driver, and a message in which llama.cpp passes the driver's words on."""
+    return library == _DRIVER and _OF_LLAMA_CPP.search(unit.message) is not None
 
 
 def is_elsewhere(library: str, package: str | None, kind: UnitKind) -> bool:

@@ -15,10 +15,10 @@ from attn_doctor.recipes import shelf
 
 STRANGERS = {
     "ONNX Runtime": "[E:onnxruntime:Default] [ONNXRuntimeError] : 1 : FAIL : Failed to load library "
-    "libonnxruntime_providers_cuda.so with error: libcublasLt.so.12: cannot open shared object file: No such file",
+    "libonnxruntime_providers_openvino.so with error: libopenvino.so.2410: cannot open shared object file: No such file",
     "ffmpeg": "[AVHWDeviceContext @ 0x5614] cu->cuInit(0) failed -> CUDA_ERROR_NO_DEVICE: no CUDA-capable device",
-    "llama.cpp: PTX": "CUDA error: the provided PTX was compiled with an unsupported toolchain.\n"
-    "  current device: 0, in function ggml_cuda_compute_forward at ggml-cuda.cu:2415",
+    "Numba: PTX": "numba.cuda.cudadrv.driver.LinkerError: [222] Call to cuLinkAddData results in "
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
     "CuPy": 'Traceback (most recent call last):\n  File "/e/site-packages/cupy/__init__.py", line 16, in <module>\n'
     "    from cupy import _core\n"
     "ImportError: libcublas.so.11: cannot open shared object file: No such file or directory",
@@ -54,6 +54,14 @@ def test_a_program_with_its_own_way_to_the_gpu_gets_nothing_of_ours(text: str) -
 @pytest.mark.parametrize("text", OF_LLAMA_CPP.values(), ids=OF_LLAMA_CPP)
 def test_llama_cpp_gets_its_own_alone(text: str) -> None:
     assert {one.library for one in _found(text)} == {"llama_cpp"}
+
+
+def test_what_the_driver_says_to_llama_cpp_is_about_the_driver() -> None:
+    text = (
+        "CUDA error: the provided PTX was compiled with an unsupported toolchain.\n"
+        "  current device: 0, in function ggml_cuda_compute_forward at ggml-cuda.cu:2415"
+    )
+    assert [one.id for one in _found(text)] == ["driver-too-old-for-ptx"]
 
 
 @pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
