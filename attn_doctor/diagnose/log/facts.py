@@ -28,7 +28,7 @@ TELLING = (
 
 _WORTH = re.compile(
     r"^(?:Processing|Obtaining) "
-    r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|GeForce|Tesla|Quadro|RTX|rtx|[Vv]ersion|[Tt]orch"
+    r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|[Gg]e[Ff]orce|Tesla|Quadro|RTX|rtx|[Vv]ersion|[Tt]orch"
     r"|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]"
     r"|\b(?:TITAN|[Tt]itan) "
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
@@ -46,7 +46,7 @@ _ATTENTION = {spelled: library.distributions[0] for library in published() for s
 _NAMES = (
     rf"(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|pytorch[-_]lightning|mamba[-_]ssm|causal[-_]conv1d|bitsandbytes|diffusers|huggingface[-_]hub|torchao"
-    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
+    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|torchcodec"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
 )
 _PACKAGE = re.compile(
