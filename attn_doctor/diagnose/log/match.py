@@ -216,7 +216,7 @@ def _matched(known: Known, unit: Unit, searched: _Searched, unbroken: str | None
 
 
 def _is_for_strangers(recipe: Recipe, unit: Unit) -> bool:
-    """True for what says that a trouble is elsewhere, and for a recipe about such a program or the driver that it asks."""
+    """True for what says that a trouble is elsewhere, and for a recipe about such a program, or about its driver."""
     return (
         is_about_a_stranger(recipe.library)
         or is_of_its_driver(recipe.library, unit)

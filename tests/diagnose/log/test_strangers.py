@@ -15,7 +15,7 @@ from attn_doctor.recipes import shelf
 
 STRANGERS = {
     "ONNX Runtime": "[E:onnxruntime:Default] [ONNXRuntimeError] : 1 : FAIL : Failed to load library "
-    "libonnxruntime_providers_openvino.so with error: libopenvino.so.2410: cannot open shared object file: No such file",
+    "libonnxruntime_providers_openvino.so with error: libopenvino.so.2410: cannot open shared object file",
     "ffmpeg": "[AVHWDeviceContext @ 0x5614] cu->cuInit(0) failed -> CUDA_ERROR_NO_DEVICE: no CUDA-capable device",
     "Numba: PTX": "numba.cuda.cudadrv.driver.LinkerError: [222] Call to cuLinkAddData results in "
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
