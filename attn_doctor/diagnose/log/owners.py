@@ -15,7 +15,7 @@ _PACKAGES = frozenset(
         "causal_conv1d", "bitsandbytes", "diffusers", "unsloth", "unsloth_zoo", "trl", "llamafactory", "llmtuner",
         "megatron", "apex", "x_transformers", "torchvision", "torchaudio", "flashinfer", "cutlass", "sglang", "verl",
         "axolotl", "lightning", "pytorch_lightning", "exllamav2", "auto_gptq", "awq", "timm", "ninja",
-        "setuptools", "pip", "lmdeploy", "tensorrt_llm",
+        "setuptools", "pip", "lmdeploy", "tensorrt_llm", "fairseq",
     }
 ) | {library.top_level for library in published()}  # fmt: skip
 #: Folder into which its source is cloned -> import name.
