@@ -32,6 +32,8 @@ _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 #: llama.cpp asks the NVIDIA driver as torch does: what is wrong with the driver there is wrong for both.
 _OF_LLAMA_CPP = re.compile(r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/")
 _DRIVER = "driver"
+#: The compiler's own words, to which MSBuild adds the name of its project; and what is said of the NumPy that is there.
+_OF_NOBODY = re.compile(r"\s*nvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
 #: What such recipes are about is one package: the one that is built or loaded.
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
@@ -83,7 +85,7 @@ def is_of_a_stranger(unit: Unit) -> bool:
 
 @lru_cache(256)  # ranks and steps say the same
 def _is_signed(innermost: str, message: str) -> bool:
-    if message.lstrip().startswith("nvcc fatal"):  # the compiler's own words; MSBuild adds the name of its project
+    if _OF_NOBODY.match(message):
         return False
     return _FRAME.search(innermost) is not None or _SIGNED.search(message) is not None
 

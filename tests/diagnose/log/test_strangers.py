@@ -64,6 +64,14 @@ def test_what_the_driver_says_to_llama_cpp_is_about_the_driver() -> None:
     assert [one.id for one in _found(text)] == ["driver-too-old-for-ptx"]
 
 
+def test_what_numba_says_of_numpy_is_about_numpy() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/e/site-packages/numba/__init__.py", line 45, in _check\n'
+        "    raise ImportError(msg)\nImportError: Numba needs NumPy 2.0 or less. Got NumPy 2.1."
+    )
+    assert [one.id for one in _found(text)] == ["numpy-1-against-2"]
+
+
 @pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_a_package_outside_the_stack_gets_a_note(text: str) -> None:
     found = _found(text)
