@@ -47,6 +47,7 @@ _MODULE = re.compile(
     r"No module named '?(?P<module>[\w.]{2,80})'?"
     r"|DLL load failed while importing (?P<dll>\w{2,80})"
     r"|PyTorch and (?P<paired>torch_\w{2,30}) were compiled with different"
+    r"|while importing '(?P<tried>[\w-]{3,60})'\. Disabling its usage"
     r"|cannot import name '[\w.]{1,80}' from '(?P<whence>[\w.]{2,80})'"
     r"|(?:[Pp]ackage|[Mm]odule) [`'\"]?(?P<package>[\w-]{3,60})[`'\"]? (?:seems to be not|is not|was not) "
 )
