@@ -42,8 +42,9 @@ _CXX_FILE = re.compile(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
 _ASKED_TORCH = re.compile(
-    r"(?:satisfies the requirement|No matching distribution found for) torch==(?P<release>\d\.\d{1,2}\.\d)(?![.\d+])"
-    r"(?![^\n]*\+(?:cu\d|cpu|rocm))"  # an index with builds of other releases was asked
+    r"(?:satisfies the requirement|No matching distribution found for) torch==(?P<release>\d\.\d{1,2}\.\d)"
+    r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
+    r"|(?![.\d+])(?![^\n]*\+(?:cu\d|cpu|rocm)))"  # not where an index with builds of other releases was asked
 )
 _IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
 _FROM_THE_TOP = re.compile(

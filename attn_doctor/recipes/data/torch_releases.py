@@ -320,7 +320,7 @@ def has_new_abi(build: Build) -> bool | None:
 def pythons(release: str) -> tuple[str, str] | None:
     """The oldest and the newest Python of the registry's wheels; None where the table does not say."""
     row: dict[str, Any] = next((one for one in _table()["release"] if release in one["versions"]), {})
-    told = row.get("python")
+    told = row.get("python") or _table()["older_pythons"].get(release.rpartition(".")[0])
     return (told[0], told[1]) if told else None
 
 
