@@ -74,7 +74,10 @@ _SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *_ATTENTION
 _ASKED_OF_TORCH = re.compile(r"(?:>>> ?|\bprint ?\()torch\.__version__\)?\s*$")
 _ANSWERED = re.compile(rf"\s{{0,4}}['\"]?(?P<version>{_VERSION})['\"]?\s*$")
 #: xformers' own message: the versions it was built for, and the installed ones.
-_HAVE = re.compile(rf"PyTorch \S{{1,60}} with CUDA \S{{1,20}} \(you have (?P<version>{_VERSION})\)")
+_HAVE = re.compile(
+    r"PyTorch (?:(?P<wanted>\d\.\d{1,2}\.\d{1,2})\+(?P<build>cu\d{3})|\S{1,60}) with CUDA \S{1,20}"
+    rf" \(you have (?P<version>{_VERSION})\)"
+)
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
 _BY_TORCH = (
     r"(?:used to compile PyTorch|torch was compiled with|PyTorch has|Pytorch binaries were compiled with [Cc]uda)"
@@ -245,6 +248,9 @@ class Clues:
         have = _HAVE.search(text)
         if have:
             self._running["package.torch.version"] = (have["version"], line.number)
+            if have["build"] and have["version"].endswith("+cpu"):
+                self._tell("log.torch_wanted", have["wanted"], line.number)
+                self._tell("log.torch_build", have["build"], line.number)
         elif not _WANTED.search(text):
             if "uda" in text or "UDA" in text:
                 for cuda in _CUDA_STATED.finditer(text):
