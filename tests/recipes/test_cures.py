@@ -44,7 +44,7 @@ OWN = {
     "llama_cpp": r"llama-cpp-python",
     "lmdeploy": r"lmdeploy",
     "mamba-ssm": r"mamba-ssm|causal-conv1d",
-    "research": r"timm|librosa|pillow|soundfile|hydra-core|boltz|cuequivariance[\w-]*|torchdata",
+    "research": r"librosa|pillow|soundfile|hydra-core|boltz|cuequivariance[\w-]*|torchdata",
 }
 #: Needed by anybody's build, or the thing that everything else has to fit.
 ANYBODYS = {
