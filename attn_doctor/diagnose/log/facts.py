@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import gpu_words, programs, subjects, surroundings
+from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, STATED
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, engine_of
 from attn_doctor.diagnose.log.strangers import Company
@@ -78,33 +79,6 @@ _HAVE = re.compile(
     r"PyTorch (?:(?P<wanted>\d\.\d{1,2}\.\d{1,2})\+(?P<build>cu\d{3})|\S{1,60}) with CUDA \S{1,20}"
     rf" \(you have (?P<version>{_VERSION})\)"
 )
-_CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
-_BY_TORCH = (
-    r"(?:used to compile PyTorch|torch was compiled with|PyTorch has|Pytorch binaries were compiled with [Cc]uda)"
-)
-#: `CUDA 12.1`, `cuda: 11.8`, as people state what they have.
-_CUDA_STATED = re.compile(
-    r"\b(?:CUDA|[Cc]uda)(?:[ _](?:[Vv]ersion|toolkit))?(?: ?[:=]{1,2} ?| )?v?(?P<value>1\d\.\d{1,2})\b"
-)
-_FOLDER = r"[^\s'\":]{1,200}"
-#: Statements about installed versions, and the toolkit's folder.
-_STATED = tuple(
-    (sign, name, re.compile(pattern))
-    for sign, name, pattern in (
-        ("river ", "driver.version", r"[Dd]river [Vv]ersion:? ?(?P<value>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"),
-        ("Driver Version", "driver.cuda", rf"Driver Version: ?[\d.]{{1,12}}.{{0,20}}CUDA Version: ?{_CUDA}"),
-        ("orch", "torch.cuda", rf"{_BY_TORCH} ?(?:CUDA[ _]Version)? ?[=:(]? ?{_CUDA}"),
-        # CUDA_HOME as a list of folders, which makes a folder of headers and a path of nvcc that do not exist.
-        (
-            ":/",
-            "log.cuda_home_meant",
-            rf"(?:-I|(?<=['\" ]))(?=:/|/{_FOLDER}:/):?(?P<value>/{_FOLDER}?)(?::/\S{{0,200}}?)?/(?:include\b|bin/nvcc)",
-        ),
-        (" ", "cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
-    )
-)
-#: torch's own message: the CUDA release that the driver supports, in the encoding of cudaDriverGetVersion.
-_DRIVER_SPEAKS = re.compile(r"\(found version (?P<number>\d{4,6})\)")
 #: torch's version, its GPU's or its compiler's name show a build for ROCm.
 _ROCM = re.compile(
     r"\+rocm(?P<version>\d{1,2}\.\d{1,2})|\bROCM?[ _-]?(?:[Vv]ersion)?[ :=]{1,3}(?P<stated>\d{1,2}\.\d{1,2})\b"
@@ -209,11 +183,11 @@ class Clues:
             asked = gpu_words.ASKED.search((before if gpu else text[: found_name.start()])[-60:])
             if named and not asked and not gpu_words.ASKED_BEHIND.search(text) and not _is_a_default(named, text):
                 self._tell("gpu.0.compute_capability", named, line.number)
-        for sign, name, pattern in _STATED:
+        for sign, name, pattern in STATED:
             stated = pattern.search(text) if sign in text else None
             if stated:
                 self._tell(name, stated["value"], line.number)
-        found_version = _DRIVER_SPEAKS.search(text)
+        found_version = DRIVER_SPEAKS.search(text)
         if found_version:
             number = int(found_version["number"])
             self._tell("driver.cuda", f"{number // 1000}.{number % 1000 // 10}", line.number)
@@ -253,7 +227,7 @@ class Clues:
                 self._tell("log.torch_build", have["build"], line.number)
         elif not _WANTED.search(text):
             if "uda" in text or "UDA" in text:
-                for cuda in _CUDA_STATED.finditer(text):
+                for cuda in CUDA_STATED.finditer(text):
                     self._tell("log.cuda_stated", cuda["value"], line.number)
             listed = _LISTED.fullmatch(text.strip())
             for found in (listed,) if listed else _PACKAGE.finditer(text):

@@ -28,7 +28,7 @@ TELLING = (
 _SYSTEM = re.compile(
     r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
     r"|(?:error|warning) (?:C\d{4}|LNK\d{4}|STL\d{4}|MSB\d{4})\b|\bMSVC\b|\bcl\.exe\b"
-    r"|'cl_path'|\bvcvars|(?<!\w)Microsoft Visual C\+\+"
+    r"|'cl_path'|\bvcvars|(?<!\w)Microsoft Visual (?:C\+\+|Studio)"
     r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK"
     r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
     r"|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
@@ -49,7 +49,7 @@ _SAID = re.compile(
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Microsoft )?[Ww]in(?:dows)?\b"
     r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Cc]omfy[Uu][Ii]|[Pp]ower[Ss]hell)\b"
     r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境))"
-    r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave) (?:my |an? )?(?:mac|Mac|MAC|mac[Bb]ook|Mac[Bb]ook|iMac)\b"
+    r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?M[1-5]\b"
     r"|mac(?:OS|os) ?(?:系统|版本|上|下|是)|(?:适合|我的|使用|在) ?[Mm]ac)"
     r"|(?P<Linux>\b(?:Ubuntu|ubuntu|Debian|Fedora|CentOS|RHEL|Rocky Linux|Linux Mint)(?: Linux| Server| LTS)? ?\d"
