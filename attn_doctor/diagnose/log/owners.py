@@ -39,6 +39,9 @@ _ENVIRONMENT = re.compile(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
 _EGG = re.compile(r"\.egg/(?P<name>\w+)")
 _EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
 
+#: Packages whose library is called after them, also where a message names it without its folder.
+_LIBRARIES = frozenset({"torchaudio", "torchvision"})
+
 
 def owner(path: str) -> str:
     """The import name of the package to which the file belongs; empty when the path does not show it.
@@ -73,7 +76,9 @@ def owner(path: str) -> str:
     name = extension["name"] if extension else ""
     if name.startswith("_") and name not in PARTS and len(parts) > 1:
         return parts[-2]  # `_C` in a checkout is a part of the package whose folder it is in
-    return "" if name.startswith("lib") else _whole(name)
+    if name.startswith("lib"):
+        return name[3:] if name[3:] in _LIBRARIES else ""
+    return _whole(name)
 
 
 def compiled_at_use(path: str) -> str:

@@ -21,7 +21,8 @@ _MODEL_CLASS = re.compile(
     r"|PreTrainedModel|[a-z\d]Model)$"
 )
 #: What they inherit from.
-_MODEL_BASES = ("PreTrainedModel", "ModuleUtilsMixin", "GenerationMixin")
+#: Not GenerationMixin: 4.25 moved it, and 4.50 took it from PreTrainedModel's bases, which no row of the table tells.
+_MODEL_BASES = ("PreTrainedModel", "ModuleUtilsMixin")
 _OF_MASKS = re.compile(r"^(?:get|invert|create)_\w+_mask$|^get_head_mask$|_head_mask_")
 _TOKENIZER_CLASS = re.compile(r"\wTokenizer(?:Fast)?$")
 _TOKENIZER_BASES = ("PreTrainedTokenizerBase", "PreTrainedTokenizer", "PreTrainedTokenizerFast")
