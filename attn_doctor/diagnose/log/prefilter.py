@@ -1,8 +1,9 @@
 """One scan for the literal texts of all patterns, which finds the few candidate places of a large log.
 
 Python's `re` takes about 1 µs per character for an alternation of hundreds of literals, since most characters begin
-some of them. Therefore each literal is searched from a character inside it that is rare in logs; a few such characters
-cover all literals, and the scan skips everything else as a character class (measured: bench/explain_cost.py).
+some of them. Therefore each literal is searched from a character inside it that is rare in logs, or in the log at hand;
+a few such characters cover all literals, and the scan skips everything else as a character class (measured:
+bench/explain_cost.py).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 #: Occurrences in 1000 characters of training logs (progress lines, tracebacks, paths), rounded. Other characters are
@@ -28,6 +29,8 @@ _FREQUENCY = dict(
 _TAIL = 4
 #: Length from which on it says something.
 _LONG = 7
+#: Characters of a log that tell how its characters are spread.
+_SAMPLE = 1 << 14
 _MOST = 24
 
 Trie = dict[str, "Trie"]
@@ -36,8 +39,16 @@ Trie = dict[str, "Trie"]
 class Prefilter:
     """Searches for any of these texts; a blank in one matches any white space."""
 
-    def __init__(self, literals: Iterable[str]) -> None:
+    def __init__(self, literals: Iterable[str], sample: str = "") -> None:
+        """`sample`: some of the text that will be searched; with it the search is faster."""
         self._literals = tuple(dict.fromkeys(literals))
+        self._sample = sample
+        self._frequency = _frequency(sample)
+
+    def fitted(self, text: str) -> Prefilter:
+        """The same, faster on a long text of which this is a part."""
+        middle = max(0, (len(text) - _SAMPLE) // 2)
+        return Prefilter(self._literals, text[middle : middle + _SAMPLE])
 
     def hits(self, text: str) -> Iterator[int]:
         """Offsets of possible matches; only approximate for a text that is searched from its middle."""
@@ -63,66 +74,82 @@ class Prefilter:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        starts = _starts(self._literals)
+        places = {literal: self._places(literal) for literal in self._literals}
+        starts = _starts([[literal[at] for at in places[literal]] for literal in self._literals], self._frequency)
         trie: Trie = {}
         for literal in self._literals:
-            at = min((i for i in _places(literal) if literal[i] in starts), key=lambda i: (_price(literal, i), i))
+            at = min((i for i in places[literal] if literal[i] in starts), key=lambda i: (self._price(literal, i), i))
             node = trie
-            for character in literal[at : at + _MOST].rstrip():
+            for character in _searched(literal, at):
                 node = node.setdefault(character, {})
             node[""] = {}
         return re.compile(_expression(trie))
 
+    def _places(self, literal: str) -> list[int]:
+        """Where the search may begin; not with a short rest that stands everywhere, as the `loss` of `NAN loss`."""
+        places = [at for at in range(max(1, len(literal) - _TAIL + 1)) if not literal[at].isspace()]
+        return [
+            at for at in places if len(literal) - at >= _LONG or _searched(literal, at) not in self._sample
+        ] or places[:1]
 
-def _places(literal: str) -> range:
-    return range(max(1, len(literal) - _TAIL + 1))
-
-
-def _cost(character: str) -> int:
-    return _FREQUENCY.get(character, 1)
-
-
-def _price(literal: str, at: int) -> int:
-    """What searching the literal from there costs: a short rest, as the `grad` of `autograd`, stands in many lines."""
-    return _cost(literal[at]) * (1 if len(literal) - at >= _LONG else 6)
+    def _price(self, literal: str, at: int) -> int:
+        """What searching the literal from there costs: a short rest may stand in many lines."""
+        return _cost(literal[at], self._frequency) * (1 if len(literal) - at >= _LONG else 6)
 
 
-def _starts(literals: Iterable[str]) -> set[str]:
-    """A cheap set of characters of which each literal contains one: a greedy cover, and then any exchange of one of its
+def _searched(literal: str, at: int) -> str:
+    return literal[at : at + _MOST].rstrip()
+
+
+def _frequency(sample: str) -> Mapping[str, int]:
+    """Occurrences in 100,000 characters of the sample; a hundredth of those in logs in general is added."""
+    frequency = Counter(_FREQUENCY)
+    for character, times in Counter(sample).items():
+        frequency[character] += 100_000 * times // len(sample)
+    return frequency
+
+
+def _cost(characters: Iterable[str], frequency: Mapping[str, int]) -> int:
+    return sum(max(1, frequency.get(character, 1)) for character in characters)
+
+
+def _starts(choices: Iterable[Iterable[str]], frequency: Mapping[str, int] = _FREQUENCY) -> set[str]:
+    """A cheap set of characters with at least one of each choice: a greedy cover, and then any exchange of one of its
     characters for cheaper ones. Each is looked at wherever it stands in a log, so their occurrences are the cost.
     """
-    choices = {frozenset(literal[i] for i in _places(literal) if not literal[i].isspace()) for literal in literals}
     waiting: list[frozenset[str]] = []
-    for one in sorted(choices, key=lambda one: (len(one), sorted(one))):  # what covers a part of it covers it
+    for one in sorted(
+        set(map(frozenset, choices)), key=lambda one: (len(one), sorted(one))
+    ):  # what covers a part of it covers it
         if not any(kept <= one for kept in waiting):
             waiting.append(one)
-    chosen = _covering(waiting, set())
-    while cheaper := next(_exchanged(waiting, chosen), None):
+    chosen = _covering(waiting, set(), frequency)
+    while cheaper := next(_exchanged(waiting, chosen, frequency), None):
         chosen = cheaper
     return chosen
 
 
-def _exchanged(waiting: Sequence[frozenset[str]], chosen: set[str]) -> Iterator[set[str]]:
+def _exchanged(waiting: Sequence[frozenset[str]], chosen: set[str], frequency: Mapping[str, int]) -> Iterator[set[str]]:
     """Covers that cost less, each without one of the chosen characters; the dearest is left out first."""
-    total = sum(map(_cost, chosen))
-    for character in sorted(chosen, key=lambda one: (-_cost(one), one)):
+    total = _cost(chosen, frequency)
+    for character in sorted(chosen, key=lambda one: (-_cost(one, frequency), one)):
         others = [characters - {character} for characters in waiting]
         if all(others):
-            cover = _covering(others, chosen - {character})
-            if sum(map(_cost, cover)) < total:
+            cover = _covering(others, chosen - {character}, frequency)
+            if _cost(cover, frequency) < total:
                 yield cover
 
 
-def _covering(sets: Sequence[frozenset[str]], having: set[str]) -> set[str]:
+def _covering(sets: Sequence[frozenset[str]], having: set[str], frequency: Mapping[str, int] = _FREQUENCY) -> set[str]:
     """These characters with those that are missing for each set to contain one, less what is then needless."""
     chosen = set(having)
     waiting = [characters for characters in sets if not characters & chosen]
     while waiting:
         counted = Counter(character for characters in waiting for character in characters)
-        best = min(counted, key=lambda character: (_cost(character) / counted[character], character))
+        best = min(counted, key=lambda character: (_cost(character, frequency) / counted[character], character))
         chosen.add(best)
         waiting = [characters for characters in waiting if best not in characters]
-    for character in sorted(chosen, key=lambda one: (-_cost(one), one)):
+    for character in sorted(chosen, key=lambda one: (-_cost(one, frequency), one)):
         if all(len(characters & chosen) > (character in characters) for characters in sets):
             chosen.remove(character)
     return chosen

@@ -141,6 +141,8 @@ class _Scan:
             ahead += len(block.lines)
             if len(lines) <= _SMALL:
                 continue
+            if self._done == 0 and offset == 0:
+                self._prefilter = self._prefilter.fitted("\n".join(block.lines))
             ahead = self._look(numbers, lines, offset, len(lines) - ahead, last=False)
             kept = min(len(lines), ahead + _BEFORE)
             offset += len(lines) - kept
