@@ -34,8 +34,9 @@ def test_fitted_to_a_log_it_never_misses(literals: list[str], sample: str, data:
 def test_a_word_of_each_line_is_no_hit() -> None:
     """`loss` is all that is left of `NAN loss` from its cheapest character on; each line of a training log has it."""
     line = "2026-11-24 10:00:00 INFO trainer step 17 loss=0.1234 lr=1e-5 grad_norm=0.123 tokens/s=1234\n"
-    needles = ["NAN loss", "loss of gradient", "rare", "AttributeError"]
+    needles = ["NAN loss", "lost"]
 
+    assert Prefilter(needles).hit(line)
     assert not Prefilter(needles).fitted(line * 200).hit(line)
 
 
