@@ -73,6 +73,17 @@ def test_what_is_left_out_is_counted(remedies: int, words: str) -> None:
     assert hidden([many]) == f"-v shows: {words}reason, effects, sources."
 
 
+def test_the_second_way_is_named() -> None:
+    """Whom the first does not fit sees that there is another, in one line where there is no room for more."""
+    second = replace(REMEDY, title="Take the release before, which " + "goes on and on and " * 8)
+    two = replace(FINDING, remedies=(REMEDY, second, replace(REMEDY, title="A third")))
+    lines = shown(two, room=9)
+    assert labelled(lines, "else").startswith("  else    Take the release before")
+    assert len(lines) <= 9
+    assert not any("A third" in line for line in lines)
+    assert not any(line.startswith("  else") for line in shown(FINDING, room=30))
+
+
 @pytest.mark.parametrize(("safety", "label"), [(Safety.DISPLAY_ONLY, "check"), (Safety.UNSAFE, "fix")])
 def test_a_step_that_facts_chose_is_no_check(safety: Safety, label: str) -> None:
     steps = (replace(REMEDY, safety=safety), replace(REMEDY, title="Look there", safety=Safety.DISPLAY_ONLY))

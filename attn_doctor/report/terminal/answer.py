@@ -1,4 +1,6 @@
-"""The answer of `explain` on one screen: the cause, the log's own line, the first way to fix it; -v has the rest."""
+"""The answer of `explain` on one screen: the cause, the log's own line, the first way to fix it and what the second one
+is; -v has the rest.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,10 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
             blocks += _remedy(label if label != before else "", remedy, console)
             before = label
     elif finding.remedies:
-        blocks += _remedy("fix", finding.remedies[0], console)
+        first, *others = finding.remedies
+        blocks += _remedy("fix", first, console)
+        if others:  # whom the first does not fit sees where to go on; its steps need -v
+            blocks.append(_Block(lines=_row("else", others[0].title, console), urgency=5))
     elif finding.severity is not Severity.INFO:
         blocks.append(_Block(lines=_row("fix", say("none is known for what the log tells"), console)))
     if page := advice.page(finding):
