@@ -56,8 +56,10 @@ class Span:
 
     @property
     def range(self) -> str:
-        """The releases that have it, as a specifier."""
-        return ",".join([f">={self.since}"] * bool(self.since) + [f"<{self.until}"] * bool(self.until))
+        """The releases that have it, as a specifier; first the one below which it has to be, where there is one: who
+        reads on to the first comma only has not taken the newest.
+        """
+        return ",".join([f"<{self.until}"] * bool(self.until) + [f">={self.since}"] * bool(self.since))
 
     @property
     def specifier(self) -> str:
