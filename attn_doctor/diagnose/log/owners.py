@@ -22,7 +22,7 @@ _PACKAGES = frozenset(
 _CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
 #: Folder in which its authors compile it, as messages of its wheels name it -> import name.
 _COMPILED_IN = {"nunchaku-dev": "nunchaku"}
-#: A compiled module inside a package's folder -> import name: messages of Windows leave the folder out.
+#: A compiled module or library inside a package's folder -> import name: many messages leave the folder out.
 PARTS = {part: package.module for package in reversed(PACKAGES) for part in package.parts} | {"libpyg": "pyg_lib"}
 #: An extension that is compiled when it is first used -> import name of the package that does so.
 BUILT_AT_USE = {name: package.module for package in PACKAGES for name in package.built_at_use}
@@ -38,9 +38,6 @@ _STANDARD_LIBRARY = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
 _ENVIRONMENT = re.compile(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
 _EGG = re.compile(r"\.egg/(?P<name>\w+)")
 _EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
-
-#: Packages whose library is called after them, also where a message names it without its folder.
-_LIBRARIES = frozenset({"torchaudio", "torchvision"})
 
 
 def owner(path: str) -> str:
@@ -77,7 +74,7 @@ def owner(path: str) -> str:
     if name.startswith("_") and name not in PARTS and len(parts) > 1:
         return parts[-2]  # `_C` in a checkout is a part of the package whose folder it is in
     if name.startswith("lib"):
-        return name[3:] if name[3:] in _LIBRARIES else ""
+        return PARTS.get(name, "")
     return _whole(name)
 
 

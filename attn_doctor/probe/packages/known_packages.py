@@ -102,8 +102,10 @@ PACKAGES: tuple[Package, ...] = (
         ),
     ),
     _package("x-transformers", "x_transformers", "x_transformers"),
-    _named("torchvision", "torchvision", "torchvision", called=r"\btorchvision\b", around=True),
-    _named("torchaudio", "torchaudio", "torchaudio", called=r"\btorchaudio\b", around=True),
+    _named(
+        "torchvision", "torchvision", "torchvision", called=r"\btorchvision\b", around=True, parts=("libtorchvision",)
+    ),
+    _named("torchaudio", "torchaudio", "torchaudio", called=r"\btorchaudio\b", around=True, parts=("libtorchaudio",)),
     _named(
         "causal-conv1d",
         "causal_conv1d",
