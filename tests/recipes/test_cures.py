@@ -9,7 +9,7 @@ from attn_doctor.model.findings import Safety
 from attn_doctor.model.install_request import name_of
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
 from attn_doctor.recipes import shelf
-from attn_doctor.recipes.recipe import AnyOf, Condition, Question, Recipe, RecipeRemedy
+from attn_doctor.recipes.recipe import AnyOf, Condition, Present, Question, Recipe, RecipeRemedy
 
 REMEDIES = [(recipe, remedy) for recipe in (*shelf.bundled(), *shelf.families()) for remedy in recipe.remedies]
 
@@ -33,7 +33,7 @@ OWN = {
     "flashinfer": r"flashinfer-(?:python|cubin|jit-cache)",
     "x-transformers": r"x-transformers",
     "xformers": r"xformers",
-    "transformers": r"transformers",
+    "transformers": r"transformers|kernels",
     "torch": r"torchvision|torchaudio|triton",
     "torchao": r"torchao",
     "sageattention": r"sageattention",
@@ -121,6 +121,7 @@ def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
                     "--index-url",
                     "--find-links",
                     "-c",
+                    "-C",
                     "--no-binary",
                 ):
                     yield name_of(name), "--no-deps" in words
@@ -158,6 +159,23 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
 def test_commands_are_whole() -> None:
     """No command leaves a word to be filled in: a fact stands there, or the text says what to find out."""
     assert faults(lambda _, remedy: [command for command in commands(remedy) if TO_FILL_IN.search(command)]) == []
+
+
+def test_no_remedy_waits_for_a_fact_to_be_absent() -> None:
+    """A log that does not tell the system leaves "Linux, or none is known" open, and what needs facts is not offered:
+    `unless` another one is known says it.
+    """
+
+    def waiting(_: Recipe, remedy: RecipeRemedy) -> list[str]:
+        either = [one.questions for one in remedy.when if isinstance(one, AnyOf)] if remedy.only_with_facts else []
+        return [
+            str(absent.fact)
+            for questions in either
+            for absent in questions
+            if isinstance(absent, Present) and not absent.present and {one.fact for one in questions} == {absent.fact}
+        ]
+
+    assert faults(waiting) == [], "waits for this fact to be absent: ask by `unless`"
 
 
 def test_a_remedy_says_where_it_is_possible() -> None:
