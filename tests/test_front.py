@@ -107,7 +107,7 @@ def _words(name: str) -> st.SearchStrategy[list[str]]:
         ),
         st.integers(-5, 10**16).map(str),
         st.floats(-10, 1e6).map(str),
-        st.text(max_size=6),
+        st.text(st.characters(exclude_characters="\0"), max_size=6),  # no process is handed a NUL
     )
     flag = st.sampled_from([*flags, "--nothing", "--samp", "-x", "-vv", "--help"])
     word = st.one_of(

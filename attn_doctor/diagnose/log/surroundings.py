@@ -117,6 +117,9 @@ _JETSON = re.compile(
     r"-tegra\b|\btegra\b|\b[Jj]etson\b|\b[Jj]et[Pp]ack\b|\b(?:NVIDIA|AGX|NX|Nano) Orin\b"
     r"|\bOrin (?:NX|Nano|AGX)\b|\bnvgpu\b|/l4t-\w"
 )
+#: GPUs that are soldered beside an arm64 processor of NVIDIA.
+_BESIDE_ARM = re.compile(r"\bGB10\b|\bG[HB][23]00\b|\bDGX Spark\b|\bGrace[- ](?:Hopper|Blackwell)\b")
+_MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "Grace")
 #: Likewise of the two above.
 _MAY_BE = (
     *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9"),
@@ -230,6 +233,9 @@ class Surroundings:
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
                 yield "node.system", "Linux"
+                yield "node.machine", "aarch64"
+        if _any_in(text, _MAY_BE_BESIDE_ARM) and _BESIDE_ARM.search(text, 0, 600):
+            yield "node.machine", "aarch64"
         if _any_in(text, amd_targets.SIGNS) and (target := amd_targets.target_in(text[:600])):
             yield "log.gfx", target
         if _any_in(text, _MAY_BE_WSL) and _WSL.search(text, 0, 600):
