@@ -23,7 +23,7 @@ def faults(law: Callable[[Recipe, RecipeRemedy], object]) -> list[str]:
 #: Compiled against one torch, or asking for one: an installer that follows their metadata brings another torch.
 BOUND = re.compile(
     r"(?:flash-attn(?:-3)?|flashattn-hopper|xformers|vllm|torchvision|torchaudio|triton|mamba-ssm"
-    r"|causal-conv1d|sageattention|sgl-kernel|transformer-engine(?:-torch)?|apex|flash-attn-windows)\Z"
+    r"|causal-conv1d|sageattention|sgl-kernel|sglang|lmdeploy|axolotl|exllamav2|gptqmodel|auto-gptq|autoawq|natten|nunchaku|torchao|transformer-engine(?:-torch)?|apex|flash-attn-windows)\Z"
 )
 #: Whose package a folder of the shelf speaks of. Other folders speak of any.
 OWN = {
@@ -61,7 +61,7 @@ ANYBODYS = {
     "libstdcxx-ng",
 }
 TO_FILL_IN = re.compile(
-    r"\b(?:VERSION|WHEEL_URL|INDEX|PACKAGE|MAJOR|BUILD|CUDA_VERSION|NAME)\b|<[a-z_ -]+>|\.example\b|cuda-\?|==\?"
+    r"\b(?:VERSION|YOUR_\w+|X\.Y(?:\.Z)?|XX|WHEEL_URL|INDEX|PACKAGE|MAJOR|BUILD|CUDA_VERSION|NAME)\b|<[a-z_ -]+>|\.example\b|cuda-\?|==\?"
 )
 #: An address, or the release that is there, which the shell puts in its place.
 ASKED_BY_THE_SHELL = re.compile(r'"[^"\s]{0,80}\$\([^$]{1,300}\)[^"\s]{0,40}"')
@@ -102,6 +102,13 @@ def commands(remedy: RecipeRemedy) -> Iterator[str]:
             yield from action.commands
 
 
+def typed(remedy: RecipeRemedy) -> Iterator[str]:
+    """The installer's command lines within its texts."""
+    for action in remedy.actions:
+        if isinstance(action, Advise):
+            yield from re.findall(r"\b(?:pip3?|uv pip|uv|conda|mamba) (?:install|add) [^.,;:()\u3002]{2,120}", action.text)
+
+
 def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
     """Each package that it installs by name, and whether what that asks for is left alone."""
     for action in remedy.actions:
@@ -112,7 +119,7 @@ def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
                 yield name_of(requirement), action.no_deps
     for command in commands(remedy):
         command = ASKED_BY_THE_SHELL.sub("", command)
-        found = re.search(r"\b(?:pip|uv pip|conda) install (?P<rest>[^|>]*)", command)
+        found = re.search(r"\b(?:pip3?|uv pip|uv|conda|mamba|micromamba) (?:install|add) (?P<rest>[^|>]*)", command)
         if found:
             words = [word.strip("'\"") for word in found["rest"].split()]
             names = [word for word in words if re.match(r"[A-Za-z]", word)]
@@ -159,6 +166,7 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
 def test_commands_are_whole() -> None:
     """No command leaves a word to be filled in: a fact stands there, or the text says what to find out."""
     assert faults(lambda _, remedy: [command for command in commands(remedy) if TO_FILL_IN.search(command)]) == []
+    assert faults(lambda _, remedy: [text for text in typed(remedy) if TO_FILL_IN.search(text)]) == []
 
 
 def test_no_remedy_waits_for_a_fact_to_be_absent() -> None:
