@@ -163,6 +163,8 @@ _PIPX = re.compile(
 )
 _MAY_BE_INTERPRETER = ("ython executable", 'venv "', " -m pip ")
 _UV_COMMAND = re.compile(r"(?<![\w/])uv\)? (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
+#: What uv's pip says of the environment that it works in, and no other command of it.
+_UV_PIP = re.compile(r"\bUsing Python \d[\w.+-]{1,40} environment at: ")
 _ON_CPU = re.compile(
     r"\b(?:device|device_map|map_location|accelerator) ?= ?\(?[\"']cpu[\"']|--(?:(?:device|accelerator)[ =])?cpu\b"
     r"|\btorch\.device\([\"']cpu|\b(?:model|pipe|pipeline|net)\w{0,20}\.to\([\"']cpu"  # not a result that is moved
@@ -268,6 +270,8 @@ class Surroundings:
             yield "python.environment", str(installer.lastgroup)
             if "uv " in text and (command := _UV_COMMAND.search(text, 0, 600)):
                 yield "log.uv_command", str(command.lastgroup)
+        if "environment at: " in text and _UV_PIP.search(text, 0, 600):
+            yield "log.uv_command", "pip"
 
 
 def _any_in(text: str, signs: tuple[str, ...]) -> bool:

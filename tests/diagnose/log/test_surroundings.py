@@ -52,6 +52,11 @@ def test_uv_in_brackets_is_an_installer() -> None:
     assert told.get("log.uv_command", "pip") == "pip"
 
 
+def test_the_environment_that_uv_pip_names_is_of_no_project() -> None:
+    told = dict(surroundings.Surroundings().told("Using Python 3.11.13 environment at: /w/envs/moon"))
+    assert told["log.uv_command"] == "pip"
+
+
 @pytest.mark.parametrize(
     ("line", "target"),
     [
