@@ -491,6 +491,13 @@ TERMS: tuple[Term, ...] = (
         ),
     ),
     *_terms(
+        "diagnose/log/partners.py",
+        ("log.held_package", _T, "the package of which a fix asks for releases that a partner forbids"),
+        ("log.held_asked", _T, "those releases, as a requirement"),
+        ("log.held_by", _T, "the partner that forbids them: a package, a model, a program, torch or the Python"),
+        ("log.held_needs", _T, "the releases of the package that this partner goes with"),
+    ),
+    *_terms(
         "diagnose/log/message_facts.py",
         ("log.fp32_operands", _TS, "which of q, k, v a log's message says is float32; empty when none is"),
         ("log.owners", _TS, "import names of the packages whose files its frames and paths name, outermost first"),
