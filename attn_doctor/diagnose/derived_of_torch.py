@@ -28,7 +28,7 @@ def releases_for_torch(facts: FactSet, own: str, package: str, ahead: Outlook) -
         return
     come, build = ahead.release, ahead.build
     torch = str(come.value) if isinstance(come, Known) else str(got[0])
-    release = partner_for(package, torch)
+    release = partner_for(package, torch, facts.text("python.version"))
     state: State = Known(release) if release else Absent("no release of it is known to be made for this torch")
     if release is None and is_before_table(package, torch):
         state = Unknown("this torch is older than the table of its releases")

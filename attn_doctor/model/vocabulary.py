@@ -514,6 +514,7 @@ TERMS: tuple[Term, ...] = (
         ("log.recomputed_part", _B, "a checkpointed layer got an even part of a tensor's length the second time"),
         ("log.heads_laid_out", _T, "grouped, where a tensor has part of the heads it is laid out with; or head_dim"),
         ("log.symbol", _T, "the undefined symbol it names, mangled"),
+        ("log.symbol_is_of_torch", _B, "the published torch of the release that the log states has this symbol"),
         ("log.name_wanted", _T, "the Python name that a message misses, where other releases of its package have it"),
         ("log.name_parameter", _T, "the parameter alone, where that name is one of a function or class"),
         ("log.name_new", _T, "what its package calls it today, or where it is today"),

@@ -10,7 +10,7 @@ _BY_TORCH = (
 )
 #: `CUDA 12.1`, `cuda: 11.8`, as people state what they have.
 CUDA_STATED = re.compile(
-    r"\b(?:CUDA|[Cc]uda)(?:[ _](?:[Vv]ersion|toolkit))?(?: ?[:=]{1,2} ?| )?v?(?P<value>1\d\.\d{1,2})\b"
+    r"\b(?:CUDA|[Cc]uda)(?:[ _](?:[Vv]ersion|toolkit))?(?: ?[:=]{1,2} ?| )?v?(?P<value>(?:9|1\d)\.\d{1,2})\b"
 )
 _FOLDER = r"[^\s'\":]{1,200}"
 #: Statements about installed versions, and the toolkit's folder.

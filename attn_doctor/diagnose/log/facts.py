@@ -32,10 +32,10 @@ _WORTH = re.compile(
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|[Gg]e[Ff]orce|Tesla|Quadro|RTX|rtx|[Vv]ersion"
     r"|[Tt]orch|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]"
     r"|\b(?:TITAN|[Tt]itan) "
-    r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|/setup\.py|, V\d|import|pip"
+    r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
     r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
-    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
+    r"|[ /]setup\.py|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
     r"|(?:an?|my|the) [2-5]0[5-9]0\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
@@ -94,6 +94,7 @@ _MACHINE = re.compile(
 )
 _PYTHON = re.compile(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|-cpython-3(?P<built>\d{1,2})/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
+    r"|\bPython +\S{1,12} \(you have (?P<have>3\.\d{1,2}(?:\.\d{1,2})?)\)"  # xformers, of what it was built for
     r"|^Python (?P<said>3\.\d{1,2})\.\d{1,2}(?= \(| \||$)"  # what it says of itself
 )
 #: flash-attn's setup.py names the wheel by the torch that it found.
@@ -103,7 +104,7 @@ _GUESSED = re.compile(
 )
 _TORCH_THERE = "package.torch.version"
 _SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
-_BUILT = re.compile(r"^(?:Processing|Obtaining) |uild|pip-|sdists|Guessing|likely indicates")
+_BUILT = re.compile(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
@@ -196,7 +197,9 @@ class Clues:
             self._tell("torch.hip", rocm["version"] or rocm["stated"] or rocm["folder"], line.number)
         python = _PYTHON.search(text)
         if python:
-            told = python["dotted"] or python["said"]
+            told = python["dotted"] or python["said"] or python["have"]
+            if python["have"]:
+                self._running["python.version"] = (told, line.number)
             self._tell("python.version", told or f"3.{python['built'] or python['minor']}", line.number)
         machine = _MACHINE.search(text)
         if machine and not refused:

@@ -31,10 +31,17 @@ def _with(facts: FactSet, told: Fact) -> FactSet:
         return _with_gpu(facts, told)
     had = facts.fact(told.name)
     if had.origin is Origin.ASSUMED and isinstance(had.state, (Known, Absent)):
-        return facts
+        return facts.with_facts([told]) if _is_its_build(had, told) else facts
     if isinstance(had.state, Known) and had.state != told.state:
         told = replace(told, how=f"{told.how}; this node has {had.state.value}")
     return facts.with_facts([told])
+
+
+def _is_its_build(assumed: Fact, told: Fact) -> bool:
+    """True where the log says of which build the assumed release of torch is: 2.2.1, and 2.2.1+cpu."""
+    if told.name.attribute != "version" or not (isinstance(assumed.state, Known) and isinstance(told.state, Known)):
+        return False
+    return str(told.state.value).startswith(f"{assumed.state.value}+")
 
 
 def _with_gpu(facts: FactSet, told: Fact) -> FactSet:

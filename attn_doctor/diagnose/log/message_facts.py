@@ -11,7 +11,7 @@ from attn_doctor.diagnose.log.engines import ENGINE, is_its
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.names_wanted import name_wanted, with_class
-from attn_doctor.diagnose.log.owners import owner
+from attn_doctor.diagnose.log.owners import owner, whole_name
 from attn_doctor.diagnose.log.programs import plugin_of
 from attn_doctor.diagnose.log.shapes import heads_laid_out, is_keys_twice, is_longer_again, is_part_again
 from attn_doctor.diagnose.log.subjects import compiled_in_checkout, subject_of
@@ -21,6 +21,7 @@ from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
 from attn_doctor.recipes.data.flash_since import flash_since
 from attn_doctor.recipes.data.new_names import new_name
 from attn_doctor.recipes.data.torch_releases import pythons
+from attn_doctor.recipes.data.torch_symbols import has_symbol
 
 _SDPA = re.compile(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
@@ -96,6 +97,7 @@ _WENT_ON = re.compile(
 _FREE = re.compile(r"Free memory on device[^\n(]{0,40}\((?P<free>\d{1,4}\.\d+)/(?P<whole>\d{1,4}\.\d+) GiB\)")
 _WITHOUT_FLASH = re.compile(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
+_TORCH = FactName.parse("torch.version")
 #: Frames in which an image autoencoder codes or decodes, or a trainer caches what it codes.
 _VAE = re.compile(
     r"(?:^|[/\\_. ])(?:vae|VAE|autoencoder\w*|AutoencoderKL|first_stage_model|cache_(?:batch_)?latents)(?:_|\b)"
@@ -124,6 +126,9 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
         yield _log_fact("reasons", match.reasons, log, match.line)
     yield from of_unit(match.unit, log, around.text(_AT_USE), around.text(_ENGINE))
     yield from _of_a_name(match.unit, log, around)
+    symbol, torch = _SYMBOL.search(match.unit.message), around.text(_TORCH)
+    if symbol and torch and has_symbol(torch, symbol["symbol"]):
+        yield _log_fact("symbol_is_of_torch", True, log, match.line)
 
 
 def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
@@ -282,7 +287,7 @@ def _owners(unit: Unit) -> list[tuple[str, str]]:
     """Path and owner of each file that the unit names, the innermost last."""
     message = unit.message
     paths = [path for path, _ in unit.frames]
-    paths += [found["path"] for found in _BINARY.finditer(message)]
+    paths += [whole_name(found["path"], message) for found in _BINARY.finditer(message)]
     paths += [found["path"] for found in _CXX_FILE.finditer(message)]
     return [(path, name) for path in paths if (name := owner(path))]
 

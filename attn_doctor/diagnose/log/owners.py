@@ -39,6 +39,7 @@ _ENVIRONMENT = re.compile(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
 _EGG = re.compile(r"\.egg/(?P<name>\w+)")
 _EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
 
+_IS_CUT = re.compile(r"[a-z]\w{2,40}_(?:cuda|ext|kernels?)")
 
 def owner(path: str) -> str:
     """The import name of the package to which the file belongs; empty when the path does not show it.
@@ -76,6 +77,17 @@ def owner(path: str) -> str:
     if name.startswith("lib"):
         return PARTS.get(name, "")
     return _whole(name)
+
+
+def whole_name(file: str, message: str) -> str:
+    """A compiled file without its folder, by the name that its module has elsewhere in the message, where the file's is
+    only the end of that: markdown takes underscores around a word for italics, and a site cuts the name there.
+    """
+    end = file.partition(".")[0]
+    if not _IS_CUT.fullmatch(end):
+        return file
+    whole = re.search(rf"(?<![\w/.])[a-z]\w{{1,40}}_{end}(?!\w)", message)
+    return whole[0] + file[len(end) :] if whole else file
 
 
 def compiled_at_use(path: str) -> str:

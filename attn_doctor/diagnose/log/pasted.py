@@ -23,7 +23,9 @@ _EXCEPTION = re.compile(
     r"(?<![\w.\"/])(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception|Mismatch|OutOfResources|Unsupported|Failed): ?(?=\S)"
 )
 #: The loader has a colon before the name, a person who tells of it has none.
-_SYMBOL_IN_PROSE = re.compile(r"undefined symbol (?=[`'\"]?_Z)")
+_SYMBOL_IN_PROSE = re.compile(
+    r"undefined symbol (?=[`'\"]?(?:_Z|_{0,2}(?:nccl|cuda|cublas|cudnn|cusparse|nvrtc|nvJitLink)\w*[A-Z_]|aoti_torch_))"
+)
 #: As people type it from memory.
 _MODULE_IN_PROSE = re.compile(r"\b[Nn]o module (?:name|called|named?:) (?=[`'\"]?[a-z_])")
 _ELLIPSIS = ".… "

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log.engines import whose
-from attn_doctor.diagnose.log.owners import BUILT_AT_USE, PARTS, compiled_at_use, owner
+from attn_doctor.diagnose.log.owners import BUILT_AT_USE, PARTS, compiled_at_use, owner, whole_name
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES, distribution_of
 
@@ -77,6 +77,7 @@ _CLASS = re.compile(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
 _BUILD = re.compile(
     r"[Ff]ailed (?:to build|building (?:wheel|editable) for|to download and build|to prepare distributions? for)[: ]+"
     r"(?:installable wheels for some pyproject\.toml based projects \()?[`'\"]?(?P<failed>[\w.-]{2,60}\w)"
+    r"|Running setup\.py (?:develop|install|bdist_wheel) for (?P<running>[\w.-]{2,60}\w)"
     r"|Building wheels? for (?P<wheel>[\w.-]{2,60}) .{0,40}\berror"
     r"|(?:pip-install-|pip-req-build-|sdists-v\d+/)[^\s\"']{1,120}?/(?P<unpacked>[\w.+-]{2,80})/(?:setup\.py|csrc|build)\b(?!_)"
     r"|pip-req-build-\w{1,20}/(?P<inner>[a-z]\w{2,40})/"
@@ -93,6 +94,8 @@ _AT_USE = re.compile(
     r"|(?P<path>\S{0,200}(?:/torch_extensions/|/\.cache/flashinfer/|/\.deep_gemm/|/\.tilelang/|/\.cache/tvm-ffi/)\S{1,100})"
 )
 _IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
+#: A package's compiled part, which has no name of its own.
+_PART = re.compile(r"\s*(?:>>> )?from (?P<module>[a-z]\w{2,60})(?:\.\w{1,60}){0,4} import (?:_C|_ext|_cuda|_backend)\b")
 _CALLED = re.compile(r"\b(?P<module>_C_\w{3,40}|_qattn\w{0,20}|[a-z]\w{2,40}_cuda)\.\w+\(")
 _HANDLING = ("import", "pip", "Collecting ", "install", " add ")
 #: Messages about the call in the last line of code above them, whoever wrote that line.
@@ -114,6 +117,7 @@ TELLING = (
     "ailed building editable",
     "rror building extension",
     "Guessing wheel URL",
+    "Running setup.py",
 )
 #: Source folder -> the distribution built from it, where the names differ.
 _SOURCES = {folder: package.name for package in reversed(PACKAGES) for folder in package.sources}
@@ -143,7 +147,7 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
     """
     message = unit.message
     for found in reversed(list(_BINARY.finditer(message))):
-        name = owner(found["path"])
+        name = owner(whole_name(found["path"], message))
         if name and name not in _CARRIERS:
             return distribution_of(name)
     frames = [path for path, _ in unit.frames]
@@ -278,6 +282,9 @@ def handled_in(text: str) -> Iterator[str]:
         name = distribution_of((found["module"]).replace("-", "_"))
         if name in BY_NAME and name not in _COMMON:
             yield name
+    part = _PART.match(text) if "import _" in text else None
+    if part and part["module"] not in _CARRIERS:
+        yield distribution_of(part["module"])
     called = _CALLED.search(text) if "_C_" in text or "_cuda" in text or "_qattn" in text else None
     if called:
         yield distribution_of(PARTS.get(called["module"], called["module"]))

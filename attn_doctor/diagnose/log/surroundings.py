@@ -38,7 +38,7 @@ _SYSTEM = re.compile(
     r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d"
     r"|\b(?:environment|machine|system|platform|laptop|computer) is (?:a |on )?macOS\b"
     r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
-    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w|linux[-_](?:x86_64|aarch64|gnu)"
+    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
 #: What people say that they have; paths and messages are the better witnesses.
@@ -51,6 +51,7 @@ _SAID = re.compile(
     r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境))"
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?M[1-5]\b"
+    r"|\b[Mm][1-5] (?:[Mm]ac|MAC)(?:[Bb]ook)?\b"
     r"|mac(?:OS|os) ?(?:系统|版本|上|下|是)|(?:适合|我的|使用|在) ?[Mm]ac)"
     r"|(?P<Linux>\b(?:Ubuntu|ubuntu|Debian|Fedora|CentOS|RHEL|Rocky Linux|Linux Mint)(?: Linux| Server| LTS)? ?\d"
     r"|\b(?:[Oo]n|[Uu]nder|[Uu]se|[Uu]sing|and|or) (?:Linux|linux|Ubuntu|ubuntu)\b"

@@ -53,14 +53,15 @@ def index_of(build: str) -> str:
     return str(_table()["index"].format(build=build))
 
 
-def partner_for(package: str, torch: str) -> str | None:
-    """The release of the package made for this torch; None when the table has none."""
+def partner_for(package: str, torch: str, python: str | None = None) -> str | None:
+    """The release of the package made for this torch; None when the table has none, or none for this Python."""
     base = _base(torch)
     name = canonical_name(package)
     rows = next((one["for"] for one in _table()["partner"] if one["package"] == name), ())
     if base is None:
         return None
-    return next((str(row["release"]) for row in rows if accepts(row["torch"], str(base))), None)
+    fits = (row for row in rows if python is None or Version(python) < Version(row.get("python_below", "4")))
+    return next((str(row["release"]) for row in fits if accepts(row["torch"], str(base))), None)
 
 
 def is_before_table(package: str, torch: str) -> bool:
@@ -328,8 +329,7 @@ def registry_cuda_majors(package: str) -> tuple[int, ...] | None:
     """The CUDA majors of a partner's builds in package registries; None when any will do."""
     name = canonical_name(package)
     partner: dict[str, Any] = next((one for one in _table()["partner"] if one["package"] == name), {})
-    majors = partner.get("registry_cuda_majors")
-    return tuple(majors) if majors else None
+    return tuple(partner.get("registry_cuda_majors", ())) or None
 
 
 def _cudas(release: str, machine: str) -> dict[str, list[str]]:
