@@ -39,7 +39,9 @@ _ENVIRONMENT = re.compile(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
 _EGG = re.compile(r"\.egg/(?P<name>\w+)")
 _EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
 
+#: Ends of names of compiled modules.
 _IS_CUT = re.compile(r"[a-z]\w{2,40}_(?:cuda|ext|kernels?)")
+
 
 def owner(path: str) -> str:
     """The import name of the package to which the file belongs; empty when the path does not show it.

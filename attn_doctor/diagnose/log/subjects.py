@@ -203,6 +203,8 @@ _UNPACKED_IN = re.compile(
     r"(?:site|dist)-packages[/\\](?!\S{1,200}\.egg[/\\])|torch_extensions|[/\\]\.cache[/\\]|^lib|^/usr/lib"
 )
 _STANDARD = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\](?!site-packages)|^<")
+#: The compiled part of a package, where the file that should hold it is not there.
+_PART_MISSING = re.compile(r"cannot import name [`'\"]?_C\b")
 #: A compiled module by its name, in a line that imports it.
 _COMPILED = re.compile(
     r"(?:from|import) [\w., ]{0,120}?"
@@ -211,7 +213,12 @@ _COMPILED = re.compile(
 
 
 def compiled_in_checkout(unit: Unit) -> bool:
-    """True where what does not load lies in a checkout, or in its setup.py's egg, and is no known package's."""
+    """True where what does not load, or is missing, belongs to a checkout, or lies in its setup.py's egg, and is no known
+    package's.
+    """
+    if _PART_MISSING.search(unit.message):
+        frames = [path for path, _ in unit.frames if not _STANDARD.search(path)]
+        return bool(frames) and not _UNPACKED_IN.search(frames[-1])
     if not _DOES_NOT_LOAD.search(unit.message):
         return False
     binaries = [found["path"] for found in _BINARY.finditer(unit.message)]
