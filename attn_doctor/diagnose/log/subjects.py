@@ -213,7 +213,7 @@ _COMPILED = re.compile(
 
 
 def compiled_in_checkout(unit: Unit) -> bool:
-    """True where what does not load, or is missing, belongs to a checkout, or lies in its setup.py's egg, and is no known
+    """True where what does not load, or is missing, lies in a checkout, or in its setup.py's egg, and is no known
     package's.
     """
     if _PART_MISSING.search(unit.message):
