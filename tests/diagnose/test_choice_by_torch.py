@@ -22,8 +22,8 @@ def _first(log: str) -> Remedy:
 
 @pytest.mark.parametrize(
     ("log", "told"),
-    [(NMS, "2.6.0: 0.21.0"), (SOUND, "2.6.0: 2.6.0"), (TRITON, "2.6: 3.2")],
-    ids=["nms", "so", "triton"],
+    [(NMS, "2.6.0: 0.21.0"), (TRITON, "2.6: 3.2")],
+    ids=["nms", "triton"],
 )
 def test_releases_by_torch_and_the_command_that_names_it(log: str, told: str) -> None:
     one, *_ = _first(log).actions
@@ -31,6 +31,17 @@ def test_releases_by_torch_and_the_command_that_names_it(log: str, told: str) ->
     assert isinstance(one.action, InstallPackages)
     assert told in one.action.index_hint
     assert one.commands == ('python -c "import torch; print(torch.__version__)"',)
+
+
+def test_torchaudio_takes_its_number_from_the_torch_that_is_there() -> None:
+    (one,) = _first(SOUND).actions
+
+    assert one.commands == (
+        "python -m pip install --no-deps --force-reinstall"
+        ' "torchaudio==$(python -c "import torch; print(torch.__version__.split(\'+\')[0])")"'
+        ' --index-url "https://download.pytorch.org/whl/$(python -c "import torch; c = torch.version.cuda;'
+        " print('cu' + c.replace('.', '') if c else 'cpu')\")\"",
+    )
 
 
 @pytest.mark.parametrize(
