@@ -36,11 +36,10 @@ def test_releases_by_torch_and_the_command_that_names_it(log: str, told: str) ->
 def test_torchaudio_takes_its_number_from_the_torch_that_is_there() -> None:
     (one,) = _first(SOUND).actions
 
-    assert one.commands == (
-        "python -m pip install --no-deps --force-reinstall"
-        ' "torchaudio==$(python -c "import torch; print(torch.__version__.split(\'+\')[0])")"'
-        ' --index-url "https://download.pytorch.org/whl/$(python -c "import torch; c = torch.version.cuda;'
-        " print('cu' + c.replace('.', '') if c else 'cpu')\")\"",
+    (command,) = one.commands
+    assert "torch.__version__.split('+')[0]" in command
+    assert command.startswith(
+        'python -m pip install --no-deps --force-reinstall "torchaudio==$(python -c "import torch;'
     )
 
 
