@@ -22,8 +22,19 @@ _PACKAGES = frozenset(
 _CHECKOUTS = {folder: library.top_level for library in published() for folder in library.checkouts}
 #: Folder in which its authors compile it, as messages of its wheels name it -> import name.
 _COMPILED_IN = {"nunchaku-dev": "nunchaku"}
+#: Of packages that `check` does not look at; apex installs its modules beside its folder.
+_PARTS_OF_OTHERS = {"libpyg": "pyg_lib"} | dict.fromkeys(
+    (
+        "amp_C", "apex_C", "distributed_adam_cuda", "fast_layer_norm", "fast_multihead_attn", "fmhalib",
+        "focal_loss_cuda", "fused_dense_cuda", "fused_layer_norm_cuda", "fused_rotary_positional_embedding",
+        "fused_weight_gradient_mlp_cuda", "generic_scaled_masked_softmax_cuda", "group_norm_cuda", "mlp_cuda",
+        "scaled_masked_softmax_cuda", "scaled_softmax_cuda", "scaled_upper_triang_masked_softmax_cuda", "syncbn",
+        "xentropy_cuda",
+    ),
+    "apex",
+)  # fmt: skip
 #: A compiled module or library inside a package's folder -> import name: many messages leave the folder out.
-PARTS = {part: package.module for package in reversed(PACKAGES) for part in package.parts} | {"libpyg": "pyg_lib"}
+PARTS = {part: package.module for package in reversed(PACKAGES) for part in package.parts} | _PARTS_OF_OTHERS
 #: An extension that is compiled when it is first used -> import name of the package that does so.
 BUILT_AT_USE = {name: package.module for package in PACKAGES for name in package.built_at_use}
 #: Folders with what was compiled at first use: of torch's builder one for each extension, of others one of their own.
