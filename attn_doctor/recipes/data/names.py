@@ -11,7 +11,9 @@ import re
 from collections.abc import Collection, Iterable
 from functools import cache
 
-from attn_doctor.quick_dataclasses import dataclass
+from packaging.version import Version
+
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.shelf import bundled_folder
 
 TABLE = "names_by_release.json"
@@ -21,7 +23,7 @@ _MODEL_CLASS = re.compile(
     r"|PreTrainedModel|[a-z\d]Model)$"
 )
 #: What they inherit from.
-#: Not GenerationMixin: 4.25 moved it, and 4.50 took it from PreTrainedModel's bases, which no row of the table tells.
+#: Not GenerationMixin: 4.50 took it from PreTrainedModel's bases, which no row of the table tells.
 _MODEL_BASES = ("PreTrainedModel", "ModuleUtilsMixin")
 _OF_MASKS = re.compile(r"^(?:get|invert|create)_\w+_mask$|^get_head_mask$|_head_mask_")
 _TOKENIZER_CLASS = re.compile(r"\wTokenizer(?:Fast)?$")
@@ -144,12 +146,33 @@ def of_kernel_class(owner: str) -> Span | None:
 def _of_member(among: Iterable[str], owner: str, name: str) -> Span | None:
     ending, is_function = f".{owner}", owner.endswith("()") and "." not in owner
     spans = {
-        known[name]
+        _while_it_moved(package, where, known[name])
         for package in among
         for where, known in members(package).items()
         if name in known and where.endswith(ending) and not (is_function and _MANY_ALIKE.search(where))
     }
-    return spans.pop() if len(spans) == 1 else None
+    span = spans.pop() if len(spans) == 1 else None
+    return span if span and (span.since or span.until) else None
+
+
+def _while_it_moved(package: str, where: str, span: Span) -> Span:
+    """The span of a member without its end, where the class only went on in another module at that time: what a message
+    says lacks the member is the class, wherever it is.
+    """
+    module, _, owner = where.removesuffix("()").removesuffix(".__init__").rpartition(".")
+    if span.until is None or not owner[:1].isupper():
+        return span
+    paths = {other.rpartition(".")[0] for other in members(package) if other.endswith(f".{owner}")} - {module}
+    homes = [of_module(path) for path in paths]
+    left = of_module(module)
+    if left and left.until == span.until:
+        moved = owner in _TOKENIZER_BASES or any(home is None or home.until is None for home in homes)
+    else:  # the old module stays for who imports from it, and holds nothing of the class
+        lived = [one.until for one in members(package)[where].values()]
+        moved = all(end and Version(end) <= Version(span.until) for end in lived) and any(
+            home and home.since == span.until and home.until is None for home in homes
+        )
+    return replace(span, until=None) if moved else span
 
 
 @cache

@@ -40,6 +40,18 @@ KNOWN = [
 ]
 
 
+def test_a_class_that_moved_kept_what_it_had() -> None:
+    assert names.of_member("GenerationMixin", "generate", ()) is None
+    for owner, name, releases in (
+        ("PreTrainedTokenizerFast", "added_tokens_decoder", ">=4.34"),
+        ("LightningModule", "loggers", ">=1.6"),
+        ("LightningModule", "summarize", "<1.7"),
+    ):
+        span = names.of_member(owner, name, ())
+        assert span is not None
+        assert span.range == releases
+
+
 @pytest.mark.parametrize(("message", "releases"), KNOWN)
 def test_the_releases_that_have_a_name_are_known(message: str, releases: str) -> None:
     found = name_wanted(message, [], FactSet())
