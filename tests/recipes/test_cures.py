@@ -33,6 +33,7 @@ OWN = {
     "flashinfer": r"flashinfer-(?:python|cubin|jit-cache)",
     "x-transformers": r"x-transformers",
     "xformers": r"xformers",
+    "timm": r"timm",
     "transformers": r"transformers|kernels",
     "torch": r"torchvision|torchaudio|triton",
     "torchao": r"torchao",

@@ -13,6 +13,8 @@ from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.data.torch_releases import Build, builds, code_of_wheel, has_new_abi, registry_cuda
 
 _LISTED_GPUS = FactName("listed", "", "gpu")
+#: GPUs of NVIDIA's small boards, as people and drivers name them.
+_OF_A_BOARD = re.compile(r"\bJetson\b|\bTegra\b|\bOrin\b|\bXavier\b|\bnvgpu\b", re.IGNORECASE)
 
 
 def join(base: FactSet, told: Iterable[Fact]) -> FactSet:
@@ -66,6 +68,9 @@ def _implied(facts: FactSet) -> Iterator[Fact]:
     for subject in facts.subjects("gpu"):
         name, capability = FactName("gpu", subject, "name"), FactName("gpu", subject, "compute_capability")
         text = facts.text(name)
+        if text and _OF_A_BOARD.search(text) and not isinstance(facts.fact("log.board").state, Known):
+            for of_board, value in (("log.board", "Jetson"), ("node.system", "Linux"), ("node.machine", "aarch64")):
+                yield _from(FactName.parse(of_board), value, f"the name {text!r}")
         if text and not isinstance(facts.fact(capability).state, Known):
             found = Clues.names().capability(text)
             if found:

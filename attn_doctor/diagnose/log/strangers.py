@@ -29,8 +29,10 @@ _SIGNED = re.compile(
     re.MULTILINE,
 )
 _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
-#: llama.cpp asks the NVIDIA driver as torch does: what is wrong with the driver there is wrong for both.
-_OF_LLAMA_CPP = re.compile(r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/")
+#: llama.cpp, JAX and TensorFlow ask the NVIDIA driver as torch does: what is wrong with it there is wrong for all.
+_PASSED_ON = re.compile(
+    r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/|failed call to cuInit: CUDA_ERROR_UNKNOWN"
+)
 _DRIVER = "driver"
 #: The compiler's own words, to which MSBuild adds the name of its project; and what is said of the NumPy that is there.
 _OF_NOBODY = re.compile(r"\s*nvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
@@ -98,8 +100,8 @@ def is_about_a_stranger(library: str) -> bool:
 
 
 def is_of_its_driver(library: str, unit: Unit) -> bool:
-    """True for a recipe about the driver, and a message in which llama.cpp passes the driver's words on."""
-    return library == _DRIVER and _OF_LLAMA_CPP.search(unit.message) is not None
+    """True for a recipe about the driver, and a message in which a stranger passes the driver's words on."""
+    return library == _DRIVER and _PASSED_ON.search(unit.message) is not None
 
 
 def is_elsewhere(library: str, package: str | None, kind: UnitKind) -> bool:

@@ -64,6 +64,15 @@ def test_what_the_driver_says_to_llama_cpp_is_about_the_driver() -> None:
     assert [one.id for one in _found(text)] == ["driver-too-old-for-ptx"]
 
 
+def test_what_the_driver_says_to_jax_is_about_the_driver() -> None:
+    """A module of the kernel that did not survive a suspend fails every program."""
+    text = (
+        "2023-10-04 12:33:47: E external/xla/xla/cuda_driver.cc:268] failed call to cuInit: CUDA_ERROR_UNKNOWN\n"
+        "No GPU/TPU found, falling back to CPU. (Set TF_CPP_MIN_LOG_LEVEL=0 and rerun for more info.)"
+    )
+    assert [one.id for one in _found(text)] == ["cuda-unknown-error"]
+
+
 def test_what_numba_says_of_numpy_is_about_numpy() -> None:
     text = (
         'Traceback (most recent call last):\n  File "/e/site-packages/numba/__init__.py", line 45, in _check\n'

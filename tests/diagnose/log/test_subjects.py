@@ -11,6 +11,7 @@ from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.diagnose.log.subjects import named_in
 from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes.shelf import bundled
 from tests.diagnose.log.making import made
 from tests.diagnose.test_derived import facts
 
@@ -157,6 +158,8 @@ def test_check_binds_the_package_of_an_extension_likewise() -> None:
     ("text", "fact", "value"),
     [
         ("    Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.", "gpu.0.compute_capability", "12.1"),
+        ("NVIDIA GB10", "node.machine", "aarch64"),
+        ("CUDA capability 9.0 of NVIDIA GH200 480GB", "node.machine", "aarch64"),
         ("ptxas fatal : Value 'sm_121a' is not defined for option 'gpu-name'", "gpu.0.compute_capability", "12.1"),
         ("device capability (7, 5)", "gpu.0.compute_capability", "7.5"),
         ("driver on your system is too old (found version 11040). Please", "driver.cuda", "11.4"),
@@ -254,3 +257,11 @@ def test_a_line_shows_the_system(text: str, name: str, value: str) -> None:
     told = explain_text(f"{text}\nRuntimeError: x rror:", [_ANY], FactSet()).facts
 
     assert told.text(name) == value
+
+
+def test_a_gpu_of_a_small_board_tells_the_board() -> None:
+    """Also where the GPU was stated beside the log: torch's usual index has nothing for it."""
+    stated = assume(FactSet(), ["gpu.0.name=NVIDIA Jetson Nano"])
+    found = explain_text("AssertionError: Torch not compiled with CUDA enabled", bundled(), stated).findings
+
+    assert "Jetson" in found[0].remedies[0].title
