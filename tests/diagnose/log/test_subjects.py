@@ -262,6 +262,6 @@ def test_a_line_shows_the_system(text: str, name: str, value: str) -> None:
 def test_a_gpu_of_a_small_board_tells_the_board() -> None:
     """Also where the GPU was stated beside the log: torch's usual index has nothing for it."""
     stated = assume(FactSet(), ["gpu.0.name=NVIDIA Jetson Nano"])
-    found = explain_text("AssertionError: Torch not compiled with CUDA enabled", bundled(), stated).findings
+    found = explain_text("AssertionError: Torch not compiled with CUDA enabled", bundled(), stated).diagnosis.findings
 
     assert "Jetson" in found[0].remedies[0].title
