@@ -168,6 +168,20 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
     assert faults(others) == [], "installs these, and no condition says that the finding is about that"
 
 
+def test_a_reinstall_leaves_the_rest_alone() -> None:
+    """pip's --force-reinstall takes all that a package asks for anew, in the newest release: NumPy 2 under an old torch.
+
+    A remedy that means just that says so in its text.
+    """
+
+    def everything(_: Recipe, remedy: RecipeRemedy) -> list[str]:
+        if any(isinstance(one, Advise) and one.text.startswith("Without --no-deps") for one in remedy.actions):
+            return []
+        return [one for one in commands(remedy) if "--force-reinstall" in one and "--no-deps" not in one]
+
+    assert faults(everything) == [], "add --no-deps, or uninstall and install"
+
+
 def test_commands_are_whole() -> None:
     """No command leaves a word to be filled in: a fact stands there, or the text says what to find out."""
     assert faults(lambda _, remedy: [command for command in commands(remedy) if TO_FILL_IN.search(command)]) == []
