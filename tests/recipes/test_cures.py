@@ -169,7 +169,7 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
 
 
 def test_a_reinstall_leaves_the_rest_alone() -> None:
-    """pip's --force-reinstall takes all that a package asks for anew, in the newest release: NumPy 2 under an old torch.
+    """pip's --force-reinstall takes all that a package asks for anew, in the newest release: NumPy 2 under torch 2.0.
 
     A remedy that means just that says so in its text.
     """
