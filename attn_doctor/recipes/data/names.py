@@ -35,6 +35,11 @@ _KERNEL_CLASS = "FlashAttention2"
 _MANY_ALIKE = re.compile(r"\.[A-Z]\w*\.\w+\(\)$|\.models\.")
 
 
+#: The release at which a package was split over two distributions, of which the table was read from one: what seems to
+#: end there is in the other (flash-linear-attention: fla.layers and fla.models; fla-core: the rest).
+_SPLIT_AT = {"fla": "0.3.2"}
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """The releases of one distribution that have a name."""
@@ -198,7 +203,10 @@ def members(package: str) -> dict[str, dict[str, Span]]:
     assert isinstance(releases, list)
     assert isinstance(groups, list)
     for group in groups:
-        span = Span(str(row["distribution"]), group["since"], group["until"], str(releases[-1]), str(releases[0]))
+        until = None if group["until"] == _SPLIT_AT.get(package, "") else group["until"]
+        if until is None and group["since"] is None:
+            continue  # each release has it, in one half or the other
+        span = Span(str(row["distribution"]), group["since"], until, str(releases[-1]), str(releases[0]))
         for where, names in group["in"].items():
             written.setdefault(where, {}).update(dict.fromkeys(names.split(), span))
     return written

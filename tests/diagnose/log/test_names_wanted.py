@@ -341,3 +341,13 @@ def test_a_constructor_without_its_class_is_lightnings_where_that_is_named() -> 
     )
 
     assert "lightning" in " ".join(c for one in _first(log).remedies for a in one.actions for c in a.commands)
+
+
+@pytest.mark.parametrize(
+    "message", ["No module named 'fla.layers'", "cannot import name 'LinearAttention' from 'fla.layers'"]
+)
+def test_the_half_of_a_package_that_was_split_is_not_gone(message: str) -> None:
+    """From 0.3.2 on fla.layers is in flash-linear-attention, and fla-core has the rest."""
+    found = name_wanted(message, [], FactSet())
+
+    assert found is None or found.span.until is None
