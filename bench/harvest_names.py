@@ -204,6 +204,8 @@ def write(folder: Path, target: Path, only: list[str]) -> None:
         spelled = [package.group(Version(one)) for one in every]
         rows = rows_of(looked_at, spelled, ever)
         packages[package.root] = {"distribution": package.distribution, "releases": every, "names": rows}
+        if package.from_then_on is not None:  # the other half is not read from then on
+            packages[package.root]["split_at"] = package.from_then_on[1]
         size = len(json.dumps(rows, separators=(",", ":")))
         print(f"{package.root}: {len(every)} releases, {sum(map(count, rows))} names, {size} bytes", flush=True)
     target.write_text(as_text(packages))
@@ -223,7 +225,7 @@ def as_text(packages: dict[str, Any]) -> str:
     """The file, a line a group."""
     blocks = []
     for root, one in sorted(packages.items()):
-        head = json.dumps({"distribution": one["distribution"], "releases": one["releases"]}, separators=(",", ":"))
+        head = json.dumps({name: value for name, value in one.items() if name != "names"}, separators=(",", ":"))
         rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in one["names"])
         blocks.append(f'{json.dumps(root)}:{head[:-1]},"names":[\n{rows}]}}')
     checked = date.today().isoformat()

@@ -35,11 +35,6 @@ _KERNEL_CLASS = "FlashAttention2"
 _MANY_ALIKE = re.compile(r"\.[A-Z]\w*\.\w+\(\)$|\.models\.")
 
 
-#: The release at which a package was split over two distributions, of which the table was read from one: what seems to
-#: end there is in the other (flash-linear-attention: fla.layers and fla.models; fla-core: the rest).
-_SPLIT_AT = {"fla": "0.3.2"}
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """The releases of one distribution that have a name."""
@@ -203,7 +198,8 @@ def members(package: str) -> dict[str, dict[str, Span]]:
     assert isinstance(releases, list)
     assert isinstance(groups, list)
     for group in groups:
-        until = None if group["until"] == _SPLIT_AT.get(package, "") else group["until"]
+        # There it was split over two distributions, of which the table reads one: what seems to end is in the other.
+        until = None if group["until"] == row.get("split_at", "") else group["until"]
         if until is None and group["since"] is None:
             continue  # each release has it, in one half or the other
         span = Span(str(row["distribution"]), group["since"], until, str(releases[-1]), str(releases[0]))
