@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 from attn_doctor.diagnose.log.engines import writer_of
 from attn_doctor.diagnose.log.other_languages import in_english
@@ -17,6 +18,9 @@ WIDE = str.maketrans(
     {"：": ":", "（": "(", "）": ")", "，": ",", "；": ";", "！": "!", "“": '"', "”": '"', "‘": "'", "’": "'",
      "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u3000": " ", "\ufeff": None, "\u200b": None}
 )  # fmt: skip
+
+#: Signs as a web page writes them. Not `&&` or `a & b;` of a shell, nor entities that nobody's error message needs.
+_ENTITY = re.compile(r"&(?:#\d{2,4}|#x[0-9a-fA-F]{2,4}|quot|apos|lt|gt|amp|nbsp);")
 
 _BAR = re.compile(r"(?:[^|\n]{0,80}?:? ?)?\d{1,3}%\|[^|\n]{0,400}\| ?[^\s\[]{1,40} ?\[[^\]\n]{0,80}\]")
 #: What is left of a bar whose line was cut, or that was drawn without its blocks.
@@ -144,6 +148,8 @@ def clean(number: int, text: str) -> Line:
         return Line(number, "")
     if not text.isascii():
         text = text.translate(WIDE)
+    if "&" in text and ";" in text:  # copied out of the source of a web page
+        text = _ENTITY.sub(lambda found: unescape(found[0]), text)
     if ".init() " in text:  # markdown takes __ for bold
         text = text.replace(".init() got ", ".__init__() got ").replace(".init() missing ", ".__init__() missing ")
     if "%|" in text:

@@ -23,6 +23,10 @@ TELLING = (
     "pypoetry",
     "uv sync",
     "uv run",
+    "java.lang.",
+    "ai.onnxruntime",
+    "Microsoft.ML.OnnxRuntime",
+    "onnxruntime-node",
 )
 
 _SYSTEM = re.compile(
@@ -194,6 +198,30 @@ _OWN_TARGETS = re.compile(r"tiny[-_]?cuda[-_]?nn|tinycudann|\binstant-ngp\b")
 _MAY_HAVE_OWN = ("cuda-nn", "cudann", "cuda_nn", "instant-ngp")
 _BY_CMAKE = re.compile(r"\bcmake --build\b|\bMSB3721\b|\.vcxproj\b|[/\\]CMakeFiles[/\\]|\bCMakeLists\.txt\b")
 _MAY_BE_BY_CMAKE = ("cmake --", "MSB3721", ".vcxproj", "CMakeFiles", "CMakeLists")
+#: Where the library was called from another language: what is right in Python (its pip, a call in its own code) is not.
+_RUNTIME = re.compile(
+    r"(?P<Java>\bjava\.(?:lang|util|io)\.\w+(?:Error|Exception)\b|\([\w$]{1,80}\.(?:java|kt|scala):\d+\)"
+    r"|\bai\.onnxruntime\.\w|\(Native Method\))"
+    r"|(?P<NET>\bMicrosoft\.ML\.OnnxRuntime\b|\.cs:line \d"
+    r"|\bSystem\.(?:DllNotFound|TypeInitialization|BadImageFormat)Exception\b)"
+    r"|(?P<Node>\bnode:internal/|[/\\]node_modules[/\\]onnxruntime-node\b)"
+)
+_MAY_BE_RUNTIME = (
+    "java.",
+    ".java:",
+    ".kt:",
+    ".scala:",
+    "onnxruntime.",
+    "(Native M",
+    "OnnxRuntime",
+    ".cs:line",
+    "System.Dll",
+    "System.Type",
+    "System.BadI",
+    "node:",
+    "node_modules",
+)
+_NAME_OF = {"NET": ".NET", "Node": "Node.js"}
 _PADS = re.compile(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *(
@@ -265,6 +293,8 @@ class Surroundings:
             yield "log.target_list", "TCNN_CUDA_ARCHITECTURES"
         if _any_in(text, _MAY_BE_BY_CMAKE) and _BY_CMAKE.search(text, 0, 2000):
             yield "log.built_by", "CMake"
+        if _any_in(text, _MAY_BE_RUNTIME) and (run_by := _RUNTIME.search(text, 0, 2000)):
+            yield "log.runtime", _NAME_OF.get(str(run_by.lastgroup), str(run_by.lastgroup))
         if "padding_side" in text and "Make sure" not in text and (pads := _PADS.search(text, 0, 600)):
             yield "log.pads", pads["side"]
         if _any_in(text, _MAY_BE_INSTALLED) and (installer := _INSTALLER.search(text, 0, 600)):

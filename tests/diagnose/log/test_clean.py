@@ -37,6 +37,18 @@ LINES = [
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cannot import name &#39;a&#39; from &quot;b&quot;", "cannot import name 'a' from \"b\""),
+        ("requires torch&gt;=2.4,&lt;2.6", "requires torch>=2.4,<2.6"),
+        ("make && make install; echo &done;", "make && make install; echo &done;"),
+    ],
+)
+def test_the_signs_of_a_web_page_are_read(text: str, said: str) -> None:
+    assert clean(1, text).text == said
+
+
+@pytest.mark.parametrize(
     ("text", "said", "origin"),
     [
         ("[rank3]: RuntimeError: x", "RuntimeError: x", "rank 3"),

@@ -20,6 +20,7 @@ SIGNS = [
     (surroundings._INTERPRETER, surroundings._MAY_BE_INTERPRETER),
     (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),
     (surroundings._KEPT, surroundings._MAY_BE_KEPT),
+    (surroundings._RUNTIME, surroundings._MAY_BE_RUNTIME),
     *((row.told_by, signs()) for row in rows()),
 ]
 
@@ -72,3 +73,18 @@ def test_a_gpu_of_amd_in_small_letters(line: str, target: str | None) -> None:
     told = dict(surroundings.Surroundings().told(line))
     assert told.get("log.gfx") == target
     assert (told.get("log.made_for") == "AMD") == (target is not None or " and " in line)
+
+
+@pytest.mark.parametrize(
+    ("line", "runtime"),
+    [
+        ("\tat ai.onnxruntime.OrtSession$SessionOptions.addCUDA(Native Method)", "Java"),
+        ("\tat com.shop.Embedder.embed(Embedder.java:31)", "Java"),
+        ("   at Shop.Embedder.Embed(String text) in C:\\w\\Embedder.cs:line 31", ".NET"),
+        ("    at node:internal/modules/cjs/loader:1554:14", "Node.js"),
+        ('  File "/w/train.py", line 31, in <module>', None),
+        ("java.txt: System.out.println", None),
+    ],
+)
+def test_another_language_than_python(line: str, runtime: str | None) -> None:
+    assert dict(surroundings.Surroundings().told(line)).get("log.runtime") == runtime
