@@ -33,7 +33,9 @@ _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 _PASSED_ON = re.compile(
     r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/|failed call to cuInit: CUDA_ERROR_UNKNOWN"
 )
-_DRIVER = "driver"
+#: So does Paddle with the software of an Ascend NPU.
+_OF_CANN = re.compile(r"\blib(?:ascend\w{0,12}|atb|hccl|opapi)\.so")
+_DRIVER, _PLATFORMS = "driver", "platforms"
 #: The compiler's own words, to which MSBuild adds the name of its project; and what is said of the NumPy that is there.
 _OF_NOBODY = re.compile(r"\s*nvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
 #: What such recipes are about is one package: the one that is built or loaded.
@@ -100,8 +102,9 @@ def is_about_a_stranger(library: str) -> bool:
 
 
 def is_of_its_driver(library: str, unit: Unit) -> bool:
-    """True for a recipe about the driver, and a message in which a stranger passes the driver's words on."""
-    return library == _DRIVER and _PASSED_ON.search(unit.message) is not None
+    """True for a recipe about the driver or a platform, and a message in which a stranger passes its words on."""
+    passed_on = {_DRIVER: _PASSED_ON, _PLATFORMS: _OF_CANN}.get(library)
+    return passed_on is not None and passed_on.search(unit.message) is not None
 
 
 def is_elsewhere(library: str, package: str | None, kind: UnitKind) -> bool:

@@ -19,12 +19,14 @@ STRANGERS = {
     "ffmpeg": "[AVHWDeviceContext @ 0x5614] cu->cuInit(0) failed -> CUDA_ERROR_NO_DEVICE: no CUDA-capable device",
     "Numba: PTX": "numba.cuda.cudadrv.driver.LinkerError: [222] Call to cuLinkAddData results in "
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-    "CuPy": 'Traceback (most recent call last):\n  File "/e/site-packages/cupy/__init__.py", line 16, in <module>\n'
-    "    from cupy import _core\n"
-    "ImportError: libcublas.so.11: cannot open shared object file: No such file or directory",
     "JAX": "WARNING:jax._src.xla_bridge:791: An NVIDIA GPU may be present, but a CUDA-enabled jaxlib is not "
     "installed. Falling back to cpu.",
 }
+CUPY = (
+    'Traceback (most recent call last):\n  File "/e/site-packages/cupy/__init__.py", line 16, in <module>\n'
+    "    from cupy import _core\n"
+    "ImportError: libcublas.so.11: cannot open shared object file: No such file or directory"
+)
 #: They have recipes of their own, and get none of torch's.
 OF_LLAMA_CPP = {
     "its start": "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected",
@@ -49,6 +51,10 @@ def _found(text: str) -> tuple[Finding, ...]:
 @pytest.mark.parametrize("text", STRANGERS.values(), ids=STRANGERS)
 def test_a_program_with_its_own_way_to_the_gpu_gets_nothing_of_ours(text: str) -> None:
     assert _found(text) == ()
+
+
+def test_cupy_gets_its_own_alone() -> None:
+    assert [(one.id, one.severity) for one in _found(CUPY)] == [("cupy-for-another-cuda", Severity.INFO)]
 
 
 @pytest.mark.parametrize("text", OF_LLAMA_CPP.values(), ids=OF_LLAMA_CPP)
