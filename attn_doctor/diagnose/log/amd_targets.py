@@ -11,7 +11,7 @@ import re
 SIGNS = (
     *("gfx", "RX ", "RX5", "RX6", "RX7", "RX9", "adeon", "rx ", "rx5", "rx6", "rx7", "rx9"),
     *("AMD 6", "AMD 7", "AMD 9", "amd 6", "amd 7", "amd 9"),
-    *("PRO W", "Vega", "Ryzen AI", "Strix", "780M", "680M", "890M"),
+    *("PRO W", "ro WX", "Vega", "Ryzen AI", "Strix", "780M", "680M", "890M"),
 )
 
 #: A target that a program looks for, lists or compiles is not the GPU's.
@@ -22,9 +22,9 @@ _LISTED = re.compile(
 #: People write them in small letters as well.
 _BRANDS = re.compile(r"RX|AMD")
 _BY_NAME = tuple(
-    (re.compile(rf"(?<![\w.]){_BRANDS.sub(lambda brand: f'(?i:{brand[0]})', name)}(?![\d])"), target)
+    (re.compile(rf"(?<![\w.])(?:{_BRANDS.sub(lambda brand: f'(?i:{brand[0]})', name)})(?!\d)"), target)
     for name, target in (
-        (r"RX ?(?:470|480|570|580|590)", "gfx803"),
+        (r"RX ?(?:470|480|570|580|590)|(?i:Pro) WX ?[457]100", "gfx803"),
         (r"(?:RX )?Vega ?(?:56|64|Frontier)", "gfx900"),
         (r"Radeon VII", "gfx906"),
         (r"(?:RX ?)?(?:5600|5700)(?: ?XT|M| Series)|RX ?5[67]00", "gfx1010"),

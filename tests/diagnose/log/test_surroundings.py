@@ -64,6 +64,7 @@ def test_the_environment_that_uv_pip_names_is_of_no_project() -> None:
         ("linux (arch) rocm (amd rx6600)", "gfx1032"),
         ("my rx 7900 xtx", "gfx1100"),
         ("AMD Radeon RX 6800 XT", "gfx1030"),
+        ("2x AMD Radeon (TM) Pro WX 5100 Graphics", "gfx803"),
         ("bought in tx 6600 of them", None),
         ("prx 6600", None),
         ("rx 6600 and rx 7900 in one machine", None),
