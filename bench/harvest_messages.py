@@ -4,10 +4,11 @@
     python bench/harvest_messages.py read DIR NAME=FOLDER ...               sources that are there, such as a checkout
     python bench/harvest_messages.py list DIR [--every N | --without N]     what no pattern catches
 
-`fetch` asks pip, as it is configured here, for sdists where a package has small ones and else for wheels, takes the
-messages out and deletes the archive; what was read before is not fetched again. A message is what a raise, an assert,
-a warning, a logged warning or error, or a check of C++ (TORCH_CHECK and its like) would print, if it speaks of
-attention, dtypes, devices, builds or imports. `list` gives each one to `explain`, with something plausible in each
+`fetch` asks pip, as it is configured here, for sdists where a package has small ones and else for wheels (of torch for
+a Mac's, which hold the same Python and no CUDA), takes the messages out and deletes the archive; what was read before
+is not fetched again. A message is what a raise, an assert, a warning, a logged warning or error, a `torch._check` or a
+check of C++ (TORCH_CHECK and its like) would print, if it speaks of attention, dtypes, devices, builds or imports; of
+a .so what reads as the beginning of one. `list` gives each one to `explain`, with something plausible in each
 slot, on an empty set of facts. `--every 20` lists only each 20th message, caught or not, with what answers it, and
 `--without 20` leaves those out: to put a sample aside before patterns are written, and to look at it afterwards.
 
@@ -47,11 +48,11 @@ PACKAGES = {
     "unsloth": "wheel", "unsloth-zoo": "wheel", "llamafactory": "wheel", "x-transformers": "wheel", "kernels": "wheel",
     "lightning": "wheel", "ms-swift": "wheel", "torchao": "wheel", "liger-kernel": "wheel", "lmdeploy": "wheel",
     "natten": "sdist",
-    "megatron-core": "sdist",
+    "megatron-core": "sdist", "torch": "mac", "triton": "wheel", "bitsandbytes": "wheel",
 }  # fmt: skip
-LARGEST = 50_000_000
+LARGEST = 400_000_000
 
-_SOURCES = (".py", ".cpp", ".cc", ".cu", ".cuh", ".h", ".hpp", ".pyi")
+_SOURCES = (".py", ".cpp", ".cc", ".cu", ".cuh", ".h", ".hpp", ".pyi", ".so")
 _SUBJECT = re.compile(
     r"attention|\battn|flash|sdpa|xformers|\bflex|head.?(?:dim|size)|kv.?cache|attn.?mask|attention.?mask|rotary"
     r"|dtype|bfloat16|\bbf16|float16|\bfp16|\bhalf\b|float32|\bfp32|\bfp8|e4m3|autocast|precision|GradScaler"
@@ -60,8 +61,18 @@ _SUBJECT = re.compile(
     r"|pip install|reinstall"
     r"|shared object|extension|ninja|cutlass|CUTLASS|cuDNN|cudnn|libcu|NVRTC|nvrtc"
 )
+#: Packages that are all our subject, and what else is of torch.
+_ALSO = {
+    "torch": re.compile(
+        r"FSDP|\bdevices?\b|torch\.compile|[Ii]nductor|[Dd]ynamo|\bkernels?\b|[Bb]ackends?\b|pin(?:ned)? memory|NCCL"
+        r"|\bHalf\b|\bBFloat16\b|mat1|scaled_mm|(?:un)?scale|checkpoint|[Ff]ake [Tt]ensor|graph break|PrivateUse1"
+    ),
+    "triton": re.compile(""),
+    "bitsandbytes": re.compile(""),
+}
 _NOT_OURS = re.compile(
-    r"(?:^|/)(?:tests?|testing|docs?|examples?|benchmarks?|third_party|3rdparty)/|(?:^|/)(?:test_|conftest)"
+    r"(?:^|/)(?:tests?|testing|docs?|examples?|benchmarks?|third_party|3rdparty|_vendor|gluon|cupti[\w-]*)/"
+    r"|(?:^|/)(?:test_|conftest)"
 )
 _LOGGED = {"warning", "warning_once", "warn", "warn_once", "error", "error_once", "critical", "exception", "rank0_warn"}
 _CHECKS = re.compile(
@@ -69,6 +80,21 @@ _CHECKS = re.compile(
     r"TVM_FFI_ICHECK\w*|XFORMERS_CHECK|ASSERT_CHECK|STD_TORCH_CHECK|throw std::\w+)\s*\("
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+#: What torch's own checks in Python raise; the text comes after the condition, and is mostly a lambda's.
+_CHECKED = {
+    "_check": "RuntimeError", "_check_with": "RuntimeError", "check": "RuntimeError", "_check_value": "ValueError",
+    "_check_type": "TypeError", "_check_index": "IndexError", "_check_not_implemented": "NotImplementedError",
+}  # fmt: skip
+_PRINTABLE = re.compile(rb"(?<![\t\n\x20-\x7e])[\t\n\x20-\x7e]{24,600}(?=\0)")
+#: Of what is printable: sentences that refuse something, and neither code, signatures, help nor torch's own asserts.
+_REFUSES = re.compile(
+    r"\b(?:must|should|expected|[Ee]xpects|cannot|can't|[Cc]ould not|[Uu]nable|[Ff]ailed|[Ii]nvalid|[Uu]nsupported|"
+    r"[Rr]equires?|only|mismatch|deprecated|(?:do(?:es)?|is|are|was|has|have)(?: not|n't)|not \w+ed|Expected|No)\b"
+)
+_CODE = re.compile(
+    r"INTERNAL ASSERT|message be improved|failed to parse|&&|[;{}]|->|::\w|#include|^\W|^\w+\("
+    r"|^(?:\S+\s+){,2}\S+$|\n[\s\S]*\n[\s\S]*\n"
+)
 _DEFAULTS = (
     (r"version", "2.1.0"), (r"dtype|type\(", "torch.float32"), (r"capab|arch\b|\bsm\b|major", "7.5"),
     (r"device", "cuda:0"), (r"class|name|cls|model", "LlamaForCausalLM"),
@@ -110,26 +136,34 @@ def of_python(source: str) -> Iterator[tuple[int, str, str]]:
             if text and " " in text:
                 named.setdefault(node.targets[0].id, []).append((node.lineno, text))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-            kind, shown = ast.unparse(node.exc.func).rpartition(".")[2], node.exc.args[0]
-        elif isinstance(node, ast.Assert) and node.msg is not None:
-            kind, shown = "AssertionError", node.msg
-        elif (
-            isinstance(node, ast.Call)
-            and node.args
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in _LOGGED
-        ):
-            kind = "UserWarning" if ast.unparse(node.func) == "warnings.warn" else "WARNING"
-            shown = node.args[0]
-        elif isinstance(node, ast.Call) and node.args and "reasons.append" in ast.unparse(node.func):
-            kind, shown = "reason", node.args[0]
-        else:
+        kind, shown = _says(node)
+        if not shown:
             continue
-        before = {name: [one for one in texts if one[0] <= node.lineno] for name, texts in named.items()}
-        text = _text(shown, {name: texts[-1][1] for name, texts in before.items() if texts})
+        line = shown[0].lineno
+        before = {name: [one for one in texts if one[0] <= line] for name, texts in named.items()}
+        known = {name: texts[-1][1] for name, texts in before.items() if texts}
+        text = next(filter(None, (_text(one, known) for one in shown)), "")
         if text:
-            yield node.lineno, kind, text
+            yield line, kind, text
+
+
+def _says(node: ast.AST) -> tuple[str, list[ast.expr]]:
+    """The exception or level, and the arguments of which the first string is the text."""
+    if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        return ast.unparse(node.exc.func).rpartition(".")[2], node.exc.args[:3]  # Triton's are given the source first
+    if isinstance(node, ast.Assert) and node.msg is not None:
+        return "AssertionError", [node.msg]
+    if not isinstance(node, ast.Call) or not node.args:
+        return "", []
+    called = ast.unparse(node.func)
+    name = called.rpartition(".")[2]
+    if called in ("warnings.warn", "warn"):
+        return "UserWarning", node.args[:1]
+    if name in _LOGGED and "." in called:
+        return "WARNING", node.args[:1]
+    if name in _CHECKED:
+        return _CHECKED[name], [one.body if isinstance(one, ast.Lambda) else one for one in node.args[1:3]]
+    return ("reason", node.args[:1]) if "reasons.append" in called else ("", [])
 
 
 def _text(node: ast.expr, named: dict[str, str]) -> str:
@@ -180,7 +214,8 @@ def of_cxx(source: str) -> Iterator[tuple[int, str, str]]:
 
 def _arguments(source: str, start: int) -> list[str]:
     """What stands between the commas of a call's parentheses."""
-    parts, depth, quoted, begin = [], 1, False, start
+    parts: list[str] = []
+    depth, quoted, begin = 1, False, start
     for at in range(start, min(len(source), start + 3000)):
         character = source[at]
         if character == '"' and source[at - 1] != "\\":
@@ -199,17 +234,31 @@ def _arguments(source: str, start: int) -> list[str]:
     return []
 
 
+def of_binary(content: bytes) -> Iterator[tuple[int, str, str]]:
+    """Where in a library it stands, and the text; a value follows one that is cut off before it."""
+    for found in _PRINTABLE.finditer(content):
+        text = found[0].decode().rstrip("\n")
+        if _REFUSES.search(text) and not _CODE.search(text):
+            cut = re.search(r"(\w*)[\W]*[ :'\"(\[=]$", text)
+            yield found.start(), "RuntimeError", f"{text}{{{cut[1]}}}" if cut else text
+
+
 def read(package: str, version: str, files: Iterator[tuple[str, bytes]]) -> Iterator[Message]:
     """The messages of a source tree that speak of our subjects, each text once."""
     seen: set[str] = set()
     for name, content in files:
         if not name.endswith(_SOURCES) or _NOT_OURS.search(name):
             continue
-        source = content.decode(errors="replace")
-        of_file = of_python(source) if name.endswith((".py", ".pyi")) else of_cxx(source)
+        if name.endswith(".so"):
+            of_file = of_binary(content)
+        else:
+            source = content.decode(errors="replace")
+            of_file = of_python(source) if name.endswith((".py", ".pyi")) else of_cxx(source)
         for line, kind, text in of_file:
             flat = " ".join(text.split())[:400]
-            if len(flat) > 12 and _SUBJECT.search(flat) and flat not in seen:
+            also = _ALSO.get(package) if name.endswith((".py", ".pyi")) else None
+            ours = _SUBJECT.search(flat) or (also and also.search(flat))
+            if len(flat) > 12 and ours and flat not in seen:
                 seen.add(flat)
                 yield Message(package, version, f"{name}:{line}", kind, flat)
 
@@ -267,22 +316,14 @@ def main() -> None:
             for version in minors(package, asked.newest):
                 if not (asked.folder / f"{package}-{version}.jsonl").exists():
                     with tempfile.TemporaryDirectory(prefix="harvest-", dir=asked.folder) as scratch:
-                        keep(
-                            asked.folder,
-                            package,
-                            version,
-                            read(
-                                package,
-                                version,
-                                fetch(package, version, Path(scratch), PACKAGES[package], _SOURCES, LARGEST),
-                            ),
-                        )
+                        files = fetch(package, version, Path(scratch), PACKAGES[package], _SOURCES, LARGEST)
+                        keep(asked.folder, package, version, read(package, version, files))
     elif asked.what == "read":
         for named in asked.names:
             package, _, place = named.partition("=")
             keep(asked.folder, package, "tree", read(package, "tree", in_folder(Path(place), _SOURCES)))
     else:
-        known = 0
+        known = looked_at = 0
         messages = every(asked.folder)
         for number, one in enumerate(messages):
             if (asked.every and number % asked.every) or (asked.without and number % asked.without == 0):
@@ -290,13 +331,14 @@ def main() -> None:
             if asked.names and one.package not in asked.names:
                 continue
             caught = answers(one.filled())
+            looked_at += 1
             known += bool(caught)
             if asked.every or not caught:
                 print(
                     f"{one.package} {one.version} {one.place}\n    {one.filled()}\n"
                     f"    -> {', '.join(caught) or 'nothing'}"
                 )
-        print(f"{known} of {len(messages)} are caught", file=sys.stderr)
+        print(f"{known} of {looked_at} are caught", file=sys.stderr)
 
 
 if __name__ == "__main__":
