@@ -575,7 +575,7 @@ TERMS: tuple[Term, ...] = (
         ("log.gone_name", _T, "the name of torch that code lacks because its package left torch aside"),
         ("log.gguf_type", _T, "the architecture of a GGUF file that a message names"),
         ("log.target_list", _T, "the variable of its own by which what is built there is told its GPUs"),
-        ("log.built_by", _T, "CMake, where the log shows that it builds"),
+        ("log.built_by", _T, "CMake or ggml's own build, where the log shows that it builds"),
         ("log.compiled_in_checkout", _B, "what does not load was compiled in a checkout, and is no known package's"),
         ("log.user_site", _T, "the user's own folder of packages that a message's path lies in"),
         ("log.plugin_folder", _T, "the folder of that, as the log names it"),

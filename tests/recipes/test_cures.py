@@ -240,6 +240,7 @@ SAME_TORCH = {
     "torch-import-hangs",
     "cudnn-sdpa-no-plan",
     "torch-own-library-not-found",
+    "another-package-of-that-name",
 }
 
 

@@ -44,12 +44,18 @@ def labelled(lines: list[str], label: str) -> str:
 
 
 def test_a_reason_ends_with_a_sentence() -> None:
-    assert labelled(shown(FINDING, room=8), "why").endswith("The first sentence is short.")
+    assert labelled(shown(FINDING, room=9), "why").endswith("The first sentence is short.")
 
 
 def test_one_long_sentence_ends_with_a_clause() -> None:
     long = replace(FINDING, why="One sentence that goes on and on over the half of its line, and after that " * 3)
-    assert labelled(shown(long, room=8), "why").endswith("line …")
+    assert labelled(shown(long, room=9), "why").endswith("line …")
+
+
+def test_what_to_do_comes_before_the_reason() -> None:
+    lines = shown(FINDING, room=7)
+    assert any("And then wait for a while." in line for line in lines)
+    assert not any(line.startswith("  why") for line in lines)
 
 
 def test_a_full_stop_within_a_name_ends_nothing() -> None:

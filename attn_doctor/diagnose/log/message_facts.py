@@ -151,7 +151,7 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
         ("name_since", span.since),
         ("name_until", span.until),
         ("name_range", span.range),
-        ("name_releases", span.specifier),
+        ("name_releases", span.near if asks else span.specifier),
         ("name_asked_by", None if within else asks),
         ("name_within", within or None),
         ("name_claimed", found.claimed),

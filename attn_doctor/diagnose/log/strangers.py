@@ -32,6 +32,7 @@ _FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 #: llama.cpp, JAX and TensorFlow ask the NVIDIA driver as torch does: what is wrong with it there is wrong for all.
 _PASSED_ON = re.compile(
     r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/|failed call to cuInit: CUDA_ERROR_UNKNOWN"
+    r"|does not match DSO version"
 )
 #: So does Paddle with the software of an Ascend NPU.
 _OF_CANN = re.compile(r"\blib(?:ascend\w{0,12}|atb|hccl|opapi)\.so")

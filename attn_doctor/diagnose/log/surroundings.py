@@ -197,6 +197,9 @@ _MAY_BE_KEPT = (
 _OWN_TARGETS = re.compile(r"tiny[-_]?cuda[-_]?nn|tinycudann|\binstant-ngp\b")
 _MAY_HAVE_OWN = ("cuda-nn", "cudann", "cuda_nn", "instant-ngp")
 _BY_CMAKE = re.compile(r"\bcmake --build\b|\bMSB3721\b|\.vcxproj\b|[/\\]CMakeFiles[/\\]|\bCMakeLists\.txt\b")
+#: ggml's own build, by make or by CMake: no torch has a say in it, and its targets are its own.
+_OF_GGML = re.compile(r"\bllamafile\b|\bggml-(?:cuda|hip|backend)\b|\bGGML_CUDA\b|\bLLAMA_CU(?:DA|BLAS)\b")
+_MAY_BE_OF_GGML = ("llamafile", "ggml-", "GGML_CUDA", "LLAMA_CU")
 _MAY_BE_BY_CMAKE = ("cmake --", "MSB3721", ".vcxproj", "CMakeFiles", "CMakeLists")
 #: Where the library was called from another language: what is right in Python (its pip, a call in its own code) is not.
 _RUNTIME = re.compile(
@@ -291,7 +294,9 @@ class Surroundings:
             yield "log.python", made["venv"] + ("\\Scripts\\python.exe" if windows else "/bin/python")
         if _any_in(text, _MAY_HAVE_OWN) and _OWN_TARGETS.search(text, 0, 2000):
             yield "log.target_list", "TCNN_CUDA_ARCHITECTURES"
-        if _any_in(text, _MAY_BE_BY_CMAKE) and _BY_CMAKE.search(text, 0, 2000):
+        if _any_in(text, _MAY_BE_OF_GGML) and _OF_GGML.search(text, 0, 2000):
+            yield "log.built_by", "ggml"
+        elif _any_in(text, _MAY_BE_BY_CMAKE) and _BY_CMAKE.search(text, 0, 2000):
             yield "log.built_by", "CMake"
         if _any_in(text, _MAY_BE_RUNTIME) and (run_by := _RUNTIME.search(text, 0, 2000)):
             yield "log.runtime", _NAME_OF.get(str(run_by.lastgroup), str(run_by.lastgroup))

@@ -18,6 +18,9 @@ from attn_doctor.recipes.shelf import bundled_folder
 
 TABLE = "names_by_release.json"
 #: Classes of transformers' models, as they are named there and in code that inherits from them.
+#: Minor releases of one time: transformers brings four a season.
+_NEAR = 4
+
 _MODEL_CLASS = re.compile(
     r"(?:For(?:CausalLM|ConditionalGeneration|\w+Classification|QuestionAnswering|MaskedLM|PreTraining)|LMHeadModel"
     r"|PreTrainedModel|[a-z\d]Model)$"
@@ -72,6 +75,19 @@ class Span:
         if self.until is None and major != "0" and major != self.newest.partition(".")[0]:
             return f"{self.range},<{int(major) + 1}"
         return self.range
+
+    @property
+    def near(self) -> str:
+        """The same, where another package asks: its first few minor releases. Packages go by pairs of one time, and
+        much later releases drop what that package takes for granted.
+        """
+        if self.since is None or self.until is not None:
+            return self.specifier
+        major, minor = (*Version(self.since).release, 0)[:2]
+        last = f"{major}.{minor + _NEAR}"
+        if Version(last) > Version(self.newest):
+            return self.specifier
+        return f"{self.range},<{last}"
 
 
 def of_name(module: str, name: str) -> Span | None:

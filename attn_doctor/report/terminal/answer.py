@@ -34,6 +34,8 @@ class _Block:
 
     lines: Sequence[Text]
     least: int = 1
+    most: int = 3
+    """Lines that it may take before all others had their turn; what is left then goes round once more."""
     urgency: int = 9
     """The lowest gets room first."""
     shorter: Sequence[Sequence[Text]] = ()
@@ -86,12 +88,13 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
         blocks.append(_Block(lines=_row("because", "; ".join(because), console), least=0, urgency=5))
     if finding.why:
         label = "look" if finding.family and not finding.remedies else "why"
-        blocks.append(_told(label, finding.why, console, least=1, urgency=7))
+        # Without room it goes first: what to do says more to whom the cause is named already.
+        blocks.append(_told(label, finding.why, console, urgency=7))
     if finding.family:
         before = ""
         for remedy in finding.remedies:
             label = "check" if advice.is_a_look(finding, remedy) else "fix"
-            blocks += _remedy(label if label != before else "", remedy, console)
+            blocks += _remedy(label if label != before else "", remedy, console, most=3 if before else 4)
             before = label
     elif finding.remedies:
         first, *others = finding.remedies
@@ -105,12 +108,12 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     return blocks
 
 
-def _remedy(label: str, remedy: Remedy, console: ReportConsole) -> list[_Block]:
-    blocks = [_Block(lines=_row(label, remedy.title, console), urgency=3)]
+def _remedy(label: str, remedy: Remedy, console: ReportConsole, *, most: int = 4) -> list[_Block]:
+    blocks = [_Block(lines=_row(label, remedy.title, console), most=most, urgency=3, sentences=True)]
     for one in remedy.actions:
         for words in (one.action.advice, one.action.hint):
             if words:
-                blocks.append(_told("", words, console, urgency=4))
+                blocks.append(_told("", words, console, most=most, urgency=4))
         prompt = "$ " if one.action.for_a_shell else ""
         typed = map(as_typed, one.commands)
         commands = [Text.assemble(" " * (_LABEL + 3), (prompt, "dim"), (text, "green")) for text in typed]
@@ -123,12 +126,12 @@ def _remedy(label: str, remedy: Remedy, console: ReportConsole) -> list[_Block]:
     return blocks
 
 
-def _told(label: str, words: str, console: ReportConsole, *, least: int = 0, urgency: int) -> _Block:
+def _told(label: str, words: str, console: ReportConsole, *, most: int = 2, urgency: int) -> _Block:
     """A row of sentences, which is shortened at the end of one where that is possible."""
     sentences = _sentences(words)
     shorter = [_row(label, " ".join(sentences[:count]), console) for count in range(len(sentences) - 1, 0, -1)]
     rows = _row(label, words, console)
-    return _Block(lines=rows, least=least, urgency=urgency, shorter=shorter, sentences=True)
+    return _Block(lines=rows, least=0, most=most, urgency=urgency, shorter=shorter, sentences=True)
 
 
 def _sentences(words: str) -> list[str]:
@@ -145,9 +148,11 @@ def _others(others: Sequence[Finding], console: ReportConsole) -> list[_Block]:
 def _fitted(blocks: Sequence[_Block], room: int) -> list[Text]:
     """The lines of the blocks that fit: whole sentences where one fits, else cut, with a sign."""
     shown = [min(one.least, len(one.lines)) for one in blocks]
-    for number in sorted(range(len(blocks)), key=lambda number: blocks[number].urgency):
-        left = room - sum(shown)
-        shown[number] += max(0, min(left, len(blocks[number].lines) - shown[number], 2))
+    order = sorted(range(len(blocks)), key=lambda number: blocks[number].urgency)
+    for most in ([one.most for one in blocks], [len(one.lines) for one in blocks]):
+        for number in order:
+            left = room - sum(shown)
+            shown[number] += max(0, min(left, min(most[number], len(blocks[number].lines)) - shown[number]))
     found: list[Text] = []
     for one, count in zip(blocks, shown, strict=True):
         lines = list(one.lines[:count])

@@ -16,12 +16,15 @@ from attn_doctor.report.terminal.answer import MOST_LINES, answer, hidden
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import Writer, unwritten
 from attn_doctor.report.words import verdict
+from attn_doctor.report.words.short import shortened
 
 #: Facts that a question can be answered with, in words that a person can type.
 _EXAMPLES = {"compute_capability": "7.5", "version": "2.3.0"}
 _MOST_LOGS = 3
 #: Lines of the question that is open and of the verdict.
 _MOST_TAIL = 4
+#: Characters of a message that is not known, where others of the log are.
+_UNKNOWN_BESIDE = 80
 
 
 def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
@@ -64,7 +67,7 @@ def _in_short(report: Report, console: ReportConsole) -> None:
     question = next((_asked(one) for one in report.diagnosis.open_questions), "")
     more = hidden(report.diagnosis.findings)
     tail = [*([question] if question else []), *_verdict(report)[: 1 if question else 2]]
-    tail[-1] = f"{tail[-1]} {more}".rstrip()
+    tail[0] = f"{tail[0]} {more}".rstrip()
     for line in head:
         console.print(line, no_wrap=True, overflow="ellipsis")
     for part in note[:_MOST_TAIL]:
@@ -173,9 +176,9 @@ def _verdict(report: Report) -> list[str]:
                 "not known here: {name}:{unknown_line}: {unknown}",
                 name=log.name,
                 unknown_line=log.unknown_line,
-                unknown=log.unknown[:200],
+                unknown=log.unknown[:200] if not findings else shortened(log.unknown, _UNKNOWN_BESIDE),
             )
         )
     if not findings and not failures:
-        lines.append(say("No exception is in the log."))
+        lines.append(say("No error line was recognised in it."))
     return lines
