@@ -97,7 +97,7 @@ def test_what_a_partner_forbids_goes_behind(log: str, title: str) -> None:
         # held to what fits
         ("torch==1.10.1\n" + NO_ARGUMENT.format(python="3.8"), "transformers>=4.36,<4.37"),
         (NO_ARGUMENT.format(python="3.10"), "transformers>=4.36,<5"),
-        (NO_SHARDS, "huggingface-hub>=0.21,<1.0"),
+        (NO_SHARDS, "huggingface-hub>=0.21,<0.25"),
         ("transformers==4.40.2\n" + NO_CACHE.replace("HybridCache", "EncoderDecoderCache"), "peft<0.14"),
     ],
 )
