@@ -60,12 +60,22 @@ _OF_THE_STACK = re.compile(
 _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "import", "torch", "triton"})
 
 
+#: What such logs have even where no package of the stack is named.
+_NEAR_THE_STACK = re.compile(
+    r"cuda|nvcc|\.cuh?\b|rocm|\bhip|torch|(?:site|dist)-packages|conda|traceback \(most recent"
+    r"|nvidia-smi|nvml|text_generation|ollama|mpsndarray|metalperformance"
+)
+#: So many lines without any of it are of another program, whatever one of them reminds of.
+_ENOUGH = 8
+
+
 class Company:
     """Whether anything in a log is of the attention stack, or of the programs that compute with it."""
 
     def __init__(self) -> None:
         self._lines = 0
         self._ours = False
+        self._near = False
 
     def see(self, text: str) -> None:
         """Reads one line."""
@@ -73,11 +83,17 @@ class Company:
             self._lines += 1
             lower = text[:2000].lower()
             self._ours = _OF_THE_STACK.search(lower) is not None
+            self._near = self._near or _NEAR_THE_STACK.search(lower) is not None
 
     @property
     def is_foreign(self) -> bool:
         """True where nothing is, among several lines; a message alone may be anybody's."""
         return self._lines > 1 and not self._ours
+
+    @property
+    def is_remote(self) -> bool:
+        """True where many lines have nothing of CUDA, ROCm or Python's packages either."""
+        return self._lines >= _ENOUGH and not self._ours and not self._near
 
 
 def may_be_of_any_program(library: str) -> bool:

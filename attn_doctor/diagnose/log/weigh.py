@@ -22,6 +22,7 @@ _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.own
 #: The package that lacks a name, whoever asks for it.
 _NAME_PACKAGE = FactName.parse("log.name_package")
 _FOREIGN, _TORCH = FactName.parse("log.foreign"), FactName.parse("torch.version")
+_REMOTE = FactName.parse("log.remote")
 _SUBJECT = FactName.parse("subject.package")
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
@@ -162,7 +163,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     """The match with its result; None when facts refute it."""
     recipe, pattern = match.recipe, match.pattern
     conditions = recipe.when if pattern.when is None else pattern.when
-    if recipe.family is not None and not _is_of(recipe.family, match.unit, facts):
+    if recipe.family is not None and (facts.value(_REMOTE) or not _is_of(recipe.family, match.unit, facts)):
         return None
     facts, candidates = _about(facts, recipe.for_each)
     # Of several GPUs the one that fits best: the log's GPU may be any of them.
