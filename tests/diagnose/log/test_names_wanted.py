@@ -351,3 +351,17 @@ def test_the_half_of_a_package_that_was_split_is_not_gone(message: str) -> None:
     found = name_wanted(message, [], FactSet())
 
     assert found is None or found.span.until is None
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "near"),
+    [
+        ("4.46", None, ">=4.46,<4.50"),
+        ("4.34", "4.48", "<4.48,>=4.34"),
+        ("5.3", None, ">=5.3"),
+        (None, "4.39", "<4.39"),
+    ],
+    ids=["brought by it", "between two", "as new as what was looked at", "dropped"],
+)
+def test_another_package_asks_for_releases_of_its_time(since: str | None, until: str | None, near: str) -> None:
+    assert Span("transformers", since, until, newest="5.6").near == near

@@ -251,3 +251,22 @@ def test_the_test_can_fail() -> None:
 
     assert len(TEXTS) >= 80
     assert len(caught) > 40
+
+
+#: What a linker says of any program; a family of ours has the word.
+_LINKER = "error: undefined symbol: _ZN4moon4riseEv"
+_SHOP = tuple(f"[{number}/40] Compiling shopfront v0.{number}.0" for number in range(9))
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ((*_SHOP, _LINKER), False),
+        ((_LINKER,), True),
+        ((*_SHOP, "nvcc -c rise.cu", _LINKER), True),
+        ((*_SHOP, "Traceback (most recent call last):", _LINKER), True),
+    ],
+    ids=["another program's", "a message alone", "beside CUDA", "beside Python"],
+)
+def test_families_keep_to_logs_of_the_stack(lines: tuple[str, ...], told: bool) -> None:
+    assert bool(explain_text("\n".join(lines), [*RECIPES, *shelf.families()], FactSet()).diagnosis.findings) is told
