@@ -126,6 +126,9 @@ class LogPattern:
     nearby: str | None = None
     """Requires that this pattern is found close by in the same file."""
     unless_nearby: str | None = None
+    of_learning: bool = False
+    """Many programs say it: told only where the log is of one that trains models, runs them or serves them, or where
+    it has too few lines to show that."""
     kinds: tuple[str, ...] = ()
     """Kinds of unit to search; all when empty."""
     confirms: bool = False

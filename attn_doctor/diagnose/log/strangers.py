@@ -45,8 +45,8 @@ _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 _COMPILED = "triton"
 #: Packages whose names other programs' logs have as well: NVIDIA's libraries, and a common word.
 _EVERYBODYS = re.compile(r"nvidia-|kernels$")
-#: In lower case; one of them stands in most logs of training and of models that are served or run.
-_OF_THE_STACK = re.compile(
+#: In lower case; one of them stands in most logs of programs that use the stack.
+_OF_THE_STACK = (
     "|".join(re.escape(one.name).replace(r"\-", "[-_ ]?") for one in PACKAGES if not _EVERYBODYS.match(one.name))
     + r"|attn|attention(?! ?[:!])|cuda initialization:|diffus|hugging|flash[-_]|flashi"
     r"|(?<!lib)(?<!micro)mamba(?!forge)|conv1d|\bapex|comfy|whisper|llama|(?<!p)lora"
@@ -56,45 +56,60 @@ _OF_THE_STACK = re.compile(
     # What torch and its builds say of a GPU, a driver, a toolkit or a dtype names none of them.
     r"|runtimeerror: cuda|driver on your system|cuda_home|bfloat16|float16|\bbf16|\bfp16"
 )
+#: What programs say besides that train models, run them or serve them.
+_OF_LEARNING = (
+    r"torch|cuda|\bgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun|inference"
+    r"|\bdeep ?learn|neural|\bepoch|\bmm(?:seg|det|pose|engine)|checkpoint|\bsegment|tensorboard|tensorflow|\bkeras"
+    r"|\bjax|onnx|sentencepiece|_pb2|serialization\.py|inline_container|batch_?size|learning_rate|pretrain|embedding"
+)
+#: And what all of these have that compute on a GPU, or are of Python.
+_OF_COMPUTING = (
+    r"nvcc|\.cuh?\b|rocm|\bhip|(?:site|dist)-packages|conda|traceback \(most recent|nvidia|nvml|nccl"
+    r"|text_generation|ollama|mpsndarray|metalperformance|\bmodels?\b|python|\bpip3?\b|slurm|vulkan"
+)
 #: Libraries of recipes whose messages compilers, loaders, containers and drivers say to all programs alike.
 _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "import", "torch", "triton"})
 
-
-#: What such logs have even where no package of the stack is named.
-_NEAR_THE_STACK = re.compile(
-    r"cuda|nvcc|\.cuh?\b|rocm|\bhip|torch|(?:site|dist)-packages|conda|traceback \(most recent"
-    r"|nvidia|nvml|nccl|\bgpus?\b|text_generation|ollama|mpsndarray|metalperformance|\bmodels?\b|inference|checkpoint"
-    r"|python|\bpip3?\b|slurm|\bjax|onnx|vulkan"
-)
-#: So many lines without any of it are of another program, whatever one of them reminds of.
-_ENOUGH = 8
+#: Circles around the attention stack, the innermost first: each holds those before it.
+_CIRCLES = tuple(map(re.compile, (_OF_THE_STACK, _OF_LEARNING, _OF_COMPUTING)))
+_STACK, _LEARNING, _COMPUTING = range(len(_CIRCLES))
+_OUTSIDE = len(_CIRCLES)
+#: Lines without a word of a circle from which on the log is outside of it: a message alone may be anybody's.
+_ENOUGH = {_STACK: 2, _LEARNING: 4, _COMPUTING: 8}
 
 
 class Company:
-    """Whether anything in a log is of the attention stack, or of the programs that compute with it."""
+    """How near a log is to the attention stack, by the words of its lines."""
 
     def __init__(self) -> None:
         self._lines = 0
-        self._ours = False
-        self._near = False
+        self._circle = _OUTSIDE
 
     def see(self, text: str) -> None:
         """Reads one line."""
-        if not self._ours and text.strip():
+        if self._circle != _STACK and text.strip():
             self._lines += 1
             lower = text[:2000].lower()
-            self._ours = _OF_THE_STACK.search(lower) is not None
-            self._near = self._near or _NEAR_THE_STACK.search(lower) is not None
+            nearer = enumerate(_CIRCLES[: self._circle])
+            self._circle = next((number for number, words in nearer if words.search(lower)), self._circle)
+
+    def _is_outside(self, circle: int) -> bool:
+        return self._circle > circle and self._lines >= _ENOUGH[circle]
 
     @property
     def is_foreign(self) -> bool:
-        """True where nothing is, among several lines; a message alone may be anybody's."""
-        return self._lines > 1 and not self._ours
+        """True where nothing is of the attention stack, or of programs that compute with it."""
+        return self._is_outside(_STACK)
+
+    @property
+    def is_no_learning(self) -> bool:
+        """True where nothing is of programs that train models, run them or serve them."""
+        return self._is_outside(_LEARNING)
 
     @property
     def is_remote(self) -> bool:
         """True where many lines have nothing of CUDA, ROCm or Python's packages either."""
-        return self._lines >= _ENOUGH and not self._ours and not self._near
+        return self._is_outside(_COMPUTING)
 
 
 def may_be_of_any_program(library: str) -> bool:
