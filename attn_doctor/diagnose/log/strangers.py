@@ -64,7 +64,7 @@ _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "imp
 _NEAR_THE_STACK = re.compile(
     r"cuda|nvcc|\.cuh?\b|rocm|\bhip|torch|(?:site|dist)-packages|conda|traceback \(most recent"
     r"|nvidia|nvml|nccl|\bgpus?\b|text_generation|ollama|mpsndarray|metalperformance|\bmodels?\b|inference|checkpoint"
-    r"|python|\bpip3?\b|slurm|\bjax|onnx|vulkan"
+    r"|python|\bpip3?\b|slurm|\bjax|onnx|vulkan|num(?:py|ba)|librosa|tensorflow|paddle"
 )
 #: So many lines without any of it are of another program, whatever one of them reminds of.
 _ENOUGH = 8
