@@ -60,13 +60,13 @@ _OF_THE_STACK = (
 _OF_LEARNING = (
     r"torch|cuda|\bgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun|inference"
     r"|\bdeep ?learn|neural|\bepoch|\bmm(?:seg|det|pose|engine)|checkpoint|\bsegment|tensorboard|tensorflow|\bkeras"
-    r"|\bjax|onnx|openvino|tensorrt|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size|learning_rate|pretrain|embedding"
+    r"|\bjax|onnx|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size|learning_rate|pretrain|embedding"
 )
 #: And what all of these have that compute on a GPU, or are of Python.
 _OF_COMPUTING = (
     r"nvcc|\.cuh?\b|rocm|\bhip|(?:site|dist)-packages|conda|traceback \(most recent|nvidia|nvml|nccl"
     r"|text_generation|ollama|mpsndarray|metalperformance|\bmodels?\b|python|\bpip3?\b|slurm|vulkan|deepstream|oneapi|\bsycl"
-    r"|cisa routine|\bnpu\b"
+    r"|cisa routine|\bnpu\b|num(?:py|ba)"
 )
 #: Libraries of recipes whose messages compilers, loaders, containers and drivers say to all programs alike.
 _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "import", "torch", "triton"})
