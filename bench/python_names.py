@@ -52,6 +52,7 @@ def read_file(source: bytes) -> Names | None:
                 found["typing"] += [one.asname or one.name for one in statement.names if one.name != "*"]
         else:
             _read_statement(statement, found, tables)
+    found["defs"] += [name for one in tree.body if isinstance(one, ast.For) for name in _set_in_loop(one, tree.body)]
     if "__getattr__" in found["defs"]:
         found["maybe"] = _words(tree.body)
     for key in ("defs", "typing", "lazy", "all", "maybe", "gone"):
@@ -170,6 +171,24 @@ def _lists_of_pairs(body: Iterable[ast.stmt]) -> dict[str, list[ast.List]]:
         ):
             found.setdefault(one.targets[0].id, []).append(one.value)
     return found
+
+
+def _set_in_loop(loop: ast.For, body: list[ast.stmt]) -> list[str]:
+    """Names that a loop over strings sets: for name in names: globals()[name] = …"""
+    sets = any(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value) in {"globals()", "locals()", "vars()"}
+        and ast.unparse(node.slice) == ast.unparse(loop.target)
+        for node in ast.walk(loop)
+    )
+    if not sets:
+        return []
+    if not isinstance(loop.iter, ast.Name):
+        return _strings(loop.iter)
+    assigned = [one.value for one in body if isinstance(one, ast.Assign) and loop.iter.id in _bound(one.targets[0])]
+    return [text for value in assigned for text in _strings(value)]
 
 
 def _read_lazy_loader(call: ast.Call, found: Names) -> None:

@@ -153,6 +153,7 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
         ("name_parameter", found.name.partition(" of ")[0] if " of " in found.name else None),
         ("name_new", new_name(span.distribution, found.name)),
         ("name_around", span.around or None),
+        ("name_left_torch", (span.distribution == "torch" and span.until is not None) or None),
         ("name_package", span.distribution),
         ("name_since", span.since),
         ("name_until", span.until),
