@@ -98,7 +98,7 @@ PACKAGES = (
     Package("PIL", "pillow", "5.4", COMPILED, around=True),
     Package("torchvision", "torchvision", "0.5", COMPILED, around=True),
     Package("torchaudio", "torchaudio", "0.7", COMPILED, around=True),
-    Package("torchtext", "torchtext", "0.5", COMPILED, around=True),
+    Package("torchtext", "torchtext", "0.6", COMPILED, around=True),
     Package("datasets", "datasets", "1.1", parts=1, around=True),
     Package("sklearn", "scikit-learn", "0.20", COMPILED, around=True),
     Package("scipy", "scipy", "1.1", COMPILED, around=True),

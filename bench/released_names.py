@@ -12,7 +12,7 @@ from bench.python_names import GONE_TABLES, Names
 #: Not for callers, or nobody's import.
 _NOT_OURS = re.compile(
     r"(?:^|\.)(?:tests?|conftest|_internal|benchmarks?|examples?|third_party|csrc|dummy_\w+_objects|dummy_\w+|test_\w+"
-    r"|convert_\w+)(?:\.|$)|^transformers\.models\.\w+\.(?:modular|diff)_"
+    r"|(?<!networkx\.)convert_\w+)(?:\.|$)|^transformers\.models\.\w+\.(?:modular|diff)_"
 )
 #: What torch's own __init__ lifts out of its compiled module at import.
 DTYPES = "dtypes of torch"
