@@ -17,7 +17,7 @@ _DEEPEST = 3
 _UNUSED = re.compile(
     r"(?:^|\.)(?:_\w*|tests?|testing|conftest|version|setup(?:_\w+)?|__main__|distutils|f2py|src|legacy|mypy_plugin|sphinxext"
     r"|externals|cli|commands|cython\w*|benchmarks?|backend_\w+|_?vendor\w*|extern|packaged_modules|interpreter|lib2to3"
-    r"|typing|array_api|dev|hub|tools|node|themes|templates|media|monkey_patches|scripts)(?:\.|$)"
+    r"|(?<=numpy\.)core|typing|array_api|dev|hub|tools|node|themes|templates|media|monkey_patches|scripts)(?:\.|$)"
 )
 #: But for these, which were moved or taken out, and are still asked for.
 _ASKED_FOR = re.compile(r"^(?:sklearn\.externals|setuptools\.command|numpy\.testing|pandas\.util\.testing)(?:\.\w+)?$")

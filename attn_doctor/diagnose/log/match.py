@@ -16,7 +16,6 @@ from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
-
 #: Its table has names of pandas, SciPy and others that are none of the attention stack.
 _OF_NAMES = "name-of-another-release"
 

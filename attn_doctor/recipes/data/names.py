@@ -177,7 +177,7 @@ def _of_member(among: Iterable[str], owner: str, name: str) -> Span | None:
     spans = {
         _while_it_moved(package, where, known[name])
         for package in among
-        if _has_key(package, ending)  # most do not, and are left folded
+        if package in _packages_with(ending)  # most are left folded
         for where, known in members(package).items()
         if name in known and where.endswith(ending) and not (is_function and _MANY_ALIKE.search(where))
     }
@@ -185,10 +185,16 @@ def _of_member(among: Iterable[str], owner: str, name: str) -> Span | None:
     return span if span and (span.since or span.until) else None
 
 
-def _has_key(package: str, ending: str) -> bool:
-    groups = _table()[package]["names"]
-    assert isinstance(groups, list)
-    return any(where.endswith(ending) for group in groups for where in group["in"])
+@cache
+def _packages_with(ending: str) -> frozenset[str]:
+    """The packages of which a class or function has a row whose key ends so."""
+    found = set()
+    for package, row in _table().items():
+        groups = row["names"]
+        assert isinstance(groups, list)
+        if any(where.endswith(ending) for group in groups for where in group["in"]):
+            found.add(package)
+    return frozenset(found)
 
 
 def _is_around(package: str) -> bool:
