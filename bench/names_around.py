@@ -21,6 +21,10 @@ _UNUSED = re.compile(
 )
 #: But for these, which were moved or taken out, and are still asked for.
 _ASKED_FOR = re.compile(r"^(?:sklearn\.externals|setuptools\.command|numpy\.testing|pandas\.util\.testing)(?:\.\w+)?$")
+#: Where parts lie that another module shows, and that none but the makers calls.
+_MAKERS = re.compile(
+    r"^jax\.(?:_src\.(?:pallas|interpreters|export|state|lax|custom_\w+)|experimental\.(?:pallas|mosaic|jet))\b"
+)
 #: What stands behind a package in the key of a row of modules.
 MODULES = "./"
 
@@ -39,10 +43,12 @@ class Around:
         """Whether its names are listed."""
         return module.count(".") < _DEEPEST and (not _UNUSED.search(module) or bool(_ASKED_FOR.match(module)))
 
-    def shows(self, name: str) -> bool:
-        """Whether a public module shows the class or function, which may be given with a method behind it; the
-        method has to be a public one, or the constructor.
+    def shows(self, module: str, name: str) -> bool:
+        """Whether a public module shows the class or function of a module, which may be given with a method behind it;
+        the method has to be a public one, or the constructor.
         """
+        if _MAKERS.match(module):
+            return False
         owner, _, last = name.partition(".")
         return owner in self._shown and not owner.startswith("_") and (last == "__init__" or not last.startswith("_"))
 

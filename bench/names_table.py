@@ -208,7 +208,7 @@ def _chains(
                 names.get("stub") and module not in GENERATED_STUBS
             )
             for name in names.get(kind, ()) if is_listed else ():
-                if around and not around.shows(name):
+                if around and not around.shows(module, name):
                     continue
                 places.setdefault(name, {}).setdefault(module, []).append(index)
     for name, modules in sorted(places.items()):
