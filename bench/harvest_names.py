@@ -27,6 +27,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench.names_around import Around  # noqa: E402
 from bench.names_table import rows_of  # noqa: E402
 from bench.python_names import Names, read_file  # noqa: E402
 from bench.released_names import DTYPES, ReleasedNames, merge_stub, module_of  # noqa: E402
@@ -39,36 +40,42 @@ LARGEST = 400_000_000
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What is looked at: from which release on, in which kinds of archive, and whether patch by patch."""
+    """What is looked at: from which release on, and in which kinds of archive."""
 
     root: str
     distribution: str
     oldest: str
     forms: tuple[str, ...] = ("wheel", "sdist")
-    patches: bool = False
+    parts: int = 2
+    """How much of a release's number is told apart: 1 is a major, 2 a minor, 3 a patch."""
+    around: bool = False
+    """Whether it is one of those around attention, of which everything public is listed: see bench/names_around.py."""
     from_then_on: tuple[str, str] | None = None
     """Another distribution that holds the files from a release on."""
 
     def group(self, version: Version) -> str:
         """The release as `since` and `until` call it."""
-        return ".".join(str(one) for one in version.release[: 3 if self.patches else 2])
+        return ".".join(str(one) for one in version.release[: self.parts])
 
+
+#: Wheels of these lie under the Python of their time.
+COMPILED = ("wheel", "wheel-3.10", "wheel-3.7")
 
 PACKAGES = (
-    Package("torch", "torch", "2.0", ("mac",)),  # first: what others inherit from its classes is asked for
-    Package("transformers", "transformers", "4.0"),
-    Package("flash_attn", "flash-attn", "0.2.1", ("sdist",), patches=True),
+    Package("torch", "torch", "1.6", ("mac", "mac-3.8")),  # first: what others inherit from its classes is asked for
+    Package("transformers", "transformers", "2.2"),
+    Package("flash_attn", "flash-attn", "0.2.1", ("sdist",), parts=3),
     Package("diffusers", "diffusers", "0.3"),
     Package("peft", "peft", "0.3"),
     Package("accelerate", "accelerate", "0.18"),
     Package("trl", "trl", "0.4"),
-    Package("xformers", "xformers", "0.0.16", ("sdist",), patches=True),
+    Package("xformers", "xformers", "0.0.16", ("sdist",), parts=3),
     Package("huggingface_hub", "huggingface-hub", "0.16"),
     Package("triton", "triton", "2.0", ("wheel-3.11",)),
     Package("vllm", "vllm", "0.3", ("sdist",)),
-    Package("sglang", "sglang", "0.3", patches=True),
-    Package("flashinfer", "flashinfer-python", "0.2", patches=True),
-    Package("fla", "flash-linear-attention", "0.1", patches=True, from_then_on=("fla-core", "0.3.2")),
+    Package("sglang", "sglang", "0.3", parts=3),
+    Package("flashinfer", "flashinfer-python", "0.2", parts=3),
+    Package("fla", "flash-linear-attention", "0.1", parts=3, from_then_on=("fla-core", "0.3.2")),
     Package("liger_kernel", "liger-kernel", "0.3"),
     Package("bitsandbytes", "bitsandbytes", "0.39"),
     Package("torchao", "torchao", "0.1"),
@@ -81,12 +88,51 @@ PACKAGES = (
     Package("deepspeed", "deepspeed", "0.9", ("sdist",)),
     Package("transformer_engine", "transformer-engine", "1.9"),
     Package("sageattention", "sageattention", "0.1"),
-    Package("natten", "natten", "0.14", ("sdist",), patches=True),
-    Package("timm", "timm", "0.3", patches=True),
+    Package("natten", "natten", "0.14", ("sdist",), parts=3),
+    Package("timm", "timm", "0.3", parts=3),
     Package("einops", "einops", "0.4"),
     Package("xfuser", "xfuser", "0.1"),
     Package("x_transformers", "x-transformers", "1.20"),
     Package("pytorch_lightning", "pytorch-lightning", "1.0"),
+    Package("numpy", "numpy", "1.16", COMPILED, around=True),
+    Package("PIL", "pillow", "5.4", COMPILED, around=True),
+    Package("torchvision", "torchvision", "0.5", COMPILED, around=True),
+    Package("torchaudio", "torchaudio", "0.7", COMPILED, around=True),
+    Package("torchtext", "torchtext", "0.6", COMPILED, around=True),
+    Package("datasets", "datasets", "1.1", parts=1, around=True),
+    Package("sklearn", "scikit-learn", "0.20", COMPILED, around=True),
+    Package("scipy", "scipy", "1.1", COMPILED, around=True),
+    Package("skimage", "scikit-image", "0.14", COMPILED, around=True),
+    Package("pandas", "pandas", "0.24", COMPILED, around=True),
+    Package("librosa", "librosa", "0.6", around=True),
+    Package("networkx", "networkx", "2.2", around=True),
+    Package("keras", "keras", "2.3", around=True),
+    Package("torchmetrics", "torchmetrics", "0.2", around=True),
+    Package("gym", "gym", "0.15", around=True),
+    Package("gymnasium", "gymnasium", "0.26", around=True),
+    Package("moviepy", "moviepy", "1.0", around=True),
+    Package("imageio", "imageio", "2.9", around=True),
+    Package("pydantic", "pydantic", "1.8", COMPILED, around=True),
+    Package("google", "protobuf", "3.12", COMPILED, around=True),
+    Package("albumentations", "albumentations", "0.4", around=True),
+    Package("kornia", "kornia", "0.4", around=True),
+    Package("matplotlib", "matplotlib", "3.1", COMPILED, around=True),
+    Package("flax", "flax", "0.3", around=True),
+    Package("optax", "optax", "0.0.9", around=True),
+    Package("evaluate", "evaluate", "0.1", around=True),
+    Package("sentence_transformers", "sentence-transformers", "0.4", parts=1, around=True),
+    Package("tokenizers", "tokenizers", "0.8", COMPILED, around=True),
+    Package("gradio_client", "gradio-client", "0.2", around=True),
+    Package("monai", "monai", "0.5", around=True),
+    Package("jax", "jax", "0.4.14", parts=3, around=True),
+    Package("gradio", "gradio", "2.9", parts=1, around=True),
+    Package("numba", "numba", "0.50", COMPILED, around=True),
+    Package("langchain", "langchain", "0.0.300", around=True),
+    Package("langchain_core", "langchain-core", "0.1", around=True),
+    Package("langchain_community", "langchain-community", "0.0.20", around=True),
+    Package("pkg_resources", "setuptools", "58", parts=1, around=True),
+    Package("setuptools", "setuptools", "58", parts=1, around=True),
+    Package("ultralytics", "ultralytics", "8.0", around=True),
 )  # fmt: skip
 
 Release = dict[str, str]
@@ -148,17 +194,19 @@ def read(folder: Path, package: Package) -> None:
     there.mkdir(parents=True, exist_ok=True)
     files = there / "files.jsonl"
     known: dict[str, Names | None] = dict(_lines(files))
+    forms = list(package.forms)
     for release, (distribution, version) in releases_of(package).items():
         target = there / f"{release}.json"
         if target.exists():
             continue
         before = set(known)
         modules: Release = {}
-        for form in package.forms:
+        for form in tuple(forms):
             with tempfile.TemporaryDirectory(prefix="harvest-", dir=folder) as scratch:
                 found = fetch(distribution, version, Path(scratch), form, (".py", ".pyi", SCALAR_TYPES), LARGEST)
                 modules = read_release(package.root, found, known)
             if modules:
+                forms.sort(key=lambda one, found=form: one != found)  # of the next release mostly the same
                 break
         with files.open("a") as out:
             out.writelines(json.dumps([one, known[one]]) + "\n" for one in known if one not in before)
@@ -179,8 +227,8 @@ def _lines(file: Path) -> Iterator[tuple[str, Names | None]]:
 
 
 def write(folder: Path, target: Path, only: list[str]) -> None:
-    """Writes the table; where packages are named, the rows of the others stay."""
-    packages: dict[str, Any] = json.loads(target.read_bytes())["packages"] if only else {}
+    """Writes the table; the rows stay of packages that are not named, or that the folder holds nothing of."""
+    packages: dict[str, Any] = json.loads(target.read_bytes())["packages"] if target.exists() else {}
     ever: dict[tuple[str, str], set[str]] = {}
     for package in PACKAGES:
         there = folder / package.root
@@ -202,8 +250,12 @@ def write(folder: Path, target: Path, only: list[str]) -> None:
             for one in every
         ]
         spelled = [package.group(Version(one)) for one in every]
-        rows = rows_of(looked_at, spelled, ever)
+        # Of a major release the last is read: what that has, the first may not have had yet.
+        brought = every if package.parts == 1 else spelled
+        rows = rows_of(looked_at, spelled, ever, Around(looked_at) if package.around else None, brought)
         packages[package.root] = {"distribution": package.distribution, "releases": every, "names": rows}
+        if package.around:
+            packages[package.root]["around"] = True
         if package.from_then_on is not None:  # the other half is not read from then on
             packages[package.root]["split_at"] = package.from_then_on[1]
         size = len(json.dumps(rows, separators=(",", ":")))

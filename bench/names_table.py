@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from bench.names_around import Around, is_unbroken, partial, turned_into_names
 from bench.released_names import DTYPES, GENERATED_STUBS, ReleasedNames
 
 #: Trees of one module a model: only what tells of attention is listed of them.
@@ -89,7 +90,11 @@ Spans = dict[tuple[int, int], dict[str, set[str]]]
 
 
 def rows_of(
-    looked_at: list[ReleasedNames], spelled: list[str], ever: Mapping[tuple[str, str], set[str]]
+    looked_at: list[ReleasedNames],
+    spelled: list[str],
+    ever: Mapping[tuple[str, str], set[str]],
+    around: Around | None = None,
+    brought: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows, oldest first.
 
@@ -97,30 +102,25 @@ def rows_of(
         looked_at: the releases, oldest first.
         spelled: the same ones as `since` and `until` call them.
         ever: what classes of other packages have had in any release, by package and name.
+        around: what counts of a package around attention; None for those of attention, whose choice is below.
+        brought: how `since` calls them, where it does otherwise.
     """
     spans: Spans = {}
     last = len(looked_at) - 1
-    for key, name, at in (*_of_modules(looked_at), *_of_classes(looked_at, ever), *_of_functions(looked_at, ever)):
+    for key, name, at in (
+        *_of_modules(looked_at, around),
+        *_of_classes(looked_at, ever, around),
+        *_of_functions(looked_at, ever, around),
+    ):
         spans.setdefault((at[0], at[-1]), {}).setdefault(key, set()).add(name)
     return [
         {
-            "since": spelled[first] if first else None,
+            "since": (brought or spelled)[first] if first else None,
             "until": spelled[end + 1] if end < last else None,
             "in": {key: " ".join(sorted(names)) for key, names in sorted(found.items())},
         }
         for (first, end), found in sorted(spans.items())
     ]
-
-
-def _is_unbroken(at: list[int]) -> bool:
-    return at[-1] - at[0] + 1 == len(at)
-
-
-def _partial(present: list[int], of: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
-    """Names that came or left while what holds them stayed, and did so once."""
-    for name, at in of.items():
-        if at != present and _is_unbroken(at):
-            yield name, at
 
 
 def _is_wanted(name: str) -> bool:
@@ -129,13 +129,17 @@ def _is_wanted(name: str) -> bool:
     return not name.startswith("_") or (bool(_PRIVATE.search(name)) and not name.startswith("__"))
 
 
-def _of_modules(looked_at: list[ReleasedNames]) -> Iterator[tuple[str, str, list[int]]]:
+def _is_listed(module: str, around: Around | None) -> bool:
+    return around.has_module(module) if around else not _NOT_LISTED.search(module)
+
+
+def _of_modules(looked_at: list[ReleasedNames], around: Around | None) -> Iterator[tuple[str, str, list[int]]]:
     for module in sorted({one for each in looked_at for one in (*each.modules, *each.packages)}):
         present = [index for index, one in enumerate(looked_at) if one.has_module(module)]
         if (
             _is_vague(looked_at, module)
-            or _NOT_LISTED.search(module)
-            or not _is_unbroken(present)
+            or not _is_listed(module, around)
+            or not is_unbroken(present)
             or any("unreadable" in looked_at[at].modules.get(module, {}) for at in present)
         ):
             continue
@@ -146,11 +150,22 @@ def _of_modules(looked_at: list[ReleasedNames]) -> Iterator[tuple[str, str, list
             for name in one.bound(module):
                 of.setdefault(name, []).append(index)
             made |= _made_or_shown(one, module)
+        for name in {name for index in present for name in looked_at[index].gone(module)} - set(of):
+            first = next(index for index in present if name in looked_at[index].gone(module))
+            of[name] = [index for index in present if index < first]  # made in a way that no file tells
+            made.add(name)
+        if around:
+            yield from turned_into_names(looked_at, module, {name for name, at in of.items() if at == present})
         below_models = bool(_MODELS.match(f"{module}."))
-        for name, at in _partial(present, of):
+        for name, at in partial(present, of):
             if below_models and name == "eager_attention_forward":
                 continue
-            if name in made and _is_wanted(name) and not any(one.is_vague(module, name) for one in looked_at):
+            if any(looked_at[index].may_answer(module, name) for index in set(present) - set(at)):
+                continue
+            if around:
+                if name in made and not name.startswith("_"):
+                    yield module, name, at
+            elif name in made and _is_wanted(name) and not any(one.is_vague(module, name) for one in looked_at):
                 is_module = any(name in looked_at[index].packages.get(module, ()) for index in at)
                 if below_models:
                     is_listed = is_module and module.count(".") < 2
@@ -182,13 +197,19 @@ def _made_or_shown(one: ReleasedNames, module: str) -> set[str]:
     return found
 
 
-def _chains(looked_at: list[ReleasedNames], kind: str) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
+def _chains(
+    looked_at: list[ReleasedNames], kind: str, around: Around | None
+) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
     """Module that it is listed under, name, and where it lies in which release: one chain for what moved."""
     places: dict[str, dict[str, list[int]]] = {}
     for index, one in enumerate(looked_at):
         for module, names in one.modules.items():
-            is_listed = not _NOT_LISTED.search(module) and not (names.get("stub") and module not in GENERATED_STUBS)
+            is_listed = (bool(around) or not _NOT_LISTED.search(module)) and not (
+                names.get("stub") and module not in GENERATED_STUBS
+            )
             for name in names.get(kind, ()) if is_listed else ():
+                if around and not around.shows(module, name):
+                    continue
                 places.setdefault(name, {}).setdefault(module, []).append(index)
     for name, modules in sorted(places.items()):
         every = sorted(index for at in modules.values() for index in at)
@@ -201,9 +222,9 @@ def _chains(looked_at: list[ReleasedNames], kind: str) -> Iterator[tuple[str, st
 
 
 def _of_classes(
-    looked_at: list[ReleasedNames], ever: Mapping[tuple[str, str], set[str]]
+    looked_at: list[ReleasedNames], ever: Mapping[tuple[str, str], set[str]], around: Around | None
 ) -> Iterator[tuple[str, str, list[int]]]:
-    for module, name, chain in _chains(looked_at, "classes"):
+    for module, name, chain in _chains(looked_at, "classes", around):
         below_models = bool(_MODELS.match(module))
         is_config = name.endswith("Config")
         if below_models and not _PATCHED.search(module):
@@ -215,10 +236,12 @@ def _of_classes(
             continue
         if re.match(r"(?:vllm|sglang|diffusers\.schedulers)\b", module):
             continue
-        if (name.startswith("_") and not _PRIVATE.search(name)) or not (_HOLDERS.search(name) or _ASKED.search(name)):
+        if (name.startswith("_") and not _PRIVATE.search(name)) or not (
+            around or _HOLDERS.search(name) or _ASKED.search(name)
+        ):
             continue
         present = [index for index, _ in chain]
-        if not _is_unbroken(present):
+        if not is_unbroken(present):
             continue
         of: dict[str, list[int]] = {}
         elsewhere: dict[int, set[tuple[str, str]]] = {}
@@ -234,14 +257,15 @@ def _of_classes(
             own.update(
                 each
                 for each in made["names"]
-                if f"{name}.{each}" in methods or (_HOLDERS.search(name) and (below_models or each not in fields))
+                if f"{name}.{each}" in methods
+                or (not around and _HOLDERS.search(name) and (below_models or each not in fields))
             )
-        for each, at in _partial(present, of):
+        for each, at in partial(present, of):
             if each not in own or (below_models and is_config and not _OF_CONFIG.search(each)):
                 continue
             if not (tells_all or _ATTENTION.search(each)):
                 continue
-            if not (_is_wanted(each) or (each in _SPECIAL and _HOLDERS.search(name))):
+            if not (_is_wanted(each) or (each in _SPECIAL and _HOLDERS.search(name) and not around)):
                 continue
             if not _may_be_elsewhere(each, (elsewhere[index] for index in present if index not in at), ever):
                 yield f"{module}.{name}", each, at
@@ -255,12 +279,14 @@ def _may_be_elsewhere(
 
 
 def _of_functions(
-    looked_at: list[ReleasedNames], ever: Mapping[tuple[str, str], set[str]]
+    looked_at: list[ReleasedNames], ever: Mapping[tuple[str, str], set[str]], around: Around | None
 ) -> Iterator[tuple[str, str, list[int]]]:
-    for module, name, chain in (*_chains(looked_at, "functions"), *_dataclasses(looked_at)):
+    for module, name, chain in (*_chains(looked_at, "functions", around), *_dataclasses(looked_at, around)):
         subject = f"{module.rpartition('.')[2]}.{name}"
         below_models = bool(_MODELS.match(module))
-        if not (_ATTENTION.search(name) and _PATCHED.search(module) if below_models else _SUBJECT.search(subject)):
+        if not around and not (
+            _ATTENTION.search(name) and _PATCHED.search(module) if below_models else _SUBJECT.search(subject)
+        ):
             continue
         if name.startswith("Seq2SeqTrainingArguments") or re.search(r"(?:FlashAttention2|SdpaAttention)\.", name):
             continue  # the parameters of TrainingArguments; classes that a model chooses by itself
@@ -278,16 +304,16 @@ def _of_functions(
         if last.startswith("_") and last != "__init__" and not _PRIVATE.search(last):
             continue
         present = [index for index, _ in chain]
-        if not _is_unbroken(present):
+        if not is_unbroken(present):
             continue
         of: dict[str, list[int]] = {}
         takes_any: dict[int, bool] = {}
         elsewhere: dict[int, set[tuple[str, str]]] = {}
         for index, place in chain:
-            parameters, takes_any[index], elsewhere[index] = _parameters(looked_at[index], place, name)
+            parameters, takes_any[index], elsewhere[index] = looked_at[index].parameters(place, name)
             for each in parameters:
                 of.setdefault(each, []).append(index)
-        for each, at in _partial(present, of):
+        for each, at in partial(present, of):
             missing = [index for index in present if index not in at]
             if not _is_wanted(each) or _may_be_elsewhere(each, (elsewhere[index] for index in missing), ever):
                 continue
@@ -295,9 +321,11 @@ def _of_functions(
                 yield f"{module}.{name}()", each, at
 
 
-def _dataclasses(looked_at: list[ReleasedNames]) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
+def _dataclasses(
+    looked_at: list[ReleasedNames], around: Around | None
+) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
     """As `_chains`, the __init__ of classes that are a dataclass in some release."""
-    for module, name, chain in _chains(looked_at, "classes"):
+    for module, name, chain in _chains(looked_at, "classes", around):
         made = [looked_at[index].modules[place]["classes"][name] for index, place in chain]
         if any(one["fields"] is not None for one in made):
             kept = [
@@ -307,12 +335,3 @@ def _dataclasses(looked_at: list[ReleasedNames]) -> Iterator[tuple[str, str, lis
                 or f"{name}.__init__" in looked_at[index].modules[place].get("functions", {})
             ]
             yield module, f"{name}.__init__", kept
-
-
-def _parameters(one: ReleasedNames, module: str, name: str) -> tuple[set[str], bool, set[tuple[str, str]]]:
-    """Those of a function or of a dataclass, whether it takes any other, and bases that may add some."""
-    written = one.modules[module].get("functions", {}).get(name)
-    if written is not None:
-        return set(written[0]), written[1], set()
-    fields = one.fields_of_class(module, name.rpartition(".")[0])
-    return (set(), True, set()) if fields is None else (fields[0], False, fields[1])

@@ -1,18 +1,23 @@
 """What one Python file binds and calls by name, read from its syntax tree; nothing is imported.
 
 What is read is a dictionary that JSON can hold, so that it is kept from one run to the next:
-`defs` top-level names that the file makes, `imports` {name: [level, module, name there or ""]},
-`stars` [[level, module]], `typing` names that it binds for type checkers only, `lazy` names that it tells a lazy
-module of, `all` what stands in `__all__`, `classes` {name: {bases, names, fields (of a dataclass) or null}},
+`defs` top-level names that the file makes, `maybe` words that its __getattr__ may answer to, `gone` names that it says
+are gone, `open` whether its `__all__` holds names that do not stand there,
+`imports` {name: [level, module, name there or ""]}, `stars` [[level, module]], `typing` names that it binds for type
+checkers only, `lazy` names that it tells a lazy module of, `all` what stands in `__all__`, `stubbed` whether it gives
+the names of its stub, `classes` {name: {bases, names, fields (of a dataclass) or null}},
 `functions` {qualified name: [parameters, whether it takes any others]}.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+#: Tables of names that a module still gives, with a message: {name: (value, message)}.
+_OF_VALUES = ("__deprecated_attrs__", "_deprecations")
 #: What packages call the tables that their lazy modules look names up in.
 _LAZY_TABLES = {
     "_import_structure",
@@ -21,7 +26,10 @@ _LAZY_TABLES = {
     "MODULE_ATTRS",
     "_LAZY_ATTRS",
     "_LAZY_IMPORTS",
+    *_OF_VALUES,
 }
+#: What packages call the tables of names that are gone: their modules look them up to say so.
+GONE_TABLES = re.compile(r"expired|former|removed|^_deprecations$", re.IGNORECASE)
 _KWARGS_READERS = {"pop", "get", "setdefault"}
 
 Names = dict[str, Any]
@@ -35,14 +43,19 @@ def read_file(source: bytes) -> Names | None:
         return None
     found: Names = {
         "defs": [], "imports": {}, "stars": [], "typing": [], "lazy": [], "all": [], "classes": {}, "functions": {},
+        "maybe": [], "gone": [],
     }  # fmt: skip
+    tables = _lists_of_pairs(tree.body)
     for statement, for_typing in _statements(tree.body):
         if for_typing:
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 found["typing"] += [one.asname or one.name for one in statement.names if one.name != "*"]
         else:
-            _read_statement(statement, found)
-    for key in ("defs", "typing", "lazy", "all"):
+            _read_statement(statement, found, tables)
+    found["defs"] += [name for one in tree.body if isinstance(one, ast.For) for name in _set_in_loop(one, tree.body)]
+    if "__getattr__" in found["defs"]:
+        found["maybe"] = _words(tree.body)
+    for key in ("defs", "typing", "lazy", "all", "maybe", "gone"):
         found[key] = sorted({one for one in found[key] if one.isidentifier()})
     return {key: value for key, value in found.items() if value}
 
@@ -63,7 +76,7 @@ def _statements(body: Iterable[ast.stmt], for_typing: bool = False) -> Iterator[
             yield one, for_typing
 
 
-def _read_statement(one: ast.stmt, found: Names) -> None:
+def _read_statement(one: ast.stmt, found: Names, pairs: dict[str, list[ast.List]]) -> None:
     if isinstance(one, ast.ImportFrom):
         for alias in one.names:
             if alias.name == "*":
@@ -88,14 +101,123 @@ def _read_statement(one: ast.stmt, found: Names) -> None:
             table = _root_name(target)
             if table == "__all__":
                 found["all"] += _strings(one.value)
+                if one.value is not None and any(map(_is_computed, ast.walk(one.value))):
+                    found["open"] = True
             elif table in _LAZY_TABLES:
-                found["lazy"] += _strings(one.value)
+                found["lazy"] += _strings(one.value) if table not in _OF_VALUES else _live(target, one.value)
+            if GONE_TABLES.search(table):
+                found["gone"] += _gone(table, one.value, pairs)
+        if isinstance(one.value, ast.Call):
+            _read_lazy_loader(one.value, found)
         found["defs"] += [name for target in targets for name in _bound(target)]
     elif isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and isinstance(one.value.func, ast.Attribute):
         table = _root_name(one.value.func)
         if table == "__all__" or table in _LAZY_TABLES:
             key = "all" if table == "__all__" else "lazy"
-            found[key] += [text for argument in one.value.args for text in _strings(argument)]
+            if table not in _OF_VALUES:
+                found[key] += [text for argument in one.value.args for text in _strings(argument)]
+            comprehensions = (argument for argument in one.value.args if isinstance(argument, ast.DictComp))
+            found[key] += [name for each in comprehensions for name in _of_comprehension(each, pairs)]
+
+
+def _is_computed(node: ast.AST) -> bool:
+    """Whether a part of an __all__ is no list that is written out, as another module's __all__ or dir()."""
+    return isinstance(node, (ast.Call, ast.ListComp)) or (isinstance(node, ast.Attribute) and node.attr == "__all__")
+
+
+def _live(target: ast.expr, value: ast.expr | None) -> list[str]:
+    """The names of a table of what is still given, with a message; not those without a value."""
+    if isinstance(target, ast.Subscript):
+        return _strings(target.slice)
+    return [name for name, row in _rows(value) if not _gives_none(row)]
+
+
+def _gone(table: str, value: ast.expr | None, pairs: dict[str, list[ast.List]]) -> list[str]:
+    """The names of a table of what is gone."""
+    if table in _OF_VALUES:
+        return [name for name, row in _rows(value) if _gives_none(row)]
+    if isinstance(value, ast.DictComp):
+        return _of_comprehension(value, pairs)
+    return [name for name, _ in _rows(value)] if isinstance(value, ast.Dict) else _strings(value)
+
+
+def _rows(table: ast.expr | None) -> list[tuple[str, ast.expr]]:
+    rows = zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
+    return [(name, row) for key, row in rows if key is not None for name in _strings(key)]
+
+
+def _of_comprehension(made: ast.DictComp, pairs: dict[str, list[ast.List]]) -> list[str]:
+    """The first of each pair: {name: … for name, … in a list of pairs}."""
+    over = made.generators[0].iter
+    before = [one for one in pairs.get(over.id, ()) if one.lineno < made.lineno] if isinstance(over, ast.Name) else []
+    every = before[-1].elts if before else []
+    return [text for pair in every if isinstance(pair, ast.Tuple) for text in _strings(pair.elts[0])]
+
+
+def _gives_none(row: ast.expr) -> bool:
+    last = row.elts[-1] if isinstance(row, ast.Tuple) and row.elts else row
+    return isinstance(last, ast.Constant) and last.value is None
+
+
+def _lists_of_pairs(body: Iterable[ast.stmt]) -> dict[str, list[ast.List]]:
+    """Name -> the lists of tuples that a file assigns to it, in order."""
+    found: dict[str, list[ast.List]] = {}
+    for one, _ in _statements(body):
+        if (
+            isinstance(one, ast.Assign)
+            and isinstance(one.value, ast.List)
+            and isinstance(one.targets[0], ast.Name)
+            and all(isinstance(pair, ast.Tuple) and pair.elts for pair in one.value.elts)
+        ):
+            found.setdefault(one.targets[0].id, []).append(one.value)
+    return found
+
+
+def _set_in_loop(loop: ast.For, body: list[ast.stmt]) -> list[str]:
+    """Names that a loop over strings sets: for name in names: globals()[name] = …"""
+    sets = any(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value) in {"globals()", "locals()", "vars()"}
+        and ast.unparse(node.slice) == ast.unparse(loop.target)
+        for node in ast.walk(loop)
+    )
+    if not sets:
+        return []
+    if not isinstance(loop.iter, ast.Name):
+        return _strings(loop.iter)
+    assigned = [one.value for one in body if isinstance(one, ast.Assign) and loop.iter.id in _bound(one.targets[0])]
+    return [text for value in assigned for text in _strings(value)]
+
+
+def _read_lazy_loader(call: ast.Call, found: Names) -> None:
+    """What lazy_loader's attach(name, submodules, {module: names}) and attach_stub(name, file) are told."""
+    called = ast.unparse(call.func).rpartition(".")[2]
+    if called == "attach_stub":
+        found["stubbed"] = True
+    elif called == "attach":
+        for argument in (*call.args, *(one.value for one in call.keywords)):
+            if isinstance(argument, ast.Dict):
+                found["lazy"] += [text for key in argument.keys for text in _strings(key)]
+            found["lazy"] += _strings(argument)
+
+
+def _words(body: Iterable[ast.stmt]) -> list[str]:
+    """Every string of a file, and every name that it or a class of it binds, but for those in tables of names that are
+    gone: its __getattr__ may answer to them.
+    """
+    found: set[str] = set()
+    gone: set[str] = set()
+    for node in (node for one in body for node in ast.walk(one)):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found.update(name for target in targets for name in _bound(target))
+            if any(GONE_TABLES.search(_root_name(target)) for target in targets):
+                gone.update(_strings(node.value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return sorted(found - gone)
 
 
 def _root_name(node: ast.expr) -> str:

@@ -7,12 +7,12 @@ import re
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from bench.python_names import Names
+from bench.python_names import GONE_TABLES, Names
 
 #: Not for callers, or nobody's import.
 _NOT_OURS = re.compile(
     r"(?:^|\.)(?:tests?|conftest|_internal|benchmarks?|examples?|third_party|csrc|dummy_\w+_objects|dummy_\w+|test_\w+"
-    r"|convert_\w+)(?:\.|$)|^transformers\.models\.\w+\.(?:modular|diff)_"
+    r"|(?<!networkx\.)convert_\w+)(?:\.|$)|^transformers\.models\.\w+\.(?:modular|diff)_"
 )
 #: What torch's own __init__ lifts out of its compiled module at import.
 DTYPES = "dtypes of torch"
@@ -40,6 +40,10 @@ def module_of(file: str, root: str) -> str | None:
 
 def merge_stub(source: Names, stub: Names) -> Names:
     """A module with what its stub tells of functions that the module only assigns."""
+    if source.get("stubbed"):  # lazy_loader reads the stub when the module is asked
+        defs = sorted({*source.get("defs", ()), *stub.get("defs", ())})
+        every = [*source.get("stars", ()), *stub.get("stars", ())]
+        return {**source, "defs": defs, "stars": every, "imports": {**stub.get("imports", {}), **source["imports"]}}
     defined = source.get("functions", {})
     told = {name: found for name, found in stub.get("functions", {}).items() if name not in defined and "." not in name}
     bound = set(source.get("defs", ()))
@@ -81,6 +85,23 @@ class ReleasedNames:
             one not in GENERATED_STUBS and name in self.public(one) for one in vague
         ) and name not in self.modules.get(DTYPES, {}).get("defs", ())
 
+    def may_answer(self, module: str, name: str) -> bool:
+        """Whether a module's own __getattr__, or that of one whose names it takes, may know a name."""
+        names = self.modules.get(module, {})
+        places = [self.absolute(module, level, target) for level, target in names.get("stars", ())]
+        return name in names.get("maybe", ()) or any(
+            name in self.modules.get(place, {}).get("maybe", ()) for place in places
+        )
+
+    def gone(self, module: str) -> set[str]:
+        """The names that a module says are gone, from a table of its own or one that it imports."""
+        names = self.modules.get(module, {})
+        found = set(names.get("gone", ()))
+        for name, (level, target, there) in names.get("imports", {}).items():
+            if there == name and GONE_TABLES.search(name):
+                found.update(self.modules.get(self.absolute(module, level, target), {}).get("gone", ()))
+        return found
+
     def has_module(self, module: str) -> bool:
         """Can it be imported?"""
         return module in self.modules or module in self.packages
@@ -114,7 +135,8 @@ class ReleasedNames:
 
     def public(self, module: str) -> set[str]:
         """What `from module import *` brings."""
-        listed = self.modules.get(module, {}).get("all")
+        names = self.modules.get(module, {})
+        listed = None if names.get("open") else names.get("all")
         bound = self.bound(module)
         return set(listed) & bound if listed else {one for one in bound if not one.startswith("_")}
 
@@ -184,6 +206,14 @@ class ReleasedNames:
                 root = place.partition(".")[0]
                 elsewhere.add(("" if root == self.root else root, last))
         return found, elsewhere
+
+    def parameters(self, module: str, name: str) -> tuple[set[str], bool, set[tuple[str, str]]]:
+        """Those of a function or of a dataclass, whether it takes any other, and bases that may add some."""
+        written = self.modules[module].get("functions", {}).get(name)
+        if written is not None:
+            return set(written[0]), written[1], set()
+        fields = self.fields_of_class(module, name.rpartition(".")[0])
+        return (set(), True, set()) if fields is None else (fields[0], False, fields[1])
 
     def _place_of(self, module: str, base: str) -> tuple[str, str]:
         first, _, rest = base.partition(".")

@@ -17,8 +17,11 @@ from packaging.version import InvalidVersion, Version
 _FORMS = {
     "wheel": ("--only-binary", ":all:", "--python-version", "3.12"),
     "wheel-3.11": ("--only-binary", ":all:", "--python-version", "3.11"),
+    "wheel-3.10": ("--only-binary", ":all:", "--python-version", "3.10"),
+    "wheel-3.7": ("--only-binary", ":all:", "--python-version", "3.7"),
     "mac": ("--only-binary", ":all:", "--python-version", "3.11", "--platform", "macosx_11_0_arm64",
             "--platform", "macosx_14_0_arm64"),
+    "mac-3.8": ("--only-binary", ":all:", "--python-version", "3.8", "--platform", "macosx_10_9_x86_64"),
     "sdist": ("--no-binary", ":all:", "--no-build-isolation"),
 }  # fmt: skip
 
@@ -45,13 +48,23 @@ def in_archive(archive: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, 
                 yield member.name, opened.read()
 
 
+#: Pythons that pip is asked for as well: releases without an sdist are listed for the Pythons of their wheels alone.
+_OLDER_PYTHONS = ("3.10", "3.8", "3.7")
+
+
 @cache
 def versions(package: str, *, prereleases: bool = False) -> tuple[str, ...]:
     """Every release that the registry has, newest first, as it spells them."""
-    command = [sys.executable, "-m", "pip", "index", "versions", package, *(["--pre"] if prereleases else [])]
-    done = subprocess.run(command, capture_output=True, text=True)
-    line = next((one for one in done.stdout.splitlines() if one.startswith("Available versions:")), "")
-    return tuple(one.strip() for one in line.partition(":")[2].split(",") if _is_version(one.strip()))
+    found: dict[str, None] = {}
+    for python in (None, *_OLDER_PYTHONS):
+        command = [sys.executable, "-m", "pip", "index", "versions", package, *(["--pre"] if prereleases else [])]
+        command += ["--only-binary", ":all:", "--python-version", python] if python else []
+        done = subprocess.run(command, capture_output=True, text=True)
+        line = next((one for one in done.stdout.splitlines() if one.startswith("Available versions:")), "")
+        found.update(
+            dict.fromkeys(one.strip() for one in line.partition(":")[2].split(",") if _is_version(one.strip()))
+        )
+    return tuple(sorted(found, key=Version, reverse=True))
 
 
 def last_of_each(package: str, group: Callable[[Version], object], *, prereleases: bool = False) -> list[str]:

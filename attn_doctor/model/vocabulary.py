@@ -526,6 +526,8 @@ TERMS: tuple[Term, ...] = (
         ("log.name_asked_by", _T, "the other distribution whose file asks for the name"),
         ("log.name_claimed", _V, "the release that the log names although it has the name: another one runs"),
         ("log.name_within", _B, "the package itself asks for the name"),
+        ("log.name_left_torch", _B, "the package with the name is torch, whose newer releases do not have it"),
+        ("log.name_around", _B, "the package with the name is one around attention, as numpy"),
         ("log.library", _T, "the shared library that the loader did not find"),
         ("log.releases_wanted", _T, "the releases of a package that a message accepts, as a specifier"),
         ("log.oldest_wanted", _V, "the oldest release of a package that a message accepts"),

@@ -16,6 +16,9 @@ from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
+#: Its table has names of pandas, SciPy and others that are none of the attention stack.
+_OF_NAMES = "name-of-another-release"
+
 
 class Around(Protocol):
     """The lines around a unit."""
@@ -216,9 +219,12 @@ def _matched(known: Known, unit: Unit, searched: _Searched, unbroken: str | None
 
 
 def _is_for_strangers(recipe: Recipe, unit: Unit) -> bool:
-    """True for what says that a trouble is elsewhere, and for a recipe about such a program, or about its driver."""
+    """True for what says that a trouble is elsewhere, and for a recipe about such a program, or about its driver; and
+    for names that its releases have, which a table knows.
+    """
     return (
-        is_about_a_stranger(recipe.library)
+        recipe.id == _OF_NAMES
+        or is_about_a_stranger(recipe.library)
         or is_of_its_driver(recipe.library, unit)
         or (recipe.family is not None and not recipe.family.ours)
     )

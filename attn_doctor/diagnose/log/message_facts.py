@@ -57,6 +57,10 @@ _PASSES_ON = re.compile(
     r"torch[/\\](?:nn[/\\]modules[/\\]module|utils[/\\](?:checkpoint|_contextlib)|_dynamo[/\\]\w+)\.py"
     r"|transformers[/\\](?:configuration_utils|utils[/\\](?:deprecation|generic|import_utils|output_capturing))\.py"
     r"|accelerate[/\\](?:hooks|utils[/\\]operations)\.py|huggingface_hub[/\\]utils[/\\]\w+\.py|<frozen importlib"
+    # A module's own __getattr__, a class's, or a decorator around what was called.
+    r"|(?:numpy|scipy|lazy_loader)[/\\]__init__\.py|pandas[/\\]core[/\\]generic\.py|jax[/\\]_src[/\\]deprecations\.py"
+    r"|gradio[/\\]component_meta\.py|torchvision[/\\]models[/\\]_utils\.py|(?:networkx|monai)[/\\]utils[/\\]\w+\.py"
+    r"|pydantic[/\\]_migration\.py|(?:sklearn|matplotlib)[/\\](?:utils|_api)[/\\]\w+\.py"
     r"|importlib[/\\]__init__\.py|pytorch_lightning[/\\](?:utilities[/\\]argparse|trainer[/\\]connectors[/\\]env_vars_connector)\.py"
 )
 #: Names in a message: of several expressions the first that matches.
@@ -135,7 +139,8 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
 def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     """The releases that have the Python name which the message misses, and who asks for it."""
     calls = "\n".join(line.text for line in unit.lines[: unit.message_at])
-    found = name_wanted(with_class(unit.message, calls), [name for _, name in _owners(unit)], around)
+    owners = [name for _, name in _owners(unit)]
+    found = name_wanted(with_class(unit.message, calls), owners, around, calls)
     if found is None:
         return
     asking = _asking(unit)
@@ -146,7 +151,9 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     for attribute, value in (
         ("name_wanted", found.name),
         ("name_parameter", found.name.partition(" of ")[0] if " of " in found.name else None),
-        ("name_new", new_name(found.name)),
+        ("name_new", new_name(span.distribution, found.name)),
+        ("name_around", span.around or None),
+        ("name_left_torch", (span.distribution == "torch" and span.until is not None) or None),
         ("name_package", span.distribution),
         ("name_since", span.since),
         ("name_until", span.until),

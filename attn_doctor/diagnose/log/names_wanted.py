@@ -43,6 +43,12 @@ _LIGHTNING = "pytorch_lightning"
 _NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
 #: Attributes that only the class of the FlashAttention kernel had.
 _OF_FLASH = re.compile(r"_flash_attn_")
+#: Lines of code name a package where they import it, or by the name in front of a dot; and the usual short ones.
+_SPOKEN_OF = re.compile(r"(?:(?<=\bimport )|(?<=\bfrom ))\w+|(?<![\w./\\-])\w+(?=\.[A-Za-z])")
+_SHORT = {
+    "np": "numpy", "pd": "pandas", "gr": "gradio", "nx": "networkx", "plt": "matplotlib", "jnp": "jax", "Image": "PIL",
+    "A": "albumentations",
+}  # fmt: skip
 #: The module was asked while it was being imported, or lies in no file: its names say nothing of its release.
 _HALF = re.compile(r"partially initialized|unknown location")
 
@@ -74,15 +80,16 @@ def with_class(message: str, calls: str) -> str:
     return _NAMELESS.sub(f"{classes[-1]}.__init__()", message, count=1) if classes else message
 
 
-def name_wanted(message: str, owners: Collection[str], facts: FactSet) -> NameWanted | None:
+def name_wanted(message: str, owners: Collection[str], facts: FactSet, calls: str = "") -> NameWanted | None:
     """The name that a message misses; None where the table of names tells nothing of it.
 
     `owners`: import names of the packages whose files the message's frames name.
+    `calls`: the lines of code between them.
     """
     if owners == [] and (lightning := _lightning_in(facts)):
         # Python 3.9 and older name no class, and what Lightning's users construct is its Trainer.
         message, owners = _NAMELESS.sub("Trainer.__init__()", message), [lightning]
-    found = None if _HALF.search(message) else _found(message, owners)
+    found = None if _HALF.search(message) else _found(message, owners, calls)
     if found is None:
         return None
     there = facts.text(f"package.{found.span.distribution}.version")
@@ -111,7 +118,7 @@ def _beside(found: NameWanted, release: str) -> NameWanted:
     return replace(found, claimed=release) if _has(span, release) else found
 
 
-def _found(message: str, owners: Collection[str]) -> NameWanted | None:
+def _found(message: str, owners: Collection[str], calls: str) -> NameWanted | None:
     for pattern in (_IMPORTED, _OF_MODULE):
         if (match := pattern.search(message)) and (span := names.of_name(match["module"], match["name"])):
             return NameWanted(match["name"], span)
@@ -122,12 +129,13 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
     if (match := _MODULE.search(message)) and (span := names.of_module(match["module"])):
         return NameWanted(match["module"], span)
     if match := _MISSING.search(message):
-        span = names.of_member(match["owner"], match["name"], owners)
+        span = names.of_member(match["owner"], match["name"], (*owners, *_spoken_of(calls)))
         without = None if span is None else span.others
         return None if without is None else NameWanted(f"{match['owner']} without {match['name']}", without)
     for pattern, spelled in ((_MEMBER, "{owner}.{name}"), (_PARAMETER, "{name} of {owner}")):
         match = pattern.search(message)
-        if match and (span := names.of_member(match["owner"].removeprefix("torch."), match["name"], owners)):
+        among = (*owners, *_spoken_of(calls))
+        if match and (span := names.of_member(match["owner"].removeprefix("torch."), match["name"], among)):
             return NameWanted(spelled.format_map(match.groupdict()), span)
     if (match := _PARAMETER.search(message)) and (found := _of_a_base(match["owner"], match["name"], owners)):
         return found
@@ -140,6 +148,11 @@ def _found(message: str, owners: Collection[str]) -> NameWanted | None:
     if match and _OF_FLASH.match(match["name"]) and (span := names.of_kernel_class(match["owner"])):
         return NameWanted(f"{match['owner']}.{match['name']}", span, patched=True)
     return None
+
+
+def _spoken_of(calls: str) -> set[str]:
+    """The import names that lines of code speak of."""
+    return {_SHORT.get(found[0], found[0]) for found in _SPOKEN_OF.finditer(calls)}
 
 
 def _of_a_base(owner: str, parameter: str, owners: Collection[str]) -> NameWanted | None:

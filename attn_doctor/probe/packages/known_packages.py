@@ -218,6 +218,12 @@ BY_MODULE = {package.module: package for package in reversed(PACKAGES)}
 AMBIGUOUS = frozenset({"cutlass", "kernels", "nvidia"})
 
 
+#: Import names of packages that are on no list, and are called otherwise where they are installed from.
+_CALLED_OTHERWISE = {
+    "PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "skimage": "scikit-image", "yaml": "pyyaml",
+    "pkg_resources": "setuptools", "attr": "attrs", "dateutil": "python-dateutil", "Crypto": "pycryptodome",
+}  # fmt: skip
+
 #: How compiled modules are called after their package.
 _COMPILED = re.compile(r"(?<=\w)(?:_\d)?_(?:cuda|ext|cpp|hip|kernels|C)$")
 
@@ -236,4 +242,4 @@ def distribution_of(module: str, installed: Collection[str] = ()) -> str:
 
 def _guessed(module: str) -> str:
     """The name of a distribution that is on no list: `flex_head_fa_2_cuda` is a compiled part of flex-head-fa."""
-    return _COMPILED.sub("", module).replace("_", "-") or module
+    return _CALLED_OTHERWISE.get(module) or _COMPILED.sub("", module).replace("_", "-") or module

@@ -17,10 +17,12 @@ from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.shelf import bundled_folder
 
 TABLE = "names_by_release.json"
-#: Classes of transformers' models, as they are named there and in code that inherits from them.
+#: Behind a package: its modules that later became something else of that name, as jax.config.
+_MODULES = "./"
 #: Minor releases of one time: transformers brings four a season.
 _NEAR = 4
 
+#: Classes of transformers' models, as they are named there and in code that inherits from them.
 _MODEL_CLASS = re.compile(
     r"(?:For(?:CausalLM|ConditionalGeneration|\w+Classification|QuestionAnswering|MaskedLM|PreTraining)|LMHeadModel"
     r"|PreTrainedModel|[a-z\d]Model)$"
@@ -36,6 +38,8 @@ _ATTENTION_CLASS = re.compile(r"\wAttention$")
 _KERNEL_CLASS = "FlashAttention2"
 #: Methods, which messages of Python 3.9 call without their class, and what each model has of its own.
 _MANY_ALIKE = re.compile(r"\.[A-Z]\w*\.\w+\(\)$|\.models\.")
+#: A class of two words, or a function of two: `OneHotEncoder.__init__()`, `read_csv()`.
+_IS_TELLING = re.compile(r"^(?:[A-Z]\w*?[a-z\d][A-Z]|[A-Z]{2,}[a-z]|[a-z]+\w*_\w*\(\)$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,15 @@ class Span:
     """The newest that was looked at."""
     oldest: str = "0"
     """The oldest that was looked at."""
+    around: bool = False
+    """Whether the package is none of attention's, and is listed for what its users call."""
 
     @property
     def others(self) -> Span | None:
         """The releases that do not have it; None where they lie on both sides of those, or there are none."""
         if (self.since is None) == (self.until is None):
             return None
-        return Span(self.distribution, self.until, self.since, self.newest, self.oldest)
+        return replace(self, since=self.until, until=self.since)
 
     @property
     def range(self) -> str:
@@ -112,7 +118,8 @@ def of_module(module: str) -> Span | None:
     """The releases that have the module; of one that the table does not list, those of the package that holds it."""
     parts = module.split(".")
     for depth in reversed(range(1, len(parts))):
-        if found := of_name(".".join(parts[:depth]), parts[depth]):
+        holder = ".".join(parts[:depth])
+        if found := of_name(f"{holder}{_MODULES}", parts[depth]) or of_name(holder, parts[depth]):
             return found
     return None
 
@@ -123,11 +130,17 @@ def of_member(owner: str, name: str, first_in: Collection[str]) -> Span | None:
 
     `first_in`: the import names of packages that are looked at before all others. None where several things of that
     name differ; for a method without its class; and for a function of a model, since every model has its own, and the
-    table lists only those that changed.
+    table lists only those that changed. Packages around attention come last, and among them a short
+    name that anyone may have given, as `Client` or `resize()`, counts only where the package is one of `first_in`, or
+    where what is missed is a longer one, as `concurrency_count`.
     """
-    return _of_member([one for one in packages() if one in first_in], owner, name) or _of_member(
-        packages(), owner, name
+    of_attention = [one for one in packages() if not _is_around(one)]
+    others = [one for one in packages() if _is_around(one)] if _IS_TELLING.search(owner) or "_" in name else []
+    found = (
+        _of_member(among, owner, name)
+        for among in ([one for one in packages() if one in first_in], of_attention, others)
     )
+    return next(filter(None, found), None)
 
 
 def inherited(owner: str, name: str, first_in: Collection[str]) -> Span | None:
@@ -164,11 +177,28 @@ def _of_member(among: Iterable[str], owner: str, name: str) -> Span | None:
     spans = {
         _while_it_moved(package, where, known[name])
         for package in among
+        if package in _packages_with(ending)  # most are left folded
         for where, known in members(package).items()
         if name in known and where.endswith(ending) and not (is_function and _MANY_ALIKE.search(where))
     }
     span = spans.pop() if len(spans) == 1 else None
     return span if span and (span.since or span.until) else None
+
+
+@cache
+def _packages_with(ending: str) -> frozenset[str]:
+    """The packages of which a class or function has a row whose key ends so."""
+    found = set()
+    for package, row in _table().items():
+        groups = row["names"]
+        assert isinstance(groups, list)
+        if any(where.endswith(ending) for group in groups for where in group["in"]):
+            found.add(package)
+    return frozenset(found)
+
+
+def _is_around(package: str) -> bool:
+    return bool(_table()[package].get("around"))
 
 
 def _while_it_moved(package: str, where: str, span: Span) -> Span:
@@ -218,7 +248,8 @@ def members(package: str) -> dict[str, dict[str, Span]]:
         until = None if group["until"] == row.get("split_at", "") else group["until"]
         if until is None and group["since"] is None:
             continue  # each release has it, in one half or the other
-        span = Span(str(row["distribution"]), group["since"], until, str(releases[-1]), str(releases[0]))
+        ends = str(releases[-1]), str(releases[0])
+        span = Span(str(row["distribution"]), group["since"], until, *ends, around=_is_around(package))
         for where, names in group["in"].items():
             written.setdefault(where, {}).update(dict.fromkeys(names.split(), span))
     return written
