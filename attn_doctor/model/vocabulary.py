@@ -571,6 +571,7 @@ TERMS: tuple[Term, ...] = (
         ("log.repository_asks", _T, "the requirement of transformers in the files of that code"),
         ("log.kept_by", _T, "repository, where the log says that one brings its own copy or releases of a program"),
         ("log.foreign", _B, "nothing in its lines is of the attention stack, or of programs that compute with it"),
+        ("log.learning", _B, "something in its lines is of programs that train models, run them or serve them"),
         ("log.no_learning", _B, "nor of programs that train models, run them or serve them, in several lines"),
         ("log.remote", _B, "nor of CUDA, ROCm or Python's packages, in many lines: families have no say in it"),
         ("log.engine", _T, "the serving engine in whose log the message stands"),

@@ -285,6 +285,8 @@ class Clues:
                 self._tell(name, switch, told[program])
         if self._company.is_foreign:
             yield _known("log.foreign", True, log, 1)
+        if self._company.is_learning:
+            yield _known("log.learning", True, log, 1)
         if self._company.is_no_learning:
             yield _known("log.no_learning", True, log, 1)
         if self._company.is_remote:

@@ -58,13 +58,13 @@ _OF_THE_STACK = (
 )
 #: What programs say besides that train models, run them or serve them.
 _OF_LEARNING = (
-    r"torch|cuda|\bgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun|inference"
+    r"torch|cuda|\bgpu|rocm|amdgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun|inference"
     r"|\bdeep ?learn|neural|\bepoch|\bmm(?:seg|det|pose|engine)|checkpoint|\bsegment|tensorboard|tensorflow|\bkeras"
     r"|\bjax|onnx|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size|learning_rate|pretrain|embedding"
 )
 #: And what all of these have that compute on a GPU, or are of Python.
 _OF_COMPUTING = (
-    r"nvcc|\.cuh?\b|rocm|\bhip|(?:site|dist)-packages|conda|traceback \(most recent|nvidia|nvml|nccl"
+    r"nvcc|\.cuh?\b|\bhip|(?:site|dist)-packages|conda|traceback \(most recent|nvidia|nvml|nccl"
     r"|text_generation|ollama|mpsndarray|metalperformance|\bmodels?\b|python|\bpip3?\b|slurm|vulkan|deepstream|oneapi|\bsycl"
     r"|cisa routine|\bnpu\b|num(?:py|ba)"
 )
@@ -106,6 +106,11 @@ class Company:
     def is_no_learning(self) -> bool:
         """True where nothing is of programs that train models, run them or serve them."""
         return self._is_outside(_LEARNING)
+
+    @property
+    def is_learning(self) -> bool:
+        """True where something is of programs that train models, run them or serve them."""
+        return self._circle <= _LEARNING
 
     @property
     def is_remote(self) -> bool:

