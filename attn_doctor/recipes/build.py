@@ -178,6 +178,7 @@ def _log(table: dict[str, Any]) -> LogPattern:
         nearby=table.get("nearby"),
         unless_nearby=table.get("unless_nearby"),
         of_learning=table.get("of_learning", False),
+        learning_shown=table.get("learning_shown", False),
         kinds=(kinds,) if isinstance(kinds, str) else tuple(kinds),
         confirms=table.get("confirms", False),
         severity=Severity(severity) if severity else None,

@@ -129,6 +129,8 @@ class LogPattern:
     of_learning: bool = False
     """Many programs say it: told only where the log is of one that trains models, runs them or serves them, or where
     it has too few lines to show that."""
+    learning_shown: bool = False
+    """As of_learning, and something in the log has to show it."""
     kinds: tuple[str, ...] = ()
     """Kinds of unit to search; all when empty."""
     confirms: bool = False

@@ -22,7 +22,8 @@ _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.own
 #: The package that lacks a name, whoever asks for it.
 _NAME_PACKAGE = FactName.parse("log.name_package")
 _FOREIGN, _TORCH = FactName.parse("log.foreign"), FactName.parse("torch.version")
-_REMOTE, _NO_LEARNING = FactName.parse("log.remote"), FactName.parse("log.no_learning")
+_REMOTE = FactName.parse("log.remote")
+_LEARNING, _NO_LEARNING = FactName.parse("log.learning"), FactName.parse("log.no_learning")
 _SUBJECT = FactName.parse("subject.package")
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
@@ -165,7 +166,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     conditions = recipe.when if pattern.when is None else pattern.when
     if recipe.family is not None and (facts.value(_REMOTE) or not _is_of(recipe.family, match.unit, facts)):
         return None
-    if pattern.of_learning and facts.value(_NO_LEARNING):
+    if (pattern.of_learning and facts.value(_NO_LEARNING)) or (pattern.learning_shown and not facts.value(_LEARNING)):
         return None
     facts, candidates = _about(facts, recipe.for_each)
     # Of several GPUs the one that fits best: the log's GPU may be any of them.

@@ -132,6 +132,7 @@ class Log(Table):
     nearby: Pattern | None = None
     unless_nearby: Pattern | None = None
     of_learning: StrictBool = False
+    learning_shown: StrictBool = False
     kind: UnitKind | tuple[UnitKind, ...] = ()
     confirms: StrictBool = False
     severity: Severity | None = None
