@@ -184,7 +184,7 @@ def read(folder: Path, package: Package) -> None:
                 found = fetch(distribution, version, Path(scratch), form, (".py", ".pyi", SCALAR_TYPES), LARGEST)
                 modules = read_release(package.root, found, known)
             if modules:
-                forms.sort(key=lambda one, found=form: one != found)  # of the next release mostly the same
+                forms = [form, *(one for one in forms if one != form)]  # of the next release mostly the same
                 break
         with files.open("a") as out:
             out.writelines(json.dumps([one, known[one]]) + "\n" for one in known if one not in before)
