@@ -4,7 +4,7 @@
     python bench/harvest_names.py write DIR [PACKAGE ...]  writes the file from what DIR holds
 
 `read` asks pip, as it is configured here, for a release a minor (see PACKAGES), reads its Python files, and deletes the
-archive; DIR keeps the names of each file once, by its SHA-256 (300 MB in all). A name is listed that not all
+archive; DIR keeps the names of each file once, by its SHA-256 (600 MB in all). A name is listed that not all
 looked-at releases of its module have; of a name that came, went and came again nothing is said.
 """
 
@@ -63,7 +63,7 @@ COMPILED = ("wheel", "wheel-3.10", "wheel-3.7")
 
 PACKAGES = (
     Package("torch", "torch", "1.6", ("mac", "mac-3.8")),  # first: what others inherit from its classes is asked for
-    Package("transformers", "transformers", "2.2"),
+    Package("transformers", "transformers", "4.0"),
     Package("flash_attn", "flash-attn", "0.2.1", ("sdist",), parts=3),
     Package("diffusers", "diffusers", "0.3"),
     Package("peft", "peft", "0.3"),
@@ -106,33 +106,11 @@ PACKAGES = (
     Package("pandas", "pandas", "0.24", COMPILED, around=True),
     Package("librosa", "librosa", "0.6", around=True),
     Package("networkx", "networkx", "2.2", around=True),
-    Package("keras", "keras", "2.3", around=True),
     Package("torchmetrics", "torchmetrics", "0.2", around=True),
-    Package("gym", "gym", "0.15", around=True),
-    Package("gymnasium", "gymnasium", "0.26", around=True),
     Package("moviepy", "moviepy", "1.0", around=True),
-    Package("imageio", "imageio", "2.9", around=True),
-    Package("pydantic", "pydantic", "1.8", COMPILED, around=True),
     Package("google", "protobuf", "3.12", COMPILED, around=True),
-    Package("albumentations", "albumentations", "0.4", around=True),
-    Package("kornia", "kornia", "0.4", around=True),
-    Package("matplotlib", "matplotlib", "3.1", COMPILED, around=True),
-    Package("flax", "flax", "0.3", around=True),
-    Package("optax", "optax", "0.0.9", around=True),
-    Package("evaluate", "evaluate", "0.1", around=True),
-    Package("sentence_transformers", "sentence-transformers", "0.4", parts=1, around=True),
-    Package("tokenizers", "tokenizers", "0.8", COMPILED, around=True),
-    Package("gradio_client", "gradio-client", "0.2", around=True),
-    Package("monai", "monai", "0.5", around=True),
     Package("jax", "jax", "0.4.14", parts=3, around=True),
     Package("gradio", "gradio", "2.9", parts=1, around=True),
-    Package("numba", "numba", "0.50", COMPILED, around=True),
-    Package("langchain", "langchain", "0.0.300", around=True),
-    Package("langchain_core", "langchain-core", "0.1", around=True),
-    Package("langchain_community", "langchain-community", "0.0.20", around=True),
-    Package("pkg_resources", "setuptools", "58", parts=1, around=True),
-    Package("setuptools", "setuptools", "58", parts=1, around=True),
-    Package("ultralytics", "ultralytics", "8.0", around=True),
 )  # fmt: skip
 
 Release = dict[str, str]
@@ -206,7 +184,7 @@ def read(folder: Path, package: Package) -> None:
                 found = fetch(distribution, version, Path(scratch), form, (".py", ".pyi", SCALAR_TYPES), LARGEST)
                 modules = read_release(package.root, found, known)
             if modules:
-                forms.sort(key=lambda one, found=form: one != found)  # of the next release mostly the same
+                forms = [form, *(one for one in forms if one != form)]  # of the next release mostly the same
                 break
         with files.open("a") as out:
             out.writelines(json.dumps([one, known[one]]) + "\n" for one in known if one not in before)
