@@ -31,6 +31,8 @@ _FAILED = frozenset("ECF")
 _SURVIVED = re.compile(
     r", in load_(?:custom_node|scripts)\b|^Cannot import [^\n]{1,300} for custom nodes", re.MULTILINE
 )
+#: What a person typed, and a shell repeated: a command is no message of what it does.
+_TYPED = re.compile(r"^\s*(?:\([\w.-]{1,40}\) ?)?(?:[\w.-]{1,40}@[\w.-]{1,60}[: ][^$#\n]{0,100}[$#]|PS [A-Z]:[^>\n]{0,120}>) ?\S")
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -165,6 +167,8 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     recipe, pattern = match.recipe, match.pattern
     conditions = recipe.when if pattern.when is None else pattern.when
     if recipe.family is not None and (facts.value(_REMOTE) or not _is_of(recipe.family, match.unit, facts)):
+        return None
+    if recipe.family is not None and match.unit.kind is UnitKind.LINE and _TYPED.match(match.quoted):
         return None
     if (pattern.of_learning and facts.value(_NO_LEARNING)) or (pattern.learning_shown and not facts.value(_LEARNING)):
         return None

@@ -13,3 +13,10 @@ def test_two_that_outrank_each_other_do_not_both_go() -> None:
     found = explain_text(text, shelf.shelf(), FactSet(())).diagnosis.findings
 
     assert [one.id for one in found] == ["model-code-of-older-transformers"]
+
+
+def test_what_a_person_typed_is_no_message_of_what_it_does() -> None:
+    """A shell repeats the command at its prompt; pip's own words follow."""
+    typed = "Installing an engine for torch fails:\n(venv) one@node:~/w$ pip install vllm\nCollecting vllm"
+    told = explain_text(typed, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert told == ()
