@@ -32,7 +32,9 @@ _SURVIVED = re.compile(
     r", in load_(?:custom_node|scripts)\b|^Cannot import [^\n]{1,300} for custom nodes", re.MULTILINE
 )
 #: What a person typed, and a shell repeated: a command is no message of what it does.
-_TYPED = re.compile(r"^\s*(?:\([\w.-]{1,40}\) ?)?(?:[\w.-]{1,40}@[\w.-]{1,60}[: ][^$#\n]{0,100}[$#]|PS [A-Z]:[^>\n]{0,120}>) ?\S")
+_TYPED = re.compile(
+    r"^\s*(?:\([\w.-]{1,40}\) ?)?(?:[\w.-]{1,40}@[\w.-]{1,60}[: ][^$#\n]{0,100}[$#]|PS [A-Z]:[^>\n]{0,120}>) ?\S"
+)
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
