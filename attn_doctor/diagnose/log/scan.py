@@ -218,7 +218,7 @@ class _Scan:
                 known.update(id(line) for line in unit.lines)
             if unit.exception and unit.kind is not UnitKind.WARNING:
                 found.failures += 1
-                if all(match.pattern.only_with_facts for match in matched):
+                if all(one.pattern.only_with_facts or one.pattern.learning_shown for one in matched):
                     message = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
                     found.last_failure = (message.number, message.text.strip())
         crash = next((line for line in cleaned if id(line) not in known and _CRASH.match(line.text.strip())), None)

@@ -35,6 +35,8 @@ _SURVIVED = re.compile(
 _TYPED = re.compile(
     r"^\s*(?:\([\w.-]{1,40}\) ?)?(?:[\w.-]{1,40}@[\w.-]{1,60}[: ][^$#\n]{0,100}[$#]|PS [A-Z]:[^>\n]{0,120}>) ?\S"
 )
+#: What the person says of it, in the first person; what a program printed beside it is nearer to the trouble.
+_TOLD = re.compile(r"\b(?:I|[Ww]e|I'm|[Mm]y) (?:\w+ ){0,3}\w")
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -159,9 +161,16 @@ def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weigh
     for one in sorted(kept, key=lambda one: one.order):
         if one.match.recipe.family is not None and id(one.match.unit) not in explained:
             best.setdefault(id(one.match.unit), one)
+    printed = {unit: one for unit, one in best.items() if not _is_told(one.match)}
+    best = printed or best
     ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
     only_notices = not any(one.failed for one in ours) and any(one.failed for one in best.values())
     return list(best.values()) if only_notices else ours or list(best.values())
+
+
+def _is_told(match: Match) -> bool:
+    """True for a sentence in which a person tells of the trouble."""
+    return match.unit.kind is UnitKind.LINE and _TOLD.search(match.quoted) is not None
 
 
 def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:

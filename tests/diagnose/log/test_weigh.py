@@ -20,3 +20,13 @@ def test_what_a_person_typed_is_no_message_of_what_it_does() -> None:
     typed = "Installing an engine for torch fails:\n(venv) one@node:~/w$ pip install vllm\nCollecting vllm"
     told = explain_text(typed, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
     assert told == ()
+
+
+def test_what_a_program_printed_comes_before_what_a_person_tells_of_it() -> None:
+    """Memory ran out in another run; this one ended by what the program says."""
+    text = (
+        "I first trained with DeepSpeed zero2 and got CUDA out of memory. Then I tried zero3:\n"
+        "AttributeError: 'DeepSpeedDataLoader' object has no attribute 'sampler'"
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert [one.id for one in told] == ["attribute-behind-a-wrapper"]
