@@ -28,6 +28,9 @@ _SYMBOL_IN_PROSE = re.compile(
 )
 #: As people type it from memory.
 _MODULE_IN_PROSE = re.compile(r"\b[Nn]o module (?:name|called|named?:) (?=[`'\"]?[a-z_])")
+_NAME_IN_PROSE = re.compile(
+    r"\b[Cc]an ?(?:no|')t import [`'\"](?P<name>\w+)[`'\"] from [`'\"]?(?P<module>[A-Za-z][\w.]*\w)[`'\"]?"
+)
 _ELLIPSIS = ".… "
 _REST = re.compile(r"\s{0,8}(?:…|\.{3}) ?(?=\S)")
 _WRAPPING = f" \t{QUOTES}*•"
@@ -65,6 +68,7 @@ def unwrapped(lines: Iterable[Line]) -> Iterator[Line]:
     for line in _joined(lines):
         text = _SYMBOL_IN_PROSE.sub("undefined symbol: ", line.text)
         text = _MODULE_IN_PROSE.sub("No module named ", text)
+        text = _NAME_IN_PROSE.sub(r"cannot import name '\g<name>' from '\g<module>'", text)
         starts = [found.start() for found in _EXCEPTION.finditer(text)]
         indent = text[: len(text) - len(text.lstrip())]
         cuts = [0, *(start for start in starts if text[:start].strip(_WRAPPING)), len(text)]

@@ -198,3 +198,8 @@ def test_a_title_that_a_website_broke_is_one_line_again(dots: str) -> None:
 def test_underscores_that_markdown_took_are_there_again() -> None:
     text = "TypeError: Seq2SeqTrainingArguments.init() got an unexpected keyword argument ‘evaluation_strategy’"
     assert _first(text, FactSet()) == "name-of-another-release"
+
+
+def test_an_import_as_people_tell_of_it() -> None:
+    text = 'the training fails, it cannot import "_compare_version" from "torchmetrics.utilities.imports".'
+    assert _first(text, FactSet()) == "lightning-of-another-time"
