@@ -59,7 +59,8 @@ _OF_THE_STACK = (
 #: What programs say besides that train models, run them or serve them.
 _OF_LEARNING = (
     r"torch|cuda|\bgpu|rocm|amdgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun|inference"
-    r"|\bdeep ?learn|neural|\bepoch|\bmm(?:seg|det|pose|engine)|checkpoint(?!s? (?:record|complete|start))|tensorboard|tensorflow|\bkeras"
+    r"|\bdeep ?learn|neural|\bepoch|\bmm(?:seg|det|pose|engine)|checkpoint(?!s? (?:record|complete|start))"
+    r"|tensorboard|tensorflow|\bkeras"
     r"|\bjax|onnx|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size|learning_rate|pretrain|embedding"
 )
 #: And what all of these have that compute on a GPU, or are of Python.
