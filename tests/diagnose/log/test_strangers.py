@@ -60,7 +60,7 @@ def test_cupy_gets_its_own_alone() -> None:
 
 
 def test_jax_gets_its_own_alone() -> None:
-    assert [(one.id, one.severity) for one in _found(JAX)] == [("jax-finds-no-gpu", Severity.INFO)]
+    assert [(one.id, one.severity) for one in _found(JAX)] == [("jax-is-given-no-gpu", Severity.INFO)]
 
 
 @pytest.mark.parametrize("text", OF_LLAMA_CPP.values(), ids=OF_LLAMA_CPP)
