@@ -214,17 +214,24 @@ class _Scan:
         for unit, around in _units(cleaned, _Close(cleaned, self._given)):
             matched = self._patterns.match(unit, around)
             found.matches += matched
-            if matched or unit.exception:
+            sure = [one for one in matched if not _may_be_refused(one)]
+            if sure or unit.exception:
                 known.update(id(line) for line in unit.lines)
             if unit.exception and unit.kind is not UnitKind.WARNING:
                 found.failures += 1
-                if all(one.pattern.only_with_facts or one.pattern.learning_shown for one in matched):
+                if not sure:
                     message = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
                     found.last_failure = (message.number, message.text.strip())
         crash = next((line for line in cleaned if id(line) not in known and _CRASH.match(line.text.strip())), None)
         if crash is not None:
             found.failures += 1
             found.last_failure = found.last_failure or (crash.number, crash.text.strip())
+
+
+def _may_be_refused(match: Match) -> bool:
+    """True where facts, or what else is in the log, decide whether the match is told."""
+    pattern = match.pattern
+    return pattern.only_with_facts or pattern.of_learning or pattern.learning_shown
 
 
 class _Close:
