@@ -38,7 +38,7 @@ _PASSED_ON = re.compile(
 _OF_CANN = re.compile(r"\blib(?:ascend\w{0,12}|atb|hccl|opapi)\.so")
 _DRIVER, _PLATFORMS = "driver", "platforms"
 #: The compiler's own words, to which MSBuild adds the name of its project; and what is said of the NumPy that is there.
-_OF_NOBODY = re.compile(r"\s*nvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
+_OF_NOBODY = re.compile(r"[^\n]{0,60}\bnvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
 #: What such recipes are about is one package: the one that is built or loaded.
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
