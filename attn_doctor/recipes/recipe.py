@@ -126,11 +126,9 @@ class LogPattern:
     nearby: str | None = None
     """Requires that this pattern is found close by in the same file."""
     unless_nearby: str | None = None
-    of_learning: bool = False
-    """Many programs say it: told only where the log is of one that trains models, runs them or serves them, or where
-    it has too few lines to show that."""
-    learning_shown: bool = False
-    """As of_learning, and something in the log has to show it."""
+    of_learning: str | None = None
+    """Many programs say it: told only where the log is of one that trains models, runs them or serves them. `shown`:
+    its lines show that; `possible`: they do, or are too few to show it."""
     kinds: tuple[str, ...] = ()
     """Kinds of unit to search; all when empty."""
     confirms: bool = False

@@ -285,10 +285,8 @@ class Clues:
                 self._tell(name, switch, told[program])
         if self._company.is_foreign:
             yield _known("log.foreign", True, log, 1)
-        if self._company.is_learning:
-            yield _known("log.learning", True, log, 1)
-        if self._company.is_no_learning:
-            yield _known("log.no_learning", True, log, 1)
+        if self._company.of_learning is not None:
+            yield _known("log.of_learning", self._company.of_learning, log, 1)
         if self._company.is_remote:
             yield _known("log.remote", True, log, 1)
         done, first = self._done.told()

@@ -230,8 +230,7 @@ class _Scan:
 
 def _may_be_refused(match: Match) -> bool:
     """True where facts, or what else is in the log, decide whether the match is told."""
-    pattern = match.pattern
-    return pattern.only_with_facts or pattern.of_learning or pattern.learning_shown
+    return match.pattern.only_with_facts or match.pattern.of_learning is not None
 
 
 class _Close:

@@ -58,15 +58,16 @@ _OF_THE_STACK = (
 )
 #: What programs say besides that train models, run them or serve them.
 _OF_LEARNING = (
-    r"torch|cuda|\bgpu|rocm|amdgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun|inference"
-    r"|\bdeep ?learn|neural|\bepoch|\bmm(?:seg|det|pose|engine)|checkpoint(?!s? (?:record|complete|start))"
-    r"|tensorboard|tensorflow|\bkeras"
-    r"|\bjax|onnx|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size|learning_rate|pretrain|embedding"
+    r"torch|cuda|\bgpu|rocm|amdgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun"
+    r"|inference|\bdeep ?learn|neural|\bepoch|\bmm(?:seg|det|pose|engine)|tensorboard|tensorflow|\bkeras|\bjax|onnx"
+    r"|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size"
+    r"|learning_rate|pretrain|embedding"
+    r"|checkpoint(?!s? (?:record|complete|start))"  # those of databases are followed by these
 )
 #: And what all of these have that compute on a GPU, or are of Python.
 _OF_COMPUTING = (
-    r"nvcc|\.cuh?\b|\bhip|(?:site|dist)-packages|conda|traceback \(most recent|nvidia|nvml|nccl"
-    r"|text_generation|ollama|mpsndarray|metalperformance|\bmodels?\b|python|\bpip3?\b|slurm|vulkan|deepstream|oneapi|\bsycl"
+    r"nvcc|\.cuh?\b|\bhip|(?:site|dist)-packages|conda|traceback \(most recent|nvidia|nvml|nccl|text_generation"
+    r"|ollama|mpsndarray|metalperformance|\bmodels?\b|python|\bpip3?\b|slurm|vulkan|deepstream|oneapi|\bsycl"
     r"|cisa routine|\bnpu\b|num(?:py|ba)"
 )
 #: Libraries of recipes whose messages compilers, loaders, containers and drivers say to all programs alike.
@@ -104,14 +105,13 @@ class Company:
         return self._is_outside(_STACK)
 
     @property
-    def is_no_learning(self) -> bool:
-        """True where nothing is of programs that train models, run them or serve them."""
-        return self._is_outside(_LEARNING)
-
-    @property
-    def is_learning(self) -> bool:
-        """True where something is of programs that train models, run them or serve them."""
-        return self._circle <= _LEARNING
+    def of_learning(self) -> str | None:
+        """`shown` where something is of programs that train models, run them or serve them, `no` where nothing is;
+        None where there are too few lines to tell.
+        """
+        if self._circle <= _LEARNING:
+            return "shown"
+        return "no" if self._is_outside(_LEARNING) else None
 
     @property
     def is_remote(self) -> bool:

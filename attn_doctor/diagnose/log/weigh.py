@@ -23,7 +23,7 @@ _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.own
 _NAME_PACKAGE = FactName.parse("log.name_package")
 _FOREIGN, _TORCH = FactName.parse("log.foreign"), FactName.parse("torch.version")
 _REMOTE = FactName.parse("log.remote")
-_LEARNING, _NO_LEARNING = FactName.parse("log.learning"), FactName.parse("log.no_learning")
+_OF_LEARNING = FactName.parse("log.of_learning")
 _SUBJECT = FactName.parse("subject.package")
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
@@ -181,7 +181,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         return None
     if recipe.family is not None and match.unit.kind is UnitKind.LINE and _TYPED.match(match.quoted):
         return None
-    if (pattern.of_learning and facts.value(_NO_LEARNING)) or (pattern.learning_shown and not facts.value(_LEARNING)):
+    if pattern.of_learning and (facts.text(_OF_LEARNING) or "possible") not in (pattern.of_learning, "shown"):
         return None
     facts, candidates = _about(facts, recipe.for_each)
     # Of several GPUs the one that fits best: the log's GPU may be any of them.

@@ -130,9 +130,9 @@ def of_member(owner: str, name: str, first_in: Collection[str]) -> Span | None:
 
     `first_in`: the import names of packages that are looked at before all others. None where several things of that
     name differ; for a method without its class; and for a function of a model, since every model has its own, and the
-    table lists only those that changed. Packages around attention come last, and among them a short
-    name that anyone may have given, as `Client` or `resize()`, counts only where the package is one of `first_in`, or
-    where what is missed is a longer one, as `concurrency_count`.
+    table lists only those that changed. Packages around attention come last, and among them a short name that anyone
+    may have given, as `Client` or `resize()`, counts only where the package is one of `first_in`, or where what is
+    missed is a longer one, as `concurrency_count`.
     """
     of_attention = [one for one in packages() if not _is_around(one)]
     others = [one for one in packages() if _is_around(one)] if _IS_TELLING.search(owner) or "_" in name else []

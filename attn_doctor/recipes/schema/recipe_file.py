@@ -131,8 +131,7 @@ class Log(Table):
     unless: Pattern | None = None
     nearby: Pattern | None = None
     unless_nearby: Pattern | None = None
-    of_learning: StrictBool = False
-    learning_shown: StrictBool = False
+    of_learning: Literal["possible", "shown"] | None = None
     kind: UnitKind | tuple[UnitKind, ...] = ()
     confirms: StrictBool = False
     severity: Severity | None = None
