@@ -15,27 +15,28 @@ from attn_doctor.model.facts import FactName, FactSet, Known
 from attn_doctor.model.findings import Verdict
 from attn_doctor.model.install_request import name_of
 from attn_doctor.model.remedies import Advise, InstallPackages, InstallWheel, SetEnvironment
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.data.stack_packages import stack_package
 from attn_doctor.recipes.recipe import AnyOf, OneOf, Present, RecipeRemedy
 
-_OF_CUDA = re.compile(
+_OF_CUDA = when_used(
     r"download\.pytorch\.org/whl/(?:cu\d|\{)|\bnvidia-(?:smi|ctk|container)|\bnvcc\b|/usr/local/cuda|\blibcuda\b|\bncu\b"
 )
 #: In a title: it is done with CUDA's toolkit, driver or builds.
-_DONE_WITH_CUDA = re.compile(
+_DONE_WITH_CUDA = when_used(
     r"\bCUDA (?:\{|toolkit|build|compiler|release|runtime)|\bnvcc\b|\bNVIDIA\b|\bnvidia-smi\b"
     r"|(?<!GPU )(?<!graphics )\bdriver\b|for CUDA\b"
 )
 #: In a title: whose driver or build is meant in its place.
-_OF_ANOTHER_MAKER = re.compile(r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b")
-_OF_LINUX = re.compile(
+_OF_ANOTHER_MAKER = when_used(r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b")
+_OF_LINUX = when_used(
     r"\b(?:apt-get|apt install|ldconfig|systemctl|dmesg|lsmod|dkms|modprobe|yum|dnf)\b"
     r"|(?<!whl)/(?:usr|etc|proc|dev/shm)/"
     r"|\bLD_(?:LIBRARY_PATH|PRELOAD)\b|^strings |\bln -s\b|\bsudo\b|^export [^\n]*[$:/]"
 )
-_NAMED = {"Windows": re.compile(r"\bWindows\b|win_amd64"), "macOS": re.compile(r"\bmacOS\b|\bMacs?\b|\bMPS\b")}
-_INDEX = re.compile(r"download\.pytorch\.org|\binstall\b[^\n]*[ '\"]torch(?:[=<>'\" ]|$)")
+_NAMED = {"Windows": when_used(r"\bWindows\b|win_amd64"), "macOS": when_used(r"\bmacOS\b|\bMacs?\b|\bMPS\b")}
+_INDEX = when_used(r"download\.pytorch\.org|\binstall\b[^\n]*[ '\"]torch(?:[=<>'\" ]|$)")
 
 
 def is_possible(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:

@@ -98,7 +98,7 @@ def _sets(sequence: Any) -> Iterator[frozenset[str]]:
 
 def _kept(runs: list[str]) -> Iterator[frozenset[str]]:
     """The spellings of a run, if each is long enough."""
-    texts = frozenset(_cut(run.strip()) for run in runs)
+    texts = frozenset(_cut(" ".join(run.split())) for run in runs)
     if all(len(text) >= SHORTEST for text in texts):
         yield texts
 
@@ -132,7 +132,7 @@ def _flat(sequence: Any) -> Iterator[str | tuple[str, ...] | frozenset[str] | No
             if least == most == 1:
                 yield from _flat(inner)
             elif least > 0:
-                yield _best(inner) or None
+                yield " " if _is_blank(inner) else _best(inner) or None
             else:
                 yield None
         elif code.name == "ATOMIC_GROUP":
@@ -141,6 +141,11 @@ def _flat(sequence: Any) -> Iterator[str | tuple[str, ...] | frozenset[str] | No
             continue  # matches no text: its neighbours are adjacent
         else:
             yield None
+
+
+def _is_blank(sequence: Any) -> bool:
+    r"""True for `\s` alone."""
+    return list(sequence) == [(codes.IN, [(codes.CATEGORY, codes.CATEGORY_SPACE)])]
 
 
 def _character(code: int) -> str:

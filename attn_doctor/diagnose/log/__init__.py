@@ -2,5 +2,6 @@
 
 chunks ──prefilter.py: finds candidate lines──▶ scan.py: windows of lines
        ──clean.py: removes additions of launchers and terminals──▶ cut.py: units
-       ──match.py: units against patterns──▶ facts.py: facts in the text──▶ causes.py: Diagnosis
+       ──literal_index.py: which patterns may stand──▶ match.py: units against patterns
+       ──▶ facts.py: facts in the text──▶ causes.py: Diagnosis
 """

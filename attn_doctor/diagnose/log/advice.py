@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from itertools import takewhile
 
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Safety
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.recipe import Question, Recipe, RecipeRemedy
 
 _ADVICE = FactName.parse("log.advice")
@@ -20,7 +20,7 @@ _AS_IT_SAYS = RecipeRemedy(
     when=(),
 )
 #: What a message tells its reader to do, in a sentence or clause of its own.
-_TOLD = re.compile(
+_TOLD = when_used(
     r"(?:^|[.;:!,?(]\s+|\n\s*)(?P<advice>(?:(?:(?:[Pp]lease|[Tt]ry|[Cc]onsider|[Ee]ither|or"
     r"|[Yy]ou (?:can|could|should|may|must|need to))(?: also| try| consider| to| either)?,? )"
     r"(?:us(?:e|ing)|set(?:ting)?|pass(?:ing)?|export|switch(?:ing)? to|disabl(?:e|ing)|turn(?:ing)? o(?:n|ff)|change"
@@ -29,9 +29,9 @@ _TOLD = re.compile(
     r" [^\n]{4,200}?)(?=[.;!](?:\s|$)|[)]?\s*(?:\n|$)|, otherwise|, or report)"
 )
 #: It names a setting: a flag, a variable, a value or a word in quotes.
-_SETTING = re.compile(r"[`'\"][\w-]{2,}|--?\w{3,}|\w=\S|\b[A-Z]{3,}_[A-Z_]+\b|\w\.\w+\(")
+_SETTING = when_used(r"[`'\"][\w-]{2,}|--?\w{3,}|\w=\S|\b[A-Z]{3,}_[A-Z_]+\b|\w\.\w+\(")
 #: What only shows more of an error, installs something, trusts somebody's code, reports, or silences a check.
-_NO_CURE = re.compile(
+_NO_CURE = when_used(
     r"VERBOSE|DEBUG|LOGS?\b|BLOCKING|DSA\b|DETAILS|BACKTRACE|TRACE|anomaly|faulthandler|log ?level|--help"
     r"|FULL_ERROR|(?:stack ?|full )(?:trace|error)|traceback"
     r"|install|pip |conda |setup\.py|python -m|trust_remote_code|weights_only|token|login"
@@ -42,13 +42,13 @@ _NO_CURE = re.compile(
 
 
 #: An entry of a numbered list: guesses for whatever may be the cause, printed with every error.
-_OF_A_LIST = re.compile(r"(?:^|\n)[ \t]*\d$")
+_OF_A_LIST = when_used(r"(?:^|\n)[ \t]*\d$")
 
 
 #: A variable or a flag: the program knows its own switches better than a recipe for all of them. What begins with
 #: export was typed by the writer of the log.
-_SWITCH = re.compile(r"^(?!export )[^\n]*?(?:\b[A-Z][A-Z0-9]*_[A-Z0-9_]+ ?=|(?<![\w-])--[a-z][a-z0-9-]{3,})")
-_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]{2,}")
+_SWITCH = when_used(r"^(?!export )[^\n]*?(?:\b[A-Z][A-Z0-9]*_[A-Z0-9_]+ ?=|(?<![\w-])--[a-z][a-z0-9-]{3,})")
+_FLAG = when_used(r"(?<![\w-])--[a-z][a-z0-9-]{2,}")
 
 
 def advice_in(message: str) -> str | None:

@@ -5,7 +5,7 @@ Source of the names: https://rocm.docs.amd.com/en/latest/reference/gpu-arch-spec
 
 from __future__ import annotations
 
-import re
+from attn_doctor.quick_patterns import when_used
 
 #: One of them stands in every line that is looked at.
 SIGNS = (
@@ -15,14 +15,14 @@ SIGNS = (
 )
 
 #: A target that a program looks for, lists or compiles is not the GPU's.
-_TARGET = re.compile(r"(?<![\w-])(?P<gfx>gfx(?:8\d\d|9\d[0-9a-c]|1[0-2]\d\d))\b(?!\s*[,;'\"\]|]\s*['\"]?gfx)")
-_LISTED = re.compile(
+_TARGET = when_used(r"(?<![\w-])(?P<gfx>gfx(?:8\d\d|9\d[0-9a-c]|1[0-2]\d\d))\b(?!\s*[,;'\"\]|]\s*['\"]?gfx)")
+_LISTED = when_used(
     r"gfx\w{3,5}\W{1,4}gfx|--offload-arch|TARGETS|ARCH(?:S|_LIST)?\b|upport\w* (?:arch|target|gfx)|compiled for"
 )
 #: People write them in small letters as well.
-_BRANDS = re.compile(r"RX|AMD")
+_BRANDS = when_used(r"RX|AMD")
 _BY_NAME = tuple(
-    (re.compile(rf"(?<![\w.])(?:{_BRANDS.sub(lambda brand: f'(?i:{brand[0]})', name)})(?!\d)"), target)
+    (when_used(rf"(?<![\w.])(?:{_BRANDS.sub(lambda brand: f'(?i:{brand[0]})', name)})(?!\d)"), target)
     for name, target in (
         (r"RX ?(?:470|480|570|580|590)|(?i:Pro) WX ?[457]100", "gfx803"),
         (r"(?:RX )?Vega ?(?:56|64|Frontier)", "gfx900"),

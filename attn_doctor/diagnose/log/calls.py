@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from attn_doctor.diagnose.log.owners import owner
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import program_told
 
 #: Functions of generation, of evaluation and of trainers. A trainer that generates fails in generation.
@@ -17,7 +17,7 @@ _PHASES = {
     r"|trainer\.train\(|\bloss\.backward|_get_per_token_logps|\bconcatenated_forward\b"
     r"|--(?:do_train|(?:per_device_)?train_batch_size|finetuning_type|num_train_epochs)\b",
 }
-_PHASE = tuple((name, re.compile(pattern)) for name, pattern in _PHASES.items())
+_PHASE = tuple((name, when_used(pattern)) for name, pattern in _PHASES.items())
 #: A line of the whole log is asked for its phase only with one of them; the message and its frames always are.
 SIGNS = (
     "trainer.",
@@ -31,7 +31,7 @@ SIGNS = (
     "--finetuning_type",
 )
 #: Files that are nobody's call: the standard library, generated code, a checkpoint's own code.
-_NOBODYS = re.compile(
+_NOBODYS = when_used(
     r"[/\\][Ll]ib[/\\]python3\.\d|[/\\]Python3\d+[/\\][Ll]ib[/\\](?!site)|^<(?!ipython)|_compiled_cache[/\\]"
     # A portable Python has the standard library in an archive, and names its files without a folder.
     r"|^(?:subprocess|threading|contextlib|functools|runpy|inspect|tempfile|shutil|ctypes[/\\]__init__"

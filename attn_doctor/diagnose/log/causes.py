@@ -26,6 +26,7 @@ from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestio
 from attn_doctor.model.remedies import with_advice
 from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
 
@@ -34,9 +35,9 @@ _MOST_LOCATIONS = 40
 _LONGEST_QUOTE = 400
 _PYTHON = FactName.parse("python.executable")
 _ANY_PYTHON = Fact(name=_PYTHON, state=Known("python"), how="not named", origin=Origin.DERIVED)
-_FRAME_LINE = re.compile(r", line \d+")  # ranks raise the same from different lines
-_RANK_IN_NAME = re.compile(r"(?:^|[/_.-])(?:rank|RANK|worker|task|proc|local_rank|r)[_=-]?(\d{1,6})(?=[/_.-]|$)")
-_TORCHRUN = re.compile(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
+_FRAME_LINE = when_used(r", line \d+")  # ranks raise the same from different lines
+_RANK_IN_NAME = when_used(r"(?:^|[/_.-])(?:rank|RANK|worker|task|proc|local_rank|r)[_=-]?(\d{1,6})(?=[/_.-]|$)")
+_TORCHRUN = when_used(r"attempt_\d+/(\d{1,6})/std(?:out|err)\.log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

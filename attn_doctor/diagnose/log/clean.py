@@ -9,9 +9,10 @@ from attn_doctor.diagnose.log.engines import writer_of
 from attn_doctor.diagnose.log.other_languages import in_english
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
 
 #: Colours and other terminal commands, frequent in logs made by tee.
-ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78cDEHM]")
+ANSI = when_used(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78cDEHM]")
 
 #: Full-width punctuation of East Asian reports, curly quotes of word processors, special blanks.
 WIDE = str.maketrans(
@@ -20,15 +21,15 @@ WIDE = str.maketrans(
 )  # fmt: skip
 
 #: Signs as a web page writes them. Not `&&` or `a & b;` of a shell, nor entities that nobody's error message needs.
-_ENTITY = re.compile(r"&(?:#\d{2,4}|#x[0-9a-fA-F]{2,4}|quot|apos|lt|gt|amp|nbsp);")
+_ENTITY = when_used(r"&(?:#\d{2,4}|#x[0-9a-fA-F]{2,4}|quot|apos|lt|gt|amp|nbsp);")
 
-_BAR = re.compile(r"(?:[^|\n]{0,80}?:? ?)?\d{1,3}%\|[^|\n]{0,400}\| ?[^\s\[]{1,40} ?\[[^\]\n]{0,80}\]")
+_BAR = when_used(r"(?:[^|\n]{0,80}?:? ?)?\d{1,3}%\|[^|\n]{0,400}\| ?[^\s\[]{1,40} ?\[[^\]\n]{0,80}\]")
 #: What is left of a bar whose line was cut, or that was drawn without its blocks.
-_REST_OF_BAR = re.compile(
+_REST_OF_BAR = when_used(
     r"^(?:[^\]\n]{0,120}\d\d:\d\d(?:<[^\]\n,]{1,20})?, ?)?[^\]\s]{1,20}(?:it/s|s/it)[^\]\n]{0,80}\](?=[ \t]*\S)"
 )
 #: The place in the program that a record names before its message.
-_RECORD_PLACE = re.compile(
+_RECORD_PLACE = when_used(
     r"[\w.]{1,60} - (?=DEBUG|INFO|WARN|ERROR|CRIT|FATAL)"
     r"|(?:[\w.<>/-]{1,80}:){1,2}\d{1,6}(?: -|\]| \|)?[ \t]"
 )
@@ -56,13 +57,13 @@ _SPOKEN_DATE = (
 )
 
 #: A record of one line as JSON: docker's json-file, cloud logs, structured loggers.
-_JSON_RECORD = re.compile(
+_JSON_RECORD = when_used(
     r'\{[^\n]{0,600}?"(?:log|message|msg|textPayload|MESSAGE|line|event|body|text)": ?"(?P<text>(?:[^"\\]|\\.)+)"'
 )
-_ESCAPED = re.compile(r"\\(?:u(?P<hex>[0-9a-fA-F]{4})|(?P<sign>.))")
+_ESCAPED = when_used(r"\\(?:u(?P<hex>[0-9a-fA-F]{4})|(?P<sign>.))")
 _SIGNS = {"n": "", "r": "", "t": "    "}
 
-_HEAD, _FRAME = re.compile(r"Traceback \(most recent call last\):?$"), re.compile(r' ?File "')
+_HEAD, _FRAME = when_used(r"Traceback \(most recent call last\):?$"), when_used(r' ?File "')
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 
@@ -119,7 +120,7 @@ _PREFIXES = {
     _LETTERS: (rf"[^\t\n]{{1,80}}\t[^\t\n]{{1,80}}\t(?P<job>\ufeff?{_DATE}T{_CLOCK}Z[ \t]?)", _DOCKER),
 }
 _BY_FIRST = {
-    first: re.compile("|".join(part for firsts, parts in _PREFIXES.items() if first in firsts for part in parts))
+    first: when_used("|".join(part for firsts, parts in _PREFIXES.items() if first in firsts for part in parts))
     for first in dict.fromkeys("".join(_PREFIXES))
 }
 _RANKS = ("rank", "local", "mpi", "srun")
@@ -129,13 +130,13 @@ _RECORDS = ("time", "spoken", "job")
 _SURE = (*_RECORDS, "rank", "local", "mpi", "pid", "hf", "glog", "level")
 
 #: rich draws tracebacks in boxes; pip and uv draw errors as a tree.
-_BOX = re.compile(r"^[\s│┃]*[│┃╭╰├┏┗└┌╮╯][\s─━▶>]*|^[\s]*×\s")
-_BOX_END = re.compile(r"\s*[│┃╮╯┓┛]\s*$|[─━]{6,}.?$")
-_POINTER = re.compile(r"^(\s*)❱ ?")
-_BLANKS = re.compile(r"(?<=\S)[ \t]{2,}")
-_MSVC = re.compile(r"\b(?:struct|class|enum) (?=(?:c10|at|torch)::)")
+_BOX = when_used(r"^[\s│┃]*[│┃╭╰├┏┗└┌╮╯][\s─━▶>]*|^[\s]*×\s")
+_BOX_END = when_used(r"\s*[│┃╮╯┓┛]\s*$|[─━]{6,}.?$")
+_POINTER = when_used(r"^(\s*)❱ ?")
+_BLANKS = when_used(r"(?<=\S)[ \t]{2,}")
+_MSVC = when_used(r"\b(?:struct|class|enum) (?=(?:c10|at|torch)::)")
 _PART = r"[\w .()<>~+@-]{1,80}"
-_WINDOWS_PATH = re.compile(
+_WINDOWS_PATH = when_used(
     rf"\b[A-Za-z]:\\(?:{_PART}\\){{0,40}}{_PART}"  # with a drive
     rf"|(?<=[\w.)>~/-])\\(?:{_PART}\\){{0,40}}[\w <>()+@-]{{2,120}}\.\w{{1,5}}\b"  # relative: only with a file's ending
 )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
+from attn_doctor.quick_patterns import when_used
 
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
 _BY_TORCH = (
     r"(?:used to compile PyTorch|torch was compiled with|PyTorch has|Pytorch binaries were compiled with [Cc]uda)"
 )
 #: `CUDA 12.1`, `cuda: 11.8`, as people state what they have.
-CUDA_STATED = re.compile(
+CUDA_STATED = when_used(
     r"\b(?:CUDA|[Cc]uda)(?:[ _](?:[Vv]ersion|toolkit))?(?: ?[:=]{1,2} ?| )?v?(?P<value>(?:9|1\d)\.\d{1,2})\b"
 )
 _FOLDER = r"[^\s'\":]{1,200}"
 #: Statements about installed versions, and the toolkit's folder.
 STATED = tuple(
-    (sign, name, re.compile(pattern))
+    (sign, name, when_used(pattern))
     for sign, name, pattern in (
         ("river ", "driver.version", r"[Dd]river [Vv]ersion:? ?(?P<value>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"),
         ("Driver Version", "driver.cuda", rf"Driver Version: ?[\d.]{{1,12}}.{{0,20}}CUDA Version: ?{_CUDA}"),
@@ -30,4 +30,4 @@ STATED = tuple(
     )
 )
 #: torch's own message: the CUDA release that the driver supports, in the encoding of cudaDriverGetVersion.
-DRIVER_SPEAKS = re.compile(r"\(found version (?P<number>\d{4,6})\)")
+DRIVER_SPEAKS = when_used(r"\(found version (?P<number>\d{4,6})\)")

@@ -11,46 +11,47 @@ from collections.abc import Iterable, Sequence
 
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
 
-_HEADER = re.compile(
+_HEADER = when_used(
     r"\s*(?:\+ )?(?:Exception Group )?Traceback(?: \(most recent call last\))?:?\s*$"
     r"|.{0,200}Traceback \(most recent call last\):"
     r"|\s*(?P<class>(?:\w+\.)*[A-Z]\w*) +Traceback \(most recent call last\)\s*$"  # a notebook's names the class
 )
-_FRAME = re.compile(
+_FRAME = when_used(
     r'\s*(?:\| )?(?:File )?"?(?P<file>[^"\n]{1,400}?)"?, line (?P<line>\d+)(?:, in |$)'  # Python's own
     r"|\s*(?:File|Cell|Input) (?P<cell>[^\s,]{1,400}?):(?P<at>\d+)(?:, in |$)"  # IPython's
     r"|\[?(?P<old>(?:[~/.]|[A-Za-z]:[/\\])\S{1,300}\.py|<ipython-input-[^>\s]{1,60}>)\]?(?:\(https?://\S{1,80}\))? in "
     r"(?=[\w<])"  # IPython's of before, and Colab's
     r"|(?P<test>[\w./<>@+-]{1,400}\.py):(?P<row>\d+):? in "  # pytest's and rich's
 )
-_CHAINED = re.compile(
+_CHAINED = when_used(
     r"\s*(?:During handling of the above exception, another exception occurred|"
     r"The above exception was the direct cause of the following exception):?\s*$"
 )
-_EXCEPTION = re.compile(
+_EXCEPTION = when_used(
     r"\s*(?:!+ )?(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
     r"(?:Error|Exception|Failed|Mismatch|Exit|Interrupt|OutOfResources|Died|Timeout|Unsupported|Abort|Refused|Warning))\b"
     r"(?P<colon>\s?(?:\([\w.]+\))?:|\s*$)"
 )
-_ANY_EXCEPTION = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |$)")
-_CARETS = re.compile(r"\s*[\^~]+\s*$|\s*\.\.\.<\d+ lines>\.\.\.|\s*\[Previous line repeated")
-_ARROW = re.compile(r"\s*-+> ?\d+ |\s*\d+ {2,}\S|\s{4}")
+_ANY_EXCEPTION = when_used(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |$)")
+_CARETS = when_used(r"\s*[\^~]+\s*$|\s*\.\.\.<\d+ lines>\.\.\.|\s*\[Previous line repeated")
+_ARROW = when_used(r"\s*-+> ?\d+ |\s*\d+ {2,}\S|\s{4}")
 #: Lines of a notebook's frame: numbered source, and how many frames were left out.
-_NUMBERED = re.compile(r"\s*\d+ +\S|\s*\d+$|\d+ frames$")
-_OF_A_NOTEBOOK = re.compile(f"{_NUMBERED.pattern}|{_EXCEPTION.pattern}")
-_WARNING = re.compile(r"(?:\S.{0,300}:\d+: )?(?:\w+\.)*\w*Warning: |(?i:warning[:!]|warn: )|\*\*\* ?WARNING")
-_COMPILER = re.compile(
+_NUMBERED = when_used(r"\s*\d+ +\S|\s*\d+$|\d+ frames$")
+_OF_A_NOTEBOOK = when_used(f"{_NUMBERED.pattern}|{_EXCEPTION.pattern}")
+_WARNING = when_used(r"(?:\S.{0,300}:\d+: )?(?:\w+\.)*\w*Warning: |(?i:warning[:!]|warn: )|\*\*\* ?WARNING")
+_COMPILER = when_used(
     r"\S{1,400}[:(]\d+(?:[:,]\d+)?\)?: ?(?:catastrophic |fatal |internal )?(?:error|Error)\b"
     r"|(?:nvcc|ptxas(?:-\w+)?|cicc|fatbinary|cudafe\+\+) (?:fatal|error|warning)|ptxas(?:-\w+)? |FAILED: |ninja: "
     r"|collect2: |(?:/\S{0,200}/)?ld: |LLVM ERROR|loc\(|error: |fatal error: |#error|CMake Error|clang\S{0,20}: error"
     r"|(?:gcc|g\+\+|c\+\+|cc1plus|x86_64\S{0,60}): (?:fatal )?error"
 )
-_MESSAGE = re.compile(
+_MESSAGE = when_used(
     r"undefined symbol|cannot open shared object|version `GLIBC|terminate called|^\s*what\(\):|CUDA [Ee]rror|^Killed\b"
     r"|Aborted|Assertion .{0,400}failed|[Ss]egmentation fault|UNREACHABLE executed|Fatal Python error|FATAL:"
 )
-_GOES_ON = re.compile(
+_GOES_ON = when_used(
     r"\s+\S|frame #\d+|Exception raised from |CUDA kernel errors might|For debugging consider|Compile with `TORCH_USE"
     r"|Device-side assert|Operator wasn|`[\w.@-]+` is not supported|\(Could this error message|Set TORCHDYNAMO"
     r"|You can suppress|Search for `"

@@ -4,41 +4,42 @@ of them. What a message advises is no such setting.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+
+from attn_doctor.quick_patterns import when_used
 
 #: Texts of which one stands in every line that is read.
 SIGNS = ("--", "attn", "xport ", "set ", "=", "asser", "我")
 #: A command, or the next line of one.
-_TYPED = re.compile(
+_TYPED = when_used(
     r"^\s*(?:[$%>!]\s*|PS [^>\n]{0,200}> ?|[A-Za-z]:\\[^>\n]{0,200}> ?|\([\w.-]{1,60}\) ?\S{0,200}[$#>]? ?)?"
     r"(?:(?:export|set|SET|setx|sudo|nohup|env) |\$env:|[A-Z][A-Z0-9_]{3,60}=\S|--[a-z][\w-]{2,60}(?:[ =]|$)"
     r"|(?:\S{0,200}[/\\])?(?:python[\w.]{0,8}|accelerate|torchrun|deepspeed|vllm|llamafactory-cli|swift|pip3?|uv|docker|bash|sh"
     r"|srun|\w{1,60}\.(?:py|sh|bat|exe))\s)"
 )
 #: A call, with a value of its own for what it names: as code has it, and no message.
-_CALLED = re.compile(
+_CALLED = when_used(
     r"^\s{0,200}(?:[\w.]{1,100} ?= ?|return )?[\w.]{1,100}\([^\n]*=|^\s{1,200}\w{3,60} ?= ?[^\s=][^\n]{0,200},?$"
 )
-_MESSAGE = re.compile(r"\b\w+(?:Error|Warning|Exception)\b|[Pp]lease\b|\b(?:[Tt]ry|[Cc]onsider|[Yy]ou)\b")
+_MESSAGE = when_used(r"\b\w+(?:Error|Warning|Exception)\b|[Pp]lease\b|\b(?:[Tt]ry|[Cc]onsider|[Yy]ou)\b")
 #: Its writer did it.
-_SAID = re.compile(
+_SAID = when_used(
     r"\b(?:I|[Ww]e)(?:'ve| have| had| am|'m)?(?: also| even| already)*"
     r" (?:tried|set|used?|added?|pass(?:ed)?|put|enabled|run|ran|running|using|changed|replaced?)\b"
     r"|\balready (?:set|use[sd]?|added|tried|passed)\b|\b[Ee]ven (?:with|though|after|when)\b|\b[Tt]ried\b"
     r"|我(?:已|在|用|把|试|也)|设置了|已经"
 )
-_VARIABLE = re.compile(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})=[\"']?(?P<value>[\w./:,-]{1,80})")
+_VARIABLE = when_used(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})=[\"']?(?P<value>[\w./:,-]{1,80})")
 #: Where packages are looked for is no setting: another release comes from the same place.
-_FLAG = re.compile(
+_FLAG = when_used(
     r"(?<![\w-])(?!--(?:extra-)?index-url|--find-links)"
     r"(?P<name>--[a-z][\w-]{2,60})(?:[ =][\"']?(?P<value>[A-Za-z0-9][\w./-]{0,60}))?"
 )
-_KEY = re.compile(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
+_KEY = when_used(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
 #: A build of torch was installed; where the trouble stays, it went into another Python.
-_TORCH_FROM = re.compile(r"\binstall [^\n]{0,80}\btorch\b[^\n]{0,120}/whl/(?:\w+/)?(?P<build>cu\d{3})\b")
+_TORCH_FROM = when_used(r"\binstall [^\n]{0,80}\btorch\b[^\n]{0,120}/whl/(?:\w+/)?(?P<build>cu\d{3})\b")
 #: However a program spells it.
-_ATTENTION = re.compile(
+_ATTENTION = when_used(
     r"(?:attn_impl(?:ementation)?|\w_attn|attention_(?:mode|backend|type))[\"']?"
     r" ?[=: ] ?[\"']?(?P<value>sdpa|eager)\b"
 )

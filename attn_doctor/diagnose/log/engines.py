@@ -5,22 +5,22 @@ An engine carries copies of kernels and calls them itself: words that name a ker
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.libraries import libraries
+from attn_doctor.quick_patterns import when_used
 
 ENGINE = "log.engine"
 #: What stands before a message: vLLM's own form of a record, which no other logger has (level, month-day, time,
 #: [file:line]) but for programs whose users set their logs up likewise, told by their files, and the tags of others.
-_WRITER = re.compile(
+_WRITER = when_used(
     r"(?P<vllm>(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?"
     r"(?!(?:execution|model_management|model_patcher|folder_paths)\.py)[\w./]{2,80}\.py:\d{1,6}\])"
     r"|(?P<lmdeploy>\[TM\])|(?P<sglang>\[sgl_kernel\])|(?P<tensorrt_llm>\[(?:TensorRT-LLM|TRT-LLM)\])"
 )
-_PROCESS = re.compile(r"(?:EngineCore|VllmWorker|APIServer|Worker_(?:TP|DP|PP|EP)\d)")
+_PROCESS = when_used(r"(?:EngineCore|VllmWorker|APIServer|Worker_(?:TP|DP|PP|EP)\d)")
 _MAY_BE = (
     "Error in model exec",
     "n V1 engine",
@@ -42,7 +42,7 @@ _MAY_BE = (
     "TRT-LLM",
     "tensorrt_llm",
 )
-_TOLD = re.compile(
+_TOLD = when_used(
     r"(?P<vllm>\bvllm serve\b|\bvllm\.(?:entrypoints|v1|engine|worker)\b|\bvLLM API server version\b|\bLLM engine \(v\d"
     r"|/vllm/(?:v1|worker|engine|entrypoints|executor|model_executor|attention|platforms|distributed)/"
     r"|\bvllm/vllm-openai\b|-packages/vllm/\w"

@@ -17,6 +17,7 @@ from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
 from attn_doctor.model.libraries import published
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.gpu_table import GpuNames
 
 #: Texts that mark lines with facts in a large log.
@@ -27,7 +28,7 @@ TELLING = (
     *surroundings.TELLING,
 )  # fmt: skip
 
-_WORTH = re.compile(
+_WORTH = when_used(
     r"^(?:Processing|Obtaining) "
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|[Gg]e[Ff]orce|Tesla|Quadro|RTX|rtx|[Vv]ersion"
     r"|[Tt]orch|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]"
@@ -40,7 +41,7 @@ _WORTH = re.compile(
     r"|(?:an?|my|the) [2-5]0[5-9]0\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
 )
-_LIMIT = re.compile(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
+_LIMIT = when_used(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
 _VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{0,39}\w)?"
 #: Name of an attention library as spelled in logs -> distribution.
 _ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
@@ -50,65 +51,65 @@ _NAMES = (
     r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|torchcodec"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
 )
-_PACKAGE = re.compile(
+_PACKAGE = when_used(
     rf"(?<![\w./-]){_NAMES}"
     r"[`'\"]?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4
     rf" ?(?:==|[:=.])?\*{{0,2}} ?['\"]?v?(?P<version>{_VERSION})"  # "torch": "2.6.0" in a program's JSON
     r"(?![\w+-]|\.\w)"
 )
 #: A line of a list made by hand: transformers-4.49.0. In sentences an installer names so what it takes away.
-_LISTED = re.compile(rf"(?:[-*\u2022] ?)?{_NAMES}-(?P<version>{_VERSION})")
+_LISTED = when_used(rf"(?:[-*\u2022] ?)?{_NAMES}-(?P<version>{_VERSION})")
 #: What says an engine's release without its plain name: its first line, and the tags of images.
-_ENGINE = re.compile(
+_ENGINE = when_used(
     rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
     rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
 )
 _ENGINES = ("vllm", "sglang", "lmdeploy")
 #: What an installer was told to install, where it is a repository.
-_FETCHED = re.compile(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
+_FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
 #: What pip says after it has moved torch.
-_PINS = re.compile(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch>\d[\d.]*)\S*, but you have torch ")
+_PINS = when_used(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch>\d[\d.]*)\S*, but you have torch ")
 #: The first two lines of `pip show`.
-_SHOWN = re.compile(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
+_SHOWN = when_used(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
 _SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *_ATTENTION.values()})
 #: What somebody asked an interpreter, and its answer on the line below.
-_ASKED_OF_TORCH = re.compile(r"(?:>>> ?|\bprint ?\()torch\.__version__\)?\s*$")
-_ANSWERED = re.compile(rf"\s{{0,4}}['\"]?(?P<version>{_VERSION})['\"]?\s*$")
+_ASKED_OF_TORCH = when_used(r"(?:>>> ?|\bprint ?\()torch\.__version__\)?\s*$")
+_ANSWERED = when_used(rf"\s{{0,4}}['\"]?(?P<version>{_VERSION})['\"]?\s*$")
 #: xformers' own message: the versions it was built for, and the installed ones.
-_HAVE = re.compile(
+_HAVE = when_used(
     r"PyTorch (?:(?P<wanted>\d\.\d{1,2}\.\d{1,2})\+(?P<build>cu\d{3})|\S{1,60}) with CUDA \S{1,20}"
     rf" \(you have (?P<version>{_VERSION})\)"
 )
 #: torch's version, its GPU's or its compiler's name show a build for ROCm.
-_ROCM = re.compile(
+_ROCM = when_used(
     r"\+rocm(?P<version>\d{1,2}\.\d{1,2})|\bROCM?[ _-]?(?:[Vv]ersion)?[ :=]{1,3}(?P<stated>\d{1,2}\.\d{1,2})\b"
     r"|/opt/rocm-(?P<folder>\d{1,2}\.\d{1,2})"
 )
-_MAY_BE_BUILT = re.compile(r"extension module|JIT|jit\b|torch_ext|\.cache/|/\.")
-_BUILD_IN_WORDS = re.compile(r"\+cuda(?:(\d\d)\.(\d))?$")
+_MAY_BE_BUILT = when_used(r"extension module|JIT|jit\b|torch_ext|\.cache/|/\.")
+_BUILD_IN_WORDS = when_used(r"\+cuda(?:(\d\d)\.(\d))?$")
 #: A wheel that does not fit is named for another machine.
-_REFUSED = re.compile(r"not a supported wheel|current platform")
+_REFUSED = when_used(r"not a supported wheel|current platform")
 #: Platforms in names of compiled files and wheels.
-_MACHINE = re.compile(
+_MACHINE = when_used(
     r"\b(?P<machine>x86_64|aarch64)-(?:conda-)?linux-gnu\b|linux(?:\w{0,16}_|-)(?P<wheel>x86_64|aarch64)\b"
 )
-_PYTHON = re.compile(
+_PYTHON = when_used(
     r"\bpython(?P<dotted>3\.\d{1,2})t?/|-cpython-3(?P<built>\d{1,2})/|\.(?:cpython-3|cp3)(?P<minor>\d{1,2})-(?:x86_64|aarch64|win|linux|darwin)"
     r"|\bPython +\S{1,12} \(you have (?P<have>3\.\d{1,2}(?:\.\d{1,2})?)\)"  # xformers, of what it was built for
     r"|^Python (?P<said>3\.\d{1,2})\.\d{1,2}(?= \(| \||$)"  # what it says of itself
 )
 #: flash-attn's setup.py names the wheel by the torch that it found.
-_GUESSED = re.compile(
+_GUESSED = when_used(
     r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})"
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
 _TORCH_THERE = "package.torch.version"
 _SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
-_BUILT = re.compile(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
+_BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
-_WANTED = re.compile(
+_WANTED = when_used(
     r"depends on|requested"
     r"|requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-CAPABILITY = re.compile(
+from attn_doctor.quick_patterns import when_used
+
+CAPABILITY = when_used(
     r"(?:CUDA|cuda|[Cc]ompute|[Dd]evice) [Cc]apability:?(?: of)? ?"
     r"(?:sm_?(?P<sm>\d{1,2})(?P<minor>\d)[af]?\b|(?P<dotted>\d{1,2}\.\d)\b)"
     r"|(?:[Yy]our GPU has|[Dd]evice|[Cc]ompute)[ _]?[Cc]?apability[:=]? ?"
@@ -19,12 +21,12 @@ CAPABILITY = re.compile(
     r"|CUDA = (?P<banner>\d{1,2}\.\d)\. CUDA Toolkit"  # unsloth's banner
 )
 #: A capability that is required is not the one that is present.
-ASKED = re.compile(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
-ASKED_BEHIND = re.compile(
+ASKED = when_used(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
+ASKED_BEHIND = when_used(
     r"\d{2,4}(?: GPUs?)?"
     r"(?:\+| (?:only|or (?:newer|later|better|above|higher)|(?:is|are) (?:required|needed|recommended)))"
 )
-NAMES = re.compile(
+NAMES = when_used(
     r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|\b[Gg]e[Ff]orce\b|Tesla|Quadro|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX"
     r"|\b[Gg][Tt][Xx] ?\d{3,4}|\b(?:TITAN|Titan|titan) ?(?:[Xx][Pp]?|[Vv]|RTX|rtx)\b"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
@@ -42,15 +44,15 @@ NAMES = re.compile(
     re.ASCII,
 )
 #: The number that stands for a GeForce where a line states its GPU: `GPU: 4090`.
-NUMBER_ALONE = re.compile(
+NUMBER_ALONE = when_used(
     r"(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号))? ?[:：=] ?"
     r"(?P<number>[1-5]0[5-9]0)(?P<more> ?(?:Ti|ti|D|Super|SUPER)?)(?=[ ,;.，。)]?(?:$|[A-Z(，。*x×\d]))"
 )
 #: The place before such a number with what no other number has behind or before it.
-TI_ALONE = re.compile(
+TI_ALONE = when_used(
     r"(?<![A-Za-z0-9_.-])(?<![RGrg][Tt][Xx] )(?=[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
     r"|[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b))"
     r"|(?<=\ba )(?=[2-5]0[5-9]0\b)|(?<=\bmy )(?=[2-5]0[5-9]0\b)|(?<=\bthe )(?=[2-5]0[5-9]0\b)"
 )
 #: `GTX 4090`: GeForces of these numbers are RTX alone.
-MEANT_RTX = re.compile(r"\b[Gg][Tt][Xx](?= ?[2-5]0[5-9]0(?!\d))")
+MEANT_RTX = when_used(r"\b[Gg][Tt][Xx](?= ?[2-5]0[5-9]0(?!\d))")

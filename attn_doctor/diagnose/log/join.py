@@ -10,11 +10,12 @@ from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.log.facts import Clues
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.torch_releases import Build, builds, code_of_wheel, has_new_abi, registry_cuda
 
 _LISTED_GPUS = FactName("listed", "", "gpu")
 #: GPUs of NVIDIA's small boards, as people and drivers name them.
-_OF_A_BOARD = re.compile(r"\bJetson\b|\bTegra\b|\bOrin\b|\bXavier\b|\bnvgpu\b", re.IGNORECASE)
+_OF_A_BOARD = when_used(r"\bJetson\b|\bTegra\b|\bOrin\b|\bXavier\b|\bnvgpu\b", re.IGNORECASE)
 
 
 def join(base: FactSet, told: Iterable[Fact]) -> FactSet:

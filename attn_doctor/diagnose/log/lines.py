@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from attn_doctor.diagnose.log.clean import ANSI
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.quick_patterns import when_used
 
 #: (line of the log, text)
 Raw = tuple[int, str]
@@ -26,24 +26,24 @@ _FEW = 3
 _HEAD = 6
 #: Lines around one of the full width that it is compared with.
 _AROUND = 200
-_DIGITS = re.compile(r"\d+")
+_DIGITS = when_used(r"\d+")
 #: A message after dots or numbers that were printed without a line end.
-_GLUED = re.compile(
+_GLUED = when_used(
     r"(?<![\w\"'`(\[{:])(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception): (?=\S)|(?<!\")Traceback \(most recent"
 )
 _SIGNS = ("Error: ", "Exception: ", "Traceback (most recent")
-_JSON_END = re.compile(r"\"\s*[}\]]+\s*,?\s*$")
+_JSON_END = when_used(r"\"\s*[}\]]+\s*,?\s*$")
 #: docker's json-file: each line of the program is a record, with its line end.
 #: `C:\Users\ann\new\x.cu`: no line ends there.
-_FOLDER_ON_A_DRIVE = re.compile(r"\b[A-Za-z]:(?:\\[\w.() -]{1,60}){0,8}\\n\w")
-_ONE_LINE_OF_JSON = re.compile(r'\{"(?:[^"\\]|\\[^n]|"(?!(?:stream|time|attrs)"))*\\n",')
+_FOLDER_ON_A_DRIVE = when_used(r"\b[A-Za-z]:(?:\\[\w.() -]{1,60}){0,8}\\n\w")
+_ONE_LINE_OF_JSON = when_used(r'\{"(?:[^"\\]|\\[^n]|"(?!(?:stream|time|attrs)"))*\\n",')
 #: A traceback whose line ends became blanks where it was pasted: its parts get lines of their own.
 _FLAT = 'most recent call last): File "'
-_FLAT_END = re.compile(
+_FLAT_END = when_used(
     r'(?<=call last\):) (?=File ")|(?<=\S) (?=File "[^"]{1,300}", line \d+, in )'
     r"|(?<=\S) (?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): \S)"
 )
-_NEW_RECORD = re.compile(r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
+_NEW_RECORD = when_used(r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
 
 
 @dataclass(frozen=True, slots=True)

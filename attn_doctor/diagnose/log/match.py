@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Protocol
 
-from attn_doctor.diagnose.log.prefilter import Prefilter
+from attn_doctor.diagnose.log.literal_index import LiteralIndex
 from attn_doctor.diagnose.log.strangers import is_about_a_stranger, is_of_a_stranger, is_of_its_driver
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
@@ -31,7 +31,7 @@ class Around(Protocol):
 
 
 #: Characters of a text that stands in few lines.
-_TELLING = 12
+_TELLING = 16
 _LONGEST_REASON, _MOST_REASONS = 200, 12
 #: A shorter line was not broken to fit a width.
 _WIDE = 60
@@ -132,12 +132,11 @@ class Patterns:
         self.recipes = tuple(recipes)
         every = (_known(recipe, pattern) for recipe in self.recipes for pattern in recipe.logs)
         self._known = tuple(one for one in every if one is not None)
-        self._prefilter = Prefilter(literal for known in self._known for literal in known.literals)
         by_literal: dict[str, list[int]] = {}
         for number, known in enumerate(self._known):
             for literal in known.literals or ("",):  # without a literal it may match anywhere
                 by_literal.setdefault(literal, []).append(number)
-        self._by_literal = tuple(by_literal.items())
+        self._index = LiteralIndex(by_literal)
         self._kept: dict[str, _Searched] = {}
 
     @property
@@ -178,10 +177,7 @@ class Patterns:
     def _searched(self, text: str) -> _Searched:
         if (kept := self._kept.get(text)) is not None:
             return kept
-        may_stand = set[int]()
-        if self._prefilter.hit(text):
-            flat = " ".join(text.split())
-            may_stand = {number for literal, numbers in self._by_literal if literal in flat for number in numbers}
+        may_stand = set(self._index.standing(" ".join(text.split())))
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
         self._kept[text] = searched = _Searched(text, tuple(self._known[number] for number in sorted(may_stand)))

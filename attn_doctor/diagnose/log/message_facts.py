@@ -18,42 +18,43 @@ from attn_doctor.diagnose.log.subjects import compiled_in_checkout, subject_of
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.flash_since import flash_since
 from attn_doctor.recipes.data.new_names import new_name
 from attn_doctor.recipes.data.torch_releases import pythons
 from attn_doctor.recipes.data.torch_symbols import has_symbol
 
-_SDPA = re.compile(
+_SDPA = when_used(
     r"query\.dtype: ?(?P<q>\S+) key\.dtype: ?(?P<k>\S+) and value\.dtype: ?(?P<v>\S+?)(?: instead|\.?$)", re.MULTILINE
 )
-_ROLE = re.compile(
+_ROLE = when_used(
     r"\b(?P<role>[qkv]|query|key|value)(?:[._ ]dtype *)?[:=] ?(?:torch\.)?"
     r"(?P<dtype>float32|float16|bfloat16|half|float)\b"
 )
-_FLOAT = re.compile(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
+_FLOAT = when_used(r"(?:c10::|torch\.)?(?:float|Float|float32)\Z")
 #: Mangled, or as spelled by `c++filt`.
-_SYMBOL = re.compile(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::[^\n]{1,400}|[\w@.$]+)")
-_LIBRARY = re.compile(
+_SYMBOL = when_used(r"undefined symbol: ?(?P<symbol>(?:[a-z ]{4,20} for )?\w+::[^\n]{1,400}|[\w@.$]+)")
+_LIBRARY = when_used(
     r"ould not (?:load|locate|find) (?:(?:dynamic )?library |module )?[`'\x22]?"
     r"(?P<named>[\w+-]{2,60}\.(?:dll|so(?:\.\d+)*))"
     r"|(?P<library>[\w+.-]+\.so(?:\.[\d.]+)?): cannot open shared object"
     r"|Unable to load any of \{(?P<first>[\w+.-]+)"
 )
-_CXX_FILE = re.compile(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
+_CXX_FILE = when_used(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
-_ASKED_TORCH = re.compile(
+_ASKED_TORCH = when_used(
     r"(?:satisfies the requirement|No matching distribution found for) torch==(?P<release>\d\.\d{1,2}\.\d)"
     r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
     r"|(?![.\da-z+])(?![^\n]*\+(?:cu\d|cpu|rocm)))"  # not where an index with builds of other releases was asked
 )
-_IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
-_FROM_THE_TOP = re.compile(
+_IMPORTER = when_used(r"Failed to import (?P<value>[\w.]{2,80}) because")
+_FROM_THE_TOP = when_used(
     r"Failed to import transformers\.(?!models\b)[^\n]{1,400}\s+cannot import name \S+ from \W?transformers\b(?!\.)"
 )
 #: Files whose functions look attributes up, or pass on a call, for the code in the frame around them.
-_PASSES_ON = re.compile(
+_PASSES_ON = when_used(
     r"torch[/\\](?:nn[/\\]modules[/\\]module|utils[/\\](?:checkpoint|_contextlib)|_dynamo[/\\]\w+)\.py"
     r"|transformers[/\\](?:configuration_utils|utils[/\\](?:deprecation|generic|import_utils|output_capturing))\.py"
     r"|accelerate[/\\](?:hooks|utils[/\\]operations)\.py|huggingface_hub[/\\]utils[/\\]\w+\.py|<frozen importlib"
@@ -65,7 +66,7 @@ _PASSES_ON = re.compile(
 )
 #: Names in a message: of several expressions the first that matches.
 _NAMED = tuple(
-    (attribute, re.compile(pattern))
+    (attribute, when_used(pattern))
     for attribute, pattern in (
         (
             "head_dim",
@@ -89,9 +90,9 @@ _DTYPES = {
     "Float8_e4m3fn": "float8_e4m3fn", "float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2",
     "float8_e5m2": "float8_e5m2",
 }  # fmt: skip
-_DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
+_DTYPE = when_used(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
 #: Words of a notice: the program took something else.
-_WENT_ON = re.compile(
+_WENT_ON = when_used(
     r"optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
     r"|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
     r"|(?<!exception and )\b[Ff]all(?:s|ing)? ?back (?:to|on)\b|回退(?:到|至)"
@@ -99,20 +100,20 @@ _WENT_ON = re.compile(
     r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
 )
 #: vLLM's own words at its start.
-_FREE = re.compile(r"Free memory on device[^\n(]{0,40}\((?P<free>\d{1,4}\.\d+)/(?P<whole>\d{1,4}\.\d+) GiB\)")
-_WITHOUT_FLASH = re.compile(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
+_FREE = when_used(r"Free memory on device[^\n(]{0,40}\((?P<free>\d{1,4}\.\d+)/(?P<whole>\d{1,4}\.\d+) GiB\)")
+_WITHOUT_FLASH = when_used(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
 _TORCH = FactName.parse("torch.version")
 #: Frames in which an image autoencoder codes or decodes, or a trainer caches what it codes.
-_VAE = re.compile(
+_VAE = when_used(
     r"(?:^|[/\\_. ])(?:vae|VAE|autoencoder\w*|AutoencoderKL|first_stage_model|cache_(?:batch_)?latents)(?:_|\b)"
 )
 #: A model's own code where transformers copied it; between the model's name and the file may stand the revision.
-_HUB_CODE = re.compile(r"/transformers_modules/(?P<model>[^\n\"':]{1,120}?)(?:/[0-9a-f]{7,40})?/\w+\.py")
-_THREADS = re.compile(r"nn[/\\]parallel[/\\](?:data_parallel|parallel_apply)\.py")
+_HUB_CODE = when_used(r"/transformers_modules/(?P<model>[^\n\"':]{1,120}?)(?:/[0-9a-f]{7,40})?/\w+\.py")
+_THREADS = when_used(r"nn[/\\]parallel[/\\](?:data_parallel|parallel_apply)\.py")
 _SUBJECT, _AT_USE = FactName.parse("subject.package"), FactName.parse("log.built_at_use")
 _ENGINE = FactName.parse(ENGINE)
-_BINARY = re.compile(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
+_BINARY = when_used(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
 
 def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:

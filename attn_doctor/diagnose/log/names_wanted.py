@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from packaging.version import InvalidVersion, Version
 
 from attn_doctor.model.facts import FactSet
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data import names
 from attn_doctor.recipes.data.names import Span
 
 _Q = r"[`'\"\u2018\u2019]"
-_IMPORTED = re.compile(rf"cannot import name {_Q}(?P<name>\w+){_Q} from {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)*)")
-_MODULE = re.compile(rf"No module named {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)+)")
-_OF_MODULE = re.compile(rf"[Mm]odule {_Q}?(?P<module>[A-Za-z][\w.]*){_Q}? has no attribute {_Q}? ?(?P<name>\w+)")
-_MEMBER = re.compile(
+_IMPORTED = when_used(rf"cannot import name {_Q}(?P<name>\w+){_Q} from {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)*)")
+_MODULE = when_used(rf"No module named {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)+)")
+_OF_MODULE = when_used(rf"[Mm]odule {_Q}?(?P<module>[A-Za-z][\w.]*){_Q}? has no attribute {_Q}? ?(?P<name>\w+)")
+_MEMBER = when_used(
     rf"{_Q}?\b(?P<owner>[A-Z]\w+|torch\.[A-Z]\w+){_Q}?(?: object)? has no attribute {_Q}? ?(?P<name>\w+)"
 )
-_PARAMETER = re.compile(rf"\b(?P<owner>\w+(?:\.\w+)*\(\)) got an unexpected keyword argument {_Q}?(?P<name>\w+)")
-_MISSING = re.compile(
+_PARAMETER = when_used(rf"\b(?P<owner>\w+(?:\.\w+)*\(\)) got an unexpected keyword argument {_Q}?(?P<name>\w+)")
+_MISSING = when_used(
     rf"\b(?P<owner>\w+(?:\.\w+)+\(\)) missing \d+ required (?:positional|keyword-only) arguments?: {_Q}(?P<name>\w+)"
 )
 #: What transformers says of a configuration whose model came later, and the look-up before it.
-_MODEL_TYPE = re.compile(rf"model type {_Q}?(?P<type>\w+){_Q}? but Transformers does not recognize")
+_MODEL_TYPE = when_used(rf"model type {_Q}?(?P<type>\w+){_Q}? but Transformers does not recognize")
 #: What transformers says to code that registers a model under a type that it has itself by now.
-_TYPE_TAKEN = re.compile(rf"{_Q}(?P<type>[\w-]+){_Q} is already used by a Transformers config")
-_KEY = re.compile(rf"\bKeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}(?!\w)")
+_TYPE_TAKEN = when_used(rf"{_Q}(?P<type>[\w-]+){_Q} is already used by a Transformers config")
+_KEY = when_used(rf"\bKeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}(?!\w)")
 #: Python 3.9 and older do not say of which class a constructor is.
-_NAMELESS = re.compile(r"(?<![\w.])__init__\(\)(?= (?:got an unexpected keyword|missing \d))")
-_CALL_OF_CLASS = re.compile(r"(?<![\w\"'])(?P<name>[A-Z]\w{2,60})\(")
+_NAMELESS = when_used(r"(?<![\w.])__init__\(\)(?= (?:got an unexpected keyword|missing \d))")
+_CALL_OF_CLASS = when_used(r"(?<![\w\"'])(?P<name>[A-Z]\w{2,60})\(")
 #: Kinds of training in trl whose trainer holds the fields of its configuration under the same names.
 _KINDS_OF_TRL = "SFT|DPO|KTO|ORPO|CPO|GRPO|RLOO|Reward|BCO|GKD"
 #: Made from transformers' TrainingArguments.
-_CONFIG_OF_TRL = re.compile(rf"(?:{_KINDS_OF_TRL}|PPO|XPO|OnlineDPO|NashMD|PRM)Config\.__init__\(\)$")
+_CONFIG_OF_TRL = when_used(rf"(?:{_KINDS_OF_TRL}|PPO|XPO|OnlineDPO|NashMD|PRM)Config\.__init__\(\)$")
 #: Projects make trainers of their own from them: XGRPOTrainer.
-_TRAINER_OF_TRL = re.compile(rf"\w*?(?P<kind>{_KINDS_OF_TRL})(?:Trainer|Config)$")
+_TRAINER_OF_TRL = when_used(rf"\w*?(?P<kind>{_KINDS_OF_TRL})(?:Trainer|Config)$")
 #: Its Trainer is made by a function that hands arguments on.
 _LIGHTNING = "pytorch_lightning"
 #: Types that no other table is asked for: those with the number of a generation, and a few without.
-_NO_WORD = re.compile(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
+_NO_WORD = when_used(r"(?:mistral|mixtral|pixtral|gemma|gpt_oss)$|[a-z]{2,}\d")
 #: Attributes that only the class of the FlashAttention kernel had.
-_OF_FLASH = re.compile(r"_flash_attn_")
+_OF_FLASH = when_used(r"_flash_attn_")
 #: Lines of code name a package where they import it, or by the name in front of a dot; and the usual short ones.
-_SPOKEN_OF = re.compile(r"(?:(?<=\bimport )|(?<=\bfrom ))\w+|(?<![\w./\\-])\w+(?=\.[A-Za-z])")
+_SPOKEN_OF = when_used(r"(?:(?<=\bimport )|(?<=\bfrom ))\w+|(?<![\w./\\-])\w+(?=\.[A-Za-z])")
 _SHORT = {
     "np": "numpy", "pd": "pandas", "gr": "gradio", "nx": "networkx", "plt": "matplotlib", "jnp": "jax", "Image": "PIL",
     "A": "albumentations",
 }  # fmt: skip
 #: The module was asked while it was being imported, or lies in no file: its names say nothing of its release.
-_HALF = re.compile(r"partially initialized|unknown location")
+_HALF = when_used(r"partially initialized|unknown location")
 
 
 @dataclass(frozen=True, slots=True)

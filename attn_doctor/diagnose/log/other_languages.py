@@ -4,17 +4,17 @@ DLL that does not load, a compiler of a file that is not there.
 
 from __future__ import annotations
 
-import re
+from attn_doctor.quick_patterns import when_used
 
 #: Texts of which one stands in every line that is looked at.
 _SIGNS = ("DLL load failed", "[WinError", "Error loading")
 #: What a compiler puts before the file that it does not find, and the words behind it.
-_FATAL = re.compile(
+_FATAL = when_used(
     r"(?:致命错误|致命的エラー|schwerwiegender Fehler|erreur fatale|error fatal|erro fatal"
     r"|Фатальная ошибка|błąd krytyczny)"
     r"(?: ?: ?|：)"
 )
-_NO_FILE = re.compile(
+_NO_FILE = when_used(
     r"没有那个文件或目录|沒有此一檔案或目錄|そのようなファイルやディレクトリはありません"
     r"|그런 파일이나 디렉터리가 없습니다"
     r"|Datei oder Verzeichnis nicht gefunden|Aucun fichier ou dossier de ce type|Нет такого файла или каталога"
@@ -23,7 +23,7 @@ _NO_FILE = re.compile(
 )
 
 #: What Microsoft's linker says.
-_NO_INPUT = re.compile(
+_NO_INPUT = when_used(
     r"无法打开(?:输入)?文件|無法開啟(?:輸入)?檔案|入力ファイル|Eingabedatei kann nicht geöffnet werden"
     r"|impossible d'ouvrir le fichier en entrée"
     r"|не удается открыть входной файл"
@@ -89,7 +89,7 @@ _OTHERS = {
         "Файл подкачки слишком мал для завершения операции",
     ),
 }
-_SAID = tuple((re.compile("|".join(others)), english) for english, others in _OTHERS.items())
+_SAID = tuple((when_used("|".join(others)), english) for english, others in _OTHERS.items())
 
 
 def in_english(text: str) -> str:

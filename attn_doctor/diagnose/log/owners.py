@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from attn_doctor.model.libraries import published
 from attn_doctor.probe.packages.known_packages import PACKAGES
+from attn_doctor.quick_patterns import when_used
 
 #: Folders that identify a package in any path: trimmed paths and source checkouts contain no site-packages.
 _PACKAGES = frozenset(
@@ -38,20 +39,20 @@ PARTS = {part: package.module for package in reversed(PACKAGES) for part in pack
 #: An extension that is compiled when it is first used -> import name of the package that does so.
 BUILT_AT_USE = {name: package.module for package in PACKAGES for name in package.built_at_use}
 #: Folders with what was compiled at first use: of torch's builder one for each extension, of others one of their own.
-_OF_AN_EXTENSION = re.compile(r"[/\\]torch_extensions[/\\](?:py\w+[/\\])?(?!py\d+_)(?P<name>[A-Za-z]\w+)")
+_OF_AN_EXTENSION = when_used(r"[/\\]torch_extensions[/\\](?:py\w+[/\\])?(?!py\d+_)(?P<name>[A-Za-z]\w+)")
 _CACHES = {".deep_gemm": "deep_gemm", ".tilelang": "tilelang", "tvm-ffi": "tvm_ffi"}
-_COMPILED_BY_TORCH = re.compile(r"[/\\](?:torchinductor_[\w.-]+|torch_compile_cache)[/\\]")
+_COMPILED_BY_TORCH = when_used(r"[/\\](?:torchinductor_[\w.-]+|torch_compile_cache)[/\\]")
 #: `flash-attn_4a21…` in pip's own folder is where it unpacked flash-attn.
-_UNPACKED_BY_PIP = re.compile(r"[/\\]pip-(?:install|req-build)-\w+[/\\](?P<name>[\w.+-]{2,80}?)_[0-9a-f]{16,64}[/\\]")
-_INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
-_STANDARD_LIBRARY = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
+_UNPACKED_BY_PIP = when_used(r"[/\\]pip-(?:install|req-build)-\w+[/\\](?P<name>[\w.+-]{2,80}?)_[0-9a-f]{16,64}[/\\]")
+_INSTALLED = when_used(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
+_STANDARD_LIBRARY = when_used(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
 #: An environment often has the name of a package.
-_ENVIRONMENT = re.compile(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
-_EGG = re.compile(r"\.egg/(?P<name>\w+)")
-_EXTENSION = re.compile(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
+_ENVIRONMENT = when_used(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
+_EGG = when_used(r"\.egg/(?P<name>\w+)")
+_EXTENSION = when_used(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
 
 #: Ends of names of compiled modules.
-_IS_CUT = re.compile(r"[a-z]\w{2,40}_(?:cuda|ext|kernels?)")
+_IS_CUT = when_used(r"[a-z]\w{2,40}_(?:cuda|ext|kernels?)")
 
 
 def owner(path: str) -> str:

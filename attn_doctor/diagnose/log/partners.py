@@ -19,20 +19,21 @@ from attn_doctor.model.install_request import name_of
 from attn_doctor.model.package_versions import accepts
 from attn_doctor.model.remedies import Advise, InstallPackages
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.data.partners import Partner, models_since, needs_of_program, partner_ways, partners
 from attn_doctor.recipes.data.programs import ways
 from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
 
-_REQUIREMENT = re.compile(
+_REQUIREMENT = when_used(
     r"(?P<name>[A-Za-z][\w.-]*)(?P<extras>\[[\w,-]*\])?(?P<specifier>(?:[<>=!~]=?=?[\w.*,<>=!~]+)?)"
 )
-_IN_COMMAND = re.compile(
+_IN_COMMAND = when_used(
     r"(?<=\s)(?P<quote>[\"']?)(?P<text>[A-Za-z][\w.-]*(?:[<>=!~]=?[\w.*,<>=!~]+)?)(?P=quote)(?=\s|$)"
 )
-_OF_A_MODEL = re.compile(r"transformers[/\\.]models[/\\.](?P<name>[a-z]\w{1,40})[/\\.]")
+_OF_A_MODEL = when_used(r"transformers[/\\.]models[/\\.](?P<name>[a-z]\w{1,40})[/\\.]")
 #: A title that begins so is about the installing; another one names what else is to be done first.
-_INSTALLS = re.compile(
+_INSTALLS = when_used(
     r"(?:On \w+: )?(?:[Ii]nstall|[Uu]pgrade|[Uu]pdate|[Gg]o back|[Tt]ake (?:the|an?) (?:older|newer)|[Pp]ut|[Bb]ring)\b"
 )
 

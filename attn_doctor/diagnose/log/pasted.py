@@ -6,12 +6,12 @@ tells its kind of unit. A large log is never looked at so: it is no paste, and w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from attn_doctor.diagnose.log.unit import Line, UnitKind
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.loosened import QUOTES, as_pasted
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
@@ -19,20 +19,20 @@ from attn_doctor.recipes.recipe import LogPattern, Recipe
 LONGEST = 48_000
 
 #: An exception that stands behind other words of its line.
-_EXCEPTION = re.compile(
+_EXCEPTION = when_used(
     r"(?<![\w.\"/])(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception|Mismatch|OutOfResources|Unsupported|Failed): ?(?=\S)"
 )
 #: The loader has a colon before the name, a person who tells of it has none.
-_SYMBOL_IN_PROSE = re.compile(
+_SYMBOL_IN_PROSE = when_used(
     r"undefined symbol (?=[`'\"]?(?:_Z|_{0,2}(?:nccl|cuda|cublas|cudnn|cusparse|nvrtc|nvJitLink)\w*[A-Z_]|aoti_torch_))"
 )
 #: As people type it from memory.
-_MODULE_IN_PROSE = re.compile(r"\b[Nn]o module (?:name|called|named?:) (?=[`'\"]?[a-z_])")
-_NAME_IN_PROSE = re.compile(
+_MODULE_IN_PROSE = when_used(r"\b[Nn]o module (?:name|called|named?:) (?=[`'\"]?[a-z_])")
+_NAME_IN_PROSE = when_used(
     r"\b[Cc]an ?(?:no|')t import [`'\"](?P<name>\w+)[`'\"] from [`'\"]?(?P<module>[A-Za-z][\w.]*\w)[`'\"]?"
 )
 _ELLIPSIS = ".… "
-_REST = re.compile(r"\s{0,8}(?:…|\.{3}) ?(?=\S)")
+_REST = when_used(r"\s{0,8}(?:…|\.{3}) ?(?=\S)")
 _WRAPPING = f" \t{QUOTES}*•"
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from attn_doctor.model.findings import Location
+from attn_doctor.quick_patterns import when_used
 
 #: MLIR's `loc("file":line:column): error: …` (https://mlir.llvm.org/docs/Diagnostics/), and clang's shorter form,
 #: which newer Tritons write.
-_DIAGNOSTIC = re.compile(
+_DIAGNOSTIC = when_used(
     r'loc\("(?P<quoted>[^"\n]{1,600})":(?P<line>\d{1,7}):\d{1,6}\)'
     r'|(?P<plain>/[^:\s"]{1,600}):(?P<row>\d{1,7}):\d{1,6}: error:'
 )

@@ -9,10 +9,11 @@ bench/explain_cost.py).
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+
+from attn_doctor.diagnose.log.literal_index import LiteralIndex
 
 #: Occurrences in 1000 characters of training logs (progress lines, tracebacks, paths), rounded. Other characters are
 #: rarer than all of these.
@@ -31,7 +32,7 @@ _TAIL = 4
 _LONG = 7
 #: Characters of a log that tell how its characters are spread.
 _SAMPLE = 1 << 14
-_MOST = 24
+_MOST = 14
 
 Trie = dict[str, "Trie"]
 
@@ -42,8 +43,9 @@ class Prefilter:
     def __init__(self, literals: Iterable[str], sample: str = "") -> None:
         """`sample`: some of the text that will be searched; with it the search is faster."""
         self._literals = tuple(dict.fromkeys(literals))
-        self._sample = sample
         self._frequency = _frequency(sample)
+        self._rests = {sample[at : at + size] for size in range(1, _LONG) for at in range(len(sample) - size + 1)}
+        """The short texts that stand in the sample."""
 
     def fitted(self, text: str) -> Prefilter:
         """The same, faster on a long text of which this is a part."""
@@ -56,17 +58,18 @@ class Prefilter:
             return iter(())
         return (found.start() for found in self._pattern.finditer(text))
 
-    def rows(self, text: str, starts: Sequence[int]) -> Iterator[int]:
-        """Lines with a hit; `starts` are the offsets of all lines, and of the end."""
+    def rows(self, text: str) -> Iterator[int]:
+        """Lines with a hit, from 0."""
         if not self._literals:
             return
-        search, at = self._pattern.search, 0
+        search, row, at = self._pattern.search, 0, 0
         while found := search(text, at):
-            row = bisect_right(starts, found.start()) - 1
+            row += text.count("\n", at, found.start())
             yield row
-            if row + 1 >= len(starts):
+            at = text.find("\n", found.start()) + 1  # a second hit in the same line adds nothing
+            if not at:
                 return
-            at = starts[row + 1]  # a second hit in the same line adds nothing
+            row += 1
 
     def hit(self, text: str) -> bool:
         """True when one of them may be in the text."""
@@ -74,11 +77,13 @@ class Prefilter:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        places = {literal: self._places(literal) for literal in self._literals}
-        starts = _starts([[literal[at] for at in places[literal]] for literal in self._literals], self._frequency)
+        places = {literal: self._places(literal) for literal in _without_another(self._literals)}
+        starts = _starts([[literal[at] for at in some] for literal, some in places.items()], self._frequency)
+        costs = {character: _cost(character, self._frequency) for character in starts}
         trie: Trie = {}
-        for literal in self._literals:
-            at = min((i for i in places[literal] if literal[i] in starts), key=lambda i: (self._price(literal, i), i))
+        for literal, some in places.items():
+            long = len(literal) - _LONG  # the last place that leaves more than a short rest, which may stand anywhere
+            at = min((costs[literal[i]] * (1 if i <= long else 6), i) for i in some if literal[i] in starts)[1]
             node = trie
             for character in _searched(literal, at):
                 node = node.setdefault(character, {})
@@ -88,13 +93,14 @@ class Prefilter:
     def _places(self, literal: str) -> list[int]:
         """Where the search may begin; not with a short rest that stands everywhere, as the `loss` of `NAN loss`."""
         places = [at for at in range(max(1, len(literal) - _TAIL + 1)) if not literal[at].isspace()]
-        return [
-            at for at in places if len(literal) - at >= _LONG or _searched(literal, at) not in self._sample
-        ] or places[:1]
+        long = len(literal) - _LONG
+        return [at for at in places if at <= long or _searched(literal, at) not in self._rests] or places[:1]
 
-    def _price(self, literal: str, at: int) -> int:
-        """What searching the literal from there costs: a short rest may stand in many lines."""
-        return _cost(literal[at], self._frequency) * (1 if len(literal) - at >= _LONG else 6)
+
+def _without_another(literals: Sequence[str]) -> list[str]:
+    """Those in which no other of them stands: where it is hit, the other is."""
+    index = LiteralIndex({literal: (number,) for number, literal in enumerate(literals)})
+    return [literal for number, literal in enumerate(literals) if set(index.standing(literal)) == {number}]
 
 
 def _searched(literal: str, at: int) -> str:

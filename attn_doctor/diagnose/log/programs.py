@@ -13,6 +13,7 @@ from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.remedies import Advise
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import program, program_told, programs, ways
 from attn_doctor.recipes.recipe import Changes, Recipe, RecipeRemedy
 
@@ -20,26 +21,26 @@ PROGRAM = "log.program"
 KEPT_BY = "log.kept_by"
 _OWN_CODE = FactName.parse("log.own_code")
 #: What was added to a program: its folder, below the one for all of them.
-_ADDED = re.compile(
+_ADDED = when_used(
     r"(?P<folder>(?:[A-Za-z]:)?[^:*?\"<>|\n]{0,300}?(?:^|/)(?:custom_nodes|extensions)/"
     r"(?P<name>[\w.@+ -]{1,80}))(?=/| module\b)"
 )
 #: Code that other code only passes through: of packages and of Python itself.
-_PASSED_THROUGH = re.compile(r"(?:site|dist)-packages/|/lib/python3|/Lib/(?!.*/)|^<|custom_nodes|(?:^|/)extensions/")
+_PASSED_THROUGH = when_used(r"(?:site|dist)-packages/|/lib/python3|/Lib/(?!.*/)|^<|custom_nodes|(?:^|/)extensions/")
 #: Remedies that a program's switch for one precision takes the place of, unless it names a dtype that does not work.
 _BF16 = "bf16|bfloat16"
 _SWITCHES_NOT_TO = {
     Changes.PRECISION: None,
-    Changes.NO_BF16: re.compile(_BF16),
-    Changes.NO_HALF: re.compile(rf"{_BF16}|fp16|float16|(?<!no-)half"),
+    Changes.NO_BF16: when_used(_BF16),
+    Changes.NO_HALF: when_used(rf"{_BF16}|fp16|float16|(?<!no-)half"),
 }
 #: A switch that is a variable of the environment.
-_VARIABLE = re.compile(r"[A-Z][A-Z_]*=\S+")
-_CALL = re.compile(r"\s*File \"(?P<path>[^\"\n]{1,400})\", line \d+")
+_VARIABLE = when_used(r"[A-Z][A-Z_]*=\S+")
+_CALL = when_used(r"\s*File \"(?P<path>[^\"\n]{1,400})\", line \d+")
 #: So many calls in the program's own code after a wrapper of an addition: the addition only wraps it.
 _WRAPPED = 3
 #: Words of ComfyUI before the folder of a node that it could not load.
-_BEFORE_A_PATH = re.compile(r"^.{0,80}?Cannot import (?=\S)", re.MULTILINE)
+_BEFORE_A_PATH = when_used(r"^.{0,80}?Cannot import (?=\S)", re.MULTILINE)
 #: Topics of families whose causes are in the code that calls, which only its authors change.
 _OF_ITS_AUTHORS = frozenset({"api", "mask", "dtype"})
 

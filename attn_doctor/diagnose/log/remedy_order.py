@@ -6,7 +6,6 @@ Only for logs: on a node, `fix` says why no wheel fits before it plans what come
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from attn_doctor.diagnose.log.done import settings_named
@@ -14,14 +13,15 @@ from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy
 from attn_doctor.model.libraries import published
 from attn_doctor.model.remedies import InstallWheel
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, node_of
 
 _DONE = FactName.parse("log.done")
 #: A clause of this kind speaks of what has to go: its switch being there says that it was not done.
-_TAKES_AWAY = re.compile(
+_TAKES_AWAY = when_used(
     r"\b(?:[Ww]ithout|[Uu]nset|[Rr]emove|[Dd]rop|[Ll]eave|[Uu]ninstall|[Nn]o longer|[Nn]ot|out|off|back)\b"
 )
-_CLAUSE = re.compile(r"[.;:,] |[()]|\bin place of\b.*")
+_CLAUSE = when_used(r"[.;:,] |[()]|\bin place of\b.*")
 #: What a command of Python only prints, and the fact that says it.
 _PRINTED = {
     "torch.__version__": "torch.version",
@@ -30,7 +30,7 @@ _PRINTED = {
     "torch.cuda.get_device_capability()": "gpu.0.compute_capability",
     "sys.version": "python.version",
 }
-_PRINTS = re.compile(r" -c [\"']import (?:torch|sys)(?:, ?(?:torch|sys))*; ?print\((?P<what>[^\n]*)\)[\"']$")
+_PRINTS = when_used(r" -c [\"']import (?:torch|sys)(?:, ?(?:torch|sys))*; ?print\((?P<what>[^\n]*)\)[\"']$")
 
 
 def useful_first(finding: Finding, facts: FactSet) -> list[Remedy]:

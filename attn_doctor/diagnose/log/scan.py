@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 
 from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.diagnose.log.cut import cut
@@ -16,6 +15,7 @@ from attn_doctor.diagnose.log.pasted import LONGEST, relaxed, unwrapped
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.quick_dataclasses import dataclass, field
+from attn_doctor.quick_patterns import when_used
 
 #: Lines examined before and after a hit: enough for a deep traceback of several interleaved ranks.
 _BEFORE, _AFTER = 260, 210
@@ -33,10 +33,8 @@ _SMALL = 3000
 #: Texts that show a failure, whether a recipe recognizes it or not.
 _FAILURES = ("Traceback (most recent call last)", "Error: ", "Fatal Python error: ", "Segmentation fault")
 #: A process ended by a signal leaves no exception.
-_CRASH = re.compile(
-    r"Fatal Python error: |Segmentation fault\b(?: \(core dumped\))?\s*$|\*\*\* Process received signal"
-)
-_DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
+_CRASH = when_used(r"Fatal Python error: |Segmentation fault\b(?: \(core dumped\))?\s*$|\*\*\* Process received signal")
+_DIGITS = when_used(r"\d+|0x[0-9a-f]+")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,9 +168,8 @@ class _Scan:
             self._window(numbers, lines, 0, len(lines))
             return 0
         text = "\n".join(lines[first:until])
-        starts = [0, *accumulate(len(line) + 1 for line in lines[first:until])]
         windows: list[tuple[int, int]] = []
-        for row in self._prefilter.rows(text, starts):
+        for row in self._prefilter.rows(text):
             window = self._wanted(lines, first + row)
             if window is None:
                 continue

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from math import prod
 
-_RECOMPUTED = re.compile(
+from attn_doctor.quick_patterns import when_used
+
+_RECOMPUTED = when_used(
     r"saved metadata:? ?\{'shape': (?:torch\.Size\()?\[(?P<saved>[\d, ]{1,60})\][^\n]{0,200}\s+"
     r"recomputed metadata:? ?\{'shape': (?:torch\.Size\()?\[(?P<again>[\d, ]{1,60})\]"
 )
 #: (batch, length, heads, head dimension), as attention lays out a projection.
-_LAID_OUT = re.compile(r"shape '\[(?P<shape>-?\d+, \d+, \d+, \d+)\]' is invalid for input of size (?P<size>\d+)")
+_LAID_OUT = when_used(r"shape '\[(?P<shape>-?\d+, \d+, \d+, \d+)\]' is invalid for input of size (?P<size>\d+)")
 
 
-_MASK = re.compile(
+_MASK = when_used(
     r"(?:[Tt]arget sizes: \[|should be of size \()\d+, \d+, (?P<queries>\d+), (?P<keys>\d+)[\])]"
     r"\W{1,4}(?:Tensor sizes: \[|but is torch\.Size\(\[)\d+, 1, (?P<rows>\d+), (?P<columns>\d+)\]"
 )

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.stack_packages import is_like_the_stack
 
 _PYTHON = (
@@ -19,7 +20,7 @@ _PYTHON = (
     r"|pyspark|gunicorn|uvicorn|django|flask|sqlalchemy|psycopg2|wandb|mlflow"
 )
 #: Words with which these programs sign their messages.
-_SIGNED = re.compile(
+_SIGNED = when_used(
     rf"^\s*(?:{_PYTHON})\.[\w.]*\w(?:Error|Exception|error)\b"
     r"|tensorflow/(?:core|compiler|stream_executor|tsl)/|external/(?:local_)?(?:xla|tsl)/|\bxla_bridge\b|\bjaxlib\b"
     r"|\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|source=gpu\.go|\bONNXRuntimeError\b|\bOnnxruntime\b"
@@ -28,23 +29,23 @@ _SIGNED = re.compile(
     r"|\[LightGBM\]|xgboost\.core|\bjava\.lang\.|\borg\.apache\.|cudadrv|numba\.cuda|\bcatboost\b|model_lifecycle\.cc|paddle[./]|\bctranslate2\b",
     re.MULTILINE,
 )
-_FRAME = re.compile(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
+_FRAME = when_used(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 #: llama.cpp, JAX and TensorFlow ask the NVIDIA driver as torch does: what is wrong with it there is wrong for all.
-_PASSED_ON = re.compile(
+_PASSED_ON = when_used(
     r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/|failed call to cuInit: CUDA_ERROR_UNKNOWN"
     r"|does not match DSO version"
 )
 #: So does Paddle with the software of an Ascend NPU.
-_OF_CANN = re.compile(r"\blib(?:ascend\w{0,12}|atb|hccl|opapi)\.so")
+_OF_CANN = when_used(r"\blib(?:ascend\w{0,12}|atb|hccl|opapi)\.so")
 _DRIVER, _PLATFORMS = "driver", "platforms"
 #: The compiler's own words, to which MSBuild adds the name of its project; and what is said of the NumPy that is there.
-_OF_NOBODY = re.compile(r"[^\n]{0,60}\bnvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
+_OF_NOBODY = when_used(r"[^\n]{0,60}\bnvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
 #: What such recipes are about is one package: the one that is built or loaded.
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
 _COMPILED = "triton"
 #: Packages whose names other programs' logs have as well: NVIDIA's libraries, and a common word.
-_EVERYBODYS = re.compile(r"nvidia-|kernels$")
+_EVERYBODYS = when_used(r"nvidia-|kernels$")
 #: In lower case; one of them stands in most logs of programs that use the stack.
 _OF_THE_STACK = (
     "|".join(re.escape(one.name).replace(r"\-", "[-_ ]?") for one in PACKAGES if not _EVERYBODYS.match(one.name))

@@ -15,6 +15,7 @@ from attn_doctor.diagnose.log.engines import whose
 from attn_doctor.diagnose.log.owners import BUILT_AT_USE, PARTS, compiled_at_use, owner, whole_name
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES, distribution_of
+from attn_doctor.quick_patterns import when_used
 
 _HUB = "hub-kernel"
 #: Packages that load, build and compile others; a failure below them belongs to another package.
@@ -37,13 +38,13 @@ _PURE = frozenset(
         "pytorch_lightning", "timm", "x_transformers", "verl", "unsloth", "unsloth_zoo",
     }
 )  # fmt: skip
-_DOES_NOT_LOAD = re.compile(r"undefined symbol|cannot open shared object|DLL load failed|Library not loaded")
+_DOES_NOT_LOAD = when_used(r"undefined symbol|cannot open shared object|DLL load failed|Library not loaded")
 
-_BINARY = re.compile(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
-_SOURCE = re.compile(r"(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
+_BINARY = when_used(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
+_SOURCE = when_used(r"(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
 #: The line of a kernel's own source, as Triton's compiler names it.
-_KERNEL = re.compile(r"\bloc\(\"(?P<path>[^\"\n]{2,300}\.py)\":\d+")
-_MODULE = re.compile(
+_KERNEL = when_used(r"\bloc\(\"(?P<path>[^\"\n]{2,300}\.py)\":\d+")
+_MODULE = when_used(
     r"No module named '?(?P<module>[\w.]{2,80})'?"
     r"|DLL load failed while importing (?P<dll>\w{2,80})"
     r"|PyTorch and (?P<paired>torch_\w{2,30}) were compiled with different"
@@ -52,29 +53,29 @@ _MODULE = re.compile(
     r"|(?:[Pp]ackage|[Mm]odule) [`'\"]?(?P<package>[\w-]{3,60})[`'\"]? (?:seems to be not|is not|was not) "
 )
 #: What a message asks its reader to install, or says is not there.
-_WANTED = re.compile(
+_WANTED = when_used(
     r"(?:[Ii]nstall(?:ing)?|[Uu]pgrade|[Uu]pdate|requires?|needs?) (?:the |an? )?(?:latest |newer |recent )?"
     r"(?:version of |package )?[`'\"(]{0,2}(?P<asked>[A-Za-z][\w-]{2,40})"
     r"|\bpip3? install (?:-\S+ )*[`'\"]?(?P<typed>[A-Za-z][\w-]{1,60})"
     r"|[`'\"](?P<absent>[A-Za-z][\w-]{2,40})[`'\"] (?:package |library )?(?:is|are|was) not "
     r"(?:installed|found|importable|available)"
 )
-_PATH = re.compile(r"(?P<path>[~\w.-]*(?:/[\w.@+~-]{1,200}){2,30})")
+_PATH = when_used(r"(?P<path>[~\w.-]*(?:/[\w.@+~-]{1,200}){2,30})")
 #: Programs of a build, whose exit status a package's builder passes on.
-_OF_A_BUILD = re.compile(
+_OF_A_BUILD = when_used(
     r"\bninja\b|\bnvcc\b|\bg\+\+|\bgcc\b|\bcl\.(?:exe|EXE)\b|\b(?:ld|collect2): |fatal error: |extension '"
     r"|build (?:stopped|failed)|compilation (?:terminated|of)|cpp_extension|Cannot open include|[Cc]ompil|CUDA_HOME"
     r"|\bCUTLASS\b|cutlass/"
 )
-_BUILDER = re.compile(r"torch[/\\]utils[/\\](?:cpp_extension|_cpp_extension_versioner|hipify/\w+)\.py$")
-_SETUP = re.compile(r"(?P<folder>[\w.+@~-]{2,120})[/\\]setup\.py\b")
+_BUILDER = when_used(r"torch[/\\]utils[/\\](?:cpp_extension|_cpp_extension_versioner|hipify/\w+)\.py$")
+_SETUP = when_used(r"(?P<folder>[\w.+@~-]{2,120})[/\\]setup\.py\b")
 #: `flash-attn_4a21…` is pip's folder for unpacking flash-attn, `flash_attn-2.8.3` that of an sdist.
-_NAMELESS = re.compile(r"pip-req-build-")
-_UNPACKED = re.compile(r"_[0-9a-f]{16,64}$|-\d[\w.+]*$")
-_CLASS_BEFORE = re.compile(r"(?:[\w.]{1,80}: |\[[^\]\n]{1,40}\]:? |!+ )*")
-_CLASS = re.compile(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
+_NAMELESS = when_used(r"pip-req-build-")
+_UNPACKED = when_used(r"_[0-9a-f]{16,64}$|-\d[\w.+]*$")
+_CLASS_BEFORE = when_used(r"(?:[\w.]{1,80}: |\[[^\]\n]{1,40}\]:? |!+ )*")
+_CLASS = when_used(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
 #: Messages that report a failed build, with its name.
-_BUILD = re.compile(
+_BUILD = when_used(
     r"[Ff]ailed (?:to build|building (?:wheel|editable) for|to download and build|to prepare distributions? for)[: ]+"
     r"(?:installable wheels for some pyproject\.toml based projects \()?[`'\"]?(?P<failed>[\w.-]{2,60}\w)"
     r"|Running setup\.py (?:develop|install|bdist_wheel) for (?P<running>[\w.-]{2,60}\w)"
@@ -88,22 +89,22 @@ _BUILD = re.compile(
     r"|^(?:Processing|Obtaining file://) ?/\S{0,200}/(?P<checkout>[\w-]{2,60})/?$"
 )
 #: Lines of a build at first use that is under way.
-_AT_USE = re.compile(
+_AT_USE = when_used(
     r"(?:Loading|Building) extension module (?P<name>\w{2,60})"
     r"|(?P<flashinfer>\bflashinfer[./]jit\b|Loading JIT ops: )"
     r"|(?P<path>\S{0,200}(?:/torch_extensions/|/\.cache/flashinfer/|/\.deep_gemm/|/\.tilelang/|/\.cache/tvm-ffi/)\S{1,100})"
 )
-_IMPORTED = re.compile(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
+_IMPORTED = when_used(r"\s*(?:>>> )?(?:import|from) (?P<module>\w{2,60})")
 #: A package's compiled part, which has no name of its own.
-_PART = re.compile(r"\s*(?:>>> )?from (?P<module>[a-z]\w{2,60})(?:\.\w{1,60}){0,4} import (?:_C|_ext|_cuda|_backend)\b")
-_CALLED = re.compile(r"\b(?P<module>_C_\w{3,40}|_qattn\w{0,20}|[a-z]\w{2,40}_cuda)\.\w+\(")
+_PART = when_used(r"\s*(?:>>> )?from (?P<module>[a-z]\w{2,60})(?:\.\w{1,60}){0,4} import (?:_C|_ext|_cuda|_backend)\b")
+_CALLED = when_used(r"\b(?P<module>_C_\w{3,40}|_qattn\w{0,20}|[a-z]\w{2,40}_cuda)\.\w+\(")
 _HANDLING = ("import", "pip", "Collecting ", "install", " add ")
 #: Messages about the call in the last line of code above them, whoever wrote that line.
-_OF_THE_CALL = re.compile(
+_OF_THE_CALL = when_used(
     r"no kernel image|invalid device function|CUDA error: (?:invalid argument|misaligned address|an illegal memory)"
     r"|'NoneType' object is not callable"
 )
-_INSTALLED = re.compile(
+_INSTALLED = when_used(
     r"(?:\b(?:pip3? (?:install|wheel|download)|(?:poetry|pdm|uv) add) (?:-\S+ )*[\"']?|^\s*Collecting "
     r"|\binstall(?:ing)? (?=[Ff]lash|[Xx]formers))"
     r"(?P<module>[A-Za-z][\w-]{1,60})"
@@ -122,12 +123,12 @@ TELLING = (
 #: Source folder -> the distribution built from it, where the names differ.
 _SOURCES = {folder: package.name for package in reversed(PACKAGES) for folder in package.sources}
 #: SDPA's own messages contain names of other libraries' methods.
-_TORCH = re.compile(
+_TORCH = when_used(
     r"scaled_dot_product|sdp_utils|sdpa_kernel|Torch was not compiled with|torch\.(?:nn\.attention|_inductor)"
 )
 #: How messages name packages, in steps: the next step counts only where the one before it finds none.
 _NAMED = tuple(
-    tuple((re.compile(spelled, re.ASCII), package.name) for package, every in step for spelled in every)
+    tuple((when_used(spelled, re.ASCII), package.name) for package, every in step for spelled in every)
     for step in (
         [(one, one.of_its_own) for one in PACKAGES],
         [(one, one.in_messages) for one in PACKAGES if not one.around],
@@ -199,14 +200,14 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
 
 
 #: Folders of what an installer unpacked, and of what is compiled at first use.
-_UNPACKED_IN = re.compile(
+_UNPACKED_IN = when_used(
     r"(?:site|dist)-packages[/\\](?!\S{1,200}\.egg[/\\])|torch_extensions|[/\\]\.cache[/\\]|^lib|^/usr/lib"
 )
-_STANDARD = re.compile(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\](?!site-packages)|^<")
+_STANDARD = when_used(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\](?!site-packages)|^<")
 #: The compiled part of a package, where the file that should hold it is not there.
-_PART_MISSING = re.compile(r"cannot import name [`'\"]?_C\b")
+_PART_MISSING = when_used(r"cannot import name [`'\"]?_C\b")
 #: A compiled module by its name, in a line that imports it.
-_COMPILED = re.compile(
+_COMPILED = when_used(
     r"(?:from|import) [\w., ]{0,120}?"
     r"\b(?P<module>[a-zA-Z]\w{1,60}_(?:cuda|ext|cpp|gpu|kernels?)|_(?:C|ext|cuda|backend))\b"
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log import amd_targets, calls, programs
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import repository_signs, repository_told
 from attn_doctor.recipes.data.programs import signs as program_signs
 
@@ -29,7 +30,7 @@ TELLING = (
     "onnxruntime-node",
 )
 
-_SYSTEM = re.compile(
+_SYSTEM = when_used(
     r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
     r"|(?:error|warning) (?:C\d{4}|LNK\d{4}|STL\d{4}|MSB\d{4})\b|\bMSVC\b|\bcl\.exe\b"
     r"|'cl_path'|\bvcvars|(?<!\w)Microsoft Visual (?:C\+\+|Studio)"
@@ -46,7 +47,7 @@ _SYSTEM = re.compile(
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
 #: What people say that they have; paths and messages are the better witnesses.
-_SAID = re.compile(
+_SAID = when_used(
     r"(?P<Windows>\b(?:[Ww]in|[Ww]indows|WINDOWS)[ -]?1[01]\b"
     r"|\b(?:[Oo]n|[Uu]nder|[Uu]sing|[Rr]unning|my|have|[Nn]ative) (?:a |native )?[Ww]indows\b"
     r"(?![ -]?(?:of|size|sub|attention|\d|len|with (?:size|len|shift)|Subsystem))"
@@ -105,8 +106,12 @@ _MAY_BE_SYSTEM = (
 )
 #: Most lines evaluated for the operating system.
 _ENOUGH = 12
+#: Lines alike but for their digits, as a trainer's of each step, of which the first tell what there is to tell; and
+#: the beginning of a line by which it is known.
+_ENOUGH_ALIKE, _MOST_SHAPES, _SHAPE = 12, 4000, 300
+_DIGITS = when_used(r"\d+")
 
-_MADE_FOR = re.compile(
+_MADE_FOR = when_used(
     r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|/whl/(?:\w+/)?rocm\d|TritonAMDGPU"
     r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|\btransformers/hip/|ZLUDA|[Zz]luda"
     r"|\bHIP (?:error|out of|GPUs are)|\bTriton Error \[HIP\]|/dev/kfd\b|\bMIOpen\(HIP\)|\bROCm-capable\b"
@@ -118,12 +123,12 @@ _MADE_FOR = re.compile(
     r"|(?P<Ascend>\btorch_npu\b|\bnpu:\d|'npu'|\bnpu device\b"
     r"|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b|昇腾)"
 )
-_JETSON = re.compile(
+_JETSON = when_used(
     r"-tegra\b|\btegra\b|\b[Jj]etson\b|\b[Jj]et[Pp]ack\b|\b(?:NVIDIA|AGX|NX|Nano) Orin\b"
     r"|\bOrin (?:NX|Nano|AGX)\b|\bnvgpu\b|/l4t-\w"
 )
 #: GPUs that are soldered beside an arm64 processor of NVIDIA.
-_BESIDE_ARM = re.compile(r"\bGB10\b|\bG[HB][23]00\b|\bDGX Spark\b|\bGrace[- ](?:Hopper|Blackwell)\b")
+_BESIDE_ARM = when_used(r"\bGB10\b|\bG[HB][23]00\b|\bDGX Spark\b|\bGrace[- ](?:Hopper|Blackwell)\b")
 _MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "Grace")
 #: Likewise of the two above.
 _MAY_BE = (
@@ -132,13 +137,13 @@ _MAY_BE = (
     *("Arc A", "Arc B", "Arc Pro", "arc a", "arc b"),
     *("xpu", "XPU", "Intel", "npu", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu", "/l4t-"),
 )
-_WSL = re.compile(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
+_WSL = when_used(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
-_IMAGE = re.compile(
+_IMAGE = when_used(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
 )
 _MAY_BE_IMAGE = ("nvcr.io/", "/opt/pytorch/p", ".nv2", "nvidia-pytorch")
-_INSTALLER = re.compile(
+_INSTALLER = when_used(
     r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
     r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"
     r"|^Creating virtual environment at: )"
@@ -159,25 +164,25 @@ _INSTALLER = re.compile(
 #: The interpreter by its path, as ComfyUI's manager prints it, and web interfaces that start or install something. One
 #: with blanks would have to be quoted differently in each shell.
 _PATH = r"((?:[A-Za-z]:[/\\]|/)[\w.()~+/\\-]{1,250}?[Pp]ython(?:\.exe|[\d.]{0,5}))"
-_INTERPRETER = re.compile(
+_INTERPRETER = when_used(
     rf"(?:\bPython executable: ?|^venv \"){_PATH}\"?\s*$|^\s{{0,8}}(?:Command: )?\"?{_PATH}\"? -m pip "
 )
 #: The environment that pipx made for one program; its interpreter stands at a known place in it.
-_PIPX = re.compile(
+_PIPX = when_used(
     r"(?P<venv>(?:[A-Za-z]:[/\\]|/)[\w.()~+/\\-]{1,200}?[/\\]pipx[/\\]venvs[/\\][\w.-]{1,80})[/\\](?P<below>lib|Lib|bin|Scripts)[/\\]"
 )
 _MAY_BE_INTERPRETER = ("ython executable", 'venv "', " -m pip ")
-_UV_COMMAND = re.compile(r"(?<![\w/])uv\)? (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
+_UV_COMMAND = when_used(r"(?<![\w/])uv\)? (?:(?P<pip>pip) (?:install|sync)|(?P<project>sync|add|run|lock))\b")
 #: What uv's pip says of the environment that it works in, and no other command of it.
-_UV_PIP = re.compile(r"\bUsing Python \d[\w.+-]{1,40} environment at: ")
-_ON_CPU = re.compile(
+_UV_PIP = when_used(r"\bUsing Python \d[\w.+-]{1,40} environment at: ")
+_ON_CPU = when_used(
     r"\b(?:device|device_map|map_location|accelerator) ?= ?\(?[\"']cpu[\"']|--(?:(?:device|accelerator)[ =])?cpu\b"
     r"|\btorch\.device\([\"']cpu|\b(?:model|pipe|pipeline|net)\w{0,20}\.to\([\"']cpu"  # not a result that is moved
     r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
     r"|\b(?:CPU|cpu)[- ]only\b|\bCPU (?:[Ss]upport|[Ii]nference|mode)\b|(?:使用|用|在) ?(?:CPU|cpu)"
 )
 #: A copy of a trainer that a repository brings along, or releases that its authors name: newer ones lack its changes.
-_KEPT = re.compile(
+_KEPT = when_used(
     r"/(?:third[_-]?party|3rd[_-]?party|submodules?|external|extern|vendor)/"
     r"(?i:LLaMA-?Factory|axolotl|ms-swift|verl|OpenRLHF)\b"
     r"|\b(?:as|like|which|that|version) (?:is |was )?(?:this|the|your|their) "
@@ -194,15 +199,15 @@ _MAY_BE_KEPT = (
     *("submodule", "extern", "vendor", "fork", "modified", "custom", "bundled"),
 )
 #: What is built reads the GPUs that it is for from a variable of its own, and empties TORCH_CUDA_ARCH_LIST.
-_OWN_TARGETS = re.compile(r"tiny[-_]?cuda[-_]?nn|tinycudann|\binstant-ngp\b")
+_OWN_TARGETS = when_used(r"tiny[-_]?cuda[-_]?nn|tinycudann|\binstant-ngp\b")
 _MAY_HAVE_OWN = ("cuda-nn", "cudann", "cuda_nn", "instant-ngp")
-_BY_CMAKE = re.compile(r"\bcmake --build\b|\bMSB3721\b|\.vcxproj\b|[/\\]CMakeFiles[/\\]|\bCMakeLists\.txt\b")
+_BY_CMAKE = when_used(r"\bcmake --build\b|\bMSB3721\b|\.vcxproj\b|[/\\]CMakeFiles[/\\]|\bCMakeLists\.txt\b")
 #: ggml's own build, by make or by CMake: no torch has a say in it, and its targets are its own.
-_OF_GGML = re.compile(r"\bllamafile\b|\bggml-(?:cuda|hip|backend)\b|\bGGML_CUDA\b|\bLLAMA_CU(?:DA|BLAS)\b")
+_OF_GGML = when_used(r"\bllamafile\b|\bggml-(?:cuda|hip|backend)\b|\bGGML_CUDA\b|\bLLAMA_CU(?:DA|BLAS)\b")
 _MAY_BE_OF_GGML = ("llamafile", "ggml-", "GGML_CUDA", "LLAMA_CU")
 _MAY_BE_BY_CMAKE = ("cmake --", "MSB3721", ".vcxproj", "CMakeFiles", "CMakeLists")
 #: Where the library was called from another language: what is right in Python (its pip, a call in its own code) is not.
-_RUNTIME = re.compile(
+_RUNTIME = when_used(
     r"(?P<Java>\bjava\.(?:lang|util|io)\.\w+(?:Error|Exception)\b|\([\w$]{1,80}\.(?:java|kt|scala):\d+\)"
     r"|\bai\.onnxruntime\.\w|\(Native Method\))"
     r"|(?P<NET>\bMicrosoft\.ML\.OnnxRuntime\b|\.cs:line \d"
@@ -225,7 +230,7 @@ _MAY_BE_RUNTIME = (
     "node_modules",
 )
 _NAME_OF = {"NET": ".NET", "Node": "Node.js"}
-_PADS = re.compile(r"padding_side ?= ?[\"'](?P<side>left)\b")
+_PADS = when_used(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *(
         "/uv/",
@@ -251,9 +256,15 @@ class Surroundings:
     def __init__(self) -> None:
         self._system = 0
         self._report = programs.ErrorReport()
+        self._shapes: Counter[str] = Counter()
 
     def told(self, text: str) -> Iterator[tuple[str, str]]:
-        """Name and value of each fact that a line tells."""
+        """Name and value of each fact that a line tells; of lines that differ in digits alone, the first few do."""
+        shape = _DIGITS.sub("", text[:_SHAPE])
+        if self._shapes[shape] >= _ENOUGH_ALIKE:
+            return
+        if len(self._shapes) < _MOST_SHAPES:
+            self._shapes[shape] += 1
         yield from self._report.told(text)
         if self._system < _ENOUGH and _any_in(text, _MAY_BE_SYSTEM) and (system := _SYSTEM.search(text, 0, 400)):
             yield "node.system", str(system.lastgroup)

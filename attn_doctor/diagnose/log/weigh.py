@@ -16,6 +16,7 @@ from attn_doctor.model.findings import Severity, Verdict
 from attn_doctor.model.kinds import kind_of
 from attn_doctor.probe.packages.known_packages import distribution_of
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.recipe import Family, Recipe
 
 _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.owners")
@@ -28,15 +29,13 @@ _SUBJECT = FactName.parse("subject.package")
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
 #: Frames and words of a program that loads its additions one by one, and starts without the one that fails.
-_SURVIVED = re.compile(
-    r", in load_(?:custom_node|scripts)\b|^Cannot import [^\n]{1,300} for custom nodes", re.MULTILINE
-)
+_SURVIVED = when_used(r", in load_(?:custom_node|scripts)\b|^Cannot import [^\n]{1,300} for custom nodes", re.MULTILINE)
 #: What a person typed, and a shell repeated: a command is no message of what it does.
-_TYPED = re.compile(
+_TYPED = when_used(
     r"^\s*(?:\([\w.-]{1,40}\) ?)?(?:[\w.-]{1,40}@[\w.-]{1,60}[: ][^$#\n]{0,100}[$#]|PS [A-Z]:[^>\n]{0,120}>) ?\S"
 )
 #: What the person says of it, in the first person; what a program printed beside it is nearer to the trouble.
-_TOLD = re.compile(r"\b(?:I|[Ww]e|I'm|[Mm]y) (?:\w+ ){0,3}\w")
+_TOLD = when_used(r"\b(?:I|[Ww]e|I'm|[Mm]y) (?:\w+ ){0,3}\w")
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 

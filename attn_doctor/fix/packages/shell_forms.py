@@ -10,24 +10,23 @@ import re
 from collections.abc import Iterable
 
 from attn_doctor.model.facts import FactSet
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.torch_releases import index_of, index_on_windows
 
 #: The pin of the torch that is there, which bash asks for in the middle of a command.
-_ASKED = re.compile(r'"torch==\$\((?P<python>[^\n]{1,200}?) -c [^\n]{1,80}\[0\]\)\'\)"')
+_ASKED = when_used(r'"torch==\$\((?P<python>[^\n]{1,200}?) -c [^\n]{1,80}\[0\]\)\'\)"')
 _KEPT_IN = "torch.txt"
 #: A torch that is asked for, and what says where it is to come from.
-_TORCH = re.compile(r"[ \"']torch(?P<wanted>(?:[=<>~!]=?[^\"' $]+)?)(?=[\"' ]|$)")
-_OTHERS = re.compile(r"(?:^| )[\"']?(?!torch(?:vision|audio)?\b(?!-)|-)[A-Za-z]")
-_NAMED = re.compile(r"index-url|torch-backend|find-links|https?:| -[cefir] |==\$\(|--no-deps torch\b|--dry-run")
-_PIP = re.compile(r"^(?P<python>python) -m pip (?P<verb>install|uninstall|list|show|freeze|check|cache)\b")
-_SET = re.compile(
-    r"^(?:export )?(?P<settings>(?:[A-Z_][A-Z_0-9]*=(?:\"[^\"$]*\"|'[^'$]*'|[^\s$\"']*) ?)+)(?P<rest>.*)$"
-)
-_SETTING = re.compile(r"(?P<name>[A-Z_][A-Z_0-9]*)=(?P<value>\"[^\"]*\"|'[^']*'|\S*)")
+_TORCH = when_used(r"[ \"']torch(?P<wanted>(?:[=<>~!]=?[^\"' $]+)?)(?=[\"' ]|$)")
+_OTHERS = when_used(r"(?:^| )[\"']?(?!torch(?:vision|audio)?\b(?!-)|-)[A-Za-z]")
+_NAMED = when_used(r"index-url|torch-backend|find-links|https?:| -[cefir] |==\$\(|--no-deps torch\b|--dry-run")
+_PIP = when_used(r"^(?P<python>python) -m pip (?P<verb>install|uninstall|list|show|freeze|check|cache)\b")
+_SET = when_used(r"^(?:export )?(?P<settings>(?:[A-Z_][A-Z_0-9]*=(?:\"[^\"$]*\"|'[^'$]*'|[^\s$\"']*) ?)+)(?P<rest>.*)$")
+_SETTING = when_used(r"(?P<name>[A-Z_][A-Z_0-9]*)=(?P<value>\"[^\"]*\"|'[^']*'|\S*)")
 #: Settings for one command, and what is done before it.
-_BEFORE = re.compile(r"(?:[A-Z_][A-Z_0-9]*=\S+ |\$env:\w+ = \"[^\"]*\"; |mkdir -p \S+ && )+(?=\S)")
+_BEFORE = when_used(r"(?:[A-Z_][A-Z_0-9]*=\S+ |\$env:\w+ = \"[^\"]*\"; |mkdir -p \S+ && )+(?=\S)")
 #: A text in double quotes, which is left as it is, and a word in single ones.
-_QUOTED = re.compile(r"(?P<whole>\"[^\"]*\")|(?<=\s)'(?P<word>[^'\"$]*)'(?=\s|$)")
+_QUOTED = when_used(r"(?P<whole>\"[^\"]*\")|(?<=\s)'(?P<word>[^'\"$]*)'(?=\s|$)")
 #: pip option -> uv option; empty when uv has no such option.
 _UV = {"--no-cache-dir": "--no-cache", "-y": "", "-v": "", "--force-reinstall": "--reinstall"}
 
@@ -47,7 +46,7 @@ _IN_THE_PROGRAM = {
 _ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside", "runtime", "installer_files"})
 
 #: pipx has an environment for each program, and a command that runs pip in it.
-_OF_PIPX = re.compile(r"[/\\]pipx[/\\]venvs[/\\](?P<app>[\w.-]{1,80})[/\\](?:bin|Scripts)[/\\]")
+_OF_PIPX = when_used(r"[/\\]pipx[/\\]venvs[/\\](?P<app>[\w.-]{1,80})[/\\](?:bin|Scripts)[/\\]")
 
 #: They reach their packages by commands of their own.
 _WITH_WAYS_OF_THEIR_OWN = frozenset({"uv", "poetry", "notebook"})

@@ -7,13 +7,13 @@ were looked at have and others have not.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable
 from functools import cache
 
 from packaging.version import Version
 
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.shelf import bundled_folder
 
 TABLE = "names_by_release.json"
@@ -23,23 +23,23 @@ _MODULES = "./"
 _NEAR = 4
 
 #: Classes of transformers' models, as they are named there and in code that inherits from them.
-_MODEL_CLASS = re.compile(
+_MODEL_CLASS = when_used(
     r"(?:For(?:CausalLM|ConditionalGeneration|\w+Classification|QuestionAnswering|MaskedLM|PreTraining)|LMHeadModel"
     r"|PreTrainedModel|[a-z\d]Model)$"
 )
 #: What they inherit from.
 #: Not GenerationMixin: 4.50 took it from PreTrainedModel's bases, which no row of the table tells.
 _MODEL_BASES = ("PreTrainedModel", "ModuleUtilsMixin")
-_OF_MASKS = re.compile(r"^(?:get|invert|create)_\w+_mask$|^get_head_mask$|_head_mask_")
-_TOKENIZER_CLASS = re.compile(r"\wTokenizer(?:Fast)?$")
+_OF_MASKS = when_used(r"^(?:get|invert|create)_\w+_mask$|^get_head_mask$|_head_mask_")
+_TOKENIZER_CLASS = when_used(r"\wTokenizer(?:Fast)?$")
 _TOKENIZER_BASES = ("PreTrainedTokenizerBase", "PreTrainedTokenizer", "PreTrainedTokenizerFast")
 #: Until 4.52 a model had a class of its own for each kernel, and its `XAttention` was the eager one.
-_ATTENTION_CLASS = re.compile(r"\wAttention$")
+_ATTENTION_CLASS = when_used(r"\wAttention$")
 _KERNEL_CLASS = "FlashAttention2"
 #: Methods, which messages of Python 3.9 call without their class, and what each model has of its own.
-_MANY_ALIKE = re.compile(r"\.[A-Z]\w*\.\w+\(\)$|\.models\.")
+_MANY_ALIKE = when_used(r"\.[A-Z]\w*\.\w+\(\)$|\.models\.")
 #: A class of two words, or a function of two: `OneHotEncoder.__init__()`, `read_csv()`.
-_IS_TELLING = re.compile(r"^(?:[A-Z]\w*?[a-z\d][A-Z]|[A-Z]{2,}[a-z]|[a-z]+\w*_\w*\(\)$)")
+_IS_TELLING = when_used(r"^(?:[A-Z]\w*?[a-z\d][A-Z]|[A-Z]{2,}[a-z]|[a-z]+\w*_\w*\(\)$)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from attn_doctor.model.findings import Diagnosis, Finding, Remedy
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, with_advice
 from attn_doctor.model.report import Report
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes import shelf, translation
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
@@ -25,15 +26,15 @@ from attn_doctor.report.language import catalogue
 
 #: More placeholders of one text are not told apart by which of them are known.
 _MOST_UNKNOWN = 4
-_FAMILY = re.compile(r"(?P<own>.*) It is of this family: (?P<title>.+?)\. (?P<why>.*)", re.DOTALL)
+_FAMILY = when_used(r"(?P<own>.*) It is of this family: (?P<title>.+?)\. (?P<why>.*)", re.DOTALL)
 #: What a Chinese sentence says for something that is not known: nothing for a remark in brackets, "this" for others.
 _HOLES = (
-    (re.compile(r"（[^（）]*\?[^（）]*）"), ""),
-    (re.compile(r"(?<!该)(计算能力|torch|CUDA|Python|glibc) \?"), r"该 \1"),
-    (re.compile(r" ?(?<![\w/=?])\?(?![\w=])(?= )|(?<![\w/=?])\?(?![\w=]) ?(?=[，。；：、）]|$)"), ""),
-    (re.compile(r"(?<![\w/=?])\?(?![\w=])"), ""),
-    (re.compile(r"该 (?=[\u4e00-\u9fff])"), "该"),
-    (re.compile(r" +(?=[，。；：、）]|$)|(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])"), ""),
+    (when_used(r"（[^（）]*\?[^（）]*）"), ""),
+    (when_used(r"(?<!该)(计算能力|torch|CUDA|Python|glibc) \?"), r"该 \1"),
+    (when_used(r" ?(?<![\w/=?])\?(?![\w=])(?= )|(?<![\w/=?])\?(?![\w=]) ?(?=[，。；：、）]|$)"), ""),
+    (when_used(r"(?<![\w/=?])\?(?![\w=])"), ""),
+    (when_used(r"该 (?=[\u4e00-\u9fff])"), "该"),
+    (when_used(r" +(?=[，。；：、）]|$)|(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])"), ""),
 )
 #: Values of facts that are words and no names (diagnose/placeholders.py).
 _SPOKEN_VALUES = ("the package", "yes", "no")

@@ -7,7 +7,6 @@ https://github.com/testmoapp/junitxml#complete-junit-xml-example.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from html import escape
 from typing import IO
@@ -17,11 +16,12 @@ from attn_doctor.model.findings import Finding, Severity
 from attn_doctor.model.outcomes import BROKEN
 from attn_doctor.model.report import Report
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.report.renderer import CHECK, EXPLAIN, TRACE, Manner, Media, Page, Renderer
 from attn_doctor.report.words import advice, phrases, places, verdict
 
 #: Characters that XML 1.0 cannot hold even escaped: https://www.w3.org/TR/xml/#charsets
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML = when_used("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

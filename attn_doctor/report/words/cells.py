@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator
+
+from attn_doctor.quick_patterns import when_used
 
 #: What no line begins with, and what none ends with: https://www.w3.org/TR/clreq/#prohibition_rules_for_line_start_end
 _NO_START, _NO_END = frozenset("，。、；：？！）》】」』”’…%,.;:!?)]}"), frozenset("（《【「『“‘([{")
 #: A path, which is not broken, whatever it is written in; a slash between Chinese words begins none.
 _PATH = r"(?:~|\.{1,2}|[\w.@+-]*[A-Za-z0-9.@+-])?(?<![\u3400-\u9fff])/[^\s，。；：、（）《》“”]+"
-_PIECES = re.compile(
+_PIECES = when_used(
     rf"\s+|{_PATH}|[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff60]|"
     r"[^\s\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff60]+"
 )

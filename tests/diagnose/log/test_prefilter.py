@@ -82,6 +82,7 @@ def test_a_blank_stands_for_a_line_end() -> None:
         ("[Ff][Ll][Aa][Ss]hes", set()),  # more spellings than are written out, and "hes" is short
         ("[^F]lash", {"lash"}),
         ("[A-F]lash", {"lash"}),
+        (r"depends\s+on \s+torch", {"depends on torch"}),
     ],
 )
 def test_required(pattern: str, literals: set[str]) -> None:
