@@ -166,9 +166,9 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
         if name in BY_NAME and name not in _COMMON:
             return name
     sources = (*reversed(list(_SOURCE.finditer(message))), *_KERNEL.finditer(message))
-    for found in (*sources, *_PATH.finditer(message)):
-        built = compiled_at_use(found["path"])
-        name = built or (owner(found["path"]) if found.re is not _PATH else "")
+    paths = [(found["path"], True) for found in sources] + [(found["path"], False) for found in _PATH.finditer(message)]
+    for path, is_source in paths:
+        name = compiled_at_use(path) or (owner(path) if is_source else "")
         if name == _HUB:
             return "kernels"
         if name and name not in _CARRIERS:
