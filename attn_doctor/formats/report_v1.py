@@ -21,7 +21,7 @@ from attn_doctor.model.findings import (
     OpenQuestion,
     Severity,
 )
-from attn_doctor.model.report import Examined, Failure, LogRead, OwnFault, Report
+from attn_doctor.model.report import Examined, Failure, LogRead, Near, OwnFault, Report
 from attn_doctor.quick_dataclasses import asdict
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def to_json(report: Report) -> dict[str, Any]:
         **_answers(trace=report.trace_answer, compiled=report.compiled_answer, semantics=report.semantics_answer),
         **({"kernels": _kernels(report.kernels)} if report.kernels is not None else {}),
         **({"logs": [asdict(log) for log in report.logs]} if report.logs else {}),
+        **({"nearest": [asdict(one) for one in report.nearest]} if report.nearest else {}),
         **({"looked_for": list(report.looked_for)} if report.looked_for else {}),
         **(identity_v1.to_json(report.identity) if report.identity is not None else {}),
         **(
@@ -210,6 +211,7 @@ def from_json(written: dict[str, Any]) -> Report:
             LogRead(**{key: one[key] for key in ("name", "lines", "failures", "unknown_line", "unknown", "note")})
             for one in written.get("logs", ())
         ),
+        nearest=tuple(Near(id=str(one["id"]), title=str(one["title"])) for one in written.get("nearest", ())),
         looked_for=tuple(written.get("looked_for", ())),
         identity=identity_v1.from_json(written) if "node" in written else None,
         own_faults=tuple(

@@ -66,6 +66,15 @@ class LogRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """A known trouble whose words are near to those of a log, and which was not judged."""
+
+    id: str
+    title: str
+    """With an ellipsis where a finding would name what the log says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why the examination failed: the parts of an AttnDoctorError."""
 
@@ -134,6 +143,8 @@ class Report:
     """Only from `explain`."""
     rerun: tuple[str, ...] = field(default=(), compare=False)
     """Only from `trace`: the options with which `fix` traces the same; empty when it cannot. Not in JSON."""
+    nearest: tuple[Near, ...] = ()
+    """Only from `explain`, where no message of a short log is known; the nearest first."""
     looked_for: tuple[str, ...] = ()
     """Only from `explain`: ids of the recipes whose patterns were searched for in the logs."""
     identity: Identity | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.causes import Explained, Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
 from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.nearest import nearest, says_where
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.errors import BadInput
@@ -21,17 +22,20 @@ from attn_doctor.machine.files import read_input
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model import exit_status
-from attn_doctor.model.facts import FactSet, Origin
+from attn_doctor.model.facts import FactName, FactSet, Origin
 from attn_doctor.model.findings import Severity
-from attn_doctor.model.report import Examined, LogRead, Report
+from attn_doctor.model.report import Examined, LogRead, Near, Report
 from attn_doctor.probe import logs
 from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, pick_recipes, silent
+
+_OF_LEARNING = FactName.parse("log.of_learning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +126,19 @@ def explained(
         facts=told.facts,
         logs=tuple(read),
         own_faults=faults.met(),
+        nearest=_nearest(scanned, told, recipes),
         looked_for=tuple(recipe.id for recipe in recipes if recipe.logs),
     )
+
+
+def _nearest(scanned: Sequence[Scanned], told: Explained, recipes: Sequence[Recipe]) -> tuple[Near, ...]:
+    """What to look at where nothing is known, or no more than what the log is about."""
+    known = {recipe.id: recipe for recipe in recipes}
+    named = [known[one.id] for one in told.diagnosis.findings if one.id in known]
+    if told.facts.text(_OF_LEARNING) != "shown" or not all(map(says_where, named)):
+        return ()
+    text = "\n".join(log.text for log in scanned if log.text)
+    return tuple(Near(id=one.id, title=TEMPLATE.sub("…", one.title)) for one in nearest(text, recipes))
 
 
 def _with_silent(told: Explained, recipes: tuple[Recipe, ...]) -> Explained:

@@ -44,7 +44,8 @@ T = TypeVar("T")
 def result(value: T) -> T:
     """The result with the texts of its findings in Chinese; one without findings as it is."""
     if isinstance(value, Report):
-        return replace(value, diagnosis=_diagnosis(value.diagnosis))
+        near = tuple(replace(one, title=_title_of(one.id, one.title)) for one in value.nearest)
+        return replace(value, diagnosis=_diagnosis(value.diagnosis), nearest=near)
     return value
 
 
@@ -71,6 +72,12 @@ def finding(one: Finding, recipe: Recipe | None = None) -> Finding:
         remedies=tuple(_remedy(remedy, pairs) for remedy in one.remedies),
         symptoms=tuple(map(finding, one.symptoms)),
     )
+
+
+def _title_of(id_: str, title: str) -> str:
+    """The title of the recipe of that id, with an ellipsis for what a finding would fill in."""
+    recipe = _recipes().get(id_)
+    return title if recipe is None else TEMPLATE.sub("…", text_of(id_, recipe.title))
 
 
 def text_of(id_: str, text: str) -> str:

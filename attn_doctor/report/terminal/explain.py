@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import IO
 
 from rich.text import Text
 
 from attn_doctor.machine import faults
+from attn_doctor.machine.own_command import as_typed
 from attn_doctor.model.facts import Origin
 from attn_doctor.model.findings import OpenQuestion
 from attn_doctor.model.report import Report
@@ -25,6 +27,8 @@ _MOST_LOGS = 3
 _MOST_TAIL = 4
 #: Characters of a message that is not known, where others of the log are.
 _UNKNOWN_BESIDE = 80
+#: Troubles that are near, beside a finding.
+_NEAR_BESIDE = 2
 
 
 def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
@@ -56,7 +60,10 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
             )
         )
         console.print()
-    for line in (*_verdict(report), *verdict.own_faults(report)):
+    for line in _verdict(report):
+        console.print(line)
+    _write_near(_near(report), console)
+    for line in verdict.own_faults(report):
         console.print(line)
 
 
@@ -66,22 +73,39 @@ def _in_short(report: Report, console: ReportConsole) -> None:
     note = next((console.broken(f"{log.name}: {log.note}", console.width) for log in report.logs if log.note), [])
     question = next((_asked(one) for one in report.diagnosis.open_questions), "")
     more = hidden(report.diagnosis.findings)
-    tail = [*([question] if question else []), *_verdict(report)[: 1 if question else 2]]
+    near = _near(report)[: _NEAR_BESIDE + 1]
+    tail = [*([question] if question else []), *_verdict(report)[: 1 if question or near else 2]]
     tail[0] = f"{tail[0]} {more}".rstrip()
     for line in head:
         console.print(line, no_wrap=True, overflow="ellipsis")
     for part in note[:_MOST_TAIL]:
         console.whole(part)
-    lines = [line for text in tail for line in console.broken(text, console.width)][:_MOST_TAIL]
-    room = MOST_LINES - len(head) - len(note[:_MOST_TAIL]) - len(lines)
+    lines = [line for text in tail for line in console.broken(text, console.width)][: _MOST_TAIL - len(near)]
+    room = MOST_LINES - len(head) - len(note[:_MOST_TAIL]) - len(lines) - len(near)
     faults.survive(
         "section of the findings of the report",
         partial(answer, report.diagnosis.findings, console, room=room),
         partial(unwritten, console),
     )
     console.print(Text("\n").join(lines))
+    _write_near(near, console)
     for text in verdict.own_faults(report):
         console.print(text)
+
+
+def _near(report: Report) -> list[str]:
+    """Troubles whose words are near, one a line, behind a line that says what they are; empty where there are none."""
+    if not report.nearest:
+        return []
+    head = say("Nearest by its words, not judged; one that fits is explained by")
+    every = [(as_typed(f"attn-doctor explain {one.id}"), one.title) for one in report.nearest]
+    wide = max(len(command) for command, _ in every)
+    return [head, *(f"  {command:{wide}}  {title}" for command, title in every)]
+
+
+def _write_near(lines: Sequence[str], console: ReportConsole) -> None:
+    for line in lines:
+        console.print(Text(line), no_wrap=True, overflow="ellipsis")
 
 
 def _head(report: Report) -> str:
@@ -165,8 +189,8 @@ def _verdict(report: Report) -> list[str]:
     else:
         lines.append(
             say(
-                "nothing known about this here. Only troubles of the attention stack are looked for; "
-                "others may be in it."
+                "nothing known about this here. Troubles of attention, of what trains and serves with it, and of "
+                "what these stand on are looked for; others may be in it."
             )
         )
     if unknown and (not findings or failures):
