@@ -19,7 +19,7 @@ from attn_doctor.model.findings import (
 from attn_doctor.model.full_verdict import FullFinding, FullVerdict
 from attn_doctor.model.identity import Cohort, EnvironmentName, Identity, NodeName
 from attn_doctor.model.remedies import KINDS, ProposedAction
-from attn_doctor.model.report import Examined, Failure, LogRead, Report
+from attn_doctor.model.report import Examined, Failure, LogRead, Near, Report
 from attn_doctor.recipes.recipe import Affected, AnyOf, AtLeast, Below, Matches, OneOf, Present
 
 VERSIONS = (
@@ -213,6 +213,7 @@ reports = st.builds(
         ),
         max_size=2,
     ).map(tuple),
+    nearest=st.lists(st.builds(Near, id=_words, title=_words), max_size=2).map(tuple),
     looked_for=st.lists(_words, max_size=2).map(tuple),
     identity=st.one_of(st.none(), identities),
     failure=st.one_of(st.none(), st.builds(Failure, what=_words, about=_words, hint=_words)),
