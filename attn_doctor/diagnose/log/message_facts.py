@@ -87,7 +87,7 @@ _DTYPES = {
     "float64": "float64", "Byte": "uint8", "uint8": "uint8", "Char": "int8", "int8": "int8", "Long": "int64",
     "int64": "int64", "long int": "int64", "Int": "int32", "int32": "int32", "Bool": "bool",
     "Float8_e4m3fn": "float8_e4m3fn", "float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2",
-    "float8_e5m2": "float8_e5m2",
+    "float8_e5m2": "float8_e5m2", "unsigned char": "uint8", "signed char": "int8", "short int": "int16",
 }  # fmt: skip
 _DTYPE = re.compile(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
 #: Words of a notice: the program took something else.
