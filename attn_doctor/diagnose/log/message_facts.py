@@ -43,10 +43,11 @@ _CXX_FILE = re.compile(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
 _ASKED_TORCH = re.compile(
-    r"(?:satisfies the requirement|No matching distribution found for) torch==(?P<release>\d\.\d{1,2}\.\d)"
+    r"(?:satisfies the requirement|No matching distribution found for) torch[=>]=(?P<release>\d\.\d{1,2}(?:\.\d)?)"
     r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
-    r"|(?![.\da-z+])(?![^\n]*\+(?:cu\d|cpu|rocm)))"  # not where an index with builds of other releases was asked
+    # Not where an index with builds of other releases was asked; 2.2.2 is the last for a Mac with Intel.
+    r"|(?![.,\da-z+])(?![^\n]*(?:\+(?:cu\d|cpu|rocm)|\b2\.2\.2\))))"
 )
 _IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
 _FROM_THE_TOP = re.compile(
@@ -222,8 +223,10 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         if made:
             named.add(attribute)
             yield made
-    if (asked := _ASKED_TORCH.search(message)) and (has := pythons(asked["release"])):
-        yield _log_fact("torch_asked", asked["release"], log, unit.message_line)
+    asked = _ASKED_TORCH.search(message)
+    release = asked and asked["release"] + ".0" * (asked["release"].count(".") == 1)  # torch>=2.10
+    if release and (has := pythons(release)):
+        yield _log_fact("torch_asked", release, log, unit.message_line)
         yield _log_fact("pythons_of_torch", " to ".join(has), log, unit.message_line)
     if _WENT_ON.search(message) and not unit.frames:
         yield _log_fact("went_on", True, log, unit.message_line)

@@ -52,7 +52,7 @@ _SAID = re.compile(
     r"(?![ -]?(?:of|size|sub|attention|\d|len|with (?:size|len|shift)|Subsystem))"
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Microsoft )?[Ww]in(?:dows)?\b"
     r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Cc]omfy[Uu][Ii]|[Pp]ower[Ss]hell)\b"
-    r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境))"
+    r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境)|(?:для|под|на) Windows\b)"
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?M[1-5]\b"
     r"|\b[Mm][1-5] (?:[Mm]ac|MAC)(?:[Bb]ook)?\b"
@@ -136,8 +136,9 @@ _WSL = re.compile(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
 _IMAGE = re.compile(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
+    r"|NVIDIA Release 2\d\.\d\d \(build "
 )
-_MAY_BE_IMAGE = ("nvcr.io/", "/opt/pytorch/p", ".nv2", "nvidia-pytorch")
+_MAY_BE_IMAGE = ("nvcr.io/", "NVIDIA Release", "/opt/pytorch/p", ".nv2", "nvidia-pytorch")
 _INSTALLER = re.compile(
     r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
     r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"
