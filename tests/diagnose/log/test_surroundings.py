@@ -46,6 +46,12 @@ def _said(line: str) -> set[str]:
 def test_a_line_that_names_two_systems_says_both() -> None:
     assert _said("I have the same pytorch on Windows and Ubuntu.") == {"Windows", "Linux"}
     assert _said("when I use Ubuntu, it could be installed") == {"Linux"}
+    assert _said("удалили wheels для Windows с CUDA 11.8") == {"Windows"}
+
+
+def test_the_banner_of_a_container_names_its_maker() -> None:
+    told = dict(surroundings.Surroundings().told("NVIDIA Release 22.09 (build 44877844)"))
+    assert told["log.image"] == "NVIDIA"
 
 
 def test_uv_in_brackets_is_an_installer() -> None:
