@@ -35,14 +35,16 @@ _SYSTEM = re.compile(
     r"|'cl_path'|\bvcvars|(?<!\w)Microsoft Visual (?:C\+\+|Studio)"
     r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK"
     r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
-    r"|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
+    r"|\bWindowsPath\(|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
     r"|\d-windows\.post\d|\bOS: (?:Microsoft )?Windows\b|^PS [A-Z]:)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
     r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d"
     r"|\b(?:environment|machine|system|platform|laptop|computer) is (?:a |on )?macOS\b"
     r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
-    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
+    # bitsandbytes looks in Linux's folders on every system
+    r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
+    r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
 #: What people say that they have; paths and messages are the better witnesses.
