@@ -44,10 +44,11 @@ _CXX_FILE = when_used(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
 _ASKED_TORCH = when_used(
-    r"(?:satisfies the requirement|No matching distribution found for) torch==(?P<release>\d\.\d{1,2}\.\d)"
+    r"(?:satisfies the requirement|No matching distribution found for) torch[=>]=(?P<release>\d\.\d{1,2}(?:\.\d)?)"
     r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
-    r"|(?![.\da-z+])(?![^\n]*\+(?:cu\d|cpu|rocm)))"  # not where an index with builds of other releases was asked
+    # Not where an index with builds of other releases was asked; 2.2.2 is the last for a Mac with Intel.
+    r"|(?![.,\da-z+])(?![^\n]*(?:\+(?:cu\d|cpu|rocm)|\b2\.2\.2\))))"
 )
 _IMPORTER = when_used(r"Failed to import (?P<value>[\w.]{2,80}) because")
 _FROM_THE_TOP = when_used(
@@ -88,7 +89,7 @@ _DTYPES = {
     "float64": "float64", "Byte": "uint8", "uint8": "uint8", "Char": "int8", "int8": "int8", "Long": "int64",
     "int64": "int64", "long int": "int64", "Int": "int32", "int32": "int32", "Bool": "bool",
     "Float8_e4m3fn": "float8_e4m3fn", "float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2",
-    "float8_e5m2": "float8_e5m2",
+    "float8_e5m2": "float8_e5m2", "unsigned char": "uint8", "signed char": "int8", "short int": "int16",
 }  # fmt: skip
 _DTYPE = when_used(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
 #: Words of a notice: the program took something else.
@@ -223,8 +224,10 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         if made:
             named.add(attribute)
             yield made
-    if (asked := _ASKED_TORCH.search(message)) and (has := pythons(asked["release"])):
-        yield _log_fact("torch_asked", asked["release"], log, unit.message_line)
+    asked = _ASKED_TORCH.search(message)
+    release = asked and asked["release"] + ".0" * (asked["release"].count(".") == 1)  # torch>=2.10
+    if release and (has := pythons(release)):
+        yield _log_fact("torch_asked", release, log, unit.message_line)
         yield _log_fact("pythons_of_torch", " to ".join(has), log, unit.message_line)
     if _WENT_ON.search(message) and not unit.frames:
         yield _log_fact("went_on", True, log, unit.message_line)

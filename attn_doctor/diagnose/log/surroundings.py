@@ -36,14 +36,16 @@ _SYSTEM = when_used(
     r"|'cl_path'|\bvcvars|(?<!\w)Microsoft Visual (?:C\+\+|Studio)"
     r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK"
     r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
-    r"|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
+    r"|\bWindowsPath\(|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
     r"|\d-windows\.post\d|\bOS: (?:Microsoft )?Windows\b|^PS [A-Z]:)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
     r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d"
     r"|\b(?:environment|machine|system|platform|laptop|computer) is (?:a |on )?macOS\b"
     r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
-    r"|(?P<Linux>(?<![\w.:])/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
+    # bitsandbytes looks in Linux's folders on every system
+    r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
+    r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
 #: What people say that they have; paths and messages are the better witnesses.
@@ -53,7 +55,7 @@ _SAID = when_used(
     r"(?![ -]?(?:of|size|sub|attention|\d|len|with (?:size|len|shift)|Subsystem))"
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Microsoft )?[Ww]in(?:dows)?\b"
     r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Cc]omfy[Uu][Ii]|[Pp]ower[Ss]hell)\b"
-    r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境))"
+    r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境)|(?:для|под|на) Windows\b)"
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?M[1-5]\b"
     r"|\b[Mm][1-5] (?:[Mm]ac|MAC)(?:[Bb]ook)?\b"
@@ -141,8 +143,9 @@ _WSL = when_used(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
 _IMAGE = when_used(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
+    r"|NVIDIA Release 2\d\.\d\d \(build "
 )
-_MAY_BE_IMAGE = ("nvcr.io/", "/opt/pytorch/p", ".nv2", "nvidia-pytorch")
+_MAY_BE_IMAGE = ("nvcr.io/", "NVIDIA Release", "/opt/pytorch/p", ".nv2", "nvidia-pytorch")
 _INSTALLER = when_used(
     r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
     r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"

@@ -23,6 +23,8 @@ _HEAD = "Traceback (most recent call last):\n"
 _NINJA = _HEAD + _FRAME.format("torch/utils/cpp_extension.py") + "CalledProcessError: Command '['ninja']' rror: failed"
 _SETUP = '  File "/tmp/pip-install-x/causal-conv1d_0a1b2c3d4e5f60718293/setup.py"'
 
+_NOT_FOUND = "Error: Could not find a version that satisfies the requirement torch"
+
 
 def _subject(text: str) -> object:
     seen = made("any", {"pattern": "rror:|rror |undefined|fatal", "confirms": True}, title="{subject.package}")
@@ -202,7 +204,10 @@ def test_a_capability_that_is_asked_for_is_none_that_is_there() -> None:
         ("RuntimeError: CUDA 12.8 or higher is required for compute capability 12.0.", "log.cuda_needed", "12.8"),
         ("ValueError: XLMRobertaModel does not do that", "log.model", "XLMRobertaModel"),
         ("RuntimeError: expected BFloat16 and got Byte", "log.dtypes", ("bfloat16", "uint8")),
+        ("RuntimeError: got attn_mask.dtype: unsigned char and query.dtype: float", "log.dtypes", ("uint8", "float32")),
         ("ModuleNotFoundError: No module named 'flash_attn.cute'", "log.module", "flash_attn.cute"),
+        (f"{_NOT_FOUND}==2.4.0 (from versions: 2.6.0, 2.7.0)", "log.torch_asked", "2.4.0"),
+        (f"{_NOT_FOUND}>=2.10 (from versions: 2.6.0, 2.8.0)", "log.torch_asked", "2.10.0"),
     ],
 )
 def test_a_message_tells_what_it_names(text: str, fact: str, value: object) -> None:
@@ -211,6 +216,20 @@ def test_a_message_tells_what_it_names(text: str, fact: str, value: object) -> N
     (finding,) = explain_text(text, [seen], FactSet()).diagnosis.findings
 
     assert [one.state.value for one in finding.evidence if str(one.name) == fact] == [value]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ">=2.1,<2.3 (from versions: 2.6.0)",  # a range: another release of it may be meant
+        "==2.5.1 (from versions: 2.1.2, 2.2.0, 2.2.1, 2.2.2)",  # a Mac with Intel, whatever its Python
+    ],
+)
+def test_no_release_is_missed_for_its_python_alone(asked: str) -> None:
+    seen = made("any", {"pattern": "rror:", "when": [{"fact": "log.torch_asked", "present": True}]})
+    found = explain_text(_NOT_FOUND + asked, [seen], FactSet()).diagnosis.findings
+
+    assert all(str(one.name) != "log.torch_asked" for finding in found for one in finding.evidence)
 
 
 def test_what_a_person_assumes_stands_above_what_the_log_tells() -> None:

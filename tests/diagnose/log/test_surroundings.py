@@ -46,6 +46,25 @@ def _said(line: str) -> set[str]:
 def test_a_line_that_names_two_systems_says_both() -> None:
     assert _said("I have the same pytorch on Windows and Ubuntu.") == {"Windows", "Linux"}
     assert _said("when I use Ubuntu, it could be installed") == {"Linux"}
+    assert _said("удалили wheels для Windows с CUDA 11.8") == {"Windows"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "found to be non-existent: {WindowsPath('/usr/local/cuda/lib64')}",
+        r"C:\venv\bitsandbytes\cuda_setup\paths.py:27: {WindowsPath('/usr/local/cuda/lib64')}",
+    ],
+)
+def test_a_folder_that_is_only_looked_in_tells_no_system(line: str) -> None:
+    assert dict(surroundings.Surroundings().told(line))["node.system"] == "Windows"
+    looking = "CUDA_SETUP: WARNING! libcudart.so not found. Searching /usr/local/cuda/lib64..."
+    assert "node.system" not in dict(surroundings.Surroundings().told(looking))
+
+
+def test_the_banner_of_a_container_names_its_maker() -> None:
+    told = dict(surroundings.Surroundings().told("NVIDIA Release 22.09 (build 44877844)"))
+    assert told["log.image"] == "NVIDIA"
 
 
 def test_uv_in_brackets_is_an_installer() -> None:
