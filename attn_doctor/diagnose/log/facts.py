@@ -274,6 +274,8 @@ class Clues:
         said = self._told.pop(surroundings.SAID, {})
         if said and "node.system" not in self._told and not ("Windows" in said and "node.kernel" in self._told):
             self._told["node.system"] = said
+        elif not said and "node.system" not in self._told and "WSL2" in self._told.get("node.kernel", {}):
+            self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
         self._one_environment()
         if self._listed and _TORCH_THERE not in self._told:
             self._told[_TORCH_THERE] = dict(self._listed)
