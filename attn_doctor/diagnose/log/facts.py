@@ -178,11 +178,13 @@ class Clues:
             if of_limit:
                 self._tell("gpu.0.compute_capability", of_limit, line.number)
         elif found_name := gpu_words.NAMES.search(text):
-            with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", text))
+            told = gpu_words.OF_A_KERNEL.sub(".", text)
+            found_name = gpu_words.NAMES.search(told) or found_name
+            with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", told))
             named = self.names().capability(gpu_words.MEANT_RTX.sub("RTX", with_brand))
-            before, gpu, _ = text.partition(" GPU")
-            asked = gpu_words.ASKED.search((before if gpu else text[: found_name.start()])[-60:])
-            if named and not asked and not gpu_words.ASKED_BEHIND.search(text) and not _is_a_default(named, text):
+            before, gpu, _ = told.partition(" GPU")
+            asked = gpu_words.ASKED.search((before if gpu else told[: found_name.start()])[-60:])
+            if named and not asked and not gpu_words.ASKED_BEHIND.search(told) and not _is_a_default(named, text):
                 self._tell("gpu.0.compute_capability", named, line.number)
         for sign, name, pattern in STATED:
             stated = pattern.search(text) if sign in text else None
