@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import gpu_words, programs, subjects, surroundings
-from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, STATED
+from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, engine_of
 from attn_doctor.diagnose.log.strangers import Company
@@ -190,6 +190,8 @@ class Clues:
             stated = pattern.search(text) if sign in text else None
             if stated:
                 self._tell(name, stated["value"], line.number)
+        for name, value in in_paths(text):
+            self._tell(name, value, line.number)
         found_version = DRIVER_SPEAKS.search(text)
         if found_version:
             number = int(found_version["number"])
@@ -279,6 +281,8 @@ class Clues:
         elif not said and "node.system" not in self._told and "WSL2" in self._told.get("node.kernel", {}):
             self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
         self._one_environment()
+        if nvcc := another_cuda(self._told):
+            self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:
             self._told[_TORCH_THERE] = dict(self._listed)
         self._engine_by_its_release()

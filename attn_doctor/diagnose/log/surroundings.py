@@ -36,7 +36,7 @@ _SYSTEM = re.compile(
     r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK"
     r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
     r"|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
-    r"|\d-windows\.post\d|\bOS: (?:Microsoft )?Windows\b(?![^\n]{0,40}\bWSL)|^PS [A-Z]:)"
+    r"|\d-windows\.post\d|\bos\.name\W{1,4}nt\b|\bOS: (?:Microsoft )?Windows\b(?![^\n]{0,40}\bWSL)|^PS [A-Z]:)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
     r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d"
@@ -90,6 +90,7 @@ _MAY_BE_SYSTEM = (
         "Microsoft Visual",
         ".dll",
         "Windows",
+        "os.name",
         "_windows_",
         "python_embeded",
         "-windows.",
