@@ -37,6 +37,12 @@ _TYPED = re.compile(
 )
 #: What the person says of it, in the first person; what a program printed beside it is nearer to the trouble.
 _TOLD = re.compile(r"\b(?:I|[Ww]e|I'm|[Mm]y) (?:\w+ ){0,3}\w")
+#: What a shell or a launcher says of a process that a signal ended: after the program's own warnings it is what counts.
+_ENDED = re.compile(
+    r"^\s*(?:\S{1,80}: line \d+: +\d+ )?(?:Killed|Segmentation fault|Bus error|Illegal instruction)\b(?! by)"
+    r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals",
+    re.MULTILINE,
+)
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -60,10 +66,12 @@ class Weighed:
 
     @property
     def failed(self) -> bool:
-        """Its message is an exception that was no warning, or says that a program could not load an addition."""
+        """Its message is an exception that was no warning, or says that a program could not load an addition, or that a
+        signal ended it.
+        """
         unit = self.match.unit
-        raised = bool(unit.exception) or _SURVIVED.search(unit.text) is not None
-        return raised and unit.kind is not UnitKind.WARNING and not self.survived
+        raised = bool(unit.exception) or _SURVIVED.search(unit.text) or _ENDED.search(unit.text)
+        return bool(raised) and unit.kind is not UnitKind.WARNING and not self.survived
 
     @property
     def proven(self) -> bool:
@@ -78,7 +86,8 @@ class Weighed:
         if self.is_harmless:
             return 4
         if self.match.recipe.family is None:
-            return 0 if failed or self.severity is not Severity.INFO else 2
+            said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
+            return 0 if failed or said or self.severity is not Severity.INFO else 2
         return 1 if failed else 3
 
     @property
