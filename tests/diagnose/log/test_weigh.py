@@ -41,3 +41,14 @@ def test_a_harmless_notice_does_not_lead_where_the_process_was_killed() -> None:
     )
     told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
     assert [one.id for one in told] == ["host-out-of-memory", "harmless-dtype-warning"]
+
+
+def test_what_the_compiler_says_leads_what_called_it() -> None:
+    """A log without a word of torch: the exact recipe is a note then, and still says more than a family."""
+    text = (
+        "/tmp/tmpab/main.c:5:10: fatal error: Python.h: No such file or directory\n"
+        "subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmpab/main.c', '-O3', '-shared', '-o', "
+        "'/tmp/tmpab/cuda_utils.so', '-lcuda']' returned non-zero exit status 1."
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet()).diagnosis.findings
+    assert told[0].id == "python-headers-missing"
