@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from attn_doctor.quick_patterns import when_used
 
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
@@ -31,3 +33,31 @@ STATED = tuple(
 )
 #: torch's own message: the CUDA release that the driver supports, in the encoding of cudaDriverGetVersion.
 DRIVER_SPEAKS = when_used(r"\(found version (?P<number>\d{4,6})\)")
+#: The folder of a build's nvcc, and that of the extensions that torch compiles, which has the CUDA of torch in its name.
+_NVCC_FOLDER = when_used(r"[/\\](?:CUDA[/\\]v|cuda-)(?P<nvcc>\d{1,2}\.\d{1,2})[/\\]bin[/\\]nvcc\b")
+_NVCC_OF_THE_SYSTEM = when_used(r"(?:^|[\s'\"])(?P<nvcc>/usr/bin/nvcc)(?=\s|$)")
+_EXTENSIONS = when_used(r"torch_extensions[/\\](?:\S{1,60}[/\\])?py3(?P<python>\d{1,2})_cu(?P<major>1\d)(?P<minor>\d)\b")
+OF_ANOTHER = "log.nvcc_of_another_cuda"
+
+
+def in_paths(text: str) -> Iterator[tuple[str, str]]:
+    """Facts that the paths of a build tell: its nvcc, and the CUDA and Python that torch compiles extensions for."""
+    if "nvcc" in text and "--version" not in text:
+        if folder := _NVCC_FOLDER.search(text):
+            yield "cuda.nvcc", folder["nvcc"]
+        elif own := _NVCC_OF_THE_SYSTEM.search(text):
+            yield "cuda.nvcc_path", own["nvcc"]
+    if "torch_ext" in text and (built := _EXTENSIONS.search(text)):
+        yield "torch.cuda", f"{built['major']}.{built['minor']}"
+        yield "python.version", f"3.{built['python']}"
+
+
+def another_cuda(told: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """The release of the nvcc where it is older than torch's CUDA or of another major, with its line; of each one alone
+    is told. A newer minor release mostly does.
+    """
+    nvcc, torch = told.get("cuda.nvcc", {}), told.get("torch.cuda", {})
+    if len(nvcc) != 1 or len(torch) != 1:
+        return {}
+    ran, meant = (tuple(map(int, next(iter(one)).split(".")[:2])) for one in (nvcc, torch))
+    return dict(nvcc) if ran < meant or ran[0] != meant[0] else {}

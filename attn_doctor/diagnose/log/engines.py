@@ -27,11 +27,14 @@ _MAY_BE = (
     "Value error, ",
     "vllm",
     "vLLM",
+    "VLLM",
     "sglang",
+    "SGLang",
     "Capture cuda graph failed",
     "Capture CUDA graph failed",
     "--mem-fraction-static",
     "lmdeploy",
+    "LMDeploy",
     "[TM]",
     "text_gen",
     "text-gen",
@@ -59,6 +62,14 @@ _TOLD = when_used(
     r"|(?P<tensorrt_llm>\[(?:TensorRT-LLM|TRT-LLM)\]|/tensorrt_llm/|\btrtllm-(?:build|serve|bench)\b)"
 )  # fmt: skip
 
+#: What a person says that the model is run by; where it works with the engine, the message is another's.
+_SAID = re.compile(
+    r"(?:\b(?:[Uu]s(?:e|ed|ing)|(?:[Rr]un|[Rr]unning|[Ss]erved?|[Ss]erving|[Dd]eploy(?:ed|ing)?|[Ss]tart(?:ed|ing)?|[Ll]aunch(?:ed|ing)?|[Ll]oad(?:ed|ing)?)"
+    r" (?:it |this |(?:the |this )?(?:\S{1,60} )?(?:model )?)?(?:with|by|via|on|in|using)) |使用 ?|用 ?)"
+    r"(?:(?P<vllm>vllm|vLLM|VLLM)|(?P<sglang>sglang|SGLang|sgLang)|(?P<lmdeploy>lmdeploy|LMDeploy))(?![A-Za-z0-9_/-])"
+)
+_WORKS = re.compile(r"\b(?:works?|worked|fine|successful\w*|no (?:problem|issue|error)s?|train\w*|GRPO|[Rr]ollouts?|instead of)\b")
+
 
 def writer_of(prefix: str) -> str:
     """The engine that puts such a text before its messages; empty where none does."""
@@ -73,6 +84,9 @@ def engine_of(line: Line) -> str | None:
     for sign in _MAY_BE:
         if sign in line.text:
             found = _TOLD.search(line.text, 0, 2000)
+            said = None if found else _SAID.search(line.text, 0, 600)
+            if said and not _WORKS.search(line.text, 0, 600):
+                return str(said.lastgroup)
             return str(found.lastgroup).replace("_", "-") if found else None
     return None
 

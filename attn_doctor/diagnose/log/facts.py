@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import gpu_words, programs, subjects, surroundings
-from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, STATED
+from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, engine_of
 from attn_doctor.diagnose.log.strangers import Company
@@ -179,16 +179,20 @@ class Clues:
             if of_limit:
                 self._tell("gpu.0.compute_capability", of_limit, line.number)
         elif found_name := gpu_words.NAMES.search(text):
-            with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", text))
+            told = gpu_words.OF_A_KERNEL.sub(".", text)
+            found_name = gpu_words.NAMES.search(told) or found_name
+            with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", told))
             named = self.names().capability(gpu_words.MEANT_RTX.sub("RTX", with_brand))
-            before, gpu, _ = text.partition(" GPU")
-            asked = gpu_words.ASKED.search((before if gpu else text[: found_name.start()])[-60:])
-            if named and not asked and not gpu_words.ASKED_BEHIND.search(text) and not _is_a_default(named, text):
+            before, gpu, _ = told.partition(" GPU")
+            asked = gpu_words.ASKED.search((before if gpu else told[: found_name.start()])[-60:])
+            if named and not asked and not gpu_words.ASKED_BEHIND.search(told) and not _is_a_default(named, text):
                 self._tell("gpu.0.compute_capability", named, line.number)
         for sign, name, pattern in STATED:
             stated = pattern.search(text) if sign in text else None
             if stated:
                 self._tell(name, stated["value"], line.number)
+        for name, value in in_paths(text):
+            self._tell(name, value, line.number)
         found_version = DRIVER_SPEAKS.search(text)
         if found_version:
             number = int(found_version["number"])
@@ -275,7 +279,11 @@ class Clues:
         said = self._told.pop(surroundings.SAID, {})
         if said and "node.system" not in self._told and not ("Windows" in said and "node.kernel" in self._told):
             self._told["node.system"] = said
+        elif not said and "node.system" not in self._told and "WSL2" in self._told.get("node.kernel", {}):
+            self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
         self._one_environment()
+        if nvcc := another_cuda(self._told):
+            self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:
             self._told[_TORCH_THERE] = dict(self._listed)
         self._engine_by_its_release()

@@ -36,6 +36,12 @@ _TYPED = when_used(
 )
 #: What the person says of it, in the first person; what a program printed beside it is nearer to the trouble.
 _TOLD = when_used(r"\b(?:I|[Ww]e|I'm|[Mm]y) (?:\w+ ){0,3}\w")
+#: What a shell or a launcher says of a process that a signal ended: after the program's own warnings it is what counts.
+_ENDED = when_used(
+    r"^\s*(?:\S{1,80}: line \d+: +\d+ )?(?:Killed|Segmentation fault|Bus error|Illegal instruction)\b(?! by)"
+    r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals",
+    re.MULTILINE,
+)
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -59,10 +65,12 @@ class Weighed:
 
     @property
     def failed(self) -> bool:
-        """Its message is an exception that was no warning, or says that a program could not load an addition."""
+        """Its message is an exception that was no warning, or says that a program could not load an addition, or that a
+        signal ended it.
+        """
         unit = self.match.unit
-        raised = bool(unit.exception) or _SURVIVED.search(unit.text) is not None
-        return raised and unit.kind is not UnitKind.WARNING and not self.survived
+        raised = bool(unit.exception) or _SURVIVED.search(unit.text) or _ENDED.search(unit.text)
+        return bool(raised) and unit.kind is not UnitKind.WARNING and not self.survived
 
     @property
     def proven(self) -> bool:
@@ -72,11 +80,20 @@ class Weighed:
     @property
     def _standing(self) -> int:
         """Recipes stand before families; but what a notice says never leads where an exception is of a family, and
-        the last words of a failed build do not lead a note."""
+        the last words of a failed build do not lead a note. A notice with nothing to mend leads only by itself."""
         failed = self.failed and not self.match.pattern.wrapper
+        if self.is_harmless:
+            return 4
         if self.match.recipe.family is None:
-            return 0 if failed or self.severity is not Severity.INFO else 2
+            said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
+            return 0 if failed or said or self.severity is not Severity.INFO else 2
         return 1 if failed else 3
+
+    @property
+    def is_harmless(self) -> bool:
+        """Nothing is to be mended."""
+        recipe = self.match.recipe
+        return self.severity is Severity.INFO and not self.failed and recipe.family is None and not recipe.remedies
 
     @property
     def _is_notice(self) -> bool:

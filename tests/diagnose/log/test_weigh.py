@@ -30,3 +30,25 @@ def test_what_a_program_printed_comes_before_what_a_person_tells_of_it() -> None
     )
     told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
     assert [one.id for one in told] == ["attribute-behind-a-wrapper"]
+
+
+def test_a_harmless_notice_does_not_lead_where_the_process_was_killed() -> None:
+    """transformers says it of many models; what ended the program stands below."""
+    text = (
+        "You are attempting to use Flash Attention 2.0 with a model not initialized on GPU. Make sure to move the model "
+        "to GPU after initializing it on CPU with `model.to('cuda')`.\n"
+        "fish: Job 1, 'python start.py' terminated by signal SIGKILL (Forced quit)"
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert [one.id for one in told] == ["host-out-of-memory", "harmless-dtype-warning"]
+
+
+def test_what_the_compiler_says_leads_what_called_it() -> None:
+    """A log without a word of torch: the exact recipe is a note then, and still says more than a family."""
+    text = (
+        "/tmp/tmpab/main.c:5:10: fatal error: Python.h: No such file or directory\n"
+        "subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmpab/main.c', '-O3', '-shared', '-o', "
+        "'/tmp/tmpab/cuda_utils.so', '-lcuda']' returned non-zero exit status 1."
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet()).diagnosis.findings
+    assert told[0].id == "python-headers-missing"

@@ -36,6 +36,8 @@ LOGS = [
     (NODE, "sageattention-not-installed"),
     (NOTICE + "\n" + RUN + MEMORY, "gpu-out-of-memory"),
     (NOTICE, "sdpa-without-its-flash-kernel"),
+    (NOTICE + "\nKilled", "host-out-of-memory"),
+    (NOTICE + "\ntorch: line 3: 5123 Killed    python demo.py", "host-out-of-memory"),
     ("W0820 convert_frame.py:1017] torch._dynamo hit config.recompile_limit (8)\n" + RUN + MEMORY, "gpu-out-of-memory"),
 ]
 

@@ -1,0 +1,72 @@
+"""What sentences and paths of a log tell of GPU, engine, system and compiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.facts import Clues
+from attn_doctor.diagnose.log.unit import Line
+
+
+def _told(*texts: str) -> dict[str, object]:
+    clues = Clues()
+    for number, text in enumerate(texts, 1):
+        clues.see(Line(number=number, text=text))
+    return {str(one.name): getattr(one.state, "value", None) for one in clues.facts("a.log")}
+
+
+@pytest.mark.parametrize(
+    ("text", "capability"),
+    [
+        ('The issue "FlashAttention only supports Ampere GPUs or newer" came when using Tesla V100 for it', "7.0"),
+        ("(T4 GPU) RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "7.5"),
+        ("FlashAttention only supports Ampere GPUs or newer, and I have a RTX 2080 Ti", "7.5"),
+        ("Flash attention needs an NVIDIA A100 GPU or newer", None),
+    ],
+)
+def test_what_a_kernel_asks_for_is_not_what_is_there(text: str, capability: str | None) -> None:
+    assert _told(text).get("gpu.0.compute_capability") == capability
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [
+        ("When I tried to start it using vllm, I got an error", "vllm"),
+        ("我使用vllm部署这个模型", "vllm"),
+        ("Deployed the model with SGLang on two GPUs", "sglang"),
+        ("It works when I serve it with vllm, with transformers it does not", None),
+        ("GRPO training that rolls out using vLLM stops", None),
+        ("installed with vllm-flash-attn", None),
+    ],
+)
+def test_a_person_names_the_engine(text: str, engine: str | None) -> None:
+    assert _told(text).get("log.engine") == engine
+
+
+def test_wsl_is_a_linux() -> None:
+    assert _told("- OS: Windows 10 WSL Ubuntu 24")["node.system"] == "Linux"
+    assert _told("- OS: Windows 10")["node.system"] == "Windows"
+    assert "node.system" not in _told("It fails on Windows 11", "and runs in WSL2")
+
+
+def test_a_name_of_windows_in_python() -> None:
+    assert _told("os.name= nt")["node.system"] == "Windows"
+
+
+def test_paths_of_a_build_tell_nvcc_and_torch_s_cuda() -> None:
+    told = _told(
+        r"Using C:\Users\a\AppData\Local\torch_extensions\torch_extensions\Cache\py310_cu117 as PyTorch extensions root",
+        r"[1/2] C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v11.0\bin\nvcc --generate-dependencies-with-compile",
+    )
+    assert (told["torch.cuda"], told["cuda.nvcc"], told["python.version"]) == ("11.7", "11.0", "3.10")
+    assert told["log.nvcc_of_another_cuda"] == "11.0"
+
+
+def test_a_newer_minor_release_of_nvcc_is_none_of_another_cuda() -> None:
+    told = _told("/home/a/.cache/torch_extensions/py311_cu124/x/build.ninja", "/usr/local/cuda-12.6/bin/nvcc -c x.cu")
+    assert told["cuda.nvcc"] == "12.6"
+    assert "log.nvcc_of_another_cuda" not in told
+
+
+def test_the_distribution_s_nvcc() -> None:
+    assert _told("[1/2] /usr/bin/nvcc  -DTORCH_EXTENSION_NAME=x -c x.cu")["cuda.nvcc_path"] == "/usr/bin/nvcc"
