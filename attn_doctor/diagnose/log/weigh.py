@@ -37,6 +37,12 @@ _TYPED = re.compile(
 )
 #: What the person says of it, in the first person; what a program printed beside it is nearer to the trouble.
 _TOLD = re.compile(r"\b(?:I|[Ww]e|I'm|[Mm]y) (?:\w+ ){0,3}\w")
+#: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
+_INSTALLED_NOTHING = re.compile(
+    r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
+    r"|externally-managed-environment|No matching distribution found for "
+)
+_NOT_INSTALLED = re.compile(r"No module named ")
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -117,7 +123,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
-    weighed = _what_was_survived_noted(weighed)
+    weighed = _without_what_was_not_installed(_what_was_survived_noted(weighed))
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -151,6 +157,14 @@ def _what_was_survived_noted(weighed: list[Weighed]) -> list[Weighed]:
         else one
         for one in weighed
     ]
+
+
+def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
+    """The same without modules that are missing, where an installer says in the same log why it put nothing in, and
+    that is known: to install the module again would fail again.
+    """
+    stopped = {one.log for one in weighed if _INSTALLED_NOTHING.search(one.match.unit.text)}
+    return [one for one in weighed if one.log not in stopped or not _NOT_INSTALLED.search(one.match.quoted)]
 
 
 def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:

@@ -30,3 +30,14 @@ def test_what_a_program_printed_comes_before_what_a_person_tells_of_it() -> None
     )
     told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
     assert [one.id for one in told] == ["attribute-behind-a-wrapper"]
+
+
+def test_what_an_installer_did_not_put_in_follows_from_why() -> None:
+    """pip says why it stopped; the module that is missing then is no trouble of its own."""
+    text = (
+        "ModuleNotFoundError: No module named 'unsloth'\n"
+        "ERROR: Could not install packages due to an OSError: [Errno 2] No such file or directory: "
+        "'/opt/conda/lib/python3.10/site-packages/aiohttp-3.9.1.dist-info/METADATA'"
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert [one.id for one in told] == ["package-metadata-broken"]
