@@ -123,7 +123,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
-    weighed = _without_what_was_not_installed(_what_was_survived_noted(weighed))
+    weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -144,6 +144,14 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     )
     wrapped = len(known) < len(exact) and all(one.match.pattern.wrapper for one in families)
     return exact if wrapped else [*known, *families]
+
+
+def _first_of_each(weighed: Iterable[Weighed]) -> list[Weighed]:
+    """Of a recipe's matches in one unit the first that facts did not refuse."""
+    first: dict[tuple[int, str], Weighed] = {}
+    for one in weighed:
+        first.setdefault((id(one.match.unit), one.match.recipe.id), one)
+    return list(first.values())
 
 
 def _what_was_survived_noted(weighed: list[Weighed]) -> list[Weighed]:
