@@ -108,7 +108,7 @@ class _Cutter:
             else:
                 linked = False
                 made.append(self._other())
-        return made
+        return _under_its_title(made)
 
     def _traceback(self) -> Unit:
         taken: list[Line] = []
@@ -265,6 +265,19 @@ def _is_frame(text: str) -> bool:
 def _belongs(message: Unit, frames: Unit) -> bool:
     """True for a message directly above frames that have none of their own: pasted in reverse order."""
     return message.kind is UnitKind.MESSAGE and bool(message.exception) and 0 < frames.first - message.last <= 2
+
+
+def _under_its_title(made: list[Unit]) -> list[Unit]:
+    """The same with the first message, where it is the only exception, as what ended the only traceback: a report's
+    title says the error, and what is pasted below it was cut off before.
+    """
+    told = [unit for unit in made if unit.exception]
+    cut_off = [unit for unit in made if unit.frames and not unit.exception]
+    if len(told) != 1 or len(cut_off) != 1 or told[0] is not made[0] or made[0].kind is not UnitKind.MESSAGE:
+        return made
+    title, frames = made[0], cut_off[0]
+    whole = replace(frames, lines=(*title.lines, *frames.lines), exception=title.exception, message_at=0)
+    return [whole, *(unit for unit in made[1:] if unit is not frames)]
 
 
 def _indent(text: str) -> int:

@@ -154,25 +154,29 @@ class Patterns:
         return len(self._known)
 
     def match(self, unit: Unit, around: Around) -> list[Match]:
-        """The first match of each recipe in this unit."""
+        """The first match of each recipe in this unit; behind one that facts may refuse, the next one too."""
         searched = self._searched(unit.text)
         if not searched.may_stand:
             return []
         unbroken = _unbroken(unit)
-        found: dict[str, Match] = {}
+        found: list[Match] = []
+        sure = set[str]()
         for known in searched.may_stand:
-            if known.recipe.id in found or (known.pattern.kinds and unit.kind.value not in known.pattern.kinds):
+            if known.recipe.id in sure or (known.pattern.kinds and unit.kind.value not in known.pattern.kinds):
                 continue
             match = faults.survive(
                 f'log pattern of recipe "{known.recipe.id}"',
                 partial(_matched, known, unit, searched, unbroken, around),
                 lambda _reason: None,
             )
-            if match is not None:
-                found[known.recipe.id] = match
+            if match is None:
+                continue
+            found.append(match)
+            if not known.pattern.only_with_facts:
+                sure.add(known.recipe.id)
         if found and is_of_a_stranger(unit):
-            return [match for match in found.values() if _is_for_strangers(match.recipe, unit)]
-        return list(found.values())
+            return [match for match in found if _is_for_strangers(match.recipe, unit)]
+        return found
 
     def _searched(self, text: str) -> _Searched:
         if (kept := self._kept.get(text)) is not None:

@@ -42,6 +42,12 @@ _ENDED = when_used(
     r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals",
     re.MULTILINE,
 )
+#: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
+_INSTALLED_NOTHING = when_used(
+    r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
+    r"|externally-managed-environment|No matching distribution found for "
+)
+_NOT_INSTALLED = when_used(r"No module named ")
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 
@@ -133,7 +139,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
-    weighed = _what_was_survived_noted(weighed)
+    weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -156,6 +162,14 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     return exact if wrapped else [*known, *families]
 
 
+def _first_of_each(weighed: Iterable[Weighed]) -> list[Weighed]:
+    """Of a recipe's matches in one unit the first that facts did not refuse."""
+    first: dict[tuple[int, str], Weighed] = {}
+    for one in weighed:
+        first.setdefault((id(one.match.unit), one.match.recipe.id), one)
+    return list(first.values())
+
+
 def _what_was_survived_noted(weighed: list[Weighed]) -> list[Weighed]:
     """The same; of what a program survived a note, where it failed of something else later in the same log."""
     survived = {id(one.match.unit) for one in weighed if _SURVIVED.search(one.match.unit.text)}
@@ -167,6 +181,14 @@ def _what_was_survived_noted(weighed: list[Weighed]) -> list[Weighed]:
         else one
         for one in weighed
     ]
+
+
+def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
+    """The same without modules that are missing, where an installer says in the same log why it put nothing in, and
+    that is known: to install the module again would fail again.
+    """
+    stopped = {one.log for one in weighed if _INSTALLED_NOTHING.search(one.match.unit.text)}
+    return [one for one in weighed if one.log not in stopped or not _NOT_INSTALLED.search(one.match.quoted)]
 
 
 def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:

@@ -152,3 +152,35 @@ def test_pip_quotes_indented() -> None:
 
     assert unit.exception == "OSError"
     assert unit.text.startswith("Traceback")
+
+
+def test_a_title_is_what_ended_the_traceback_that_was_cut_off() -> None:
+    """A report's title says the error, and the traceback below it ends before it: its frames tell whose it is."""
+    lines = [
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "",
+        ">>> y = model(x)",
+        "Traceback (most recent call last):",
+        '  File "/e/lib/python3.10/site-packages/mamba_ssm/ops/selective_scan_interface.py", line 306, in mamba_inner_fn',
+        "    return MambaInnerFn.apply(xz)",
+    ]
+    assert [bool(unit.exception and unit.frames) for unit in units("\n".join(lines))] == [True, False]
+
+
+def test_a_title_beside_two_tracebacks_is_of_neither() -> None:
+    """Which of them it ended is not known."""
+    lines = [
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "",
+        "one",
+        "",
+        "Traceback (most recent call last):",
+        '  File "/e/a.py", line 3, in f',
+        "    g()",
+        "",
+        "two",
+        "Traceback (most recent call last):",
+        '  File "/e/b.py", line 3, in f',
+        "    g()",
+    ]
+    assert not any(unit.exception and unit.frames for unit in units("\n".join(lines)))

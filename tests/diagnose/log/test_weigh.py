@@ -52,3 +52,21 @@ def test_what_the_compiler_says_leads_what_called_it() -> None:
     )
     told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet()).diagnosis.findings
     assert told[0].id == "python-headers-missing"
+
+
+def test_what_an_installer_did_not_put_in_follows_from_why() -> None:
+    """pip says why it stopped; the module that is missing then is no trouble of its own."""
+    text = (
+        "ModuleNotFoundError: No module named 'unsloth'\n"
+        "ERROR: Could not install packages due to an OSError: [Errno 2] No such file or directory: "
+        "'/opt/conda/lib/python3.10/site-packages/aiohttp-3.9.1.dist-info/METADATA'"
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert [one.id for one in told] == ["package-metadata-broken"]
+
+
+def test_a_text_that_facts_refuse_does_not_hide_the_next_one() -> None:
+    """The recipe's text for a Jetson stands before its general one, and this GPU is none."""
+    text = "RTX 5090, flash attention\nRuntimeError: CUDA error: no kernel image is available for execution on the device"
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert {one.id for one in told} == {"torch-lacks-gpu-arch", "extension-lacks-gpu-arch"}
