@@ -92,6 +92,9 @@ def test_facts_decide(gpu: str, cause: str) -> None:
         ("- Compute capability: 75", "gpu-too-old"),
         ("an old gtx 1080 here", "gpu-too-old"),
         ("trained on 8 x V100 before", "gpu-too-old"),
+        ("inference cannot be performed on v100", "gpu-too-old"),
+        ("V100 is not supported.", "gpu-too-old"),
+        ("our V100 cards stop there", "gpu-too-old"),
         ("requires device with capability <= (9, 0) but your GPU has capability (12, 0) (too new)", "package-too-old"),
     ],
 )
@@ -113,6 +116,8 @@ def test_the_log_tells_its_gpu(line: str, cause: str) -> None:
         "GPU: 5090 steps done",
         "trained for 5090 steps with 2080 tokens on my disk",
         "with V100 or newer",
+        "it needs V100 GPUs",
+        "part v100 of the manual",
         "a titan of industry, volume x",
         "a Titan X",
         "a GPU",
