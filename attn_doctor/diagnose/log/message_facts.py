@@ -46,6 +46,7 @@ _ASKED_TORCH = re.compile(
     r"(?:satisfies the requirement|No matching distribution found for) torch==(?P<release>\d\.\d{1,2}\.\d)"
     r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
+    r"|\+cu\w{2,5} \(from versions: [^)\n]{0,200}?\+cpu, \d[\d.]{2,9}\+cu\d"  # a page with all builds was asked
     r"|(?![.\da-z+])(?![^\n]*\+(?:cu\d|cpu|rocm)))"  # not where an index with builds of other releases was asked
 )
 _IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
