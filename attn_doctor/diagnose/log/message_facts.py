@@ -48,6 +48,7 @@ _ASKED_TORCH = re.compile(
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
     r"|\+cu\w{2,5} \(from versions: [^)\n]{0,200}?\+cpu, \d[\d.]{2,9}\+cu\d"  # a page with all builds was asked
     r"|(?![.\da-z+])(?![^\n]*\+(?:cu\d|cpu|rocm)))"  # not where an index with builds of other releases was asked
+    r"|\btorch==(?P<of_uv>\d\.\d{1,2}\.\d)(?:\+\w{3,9})? has no wheels with a matching Python"
 )
 _IMPORTER = re.compile(r"Failed to import (?P<value>[\w.]{2,80}) because")
 _FROM_THE_TOP = re.compile(
@@ -223,8 +224,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         if made:
             named.add(attribute)
             yield made
-    if (asked := _ASKED_TORCH.search(message)) and (has := pythons(asked["release"])):
-        yield _log_fact("torch_asked", asked["release"], log, unit.message_line)
+    if (asked := _ASKED_TORCH.search(message)) and (has := pythons(release := asked["release"] or asked["of_uv"])):
+        yield _log_fact("torch_asked", release, log, unit.message_line)
         yield _log_fact("pythons_of_torch", " to ".join(has), log, unit.message_line)
     if _WENT_ON.search(message) and not unit.frames:
         yield _log_fact("went_on", True, log, unit.message_line)
