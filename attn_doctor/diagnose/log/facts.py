@@ -180,7 +180,8 @@ class Clues:
         elif found_name := gpu_words.NAMES.search(text):
             with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", text))
             named = self.names().capability(gpu_words.MEANT_RTX.sub("RTX", with_brand))
-            before, gpu, _ = text.partition(" GPU")
+            stop = text.find(". ", found_name.end())  # the next sentence may be the message, which asks for another
+            before, gpu, _ = text[: stop if stop >= 0 else None].partition(" GPU")
             asked = gpu_words.ASKED.search((before if gpu else text[: found_name.start()])[-60:])
             if named and not asked and not gpu_words.ASKED_BEHIND.search(text) and not _is_a_default(named, text):
                 self._tell("gpu.0.compute_capability", named, line.number)

@@ -94,6 +94,7 @@ def test_facts_decide(gpu: str, cause: str) -> None:
         ("trained on 8 x V100 before", "gpu-too-old"),
         ("inference cannot be performed on v100", "gpu-too-old"),
         ("V100 is not supported.", "gpu-too-old"),
+        ("V100 is not supported. RuntimeError: it only supports Ampere GPUs or newer.", "gpu-too-old"),
         ("our V100 cards stop there", "gpu-too-old"),
         ("requires device with capability <= (9, 0) but your GPU has capability (12, 0) (too new)", "package-too-old"),
     ],
