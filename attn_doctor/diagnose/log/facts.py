@@ -32,7 +32,7 @@ _WORTH = when_used(
     r"^(?:Processing|Obtaining) "
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|[Gg]e[Ff]orce|Tesla|Quadro|RTX|rtx|[Vv]ersion"
     r"|[Tt]orch|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]"
-    r"|\b(?:TITAN|[Tt]itan) "
+    r"|\b[ahv][18]00\b|\b(?:TITAN|[Tt]itan) "
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
     r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
@@ -183,7 +183,8 @@ class Clues:
             found_name = gpu_words.NAMES.search(told) or found_name
             with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", told))
             named = self.names().capability(gpu_words.MEANT_RTX.sub("RTX", with_brand))
-            before, gpu, _ = told.partition(" GPU")
+            stop = told.find(". ", found_name.end())  # the next sentence may be the message, which asks for another
+            before, gpu, _ = told[: stop if stop >= 0 else None].partition(" GPU")
             asked = gpu_words.ASKED.search((before if gpu else told[: found_name.start()])[-60:])
             if named and not asked and not gpu_words.ASKED_BEHIND.search(told) and not _is_a_default(named, text):
                 self._tell("gpu.0.compute_capability", named, line.number)

@@ -36,9 +36,11 @@ NAMES = when_used(
     r"|\b[Gg][Tt][Xx] ?\d{3,4}|\b(?:TITAN|Titan|titan) ?(?:[Xx][Pp]?|[Vv]|RTX|rtx)\b"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
-    r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:[AHLVPBT]\d{1,3}|GTX)\b"
+    r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?"
+    r"(?:[AHLVPBT]\d{1,3}|[ahv][18]00|GTX)\b"
     r"|(?:[Cc]oll?ab(?:oratory)?|[Kk]aggle)(?:'s)?[ ,(]{1,3}(?:with |on |free )?(?=(?:T4|L4|A100|P100)\b)"
     r"|\b(?:T4|L4|P100) (?:runtime|(?:google )?colab|GPU)\b"
+    r"|(?<![\w.-])(?:[Vv]100|T4|P40)s?(?= (?:is|are) (?:not|un)| (?:GPUs?|cards?|users?|machines?|servers?)\b)"
     r"|[使用在是张块卡] ?(?:\d{1,2} ?[张块卡x×*] ?)?[AHLVPBT]\d{2,3}\b"
     r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40S?)\s*$"
     r"|(?:在|用|单|张|块|卡) ?(?:[AHVavh][18]00|[PTpt]\d{1,3})(?![\w.-])"

@@ -47,8 +47,10 @@ _ASKED_TORCH = when_used(
     r"(?:satisfies the requirement|No matching distribution found for) torch[=>]=(?P<release>\d\.\d{1,2}(?:\.\d)?)"
     r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
+    r"|\+cu\w{2,5} \(from versions: [^)\n]{0,200}?\+cpu, \d[\d.]{2,9}\+cu\d"  # a page with all builds was asked
     # Not where an index with builds of other releases was asked; 2.2.2 is the last for a Mac with Intel.
     r"|(?![.,\da-z+])(?![^\n]*(?:\+(?:cu\d|cpu|rocm)|\b2\.2\.2\))))"
+    r"|\btorch==(?P<of_uv>\d\.\d{1,2}\.\d)(?:\+\w{3,9})? has no wheels with a matching Python"
 )
 _IMPORTER = when_used(r"Failed to import (?P<value>[\w.]{2,80}) because")
 _FROM_THE_TOP = when_used(
@@ -225,7 +227,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
             named.add(attribute)
             yield made
     asked = _ASKED_TORCH.search(message)
-    release = asked and asked["release"] + ".0" * (asked["release"].count(".") == 1)  # torch>=2.10
+    release = (asked["release"] or asked["of_uv"]) if asked else ""
+    release += ".0" * (release.count(".") == 1)  # torch>=2.10
     if release and (has := pythons(release)):
         yield _log_fact("torch_asked", release, log, unit.message_line)
         yield _log_fact("pythons_of_torch", " to ".join(has), log, unit.message_line)

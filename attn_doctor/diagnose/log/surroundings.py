@@ -37,7 +37,8 @@ _SYSTEM = when_used(
     r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK"
     r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
     r"|\bWindowsPath\(|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
-    r"|\d-windows\.post\d|\bos\.name\W{1,4}nt\b|\bOS: (?:Microsoft )?Windows\b(?![^\n]{0,40}\bWSL)|^PS [A-Z]:)"
+    r"|\d-windows\.post\d|\bos\.name\W{1,4}nt\b|\bOS: (?:Microsoft )?Windows\b(?![^\n]{0,40}\bWSL)|^PS [A-Z]:"
+    r"|^[A-Z]:[/\\]> ?\w|[/\\]lib\.win-amd64-|\bpy(?:\.exe)? -m pip\b)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
     r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d"
@@ -100,6 +101,9 @@ _MAY_BE_SYSTEM = (
         "python.exe",
         "OS: ",
         "PS ",
+        ":\\>",
+        "lib.win-amd64",
+        *("py -m pip", "py.exe -m pip"),
         "ib/site-packages",
         "ib\\site-packages",
     ),

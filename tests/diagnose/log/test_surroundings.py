@@ -67,6 +67,13 @@ def test_the_banner_of_a_container_names_its_maker() -> None:
     assert told["log.image"] == "NVIDIA"
 
 
+@pytest.mark.parametrize(
+    "line", [r"C:\>python -m pip install deepspeed", r"copying apex\a.py -> build\lib.win-amd64-cpython-312\apex"]
+)
+def test_a_prompt_and_a_build_folder_say_windows(line: str) -> None:
+    assert dict(surroundings.Surroundings().told(line))["node.system"] == "Windows"
+
+
 def test_uv_in_brackets_is_an_installer() -> None:
     told = dict(surroundings.Surroundings().told("I was trying `(uv) pip install mambavision`"))
     assert told.get("log.uv_command", "pip") == "pip"
