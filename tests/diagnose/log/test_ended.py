@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.ended import completed
 from attn_doctor.diagnose.log.unit import Line
+from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes import shelf
 
 
 def _last(text: str) -> str:
@@ -39,3 +42,13 @@ def test_the_line_of_code_completes_it(code: str, cut: str, whole: str) -> None:
 )
 def test_what_is_whole_or_of_something_else_stays(code: str, cut: str) -> None:
     assert _last(f"    {code}\n{cut}") == cut
+
+
+def test_the_answer_is_about_the_whole_message() -> None:
+    text = (
+        '  File "/e/lib/python3.10/site-packages/transformers/models/llama/modeling_llama.py", line 45, in <module>\n'
+        "    from flash_attn import flash_attn_func, flash_attn_varlen_func\n"
+        "ImportError: c"
+    )
+    told = explain_text(text, shelf.bundled(), FactSet()).diagnosis.findings
+    assert [one.id for one in told] == ["flash-attn-api-generation-mismatch"]

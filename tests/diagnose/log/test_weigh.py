@@ -30,3 +30,14 @@ def test_what_a_program_printed_comes_before_what_a_person_tells_of_it() -> None
     )
     told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
     assert [one.id for one in told] == ["attribute-behind-a-wrapper"]
+
+
+def test_a_harmless_notice_does_not_lead_where_a_line_tells_of_a_trouble() -> None:
+    """xformers goes on without Triton; bitsandbytes says above it that it has no library for the GPU."""
+    text = (
+        "Could not find the bitsandbytes CUDA binary at WindowsPath('C:/e/bitsandbytes/libbitsandbytes_cuda129.dll')\n"
+        "The installed version of bitsandbytes was compiled without GPU support.\n"
+        "A matching Triton is not available, some optimizations will not be enabled\n"
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert [one.id for one in told][:2] == ["native-library-of-bitsandbytes", "triton-missing"]
