@@ -51,4 +51,4 @@ def test_the_answer_is_about_the_whole_message() -> None:
         "ImportError: c"
     )
     told = explain_text(text, shelf.bundled(), FactSet()).diagnosis.findings
-    assert [one.id for one in told] == ["flash-attn-api-generation-mismatch"]
+    assert "flash-attn-api-generation-mismatch" in {one.id for one in told}
