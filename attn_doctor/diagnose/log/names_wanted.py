@@ -49,8 +49,13 @@ _SHORT = {
     "np": "numpy", "pd": "pandas", "gr": "gradio", "nx": "networkx", "plt": "matplotlib", "jnp": "jax", "Image": "PIL",
     "A": "albumentations",
 }  # fmt: skip
-#: The module was asked while it was being imported, or lies in no file: its names say nothing of its release.
-_HALF = when_used(r"partially initialized|unknown location")
+#: The module was asked while it was being imported, lies in no file, or is a file or folder beside the program that
+#: hides the package: its names say nothing of its release.
+_HALF = when_used(
+    r"partially initialized|unknown location"
+    rf"|from {_Q}(?P<name>\w+){_Q} \([^)\n]*[/\\](?:(?:custom_nodes|extensions|scripts|notebooks)[/\\](?P=name)"
+    r"[/\\]__init__\.py|(?P=name)\.py)\)"
+)
 
 
 @dataclass(frozen=True, slots=True)

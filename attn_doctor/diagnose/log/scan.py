@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.diagnose.log.cut import cut
+from attn_doctor.diagnose.log.ended import completed
 from attn_doctor.diagnose.log.facts import TELLING, Clues
 from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
 from attn_doctor.diagnose.log.match import Match, Patterns
@@ -91,7 +92,7 @@ class Scanner:
 
 def _pasted_units(text: str, given: str) -> Iterator[tuple[Unit, _Around]]:
     cleaned = without_a_prefix([clean(number, line) for number, line in enumerate(text.splitlines(), start=1)])
-    lines = [*unwrapped(cleaned)]
+    lines = [*unwrapped(completed(cleaned))]
     return _units(lines, _Close(lines, given))
 
 
@@ -203,7 +204,7 @@ class _Scan:
         return None
 
     def _window(self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int) -> None:
-        cleaned = without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)])
+        cleaned = completed(without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)]))
         found = self._found
         for line in cleaned:
             found.clues.see(line)

@@ -26,6 +26,9 @@ _FOREIGN, _TORCH = FactName.parse("log.foreign"), FactName.parse("torch.version"
 _REMOTE = FactName.parse("log.remote")
 _OF_LEARNING = FactName.parse("log.of_learning")
 _SUBJECT = FactName.parse("subject.package")
+_WENT_ON = FactName.parse("log.went_on")
+#: Families of a higher rank are of any message that has some words.
+_OF_ONE_THING = 60
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
 #: Frames and words of a program that loads its additions one by one, and starts without the one that fails.
@@ -85,15 +88,19 @@ class Weighed:
 
     @property
     def _standing(self) -> int:
-        """Recipes stand before families; but what a notice says never leads where an exception is of a family, and
-        the last words of a failed build do not lead a note. A notice with nothing to mend leads only by itself."""
+        """Recipes stand before families; but what a notice says never leads where an exception is of a family, one that
+        nothing has to be done about not where a line is of one, and the last words of a failed build lead no note. A
+        notice with nothing to mend leads only by itself.
+        """
         failed = self.failed and not self.match.pattern.wrapper
         if self.is_harmless:
             return 4
-        if self.match.recipe.family is None:
+        family = self.match.recipe.family
+        if family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
-            return 0 if failed or said or self.severity is not Severity.INFO else 2
-        return 1 if failed else 3
+            harmless = self.facts.value(_WENT_ON) is True
+            return 0 if failed or said or self.severity is not Severity.INFO else 3 if harmless else 2
+        return 1 if failed else 2 if family.ours and self.match.recipe.rank < _OF_ONE_THING else 3
 
     @property
     def is_harmless(self) -> bool:

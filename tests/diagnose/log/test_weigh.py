@@ -70,3 +70,14 @@ def test_a_text_that_facts_refuse_does_not_hide_the_next_one() -> None:
     text = "RTX 5090, flash attention\nRuntimeError: CUDA error: no kernel image is available for execution on the device"
     told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
     assert {one.id for one in told} == {"torch-lacks-gpu-arch", "extension-lacks-gpu-arch"}
+
+
+def test_a_harmless_notice_does_not_lead_where_a_line_tells_of_a_trouble() -> None:
+    """xformers goes on without Triton; bitsandbytes says above it that it has no library for the GPU."""
+    text = (
+        "Could not find the bitsandbytes CUDA binary at WindowsPath('C:/e/bitsandbytes/libbitsandbytes_cuda129.dll')\n"
+        "The installed version of bitsandbytes was compiled without GPU support.\n"
+        "A matching Triton is not available, some optimizations will not be enabled\n"
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert [one.id for one in told][:2] == ["native-library-of-bitsandbytes", "triton-missing"]
