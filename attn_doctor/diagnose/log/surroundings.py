@@ -252,6 +252,10 @@ class Surroundings:
         self._system = 0
         self._report = programs.ErrorReport()
 
+    def ended(self) -> Iterator[tuple[str, str]]:
+        """Name and value of each fact that the end of the log tells."""
+        return self._report.ended()
+
     def told(self, text: str) -> Iterator[tuple[str, str]]:
         """Name and value of each fact that a line tells."""
         yield from self._report.told(text)
