@@ -28,7 +28,7 @@ def test_calls_below_their_message_tell_the_node(above: str) -> None:
 
 
 def test_calls_that_end_in_a_message_are_that_ones() -> None:
-    title = found(CALLS + "ValueError: moon\n" + MISSING).remedies[0].title
+    title = found(CALLS + "ValueError: moon\n\ngot prompt\n" + MISSING).remedies[0].title
 
     assert "ATTN_BACKEND" not in title
 
