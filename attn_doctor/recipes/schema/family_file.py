@@ -41,7 +41,7 @@ class _Family(Table):
     since: VersionText = "0.1.0"
     what: Prose
     references: tuple[Annotated[Written, Field(pattern=r"^https?://\S+$")], ...] = ()
-    check: Annotated[tuple[_Check, ...], Field(max_length=24)] = ()
+    check: Annotated[tuple[_Check, ...], Field(max_length=28)] = ()
     log: Annotated[tuple[Log, ...], Field(min_length=1)]
     case: Annotated[tuple[Case, ...], Field(min_length=1)]
 
