@@ -110,7 +110,8 @@ _TRANSFORMERS = FactName.parse("package.transformers.version")
 _TORCH = FactName.parse("torch.version")
 #: Frames in which an image autoencoder codes or decodes, or a trainer caches what it codes.
 _VAE = re.compile(
-    r"(?:^|[/\\_. ])(?:vae|VAE|autoencoder\w*|AutoencoderKL|first_stage_model|cache_(?:batch_)?latents|VAE(?:De|En)code\w{0,20})(?:_|\b)"
+    r"(?:^|[/\\_. ])(?:vae|VAE|VAE(?:De|En)code\w{0,20}|autoencoder\w*|AutoencoderKL|first_stage_model"
+    r"|cache_(?:batch_)?latents)(?:_|\b)"
 )
 #: A model's own code where transformers copied it; between the model's name and the file may stand the revision.
 _HUB_CODE = re.compile(r"/transformers_modules/(?P<model>[^\n\"':]{1,120}?)(?:/[0-9a-f]{7,40})?/\w+\.py")
