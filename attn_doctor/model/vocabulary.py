@@ -545,6 +545,7 @@ TERMS: tuple[Term, ...] = (
         ("log.runtime", _T, "Java, .NET or Node.js, where the library was called from there and not from Python"),
         ("log.advice", _T, "what a message tells its reader to set, or to take in place"),
         ("log.importer", _T, "the module whose own import failed, where a message names it"),
+        ("log.beyond_gpu", _T, "what a message asked for at once, where it is more than the whole GPU: 28.83 GiB"),
         ("log.free_share", _T, "the share of the GPU's memory that a message says is free, a little less: 0.78"),
         ("log.went_on", _B, "the message says that the program took something else, or goes on without"),
         ("log.cuda_home_meant", _T, "the first folder of a CUDA_HOME that begins with a colon or holds a list"),

@@ -31,7 +31,8 @@ _CHAINED = when_used(
 )
 _EXCEPTION = when_used(
     r"\s*(?:!+ )?(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
-    r"(?:Error|Exception|Failed|Mismatch|Exit|Interrupt|OutOfResources|Died|Timeout|Unsupported|Abort|Refused|Warning))\b"
+    r"(?:Error|Exception|Failed|Mismatch|Exit|Interrupt|OutOfResources|Died|Timeout|Unsupported|Abort|Refused|Warning)"
+    r"|(?:[A-Za-z_]\w*\.){1,6}Error)\b"  # gradio.exceptions.Error
     r"(?P<colon>\s?(?:\([\w.]+\))?:|\s*$)"
 )
 _ANY_EXCEPTION = when_used(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |$)")

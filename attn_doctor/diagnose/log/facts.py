@@ -289,6 +289,8 @@ class Clues:
             self._told[_TORCH_THERE] = dict(self._listed)
         self._engine_by_its_release()
         told = self._told.get(programs.PROGRAM, {})
+        for name, value in self._around.ended() if told else ():
+            self._tell(name, value, max(told.values()))
         if program := programs.first_of(told):
             self._told[programs.PROGRAM] = {program: told[program]}
             for name, switch in programs.switches(program):

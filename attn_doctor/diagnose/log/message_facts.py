@@ -104,12 +104,18 @@ _WENT_ON = when_used(
 )
 #: vLLM's own words at its start.
 _FREE = when_used(r"Free memory on device[^\n(]{0,40}\((?P<free>\d{1,4}\.\d+)/(?P<whole>\d{1,4}\.\d+) GiB\)")
+#: torch's words since 2.1, and those of before.
+_BEYOND = when_used(
+    r"Tried to allocate (?P<asked>\d{1,5}\.\d+) GiB\b[^\n;]{0,40}"
+    r"(?:total capaci?ty of (?P<whole>\d{1,4}\.\d+) GiB|; (?P<older>\d{1,4}\.\d+) GiB total capacity)"
+)
 _WITHOUT_FLASH = when_used(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
 _TORCH = FactName.parse("torch.version")
 #: Frames in which an image autoencoder codes or decodes, or a trainer caches what it codes.
 _VAE = when_used(
-    r"(?:^|[/\\_. ])(?:vae|VAE|autoencoder\w*|AutoencoderKL|first_stage_model|cache_(?:batch_)?latents)(?:_|\b)"
+    r"(?:^|[/\\_. ])(?:vae|VAE|VAE(?:De|En)code\w{0,20}|autoencoder\w*|AutoencoderKL|first_stage_model"
+    r"|cache_(?:batch_)?latents)(?:_|\b)"
 )
 #: A model's own code where transformers copied it; between the model's name and the file may stand the revision.
 _HUB_CODE = when_used(r"/transformers_modules/(?P<model>[^\n\"':]{1,120}?)(?:/[0-9a-f]{7,40})?/\w+\.py")
@@ -148,8 +154,9 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     if found is None:
         return
     asking = _asking(unit)
-    # Without a traceback the engine whose log it is asks.
-    span, asks = found.span, distribution_of(asking) if asking else None if unit.frames else around.text(_ENGINE)
+    # Without a traceback the engine whose log it is asks, but not for a name of its own: who wants that is cut off.
+    span, engine = found.span, around.text(_ENGINE)
+    asks = distribution_of(asking) if asking else None if unit.frames or engine == span.distribution else engine
     within = asks == span.distribution and not found.patched
     asks = None if found.patched and asks == span.distribution else asks
     for attribute, value in (
@@ -241,6 +248,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         share = int(100 * float(free["free"]) / max(float(free["whole"]), 0.01)) - 2
         if 0 < share < 98:
             yield _log_fact("free_share", f"0.{share:02}", log, unit.message_line)
+    if (asked := _BEYOND.search(message)) and float(asked["asked"]) > float(asked["whole"] or asked["older"]):
+        yield _log_fact("beyond_gpu", f"{asked['asked']} GiB", log, unit.message_line)
     if advice := advice_in(message):
         yield _log_fact("advice", advice, log, unit.message_line)
     if "transformers_modules" in text and (models := _HUB_CODE.findall(text.replace("\\", "/"))):

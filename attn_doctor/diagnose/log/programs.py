@@ -95,24 +95,38 @@ def _plugin_in(texts: Iterable[str]) -> tuple[str, str] | None:
 
 
 class ErrorReport:
-    """Reads ComfyUI's error report, in which the calls stand behind the message, under a heading of their own."""
+    """Reads ComfyUI's error report, in which the calls stand behind the message, under a heading of their own; and the
+    calls with which a log ends that was cut before their message."""
 
     def __init__(self) -> None:
         self._frames: list[str] | None = None
+        self._last: list[str] = []
 
     def told(self, line: str) -> Iterator[tuple[str, str]]:
         """The facts about what was added, once the calls are all read."""
+        if "File " in line and (found := _CALL.match(line)):
+            self._last.append(found["path"])
+        elif self._last and not line.startswith((" ", "\t", "Traceback")):
+            self._last.clear()  # their message, to which they belong
         if line.startswith("## Stack Trace"):
             self._frames = []
         elif self._frames is not None and (found := _CALL.match(line)):
             self._frames.append(found["path"])
         elif self._frames and line.startswith(("## ", "```")):
-            plugin = _plugin_in(reversed(self._frames))
-            self._frames = None
-            if plugin:
-                yield "log.plugin", plugin[0]
-                if plugin[1]:
-                    yield "log.plugin_folder", plugin[1]
+            frames, self._frames = self._frames, None
+            yield from _added(frames)
+
+    def ended(self) -> Iterator[tuple[str, str]]:
+        """Those of the calls that no message followed: ComfyUI has said it above them."""
+        return _added(self._last)
+
+
+def _added(frames: list[str]) -> Iterator[tuple[str, str]]:
+    """The facts about what was added, of calls, the innermost last."""
+    if plugin := _plugin_in(reversed(frames)):
+        yield "log.plugin", plugin[0]
+        if plugin[1]:
+            yield "log.plugin_folder", plugin[1]
 
 
 def for_users(recipe: Recipe, facts: FactSet) -> Recipe:

@@ -18,10 +18,13 @@ from attn_doctor.probe.packages.known_packages import BY_NAME, PACKAGES, distrib
 from attn_doctor.quick_patterns import when_used
 
 _HUB = "hub-kernel"
-#: Packages that load, build and compile others; a failure below them belongs to another package.
+#: Packages that load, build and compile others, or show what these say: a failure below them belongs to another one.
 _CARRIERS = frozenset(
-    {"torch", "triton", "remote-code", _HUB, "setuptools", "pip", "ninja", "wheel", "functorch", "packaging", "psutil"}
-)
+    {
+        "torch", "triton", "remote-code", _HUB, "setuptools", "pip", "ninja", "wheel", "functorch", "packaging",
+        "psutil", "gradio",
+    }
+)  # fmt: skip
 #: The only ones of these that are a distribution a message can be about.
 _OF_THEIR_OWN = ("triton", "torch")
 

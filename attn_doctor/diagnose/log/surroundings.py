@@ -266,6 +266,10 @@ class Surroundings:
         self._report = programs.ErrorReport()
         self._shapes: Counter[str] = Counter()
 
+    def ended(self) -> Iterator[tuple[str, str]]:
+        """Name and value of each fact that the end of the log tells."""
+        return self._report.ended()
+
     def told(self, text: str) -> Iterator[tuple[str, str]]:
         """Name and value of each fact that a line tells; of lines that differ in digits alone, the first few do."""
         shape = _DIGITS.sub("", text[:_SHAPE])

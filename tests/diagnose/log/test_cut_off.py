@@ -1,0 +1,63 @@
+"""What a log still tells of which somebody pasted a part."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Finding
+from attn_doctor.recipes.shelf import bundled, families
+
+CALLS = (
+    "Traceback (most recent call last):\n"
+    '  File "E:\\ComfyUI\\execution.py", line 327, in execute\n    output = get(obj)\n'
+    '  File "E:\\ComfyUI\\custom_nodes\\ComfyUI_TRELLIS\\node.py", line 62, in load\n    model = pipe\n'
+)
+MISSING = "!!! Exception during processing !!! No module named 'flash_attn'\n"
+TOO_MUCH = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+
+
+def found(log: str) -> Finding:
+    return explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0]
+
+
+@pytest.mark.parametrize("above", [MISSING + CALLS, "No module named 'flash_attn'" + CALLS.partition(":")[2]])
+def test_calls_below_their_message_tell_the_node(above: str) -> None:
+    assert "ATTN_BACKEND=xformers" in found(above).remedies[0].title
+
+
+def test_calls_that_end_in_a_message_are_that_ones() -> None:
+    title = found(CALLS + "ValueError: moon\n\ngot prompt\n" + MISSING).remedies[0].title
+
+    assert "ATTN_BACKEND" not in title
+
+
+def test_a_page_hands_on_the_message_of_a_package() -> None:
+    log = (
+        'File "D:\\app\\server.py", line 911, in generate\n    raise gr.Error(f"An error: {s}")\n'
+        "gradio.exceptions.Error: \"An error, see your terminal. 'Unsupported CUDA architecture: sm75'\"\n"
+    )
+
+    assert "SageAttention" in found(log).remedies[0].title
+
+
+def test_without_a_traceback_a_package_does_not_ask_for_its_own_name() -> None:
+    """The engine is the one that the message names; the code that imports from it was cut off."""
+    finding = found("ImportError: cannot import name 'SamplingMetadata' from 'vllm.model_executor' (/e/vllm/x.py)\n")
+
+    assert finding.remedies[0].id != "restart-after-the-change"
+
+
+@pytest.mark.parametrize(
+    ("rest", "beyond"),
+    [
+        ("28.83 GiB. GPU 0 has a total capacity of 11.00 GiB of which 3.83 GiB is free.", True),
+        ("28.83 GiB. GPU 0 has a total capacty of 11.00 GiB of which 3.83 GiB is free.", True),
+        ("28.83 GiB (GPU 0; 11.00 GiB total capacity; 5.61 GiB already allocated)", True),
+        ("2.00 GiB (GPU 0; 11.00 GiB total capacity; 5.61 GiB already allocated)", False),
+        ("28.83 MiB. GPU 0 has a total capacity of 11.00 GiB of which 3.83 MiB is free.", False),
+    ],
+)
+def test_what_is_larger_than_the_gpu_is_no_matter_of_the_allocator(rest: str, *, beyond: bool) -> None:
+    assert ("more than the whole GPU" in str(found(TOO_MUCH + rest + "\n").remedies[0])) is beyond
