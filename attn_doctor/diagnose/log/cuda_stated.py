@@ -33,10 +33,12 @@ STATED = tuple(
 )
 #: torch's own message: the CUDA release that the driver supports, in the encoding of cudaDriverGetVersion.
 DRIVER_SPEAKS = when_used(r"\(found version (?P<number>\d{4,6})\)")
-#: The folder of a build's nvcc, and that of the extensions that torch compiles, which has the CUDA of torch in its name.
+#: The folder of a build's nvcc, and that of the extensions that torch compiles, whose name has torch's CUDA.
 _NVCC_FOLDER = when_used(r"[/\\](?:CUDA[/\\]v|cuda-)(?P<nvcc>\d{1,2}\.\d{1,2})[/\\]bin[/\\]nvcc\b")
 _NVCC_OF_THE_SYSTEM = when_used(r"(?:^|[\s'\"])(?P<nvcc>/usr/bin/nvcc)(?=\s|$)")
-_EXTENSIONS = when_used(r"torch_extensions[/\\](?:\S{1,60}[/\\])?py3(?P<python>\d{1,2})_cu(?P<major>1\d)(?P<minor>\d)\b")
+_EXTENSIONS = when_used(
+    r"torch_extensions[/\\](?:\S{1,60}[/\\])?py3(?P<python>\d{1,2})_cu(?P<major>1\d)(?P<minor>\d)\b"
+)
 OF_ANOTHER = "log.nvcc_of_another_cuda"
 
 

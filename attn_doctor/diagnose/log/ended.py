@@ -6,18 +6,18 @@ of code above it says which name of which module was asked for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
 
-_CUT = re.compile(r"\s*(?P<kind>ImportError|ModuleNotFoundError): ?(?P<rest>[A-Za-z][\w .']{0,80})$")
+_CUT = when_used(r"\s*(?P<kind>ImportError|ModuleNotFoundError): ?(?P<rest>[A-Za-z][\w .']{0,80})$")
 _SAID = {"ImportError": "cannot import name '", "ModuleNotFoundError": "No module named '"}
-_FROM = re.compile(r"\s*from (?P<module>[A-Za-z_][\w.]*) import \(?(?P<names>[\w, ]{1,400})")
-_IMPORT = re.compile(r"\s*import (?P<module>[A-Za-z_][\w.]*)")
+_FROM = when_used(r"\s*from (?P<module>[A-Za-z_][\w.]*) import \(?(?P<names>[\w, ]{1,400})")
+_IMPORT = when_used(r"\s*import (?P<module>[A-Za-z_][\w.]*)")
 #: Carets below a line of code.
-_MARKS = re.compile(r"\s*[\^~]+\s*$")
+_MARKS = when_used(r"\s*[\^~]+\s*$")
 
 
 def completed(lines: Sequence[Line]) -> list[Line]:

@@ -67,7 +67,9 @@ def test_what_an_installer_did_not_put_in_follows_from_why() -> None:
 
 def test_a_text_that_facts_refuse_does_not_hide_the_next_one() -> None:
     """The recipe's text for a Jetson stands before its general one, and this GPU is none."""
-    text = "RTX 5090, flash attention\nRuntimeError: CUDA error: no kernel image is available for execution on the device"
+    text = (
+        "RTX 5090, flash attention\nRuntimeError: CUDA error: no kernel image is available for execution on the device"
+    )
     told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
     assert {one.id for one in told} == {"torch-lacks-gpu-arch", "extension-lacks-gpu-arch"}
 
