@@ -20,7 +20,7 @@ def _last(text: str) -> str:
     ("code", "cut", "whole"),
     [
         ("from flash_attn import f, g", "ImportError: c", "ImportError: cannot import name 'f' from 'flash_attn'"),
-        ("from a.b import f, g as h", "ImportError: cannot import name 'g", "ImportError: cannot import name 'g' from 'a.b'"),
+        ("from a import f, g", "ImportError: cannot import name 'g", "ImportError: cannot import name 'g' from 'a'"),
         ("import deepspeed", "ModuleNotFoundError: No mod", "ModuleNotFoundError: No module named 'deepspeed'"),
         ("from a.b import c", "ModuleNotFoundError: No module named 'a.", "ModuleNotFoundError: No module named 'a.b'"),
     ],
