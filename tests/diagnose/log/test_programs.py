@@ -76,9 +76,10 @@ def test_precision_has_a_switch_where_the_program_has_one(path: str, words: str)
 
 
 def test_another_attention_is_the_programs_own_setting() -> None:
-    node = frame("C:\\ComfyUI\\custom_nodes\\ComfyUI-TRELLIS2\\full_attn.py")
+    node = frame("C:\\ComfyUI\\custom_nodes\\ComfyUI-Wide\\full_attn.py")
 
-    assert title(node + FLASH).startswith("Choose sdpa as the attention in the settings of ComfyUI-TRELLIS2")
+    assert title(node + FLASH).startswith("Choose sdpa as the attention in the settings of ComfyUI-Wide")
+    assert "ATTN_BACKEND=xformers" in title(node.replace("Wide", "TRELLIS2") + FLASH)
     assert "ATTN_BACKEND=xformers" in title("[SPARSE] Backend: spconv, Attention: flash_attn\n" + FLASH)
     assert "flash-attn" in title(frame("C:\\project\\model.py") + FLASH)
 
