@@ -38,7 +38,7 @@ OWN = {
     "torch": r"torchvision|torchaudio|triton",
     "torchao": r"torchao",
     "sageattention": r"sageattention",
-    "autoawq": r"autoawq|transformers",
+    "autoawq": r"autoawq(?:-kernels)?|transformers",
     "bitsandbytes": r"bitsandbytes",
     "ctranslate2": r"ctranslate2",
     "deepspeed": r"deepspeed",
