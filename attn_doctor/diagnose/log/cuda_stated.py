@@ -32,10 +32,12 @@ STATED = tuple(
 )
 #: torch's own message: the CUDA release that the driver supports, in the encoding of cudaDriverGetVersion.
 DRIVER_SPEAKS = re.compile(r"\(found version (?P<number>\d{4,6})\)")
-#: The folder of a build's nvcc, and that of the extensions that torch compiles, which has the CUDA of torch in its name.
+#: The folder of a build's nvcc, and that of the extensions that torch compiles, named by the CUDA of torch.
 _NVCC_FOLDER = re.compile(r"[/\\](?:CUDA[/\\]v|cuda-)(?P<nvcc>\d{1,2}\.\d{1,2})[/\\]bin[/\\]nvcc\b")
 _NVCC_OF_THE_SYSTEM = re.compile(r"(?:^|[\s'\"])(?P<nvcc>/usr/bin/nvcc)(?=\s|$)")
-_EXTENSIONS = re.compile(r"torch_extensions[/\\](?:\S{1,60}[/\\])?py3(?P<python>\d{1,2})_cu(?P<major>1\d)(?P<minor>\d)\b")
+_EXTENSIONS = re.compile(
+    r"torch_extensions[/\\](?:\S{1,60}[/\\])?py3(?P<python>\d{1,2})_cu(?P<major>1\d)(?P<minor>\d)\b"
+)
 OF_ANOTHER = "log.nvcc_of_another_cuda"
 
 

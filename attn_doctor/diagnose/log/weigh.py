@@ -81,20 +81,12 @@ class Weighed:
     @property
     def _standing(self) -> int:
         """Recipes stand before families; but what a notice says never leads where an exception is of a family, and
-        the last words of a failed build do not lead a note. A notice with nothing to mend leads only by itself."""
+        the last words of a failed build do not lead a note."""
         failed = self.failed and not self.match.pattern.wrapper
-        if self.is_harmless:
-            return 4
         if self.match.recipe.family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
             return 0 if failed or said or self.severity is not Severity.INFO else 2
         return 1 if failed else 3
-
-    @property
-    def is_harmless(self) -> bool:
-        """Nothing is to be mended."""
-        recipe = self.match.recipe
-        return self.severity is Severity.INFO and not self.failed and recipe.family is None and not recipe.remedies
 
     @property
     def _is_notice(self) -> bool:
