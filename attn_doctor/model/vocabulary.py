@@ -549,7 +549,7 @@ TERMS: tuple[Term, ...] = (
         ("log.free_share", _T, "the share of the GPU's memory that a message says is free, a little less: 0.78"),
         ("log.went_on", _B, "the message says that the program took something else, or goes on without"),
         ("log.cuda_home_meant", _T, "the first folder of a CUDA_HOME that begins with a colon or holds a list"),
-        ("log.nvcc_of_another_cuda", _V, "the nvcc of a build, where it is older than torch's CUDA or of another major"),
+        ("log.nvcc_of_another_cuda", _V, "the nvcc of a build that is older than torch's CUDA or of another major"),
         ("log.cuda_stated", _V, "the CUDA that a report says it has: of torch, of the toolkit or of the driver"),
         ("log.uv_command", _T, "pip or project: uv as an installer, or with a pyproject.toml of its own"),
         ("log.pinning_package", _T, "the package that an installer says is made for another torch"),

@@ -21,7 +21,7 @@ def _taken(pattern: LogPattern, text: str) -> re.Match[str] | None:
 
 @pytest.mark.parametrize("recipe", [*shelf.bundled(), *shelf.families()], ids=lambda one: one.id)
 def test_no_exact_pattern_is_hidden(recipe: Recipe) -> None:
-    """A pattern that asks for what stands nearby and takes a fact out of the text comes before one that does neither."""
+    """A pattern that asks for what stands nearby and takes a fact out of it comes before one that does neither."""
     for case in recipe.cases:
         if case.log is None or case.expect != "finds":
             continue

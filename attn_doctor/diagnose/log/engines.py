@@ -65,7 +65,8 @@ _TOLD = when_used(
 
 #: What a person says that the model is run by; where it works with the engine, the message is another's.
 _SAID = when_used(
-    r"(?:\b(?:[Uu]s(?:e|ed|ing)|(?:[Rr]un|[Rr]unning|[Ss]erved?|[Ss]erving|[Dd]eploy(?:ed|ing)?|[Ss]tart(?:ed|ing)?|[Ll]aunch(?:ed|ing)?|[Ll]oad(?:ed|ing)?)"
+    r"(?:\b(?:[Uu]s(?:e|ed|ing)|(?:[Rr]un|[Rr]unning|[Ss]erved?|[Ss]erving|[Dd]eploy(?:ed|ing)?"
+    r"|(?:[Ss]tart|[Ll]aunch|[Ll]oad)(?:ed|ing)?)"
     r" (?:it |this |(?:the |this )?(?:\S{1,60} )?(?:model )?)?(?:with|by|via|on|in|using)) |使用 ?|用 ?)"
     r"(?:(?P<vllm>vllm|vLLM|VLLM)|(?P<sglang>sglang|SGLang|sgLang)|(?P<lmdeploy>lmdeploy|LMDeploy))(?![A-Za-z0-9_/-])"
 )

@@ -24,7 +24,8 @@ CAPABILITY = when_used(
 ASKED = when_used(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
 #: What kernels say of the GPUs that they ask for; a sentence around it may name the one that is there.
 OF_A_KERNEL = when_used(
-    r"(?:[Ff]lash[-_ ]?(?:[Aa]ttention|[Aa]ttn)(?:[- ]?[23])?|FA[23])[^.\n]{0,12} (?:only supports?|requires?|needs?)[^.\n]{0,12}"
+    r"(?:[Ff]lash[-_ ]?(?:[Aa]ttention|[Aa]ttn)(?:[- ]?[23])?|FA[23])[^.\n]{0,12}"
+    r" (?:only supports?|requires?|needs?)[^.\n]{0,12}"
     r" Ampere(?: or newer)? GPUs?(?: or newer)?|[Rr]equires Ampere GPUs or newer"
 )
 ASKED_BEHIND = when_used(

@@ -89,24 +89,15 @@ class Weighed:
     @property
     def _standing(self) -> int:
         """Recipes stand before families; but what a notice says never leads where an exception is of a family, one that
-        nothing has to be done about not where a line is of one, and the last words of a failed build lead no note. A
-        notice with nothing to mend leads only by itself.
+        nothing has to be done about not where a line is of one, and the last words of a failed build lead no note.
         """
         failed = self.failed and not self.match.pattern.wrapper
-        if self.is_harmless:
-            return 4
         family = self.match.recipe.family
         if family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
             harmless = self.facts.value(_WENT_ON) is True
             return 0 if failed or said or self.severity is not Severity.INFO else 3 if harmless else 2
         return 1 if failed else 2 if family.ours and self.match.recipe.rank < _OF_ONE_THING else 3
-
-    @property
-    def is_harmless(self) -> bool:
-        """Nothing is to be mended."""
-        recipe = self.match.recipe
-        return self.severity is Severity.INFO and not self.failed and recipe.family is None and not recipe.remedies
 
     @property
     def _is_notice(self) -> bool:

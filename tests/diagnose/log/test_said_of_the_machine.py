@@ -55,7 +55,7 @@ def test_a_name_of_windows_in_python() -> None:
 
 def test_paths_of_a_build_tell_nvcc_and_torch_s_cuda() -> None:
     told = _told(
-        r"Using C:\Users\a\AppData\Local\torch_extensions\torch_extensions\Cache\py310_cu117 as PyTorch extensions root",
+        r"Using C:\Users\a\AppData\Local\torch_extensions\torch_extensions\Cache\py310_cu117 as PyTorch root",
         r"[1/2] C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v11.0\bin\nvcc --generate-dependencies-with-compile",
     )
     assert (told["torch.cuda"], told["cuda.nvcc"], told["python.version"]) == ("11.7", "11.0", "3.10")

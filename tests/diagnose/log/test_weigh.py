@@ -35,8 +35,8 @@ def test_what_a_program_printed_comes_before_what_a_person_tells_of_it() -> None
 def test_a_harmless_notice_does_not_lead_where_the_process_was_killed() -> None:
     """transformers says it of many models; what ended the program stands below."""
     text = (
-        "You are attempting to use Flash Attention 2.0 with a model not initialized on GPU. Make sure to move the model "
-        "to GPU after initializing it on CPU with `model.to('cuda')`.\n"
+        "You are attempting to use Flash Attention 2.0 with a model not initialized on GPU. Make sure to move the "
+        "model to GPU after initializing it on CPU with `model.to('cuda')`.\n"
         "fish: Job 1, 'python start.py' terminated by signal SIGKILL (Forced quit)"
     )
     told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
