@@ -311,8 +311,8 @@ class Clues:
             fits = [one for one in others if re.match(rf"{re.escape(running)}(?![\w.])", one)]
             self._told[name] = {fits[0] if fits else running: line}
         for name, values in self._told.items():
-            value = _told_in_one_way(values)
-            made = None if value is None else fact(FactName.parse(name), value, log, values[value])
+            one = _told_in_one_way(values)
+            made = None if one is None else fact(FactName.parse(name), one, log, values[one])
             if made is not None:
                 yield made
 

@@ -187,7 +187,8 @@ _ON_CPU = when_used(
     r"\b(?:device|device_map|map_location|accelerator) ?= ?\(?[\"']cpu[\"']|--(?:(?:device|accelerator)[ =])?cpu\b"
     r"|\btorch\.device\([\"']cpu|\b(?:model|pipe|pipeline|net)\w{0,20}\.to\([\"']cpu"  # not a result that is moved
     r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
-    r"|\b(?:CPU|cpu)[- ]only\b|\bCPU (?:[Ss]upport|[Ii]nference|mode)\b(?! (?:before|until))|(?:使用|用|在) ?(?:CPU|cpu)"
+    r"|\b(?:CPU|cpu)[- ]only\b|\bCPU (?:[Ss]upport|[Ii]nference|mode)\b(?! (?:before|until))"
+    r"|(?:使用|用|在) ?(?:CPU|cpu)"
 )
 #: A copy of a trainer that a repository brings along, or releases that its authors name: newer ones lack its changes.
 _KEPT = when_used(

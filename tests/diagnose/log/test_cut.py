@@ -161,7 +161,7 @@ def test_a_title_is_what_ended_the_traceback_that_was_cut_off() -> None:
         "",
         ">>> y = model(x)",
         "Traceback (most recent call last):",
-        '  File "/e/lib/python3.10/site-packages/mamba_ssm/ops/selective_scan_interface.py", line 306, in mamba_inner_fn',
+        '  File "/e/lib/python3.10/site-packages/mamba_ssm/ops/selective_scan_interface.py", line 306, in inner_fn',
         "    return MambaInnerFn.apply(xz)",
     ]
     assert [bool(unit.exception and unit.frames) for unit in units("\n".join(lines))] == [True, False]
