@@ -60,6 +60,8 @@ ANYBODYS = {
     "setuptools",
     "einops",
     "libstdcxx-ng",
+    "cuda-nvcc",
+    "cuda-cudart-dev",
 }
 TO_FILL_IN = re.compile(
     r"\b(?:VERSION|YOUR_\w+|X\.Y(?:\.Z)?|XX|WHEEL_URL|INDEX|PACKAGE|MAJOR|BUILD|CUDA_VERSION|NAME)\b"
