@@ -134,7 +134,7 @@ FIRST = [
     ("Jetson AGX Orin\nRuntimeError: FlashInfer requires GPUs with sm75 or higher", "name-the-gpu"),
     ("RuntimeError: FlashInfer requires GPUs with sm75 or higher", "newer-nvcc"),
     ("[TM][FATAL] kernels/attention/x.cu(3): Check failed: kernel No decoding kernel found: d192", "LMDeploy:"),
-    ("AssertionError: AWQ kernels could not be loaded.", "AutoAWQ"),
+    ("AssertionError: AWQ kernels could not be loaded.", "why-they-do-not-load"),
     ("ImportError: libnuma.so.1: cannot open shared object file: No such file or directory", "libnuma.so.1"),
     (
         "ValueError: NvFp4 MoE backend X does not support the deployment configuration since the GPU is old.",
