@@ -119,6 +119,11 @@ def test_only_what_is_about_one_package_can_be_elsewhere() -> None:
 
 
 FOREIGN = {
+    "a renderer's compiler": (
+        "Compiling CUDA kernel ...\n"
+        'nvcc -arch=sm_75 --cubin kernel.cu -D__KERNEL_CUDA_VERSION__=90 -o "cycles_kernel_sm75.cubin"\n'
+        "nvcc fatal   : Value 'sm_75' is not defined for option 'gpu-architecture'"
+    ),
     "a compiler": "/usr/bin/ld: cannot find -lcudart\ncollect2: error: ld returned 1 exit status\n"
     "make: *** [Makefile:42: matmul] Error 1",
     "CMake": "No CMAKE_CUDA_COMPILER could be found.\n-- Configuring incomplete, errors occurred!\n"
