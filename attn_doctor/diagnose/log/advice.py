@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
+from attn_doctor.diagnose.log.nearest import says_where
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Safety
 from attn_doctor.quick_dataclasses import replace
@@ -24,9 +25,11 @@ _TOLD = when_used(
     r"(?:^|[.;:!,?(]\s+|\n\s*)(?P<advice>(?:(?:(?:[Pp]lease|[Tt]ry|[Cc]onsider|[Ee]ither|or"
     r"|[Yy]ou (?:can|could|should|may|must|need to))(?: also| try| consider| to| either)?,? )"
     r"(?:us(?:e|ing)|set(?:ting)?|pass(?:ing)?|export|switch(?:ing)? to|disabl(?:e|ing)|turn(?:ing)? o(?:n|ff)|change"
+    r"|launch(?:ing)?|enabl(?:e|ing)|increas(?:e|ing)|reduc(?:e|ing)|decreas(?:e|ing)|lower(?:ing)?|specify(?:ing)?"
     r"|load(?:ing)?(?= (?:your|the|this|a) model (?:with|in|using) ))"
-    r"|[Uu]se|[Ss]et|[Pp]ass|[Ee]xport|[Ss]witch to|[Dd]isable|[Tt]urn o(?:n|ff))"
-    r" [^\n]{4,200}?)(?=[.;!](?:\s|$)|[)]?\s*(?:\n|$)|, otherwise|, or report)"
+    r"|[Uu]se|[Ss]et|[Pp]ass|[Ee]xport|[Ss]witch to|[Dd]isable|[Tt]urn o(?:n|ff)|[Ee]nable"
+    r"|[Ii]ncrease|[Rr]educe|[Ll]ower)"
+    r" [^\n]{4,200}?)(?=(?<!e\.g)(?<!i\.e)[.;!](?:\s|$)|[)]?\s*(?:\n|$)|, otherwise|, or report)"
 )
 #: It names a setting: a flag, a variable, a value or a word in quotes.
 _SETTING = when_used(r"[`'\"][\w-]{2,}|--?\w{3,}|\w=\S|\b[A-Z]{3,}_[A-Z_]+\b|\w\.\w+\(")
@@ -68,7 +71,8 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
     there stays before it: a message speaks to every GPU.
     """
     advice = facts.value(_ADVICE)
-    knows_less = _SWITCH.search(str(advice)) if recipe.family is None else recipe.family.ours
+    of_a_family = recipe.family is not None and (recipe.family.ours or says_where(recipe))
+    knows_less = _SWITCH.search(str(advice)) if recipe.family is None else of_a_family
     if advice is None or not knows_less:
         return recipe
     if recipe.family is None and _has_its_switch(recipe, str(advice)):

@@ -1,0 +1,35 @@
+"""What a message itself tells its reader to do is found, and stands first where nothing else is known of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.advice import advice_in
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes import shelf
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("ValueError: Please launch training with `torchrun`, e.g. MOON_FORCE=1.", "with `torchrun`, e.g. MOON_FORCE=1"),
+        ("ValueError: it is full. Please increase `max_moon_size` in the config.", "`max_moon_size` in the config"),
+        ("ValueError: it is slow. Reduce --batch-size or the moon.", "Reduce --batch-size or the moon"),
+        ("ValueError: it is off. Enable it with `moon.on()`.", "Enable it with `moon.on()`"),
+        ("RuntimeError: to see more, set MOON_DEBUG=1", None),
+        ("ValueError: the rates increase with `lr`", None),
+    ],
+)
+def test_a_setting_that_the_message_asks_for(message: str, advice: str | None) -> None:
+    found = advice_in(message)
+
+    assert (found or "").endswith(advice) if advice else found is None
+
+
+def test_it_stands_first_where_the_message_is_not_known() -> None:
+    log = "import torch\nValueError: The moon is too large. Please increase `max_moon_size` in the config."
+    first = explain_text(log, shelf.families(), FactSet()).diagnosis.findings[0]
+
+    assert first.id == "exception-nobody-knows"
+    assert "Please increase `max_moon_size` in the config" in first.remedies[0].title
