@@ -142,7 +142,8 @@ _MAY_BE = (
     *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9"),
     *("webui-", "hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
     *("Arc A", "Arc B", "Arc Pro", "arc a", "arc b"),
-    *("xpu", "XPU", "Intel", "npu", "910", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu", "/l4t-"),
+    *("xpu", "XPU", "Intel", "npu", "910", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
+    "/l4t-",
 )
 _WSL = when_used(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
