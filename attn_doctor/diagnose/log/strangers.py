@@ -24,7 +24,7 @@ _SIGNED = when_used(
     rf"^\s*(?:{_PYTHON})\.[\w.]*\w(?:Error|Exception|error)\b"
     r"|tensorflow/(?:core|compiler|stream_executor|tsl)/|external/(?:local_)?(?:xla|tsl)/|\bxla_bridge\b|\bjaxlib\b"
     r"|\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|source=gpu\.go|\bONNXRuntimeError\b|\bOnnxruntime\b"
-    r"|onnxruntime[_:]|OpenCV\(\d|\[TRT\] \[|\bAVHW\w*Context\b|\bcu->cu[A-Z]|' Op has type "
+    r"|onnxruntime(?:_(?!\w{2,12}-\d)|:)|OpenCV\(\d|\[TRT\] \[|\bAVHW\w*Context\b|\bcu->cu[A-Z]|' Op has type "
     r"|interactive framework|\bh(?:264|evc)(?:_\w+)? @ 0x|\bCuPy\b|\bLibNVVM\b"
     r"|\[LightGBM\]|xgboost\.core|\bjava\.lang\.|\borg\.apache\.|cudadrv|numba\.cuda|\bcatboost\b|model_lifecycle\.cc|paddle[./]|\bctranslate2\b",
     re.MULTILINE,

@@ -93,6 +93,11 @@ def test_what_numba_says_of_numpy_is_about_numpy() -> None:
     assert [one.id for one in _found(text)] == ["numpy-1-against-2"]
 
 
+def test_the_name_of_a_wheel_is_no_program() -> None:
+    text = "ERROR: onnxruntime_gpu-1.24.0-cp312-cp312-linux_aarch64.whl is not a supported wheel on this platform."
+    assert [one.id for one in _found(text)] == ["no-wheel-for-this-environment"]
+
+
 @pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_a_package_outside_the_stack_gets_a_note(text: str) -> None:
     found = _found(text)

@@ -115,3 +115,15 @@ def test_a_gpu_of_amd_in_small_letters(line: str, target: str | None) -> None:
 )
 def test_another_language_than_python(line: str, runtime: str | None) -> None:
     assert dict(surroundings.Surroundings().told(line)).get("log.runtime") == runtime
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["系统信息 910B1，python==3.10", "torch==2.2.0 and torch-npu==2.2.0", "import torch_npu", "Atlas 910_93, CANN 8.2"],
+)
+def test_an_npu_is_known_by_its_chip_or_its_package(text: str) -> None:
+    assert ("log.made_for", "Ascend") in list(surroundings.Surroundings().told(text))
+
+
+def test_a_number_alone_is_no_npu() -> None:
+    assert not list(surroundings.Surroundings().told("step 910 of 9100, 910 it/s"))
