@@ -13,7 +13,7 @@ from attn_doctor.recipes import shelf
 @pytest.mark.parametrize(
     ("message", "advice"),
     [
-        ("ValueError: Please launch training with `torchrun`, e.g. MOON_FORCE=1.", "with `torchrun`, e.g. MOON_FORCE=1"),
+        ("ValueError: Please launch it with `torchrun`, e.g. MOON_FORCE=1.", "with `torchrun`, e.g. MOON_FORCE=1"),
         ("ValueError: it is full. Please increase `max_moon_size` in the config.", "`max_moon_size` in the config"),
         ("ValueError: it is slow. Reduce --batch-size or the moon.", "Reduce --batch-size or the moon"),
         ("ValueError: it is off. Enable it with `moon.on()`.", "Enable it with `moon.on()`"),

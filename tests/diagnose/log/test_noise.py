@@ -17,7 +17,7 @@ from tests.diagnose.log.making import given
 
 RECIPES = shelf.bundled()
 #: Told by plain lines that follow a message: where each line is stamped, every one is a record of its own.
-OF_SEVERAL_RECORDS = {"torch-pinned-by-package", "cache-grows-under-checkpointing"}
+OF_SEVERAL_RECORDS = {"torch-pinned-by-package", "cache-grows-under-checkpointing", "fp8-e4m3-before-ada"}
 FOUND = [
     (recipe, case)
     for recipe in RECIPES
