@@ -51,6 +51,8 @@ _OF_A_LIST = when_used(r"(?:^|\n)[ \t]*\d$")
 #: A variable or a flag: the program knows its own switches better than a recipe for all of them. What begins with
 #: export was typed by the writer of the log.
 _SWITCH = when_used(r"^(?!export )[^\n]*?(?:\b[A-Z][A-Z0-9]*_[A-Z0-9_]+ ?=|(?<![\w-])--[a-z][a-z0-9-]{3,})")
+#: How much of something, of which a recipe knows more.
+_AMOUNT = when_used(r"(?i)(?:\w+ ){0,3}(?:reduc|increas|decreas|lower)\w* ")
 _FLAG = when_used(r"(?<![\w-])--[a-z][a-z0-9-]{2,}")
 
 
@@ -75,7 +77,7 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
     knows_less = _SWITCH.search(str(advice)) if recipe.family is None else of_a_family
     if advice is None or not knows_less:
         return recipe
-    if recipe.family is None and _has_its_switch(recipe, str(advice)):
+    if recipe.family is None and (_AMOUNT.match(str(advice)) or _has_its_switch(recipe, str(advice))):
         return recipe
     of_the_gpu = tuple(takewhile(_hangs_on_the_gpu, recipe.remedies))
     return replace(recipe, remedies=(*of_the_gpu, _AS_IT_SAYS, *recipe.remedies[len(of_the_gpu) :]))
