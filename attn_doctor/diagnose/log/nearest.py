@@ -1,8 +1,8 @@
 """Known troubles whose own words are nearest to those of a message that no pattern knows.
 
 A message that was cut, told in a sentence or worded anew has no pattern of its own, and mostly the words of a trouble
-that is on the shelf. What is nearest is not judged: it is shown as something to look at, never as a finding. On 78
-reports that no pattern was written for, the right one was the first in half, and among the first three in two thirds.
+that is on the shelf. What is nearest is not judged: it is shown as something to look at, never as a finding. On 240
+reports that nobody had read it stood below 11 answers, with the right one among the three in 6.
 """
 
 from __future__ import annotations
