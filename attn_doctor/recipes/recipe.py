@@ -242,6 +242,11 @@ class Recipe:
     """Set for a family of messages, whose remedies are checks that distinguish its causes."""
 
     @property
+    def says_where(self) -> bool:
+        """It only says what a log is about: whatever says more replaces it."""
+        return bool(self.logs) and all(pattern.wrapper for pattern in self.logs)
+
+    @property
     def cases(self) -> tuple[Case, ...]:
         """The recipe's own tests."""
         return tuple(map(Case.of_table, self.case_tables))

@@ -12,7 +12,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.causes import Explained, Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
 from attn_doctor.diagnose.log.match import Patterns
-from attn_doctor.diagnose.log.nearest import nearest, says_where
+from attn_doctor.diagnose.log.nearest import nearest
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.errors import BadInput
@@ -135,7 +135,7 @@ def _nearest(scanned: Sequence[Scanned], told: Explained, recipes: Sequence[Reci
     """What to look at where nothing is known, or no more than what the log is about."""
     known = {recipe.id: recipe for recipe in recipes}
     named = [known[one.id] for one in told.diagnosis.findings if one.id in known]
-    if told.facts.text(_OF_LEARNING) != "shown" or not all(map(says_where, named)):
+    if told.facts.text(_OF_LEARNING) != "shown" or not all(recipe.says_where for recipe in named):
         return ()
     text = "\n".join(log.text for log in scanned if log.text)
     return tuple(Near(id=one.id, title=TEMPLATE.sub("…", one.title)) for one in nearest(text, recipes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from attn_doctor.diagnose.log.nearest import says_where
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Safety
 from attn_doctor.quick_dataclasses import replace
@@ -73,11 +72,11 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
     there stays before it: a message speaks to every GPU.
     """
     advice = facts.value(_ADVICE)
-    of_a_family = recipe.family is not None and (recipe.family.ours or says_where(recipe))
-    knows_less = _SWITCH.search(str(advice)) if recipe.family is None else of_a_family
+    family = recipe.family
+    knows_less = _SWITCH.search(str(advice)) if family is None else family.ours or recipe.says_where
     if advice is None or not knows_less:
         return recipe
-    if recipe.family is None and (_AMOUNT.match(str(advice)) or _has_its_switch(recipe, str(advice))):
+    if family is None and (_AMOUNT.match(str(advice)) or _has_its_switch(recipe, str(advice))):
         return recipe
     of_the_gpu = tuple(takewhile(_hangs_on_the_gpu, recipe.remedies))
     return replace(recipe, remedies=(*of_the_gpu, _AS_IT_SAYS, *recipe.remedies[len(of_the_gpu) :]))

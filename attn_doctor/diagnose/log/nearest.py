@@ -78,7 +78,7 @@ def nearest(text: str, recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
     asked = _words(_failing(text))
     if not asked:
         return ()
-    owned = {recipe.id: _words(_own(recipe)) for recipe in recipes if recipe.logs and not says_where(recipe)}
+    owned = {recipe.id: _words(_own(recipe)) for recipe in recipes if recipe.logs and not recipe.says_where}
     within = Counter(word for words in owned.values() for word in words)
     rare = {word: math.log(len(owned) / times) for word, times in within.items()}
     by_word: defaultdict[str, list[str]] = defaultdict(list)
@@ -110,11 +110,6 @@ def _length(words: Iterable[tuple[int, float]]) -> float:
 
 def _own(recipe: Recipe) -> str:
     return "\n".join((recipe.title, *(case.log for case in recipe.cases if case.log)))
-
-
-def says_where(recipe: Recipe) -> bool:
-    """True for what only says what a log is about."""
-    return all(pattern.wrapper for pattern in recipe.logs)
 
 
 def _failing(text: str) -> str:

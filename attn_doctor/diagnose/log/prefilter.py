@@ -52,14 +52,8 @@ class Prefilter:
         middle = max(0, (len(text) - _SAMPLE) // 2)
         return Prefilter(self._literals, text[middle : middle + _SAMPLE])
 
-    def hits(self, text: str) -> Iterator[int]:
-        """Offsets of possible matches; only approximate for a text that is searched from its middle."""
-        if not self._literals:
-            return iter(())
-        return (found.start() for found in self._pattern.finditer(text))
-
     def rows(self, text: str) -> Iterator[int]:
-        """Lines with a hit, from 0."""
+        """Lines where a match may begin, from 0; only approximate for a text that is searched from its middle."""
         if not self._literals:
             return
         search, row, at = self._pattern.search, 0, 0
@@ -70,10 +64,6 @@ class Prefilter:
             if not at:
                 return
             row += 1
-
-    def hit(self, text: str) -> bool:
-        """True when one of them may be in the text."""
-        return next(self.hits(text), None) is not None
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
