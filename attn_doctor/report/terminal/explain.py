@@ -97,10 +97,12 @@ def _near(report: Report) -> list[str]:
     """Troubles whose words are near, one a line, behind a line that says what they are; empty where there are none."""
     if not report.nearest:
         return []
-    head = say("Nearest by its words, not judged; one that fits is explained by")
-    every = [(as_typed(f"attn-doctor explain {one.id}"), one.title) for one in report.nearest]
-    wide = max(len(command) for command, _ in every)
-    return [head, *(f"  {command:{wide}}  {title}" for command, title in every)]
+    command = as_typed("attn-doctor explain ID")
+    wide = max(len(one.id) for one in report.nearest)
+    return [
+        say("Nearest by its words, not judged; `{command}` says more of one:", command=command),
+        *(f"  {one.id:{wide}}  {one.title}" for one in report.nearest),
+    ]
 
 
 def _write_near(lines: Sequence[str], console: ReportConsole) -> None:
