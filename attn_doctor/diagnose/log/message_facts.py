@@ -13,6 +13,7 @@ from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.names_wanted import name_wanted, with_class
 from attn_doctor.diagnose.log.owners import owner, whole_name
 from attn_doctor.diagnose.log.programs import plugin_of
+from attn_doctor.diagnose.log.refusals import divides_by, refuser
 from attn_doctor.diagnose.log.shapes import heads_laid_out, is_keys_twice, is_longer_again, is_part_again
 from attn_doctor.diagnose.log.subjects import compiled_in_checkout, subject_of
 from attn_doctor.diagnose.log.unit import Unit
@@ -252,6 +253,10 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         yield _log_fact("beyond_gpu", f"{asked['asked']} GiB", log, unit.message_line)
     if advice := advice_in(message):
         yield _log_fact("advice", advice, log, unit.message_line)
+    if says := refuser(message, [path for path, _ in unit.frames], [name for _, name in owners]):
+        yield _log_fact("refuser", says, log, unit.message_line)
+    if divisors := divides_by(message):
+        yield _log_fact("divides_by", divisors, log, unit.message_line)
     if "transformers_modules" in text and (models := _HUB_CODE.findall(text.replace("\\", "/"))):
         made = models[-1].replace("_dot_", ".").replace("_hyphen_", "-")
         yield _log_fact("hub_model", made, log, unit.first)
