@@ -38,7 +38,7 @@ _WORTH = when_used(
     r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
     r"|[ /]setup\.py|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
-    r"|(?:an?|my|the) [2-5]0[5-9]0\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
+    r"|(?:an?|my|the|\d ?[x×*]|[Cc]ard:) ?[2-5]0[5-9]0\b|16[56]0 ?S\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
 )
 _LIMIT = when_used(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
@@ -182,6 +182,7 @@ class Clues:
             told = gpu_words.OF_A_KERNEL.sub(".", text)
             found_name = gpu_words.NAMES.search(told) or found_name
             with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", told))
+            with_brand = gpu_words.SUPER_IN_SHORT.sub(r"GTX \g<number> SUPER", with_brand)
             named = self.names().capability(gpu_words.MEANT_RTX.sub("RTX", with_brand))
             stop = told.find(". ", found_name.end())  # the next sentence may be the message, which asks for another
             before, gpu, _ = told[: stop if stop >= 0 else None].partition(" GPU")

@@ -48,19 +48,24 @@ NAMES = when_used(
     r"|(?<![\w.-])(?:[AHVahv][18]00|[PTpt]40?)(?= ?(?:上|显卡|机器|服务器|环境))"
     r"|(?<![\w.-])[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
     r"|(?<![A-Za-z0-9_.-])[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b)"
-    r"|\b(?:on|with|using|have|my) (?:an? |the |my |one |single )[2-5]0[5-9]0\b",
+    r"|\b(?:on|with|using|have|my) (?:an? |the |my |one |single )[2-5]0[5-9]0\b"
+    r"|(?<![\w.-])[1-8] ?[x×*] ?[2-5]0[5-9]0\b"
+    r"|\b[Cc]ard(?: is(?: an?)?|[:：=]) ?(?:[2-5]0[5-9]0|16[356]0 ?S?)\b|(?<![\w.-])16[56]0 ?S\b",
     re.ASCII,
 )
 #: The number that stands for a GeForce where a line states its GPU: `GPU: 4090`.
 NUMBER_ALONE = when_used(
-    r"(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号))? ?[:：=] ?"
+    r"(?:GPUs?|gpus?|显卡|[Cc]ard)(?: ?(?:type|name|model|型号))?(?: ?[:：=]| is(?: an?)?) ?"
     r"(?P<number>[1-5]0[5-9]0)(?P<more> ?(?:Ti|ti|D|Super|SUPER)?)(?=[ ,;.，。)]?(?:$|[A-Z(，。*x×\d]))"
 )
 #: The place before such a number with what no other number has behind or before it.
 TI_ALONE = when_used(
     r"(?<![A-Za-z0-9_.-])(?<![RGrg][Tt][Xx] )(?=[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
     r"|[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b))"
+    r"|(?<=\d[x×*] )(?=[2-5]0[5-9]0\b)|(?<=\d[x×*])(?=[2-5]0[5-9]0\b)"
     r"|(?<=\ba )(?=[2-5]0[5-9]0\b)|(?<=\bmy )(?=[2-5]0[5-9]0\b)|(?<=\bthe )(?=[2-5]0[5-9]0\b)"
 )
+#: `1660S`, as people write the GTX 1660 SUPER.
+SUPER_IN_SHORT = when_used(r"(?<![\w.-])(?:GTX ?)?(?P<number>16[56]0) ?S\b")
 #: `GTX 4090`: GeForces of these numbers are RTX alone.
 MEANT_RTX = when_used(r"\b[Gg][Tt][Xx](?= ?[2-5]0[5-9]0(?!\d))")

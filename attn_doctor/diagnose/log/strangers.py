@@ -62,8 +62,10 @@ _OF_LEARNING = (
     r"torch|cuda|\bgpu|rocm|amdgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun"
     r"|inference|\bdeep ?learn|neural|\bepoch|\bmm(?:seg|det|pose|engine)|tensorboard|tensorflow|\bkeras|\bjax|onnx"
     r"|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size"
-    r"|learning_rate|pretrain|embedding|safetensors|tokeniz|compressed[_-]tensors|\bnemo\b|\bmonai|speechbrain|pyannote"
-    r"|ultralytics|\byolo|open_clip|lmdeploy|sglang|\bverl\b|\btrl\b|ms_swift|\boptimum|nanotron|\besm\b|chronos|kokoro|outlines|\bquanto|\bmlx|espnet|fairseq|\btimm\b|stable[-_ ]diffusion|\btpu\b"
+    r"|learning_rate|pretrain|embedding|safetensors|auto_?tokenizer|tokenizer_config|tokenizer\.(?:json|model)"
+    r"|compressed[_-]tensors|speechbrain|pyannote|ultralytics|\byolo|open_clip|lmdeploy|sglang|stable[-_ ]diffusion"
+    r"|(?:site|dist)-packages/(?:nemo|monai|verl|trl|swift|optimum|nanotron|esm|chronos|kokoro|outlines|quanto|mlx\w*"
+    r"|espnet\w*|fairseq|timm|evaluate|supervision|colossalai|openrlhf|torchgeo)/"
     r"|checkpoint(?!s? (?:record|complete|start))"  # those of databases are followed by these
 )
 #: And what all of these have that compute on a GPU, or are of Python.

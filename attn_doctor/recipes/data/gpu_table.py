@@ -158,16 +158,20 @@ class GpuNames:
             self._limits.setdefault(item["shared_memory_bytes"], set()).add(item["compute_capability"])
 
     def capability(self, text: str) -> str | None:
-        """`12.0` for "2x RTX 5090" or "sm_120"; None when the text names no GPU, several, or an ambiguous one."""
+        """`12.0` for "2x RTX 5090" or "sm_120"; None when the text names no GPU, several, or an ambiguous one.
+
+        One name counts before a number such as sm_90, which may be what a build is for.
+        """
         plain = " ".join(text.lower().replace("_", " ").replace("nvidia", " ").replace("geforce", " ").split())
+        named: set[str | None] = {self._known[(match.lastindex or 1) - 1][1] for match in self._pattern.finditer(plain)}
         # sm_120, and SM 12.0 as people write it
-        found: set[str | None] = {
+        numbered = {
             f"{match[1]}.{match[2]}"
             for match in re.finditer(r"\b(?:sm|compute) ?(\d{1,2})(?:(?=\d)|\.)(\d)[af]?\b(?!\.\d)", plain)
         }
-        if not found:
-            found = {self._known[(match.lastindex or 1) - 1][1] for match in self._pattern.finditer(plain)}
-        return found.pop() if len(found) == 1 else None
+        if len(named) == 1 and None not in named:
+            return named.pop()
+        return numbered.pop() if len(numbered) == 1 else None
 
     def of_limit(self, shared_memory_bytes: int) -> str | None:
         """The compute capability with this much shared memory per block, when there is exactly one."""

@@ -29,6 +29,22 @@ def test_what_a_kernel_asks_for_is_not_what_is_there(text: str, capability: str 
 
 
 @pytest.mark.parametrize(
+    ("text", "capability"),
+    [
+        ("on my new PC (RTX 5090). I updated PyTorch nightly with sm_90 support", "12.0"),
+        ("NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible: sm_50 sm_60", "12.0"),
+        ("Card is a 1660S", "7.5"),
+        ("my card: 3060", "8.6"),
+        ("running on 2x 3090", "8.6"),
+        ("RTX 4090 and A100 (sm_80)", "8.0"),  # two names: the number decides
+        ("The model card is 3060 lines long", None),
+    ],
+)
+def test_a_name_counts_before_a_number_of_a_build(text: str, capability: str | None) -> None:
+    assert _told(text).get("gpu.0.compute_capability") == capability
+
+
+@pytest.mark.parametrize(
     ("text", "engine"),
     [
         ("When I tried to start it using vllm, I got an error", "vllm"),
