@@ -33,6 +33,9 @@ from attn_doctor.recipes.data.checked import is_newer, newest_checked
 from attn_doctor.recipes.data.drivers import is_older, oldest_for_cuda, unfit_for
 from attn_doctor.recipes.data.torch_releases import builds, gpu_code, partners
 
+#: Major compute capability -> the first CUDA whose nvcc compiles for it; gpus.toml has the source.
+_FIRST_CUDA = {9: (11, 8), 10: (12, 8), 12: (12, 8)}
+
 
 def derive(facts: FactSet) -> FactSet:
     """The facts with every derived one computed again; when that fails for a subject, its derived facts are unknown.
@@ -113,9 +116,20 @@ def _of_gpu(facts: FactSet, index: str) -> Iterator[Fact]:
     )
     if isinstance(has_code, Unknown) and _published_with_code(facts, name):
         has_code = Known(True)
+    if isinstance(has_code, Unknown) and _older_than_the_gpu(facts, name):
+        has_code = Known(False)
     yield derived_fact(f"gpu.{index}.torch_has_code", has_code, name, "torch.arch_list")
 
     yield derived_fact(f"gpu.{index}.needs_driver", _needed_driver(facts, index), name, "driver.version")
+
+
+def _older_than_the_gpu(facts: FactSet, name: str) -> bool:
+    """torch was built by a CUDA whose nvcc knows no GPU of this generation: it holds no code for it."""
+    got = values_of(facts, name, "torch.cuda")
+    if not isinstance(got, tuple):
+        return False
+    first = _FIRST_CUDA.get(capability(str(got[0]))[0])
+    return first is not None and capability(".".join(str(got[1]).split(".")[:2])) < first
 
 
 def _published_with_code(facts: FactSet, name: str) -> bool:

@@ -39,11 +39,18 @@ _NVCC_OF_THE_SYSTEM = when_used(r"(?:^|[\s'\"])(?P<nvcc>/usr/bin/nvcc)(?=\s|$)")
 _EXTENSIONS = when_used(
     r"torch_extensions[/\\](?:\S{1,60}[/\\])?py3(?P<python>\d{1,2})_cu(?P<major>1\d)(?P<minor>\d)\b"
 )
+#: Where torch was installed from; in an advice it is what somebody else would take.
+_TORCH_FROM = when_used(r"(?i)torch\b[^\n]{0,200}/whl/(?:(?:nightly|test)/)?cu(?P<major>1\d)(?P<minor>\d)\b")
+_ADVICE = when_used(r"(?i)\b(?:please|try|should|could|can|may|need to|must|recommend\w*|instead|e\.g\.)\b")
 OF_ANOTHER = "log.nvcc_of_another_cuda"
 
 
 def in_paths(text: str) -> Iterator[tuple[str, str]]:
-    """Facts that the paths of a build tell: its nvcc, and the CUDA and Python that torch compiles extensions for."""
+    """Facts that paths tell: a build's nvcc, the CUDA and Python that torch compiles extensions for, and the index that
+    torch was installed from.
+    """
+    if "/whl/" in text and (index := _TORCH_FROM.search(text)) and not _ADVICE.search(text):
+        yield "torch.cuda", f"{index['major']}.{index['minor']}"
     if "nvcc" in text and "--version" not in text:
         if folder := _NVCC_FOLDER.search(text):
             yield "cuda.nvcc", folder["nvcc"]

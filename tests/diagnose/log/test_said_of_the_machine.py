@@ -69,6 +69,12 @@ def test_a_name_of_windows_in_python() -> None:
     assert _told("os.name= nt")["node.system"] == "Windows"
 
 
+def test_the_index_that_torch_came_from_tells_its_cuda() -> None:
+    assert _told("PyTorch Nightly: installed from https://example.org/whl/nightly/cu121")["torch.cuda"] == "12.1"
+    assert _told("pip install torch==2.5.1 --index-url https://example.org/whl/cu118")["torch.cuda"] == "11.8"
+    assert "torch.cuda" not in _told("Please install torch from https://example.org/whl/cu128")
+
+
 def test_paths_of_a_build_tell_nvcc_and_torch_s_cuda() -> None:
     told = _told(
         r"Using C:\Users\a\AppData\Local\torch_extensions\torch_extensions\Cache\py310_cu117 as PyTorch root",
