@@ -42,6 +42,27 @@ LOGS = [
 ]
 
 
+#: What a server, a page or its writer puts beside the message of an exception.
+BESIDE = [
+    "Error\nThe run of torch failed: \\'AttributeError: type object \\'Moon\\' has no attribute \\'hook\\'\\n\\n\\'",
+    "torch\n" + RUN + "UnboundLocalError: local variable 'moon' referenced before assignment\nSystemExit: 1",
+    "torch\n**Error**\nKeyError: 'moon'\nINFO: 10.0.0.1:0 - \"POST /v1/x HTTP/1.1\" 500 Internal Server Error",
+]
+
+
+@pytest.mark.parametrize("log", BESIDE)
+def test_the_word_error_and_an_exit_lead_nowhere_beside_an_exception(log: str) -> None:
+    report = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis
+
+    assert report.findings[0].id not in {"exception-nobody-knows", "program-ended-itself"}
+
+
+def test_an_exit_is_not_told_in_place_of_what_failed() -> None:
+    (read,) = explain_text(RUN + "OddError: moon\nSystemExit: 1", (), FactSet()).logs
+
+    assert read.unknown == "OddError: moon"
+
+
 @pytest.mark.parametrize(("log", "first"), LOGS)
 def test_what_ended_the_program_leads(log: str, first: str) -> None:
     findings = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings
