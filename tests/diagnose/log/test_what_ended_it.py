@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.shelf import bundled, families
 
@@ -58,9 +60,10 @@ def test_the_word_error_and_an_exit_lead_nowhere_beside_an_exception(log: str) -
 
 
 def test_an_exit_is_not_told_in_place_of_what_failed() -> None:
-    (read,) = explain_text(RUN + "OddError: moon\nSystemExit: 1", (), FactSet()).logs
+    read = Scanner(Patterns(())).scan("a", [RUN + "OddError: moon\nSystemExit: 1\n"])
 
-    assert read.unknown == "OddError: moon"
+    assert read.last_failure is not None
+    assert read.last_failure[1] == "OddError: moon"
 
 
 @pytest.mark.parametrize(("log", "first"), LOGS)
