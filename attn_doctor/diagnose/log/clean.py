@@ -151,6 +151,8 @@ def clean(number: int, text: str) -> Line:
         text = text.translate(WIDE)
     if "&" in text and ";" in text:  # copied out of the source of a web page
         text = _ENTITY.sub(lambda found: unescape(found[0]), text)
+    if "\\'" in text:  # within a string that a program printed or a server answered
+        text = text.replace("\\'", "'")
     if ".init() " in text:  # markdown takes __ for bold
         text = text.replace(".init() got ", ".__init__() got ").replace(".init() missing ", ".__init__() missing ")
     if "%|" in text:

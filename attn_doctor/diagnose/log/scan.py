@@ -35,6 +35,8 @@ _SMALL = 3000
 _FAILURES = ("Traceback (most recent call last)", "Error: ", "Fatal Python error: ", "Segmentation fault")
 #: A process ended by a signal leaves no exception.
 _CRASH = when_used(r"Fatal Python error: |Segmentation fault\b(?: \(core dumped\))?\s*$|\*\*\* Process received signal")
+#: How a program leaves on purpose or at a person's word: it says nothing of what failed before.
+_LEFT = when_used(r"(?:SystemExit|KeyboardInterrupt|GeneratorExit)\b")
 _DIGITS = when_used(r"\d+|0x[0-9a-f]+")
 
 
@@ -217,7 +219,7 @@ class _Scan:
                 known.update(id(line) for line in unit.lines)
             if unit.exception and unit.kind is not UnitKind.WARNING:
                 found.failures += 1
-                if not sure:
+                if not sure and not (found.last_failure and _LEFT.match(unit.exception)):
                     message = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
                     found.last_failure = (message.number, message.text.strip())
         crash = next((line for line in cleaned if id(line) not in known and _CRASH.match(line.text.strip())), None)

@@ -48,6 +48,12 @@ def test_the_signs_of_a_web_page_are_read(text: str, said: str) -> None:
     assert clean(1, text).text == said
 
 
+def test_quotes_within_a_printed_string_are_quotes() -> None:
+    text = r"look: \'AttributeError: type object \'Kernel\' has no attribute \'hook\'"
+
+    assert clean(1, text).text == "look: 'AttributeError: type object 'Kernel' has no attribute 'hook'"
+
+
 @pytest.mark.parametrize(
     ("text", "said", "origin"),
     [

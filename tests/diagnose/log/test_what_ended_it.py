@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.shelf import bundled, families
 
@@ -40,6 +42,28 @@ LOGS = [
     (NOTICE + "\ntorch: line 3: 5123 Killed    python demo.py", "host-out-of-memory"),
     ("W0820 convert_frame.py:1017] torch._dynamo hit config.recompile_limit (8)\n" + RUN + MEMORY, "gpu-out-of-memory"),
 ]
+
+
+#: What a server, a page or its writer puts beside the message of an exception.
+BESIDE = [
+    "Error\nThe run of torch failed: \\'AttributeError: type object \\'Moon\\' has no attribute \\'hook\\'\\n\\n\\'",
+    "torch\n" + RUN + "UnboundLocalError: local variable 'moon' referenced before assignment\nSystemExit: 1",
+    "torch\n**Error**\nKeyError: 'moon'\nINFO: 10.0.0.1:0 - \"POST /v1/x HTTP/1.1\" 500 Internal Server Error",
+]
+
+
+@pytest.mark.parametrize("log", BESIDE)
+def test_the_word_error_and_an_exit_lead_nowhere_beside_an_exception(log: str) -> None:
+    report = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis
+
+    assert report.findings[0].id not in {"exception-nobody-knows", "program-ended-itself"}
+
+
+def test_an_exit_is_not_told_in_place_of_what_failed() -> None:
+    read = Scanner(Patterns(())).scan("a", [RUN + "OddError: moon\nSystemExit: 1\n"])
+
+    assert read.last_failure is not None
+    assert read.last_failure[1] == "OddError: moon"
 
 
 @pytest.mark.parametrize(("log", "first"), LOGS)
