@@ -68,8 +68,13 @@ def _is_supposed(facts: FactSet, marked: set[FactName], source: str) -> bool:
     if name.kind in PLURAL and name.subject in ("", "*"):
         if any((one.kind, one.attribute) == (name.kind, name.attribute) for one in marked):
             return True
-        return any(facts.fact(name.of(one)).rests_on_assumption for one in facts.subjects(name.kind))
-    return name in marked or facts.fact(name).rests_on_assumption
+        return any(_is_assumed(facts, name.of(one)) for one in facts.subjects(name.kind))
+    return name in marked or _is_assumed(facts, name)
+
+
+def _is_assumed(facts: FactSet, name: FactName) -> bool:
+    fact = facts.get(name)  # one that is not there rests on nothing
+    return fact is not None and fact.rests_on_assumption
 
 
 def assume(facts: FactSet, written: Iterable[str]) -> FactSet:

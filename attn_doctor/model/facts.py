@@ -167,8 +167,10 @@ class FactSet(Mapping[FactName, Fact]):
 
     def value(self, name: FactName | str) -> Value | None:
         """The value when known, else None. For reports; conditions read the state."""
-        state = self.fact(name).state
-        return state.value if isinstance(state, Known) else None
+        found = self._facts.get(
+            FactName.parse(name) if isinstance(name, str) else name
+        )  # what is not in it is not known
+        return found.state.value if found is not None and isinstance(found.state, Known) else None
 
     def text(self, name: FactName | str) -> str | None:
         """The value as a string when it is known and a string."""

@@ -14,25 +14,41 @@ pytestmark = pytest.mark.long
 
 
 @functools.cache
-def everything() -> tuple[Printed, ...]:
+def _everything(*, share: bool) -> tuple[Printed, ...]:
     """Not when this file is imported: each worker imports it, and one needs it."""
-    return tuple(printed())
+    return tuple(printed(share=share))
 
 
 @functools.cache
-def installs() -> tuple[Printed, ...]:
-    return tuple(one for one in everything() if one.installs)
+def _installs(*, share: bool) -> tuple[Printed, ...]:
+    return tuple(one for one in _everything(share=share) if one.installs)
+
+
+@pytest.fixture(params=[pytest.param(True, id="a share"), pytest.param(False, id="all", marks=pytest.mark.heavy)])
+def share(request: pytest.FixtureRequest) -> bool:
+    """In CI each case for a target with pip or for one without; by hand for both."""
+    return bool(request.param)
+
+
+@pytest.fixture
+def everything(share: bool) -> tuple[Printed, ...]:
+    return _everything(share=share)
+
+
+@pytest.fixture
+def installs(share: bool) -> tuple[Printed, ...]:
+    return _installs(share=share)
 
 
 def called(one: Printed) -> str:
     return f"{one.recipe.id}: {one.command}"
 
 
-def test_there_are_installs_to_look_at() -> None:
+def test_there_are_installs_to_look_at(installs: tuple[Printed, ...]) -> None:
     """For pip and for uv, from facts and from logs."""
-    assert {word in one.command for one in installs() for word in ("uv pip install",)} == {True, False}
-    assert {one.from_log for one in installs()} == {True, False}
-    assert len({one.recipe.id for one in installs()}) > 40
+    assert {word in one.command for one in installs for word in ("uv pip install",)} == {True, False}
+    assert {one.from_log for one in installs} == {True, False}
+    assert len({one.recipe.id for one in installs}) > 40
 
 
 def unheld(one: Printed) -> bool:
@@ -44,16 +60,14 @@ def unheld(one: Printed) -> bool:
     return bool(one.from_log or one.facts.value("torch.version") or one.facts.value("package.torch.version"))
 
 
-def test_torch_stays_unless_it_is_named() -> None:
+def test_torch_stays_unless_it_is_named(installs: tuple[Printed, ...]) -> None:
     """With --no-deps, or with torch pinned to the installed version."""
-    assert [called(one) for one in installs() if unheld(one)] == []
+    assert [called(one) for one in installs if unheld(one)] == []
 
 
-def test_a_command_that_moves_torch_says_so() -> None:
+def test_a_command_that_moves_torch_says_so(installs: tuple[Printed, ...]) -> None:
     """In the title of its remedy, or in why it is not safe."""
-    moving = [
-        one for one in installs() if any(name_of(word) == "torch" and not held(one, word) for word in one.installs)
-    ]
+    moving = [one for one in installs if any(name_of(word) == "torch" and not held(one, word) for word in one.installs)]
 
     assert moving
     assert [called(one) for one in moving if "torch" not in one.remedy.title + one.remedy.why_this_safety] == []
@@ -65,10 +79,10 @@ def held(one: Printed, word: str) -> bool:
     return word == f"torch=={version}" if version else asked
 
 
-def test_a_remedy_installs_what_it_speaks_of() -> None:
+def test_a_remedy_installs_what_it_speaks_of(installs: tuple[Printed, ...]) -> None:
     """One for A never installs B without a word."""
     wrong = []
-    for one in installs():
+    for one in installs:
         texts = [each.action.advice for each in one.remedy.actions]
         said = " ".join([one.finding.title, one.finding.what, one.remedy.title, one.remedy.why_this_safety, *texts])
         said += " ".join(one.finding.subjects)
@@ -82,12 +96,12 @@ def test_a_remedy_installs_what_it_speaks_of() -> None:
     assert wrong == []
 
 
-def test_no_word_is_left_to_fill_in() -> None:
+def test_no_word_is_left_to_fill_in(everything: tuple[Printed, ...]) -> None:
     """A command with a hole in it is none: it is not printed as one."""
-    assert [called(one) for one in everything() if PLACEHOLDERS.search(one.command)] == []
+    assert [called(one) for one in everything if PLACEHOLDERS.search(one.command)] == []
 
 
-def test_what_no_command_holds() -> None:
+def test_what_no_command_holds(everything: tuple[Printed, ...]) -> None:
     """`auto` asks the machine at hand, which need not be the one that the answer is for."""
     for text in ("cuXYZ", "WHEEL_URL", "--torch-backend auto"):
-        assert [called(one) for one in everything() if text in one.command] == []
+        assert [called(one) for one in everything if text in one.command] == []

@@ -143,7 +143,13 @@ class _Fitting:
     def narrowed(self) -> str | None:
         """The specifier below the first release that does not fit; None where the newest fits, or is named."""
         admitted = self._admitted()
-        fits = [one for one in admitted if self._fits(one)]
+        others, there = tuple(self._needs_of_others()), tuple(self._there())
+        fits = [
+            one
+            for one in admitted
+            if all(_accepts(need.specifier, one) for need in others)
+            and all(self._goes_with(one, on, version) for on, _, version in there)
+        ]
         if not fits or fits[-1] == admitted[-1] or "==" in self.specifier:
             return None
         cap = ".".join(admitted[admitted.index(fits[-1]) + 1].split(".")[:2])
@@ -154,11 +160,6 @@ class _Fitting:
         exact = re.fullmatch(r"={2,3}([\d.]+)", self.specifier)
         every = [exact[1]] if exact else self.partner.releases
         return [one for one in every if _accepts(self.specifier, one)]
-
-    def _fits(self, release: str) -> bool:
-        return all(_accepts(need.specifier, release) for need in self._needs_of_others()) and all(
-            self._goes_with(release, on, there) for on, _, there in self._there()
-        )
 
     def _goes_with(self, release: str, on: str, there: str) -> bool:
         return _accepts(self.partner.needs(release).get(on, ""), there)

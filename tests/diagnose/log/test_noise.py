@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import textwrap
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -109,11 +111,18 @@ def hidden(noise: str, cases: list[tuple[Recipe, Case]]) -> list[tuple[str, str 
     ]
 
 
+@functools.cache
+def worn(text: str) -> tuple[str, str]:
+    """Two of the dresses; which ones changes with nothing but the text and the names of the dresses."""
+    first, second, *_ = sorted(NOISE, key=lambda noise: zlib.crc32(f"{text}\n{noise}".encode()))
+    return first, second
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("noise", NOISE)
 def test_noise_hides_nothing(noise: str) -> None:
-    """The texts of all recipes are found in any dress: of each recipe a fourth of its texts, in each dress others."""
-    cases = FOUND[list(NOISE).index(noise) % 4 :: 4]
+    """The texts of all recipes are found in any dress: each text in two dresses, so that a new one is tried at once."""
+    cases = [(recipe, case) for recipe, case in FOUND if case.log is not None and noise in worn(case.log)]
 
     assert len(cases) > 100
     assert hidden(noise, cases) == []
@@ -122,6 +131,7 @@ def test_noise_hides_nothing(noise: str) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("noise", NOISE)
 def test_noise_hides_no_text(noise: str) -> None:
+    """Each text in each dress."""
     assert hidden(noise, FOUND) == []
 
 
