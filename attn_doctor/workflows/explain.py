@@ -111,6 +111,8 @@ def explained(
     told = _with_silent(explain_scanned(scanned, base), recipes)
     refuted = {one.log: one for one in reversed(told.refuted)}
     read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
+    where = frozenset(recipe.id for recipe in recipes if recipe.says_where)
+    read = [_without_what_is_told(one, told, where) for one in read]
     status = exit_status.status_of(told.diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))
     if status == exit_status.Status.HEALTHY and any(log.broken for log in found):
         status = exit_status.Status.COULD_NOT_EXAMINE
@@ -181,6 +183,15 @@ def _with_refuted(log: LogRead, refuted: Refuted) -> LogRead:
         unknown_line=log.unknown_line or refuted.line,
         unknown=log.unknown or refuted.quoted,
     )
+
+
+def _without_what_is_told(log: LogRead, told: Explained, where: frozenset[str]) -> LogRead:
+    """The log, whose last unknown message is none where a finding quotes that very line and says more of it than
+    where to look; `where` has the ids of those that say no more.
+    """
+    findings = [one for one in told.diagnosis.findings if one.id not in where]
+    quoted = {(place.file, place.line) for one in findings for place in one.locations}
+    return replace(log, unknown_line=None, unknown="") if (log.name, log.unknown_line) in quoted else log
 
 
 def as_if_partly(base: FactSet, gpu: str | None, assumptions: tuple[str, ...]) -> FactSet:

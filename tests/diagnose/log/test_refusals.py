@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from attn_doctor.diagnose.log.refusals import divides_by, refuser
+from attn_doctor.workflows.explain import ExplainRequest, explain
 
 ENV = "/opt/conda/lib/python3.11/site-packages"
 
@@ -48,3 +51,22 @@ def test_who_refuses(message: str, files: list[str], owners: list[str], expected
 )
 def test_what_divides(message: str, expected: str | None) -> None:
     assert divides_by(message) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "found", "unknown"),
+    [
+        ("ValueError: CPU backend only supports V1.", "package-does-not-support", ""),
+        ("ValueError: moonshine 7", "exception-nobody-knows", "ValueError: moonshine 7"),
+    ],
+)
+def test_what_a_finding_quotes_is_not_called_unknown_as_well(
+    tmp_path: Path, message: str, found: str, unknown: str
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(
+        f'Traceback (most recent call last):\n  File "{ENV}/vllm/engine/core.py", line 3, in run\n    raise\n{message}\n'
+    )
+    report = explain(ExplainRequest(logs=(str(log),)))
+    assert [one.id for one in report.diagnosis.findings] == [found]
+    assert report.logs[0].unknown == unknown
