@@ -27,8 +27,9 @@ _REMOTE = FactName.parse("log.remote")
 _OF_LEARNING = FactName.parse("log.of_learning")
 _SUBJECT = FactName.parse("subject.package")
 _WENT_ON = FactName.parse("log.went_on")
-#: Families of a higher rank are of any message that has some words.
-_OF_ONE_THING = 60
+#: Families of a higher rank are of any message that has some words; from the second on they know a message by its
+#: grammar alone.
+_OF_ONE_THING, _OF_A_GRAMMAR = 60, 85
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
 #: Frames and words of a program that loads its additions one by one, and starts without the one that fails.
@@ -156,7 +157,9 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     families = _families(
         (one for one in kept if one.match.recipe.id not in beaten), {id(one.match.unit) for one in known}
     )
-    wrapped = len(known) < len(exact) and all(one.match.pattern.wrapper for one in families)
+    wrapped = len(known) < len(exact) and all(
+        one.match.pattern.wrapper or one.match.recipe.rank >= _OF_A_GRAMMAR for one in families
+    )
     return exact if wrapped else [*known, *families]
 
 
