@@ -196,6 +196,10 @@ class Case:
         )
 
 
+#: The rank from which on families know a message by the grammar of its sentence, or by a word of its language.
+_OF_A_GRAMMAR = 85
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """One problem: how it is recognized, why it happens, how it is fixed."""
@@ -245,6 +249,11 @@ class Recipe:
     def says_where(self) -> bool:
         """It only says what a log is about: whatever says more replaces it."""
         return bool(self.logs) and all(pattern.wrapper for pattern in self.logs)
+
+    @property
+    def is_of_a_grammar(self) -> bool:
+        """A family that knows a message by the grammar of its sentence: whatever knows its words says more."""
+        return self.family is not None and self.rank >= _OF_A_GRAMMAR
 
     @property
     def cases(self) -> tuple[Case, ...]:

@@ -73,7 +73,9 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
     """
     advice = facts.value(_ADVICE)
     family = recipe.family
-    knows_less = _SWITCH.search(str(advice)) if family is None else family.ours or recipe.says_where
+    knows_less = (
+        _SWITCH.search(str(advice)) if family is None else family.ours or recipe.says_where or recipe.is_of_a_grammar
+    )
     if advice is None or not knows_less:
         return recipe
     if family is None and (_AMOUNT.match(str(advice)) or _has_its_switch(recipe, str(advice))):

@@ -27,9 +27,8 @@ _REMOTE = FactName.parse("log.remote")
 _OF_LEARNING = FactName.parse("log.of_learning")
 _SUBJECT = FactName.parse("subject.package")
 _WENT_ON = FactName.parse("log.went_on")
-#: Families of a higher rank are of any message that has some words; from the second on they know a message by its
-#: grammar alone.
-_OF_ONE_THING, _OF_A_GRAMMAR = 60, 85
+#: Families of a higher rank are of any message that has some words.
+_OF_ONE_THING = 60
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
 #: Frames and words of a program that loads its additions one by one, and starts without the one that fails.
@@ -90,15 +89,18 @@ class Weighed:
     @property
     def _standing(self) -> int:
         """Recipes stand before families; but what a notice says never leads where an exception is of a family, one that
-        nothing has to be done about not where a line is of one, and the last words of a failed build lead no note.
+        nothing has to be done about not where a line is of one, and the last words of a failed build lead no note. An
+        exception that is known by its grammar alone stands behind a line of which one thing is known.
         """
         failed = self.failed and not self.match.pattern.wrapper
-        family = self.match.recipe.family
+        family, rank = self.match.recipe.family, self.match.recipe.rank
         if family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
             harmless = self.facts.value(_WENT_ON) is True
-            return 0 if failed or said or self.severity is not Severity.INFO else 3 if harmless else 2
-        return 1 if failed else 2 if family.ours and self.match.recipe.rank < _OF_ONE_THING else 3
+            return 0 if failed or said or self.severity is not Severity.INFO else 5 if harmless else 2
+        if failed:
+            return 4 if self.match.recipe.is_of_a_grammar else 1
+        return 5 if rank >= _OF_ONE_THING else 2 if family.ours else 3
 
     @property
     def _is_notice(self) -> bool:
@@ -158,7 +160,7 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
         (one for one in kept if one.match.recipe.id not in beaten), {id(one.match.unit) for one in known}
     )
     wrapped = len(known) < len(exact) and all(
-        one.match.pattern.wrapper or one.match.recipe.rank >= _OF_A_GRAMMAR for one in families
+        one.match.pattern.wrapper or one.match.recipe.is_of_a_grammar for one in families
     )
     return exact if wrapped else [*known, *families]
 

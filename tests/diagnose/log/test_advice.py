@@ -31,5 +31,5 @@ def test_it_stands_first_where_the_message_is_not_known() -> None:
     log = "import torch\nValueError: The moon is too large. Please increase `max_moon_size` in the config."
     first = explain_text(log, shelf.families(), FactSet()).diagnosis.findings[0]
 
-    assert first.id == "exception-nobody-knows"
+    assert first.id == "package-refuses-a-value"
     assert "Please increase `max_moon_size` in the config" in first.remedies[0].title

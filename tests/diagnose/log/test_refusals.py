@@ -65,7 +65,7 @@ def test_what_a_finding_quotes_is_not_called_unknown_as_well(
 ) -> None:
     log = tmp_path / "a.log"
     log.write_text(
-        f'Traceback (most recent call last):\n  File "{ENV}/vllm/engine/core.py", line 3, in run\n    raise\n{message}\n'
+        f'Traceback (most recent call last):\n  File "{ENV}/vllm/core.py", line 3, in f\n    raise\n{message}\n'
     )
     report = explain(ExplainRequest(logs=(str(log),)))
     assert [one.id for one in report.diagnosis.findings] == [found]
