@@ -33,6 +33,7 @@ from hypothesis import settings
 
 import attn_doctor
 from tests import in_process
+from tests.unit_files import NEEDED_BY_FIXTURE, NOT_UNIT, STARTING_FIXTURES, UNIT_FOLDERS, in_unit_folder, unit_alone
 
 # How long an example takes says how busy the machine is: no law here is about time.
 settings.register_profile("attn-doctor", deadline=None)
@@ -250,16 +251,6 @@ def make_environment(folder: Path, *, torch: bool = False, empty: bool = False) 
     return made
 
 
-#: Folders whose tests start no process and import no torch, unless a test is marked otherwise (`_NOT_UNIT`).
-_UNIT_FOLDERS = ("recipes", "stack", "diagnose", "fleet", "fix", "machine", "model", "probe", "report", "formats")
-_NOT_UNIT = ("process", "long", "registry", "triton", "heavy", "gpu", "slurm", "ssh", "other_torch")
-_STARTING_FIXTURES = ("doctor", "environment")
-#: What a test needs that has these fixtures, whatever it is marked with.
-_NEEDED_BY_FIXTURE = {
-    "triton": "triton", "triton_beside": "triton", "packages": "registry", "wheel": "registry",
-}  # fmt: skip
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Compiles the package as an installer does: each process that the tests start would compile it anew, where
     compiled files are not written. `-m unit` takes the small hypothesis profile, but in CI."""
@@ -270,12 +261,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m unit` does not even import the other folders: half of its time, and torch."""
-    tests = CHECKOUT / "tests"
-    if config.getoption("markexpr") != "unit" or not collection_path.is_relative_to(tests):
+    """`-m unit` does not even import the other folders: half of its time, and torch. `-m "not unit"` imports no file
+    that has unit tests alone: each worker would take ten seconds for them."""
+    tests, asked = CHECKOUT / "tests", config.getoption("markexpr")
+    if asked not in ("unit", "not unit") or not collection_path.is_relative_to(tests):
         return None
     place = collection_path.relative_to(tests).parts
-    pure = not place or place[0] in (*_UNIT_FOLDERS, "__init__.py")
+    if asked == "not unit":
+        test = collection_path.name.startswith("test_") and collection_path.is_file()
+        return True if test and unit_alone(collection_path, place) else None
+    pure = not place or place[0] in (*UNIT_FOLDERS, "__init__.py")
     return None if pure and place[:2] != ("probe", "binaries") else True
 
 
@@ -289,14 +284,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         place = item.path.relative_to(CHECKOUT / "tests").parts
         fixtures = getattr(item, "fixturenames", ())
-        for need in {_NEEDED_BY_FIXTURE[name] for name in fixtures if name in _NEEDED_BY_FIXTURE}:
+        for need in {NEEDED_BY_FIXTURE[name] for name in fixtures if name in NEEDED_BY_FIXTURE}:
             item.add_marker(need)
-        starts = any(name in _STARTING_FIXTURES for name in fixtures)
-        marked = any(item.get_closest_marker(name) for name in _NOT_UNIT)
-        # Nearly all tests of probe/binaries/ compile what they read.
-        pure = place[0] in _UNIT_FOLDERS and place[:2] != ("probe", "binaries")
-        if pure and not starts and not marked:
+        starts = any(name in STARTING_FIXTURES for name in fixtures)
+        marked = any(item.get_closest_marker(name) for name in NOT_UNIT)
+        if in_unit_folder(place) and not starts and not marked:
             item.add_marker("unit")
+        elif unit_alone(item.path, place):
+            raise pytest.UsageError(f"{item.nodeid} is no unit test, and `-m 'not unit'` would pass its file over")
     unasked = [name for name in _BY_HAND if name not in config.getoption("markexpr")]
     left_out = [item for item in items if any(item.get_closest_marker(name) for name in unasked)]
     if left_out:

@@ -96,10 +96,11 @@ def _texts() -> list[str]:
     return [case.log for case in cases if case.log is not None and case.expect == "finds"]
 
 
-def test_an_answer_fits_a_screen(tmp_path: Path, doctor: Doctor) -> None:
+@pytest.mark.parametrize("nth", [120, pytest.param(40, marks=pytest.mark.heavy)])
+def test_an_answer_fits_a_screen(tmp_path: Path, doctor: Doctor, nth: int) -> None:
     """Also of a log with several messages; -v has the rest."""
     file = tmp_path / "x.log"
-    for text in (*_texts()[::40], "\n\n".join(_texts()[:6])):
+    for text in (*_texts()[::nth], "\n\n".join(_texts()[:6])):
         file.write_text(text)
         short, whole = (doctor("explain", *option, file).stdout.splitlines() for option in ((), ("-v",)))
 
