@@ -19,6 +19,8 @@ from scripts import fresh
 #: What fails in seconds first. Then neighbours stay together, so that a fixture of a file or a folder is made once.
 #: The second part waits a quarter of its time, for daemons of a cluster above all: a third process fills two cores.
 RUNS = (("-n", "2", "-m", "unit"), ("-n", "3", "-m", "not unit"))
+#: The shelf as an installation has it, for the thousand processes that the tests start: parsing takes each a second.
+KEEP = "from attn_doctor.recipes import compiled; compiled.keep(compiled.bundled_folder())"
 HOW = ("-n", "2", "--dist", "worksteal")
 
 
@@ -56,6 +58,7 @@ def main(words: list[str]) -> int:
         return 0
     # As an installation has it: compiled once, not by each of the thousand processes that the tests start.
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([str(python), "-c", KEEP], check=True, cwd=fresh.ROOT)
     for run in [tuple(words)] if words else RUNS:
         ended = subprocess.run([str(python), "-m", "pytest", *HOW, *run], check=False, cwd=fresh.ROOT, env=variables)
         if ended.returncode:

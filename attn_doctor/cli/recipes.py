@@ -14,6 +14,7 @@ from attn_doctor.cli.shared import each, put
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.recipes import shelf
+from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.schema import skeleton
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import RECIPES
@@ -60,7 +61,7 @@ def show(
         put((recipe,), picker.pick(RECIPES, as_json=True))
         return Status.HEALTHY
     _print(f"# {recipe.origin}, sha256 {recipe.sha256}")
-    if recipe.file.is_relative_to(shelf.bundled_folder()):
+    if recipe.file.is_relative_to(bundled_folder()):
         _print(f"# in words: docs/recipes/{recipe.library}.md")
     sys.stdout.write(shelf.source(recipe))
     return Status.HEALTHY

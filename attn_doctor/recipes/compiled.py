@@ -1,8 +1,9 @@
 """Compiles the recipes, tables and attention libraries into JSON files when the wheel is built (hatchling calls
 `get_build_hook`).
 
-A hundred TOML files take longer to parse than the rest of `check --quick`; a checkout has no such JSON files and reads
-the sources. Imports nothing else of attn-doctor: hatchling loads this file by its path, in an environment of its own.
+A hundred TOML files take longer to parse than the rest of `check --quick`. A checkout reads the sources, unless its
+tests have kept such files beside them (`keep`) and no source has changed since. Imports nothing else of attn-doctor:
+hatchling loads this file by its path, in an environment of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +25,19 @@ COMPILED_TABLES = "tables.json"
 TABLES = ("checked.toml", "gpus.toml", "torch/releases.toml")
 #: The folder of the shelf that holds them, several to a file.
 FAMILIES = "families"
+COMPILED_LITERALS = "literals.json"
 #: As model/libraries.py reads it.
 LIBRARIES = "libraries.json"
+#: The folder beside a checkout's recipes (in them it would go into wheels) in which its tests keep these files, and the
+#: one of what they were made of.
+_KEPT, _MADE_OF = ".compiled", "made_of.json"
+
+
+def bundled_folder() -> Path:
+    """The recipes inside the installed wheel, or the checkout's recipes/ during development."""
+    package = Path(__file__).resolve().parent.parent
+    inside_wheel = package / "_bundled_recipes"
+    return inside_wheel if inside_wheel.is_dir() else package.parent / "recipes"
 
 
 def compile_shelf(folder: Path) -> str:
@@ -56,6 +69,44 @@ def compile_literals(folder: Path) -> str:
     return compile_texts((log["pattern"] for row in rows for log in row["table"].get("log", ())), as_pasted)
 
 
+def keep(folder: Path) -> None:
+    """Writes the files beside the recipes of a checkout, for the many processes that its tests start."""
+    made_of = _sources(folder)
+    kept = folder.parent / _KEPT
+    kept.mkdir(exist_ok=True)
+    (kept / _MADE_OF).unlink(missing_ok=True)
+    for name, compiled in _EVERY:
+        (kept / name).write_text(compiled(folder))
+    (kept / _MADE_OF).write_text(json.dumps(made_of))  # last: without it the others count for nothing
+
+
+@cache
+def file_of(folder: Path, name: str) -> Path | None:
+    """The compiled file of a wheel, or one that was kept beside a checkout's recipes as they are now; None where the
+    sources are to be read.
+    """
+    if (folder / name).is_file():
+        return folder / name
+    return folder.parent / _KEPT / name if _is_kept(folder) and (folder.parent / _KEPT / name).is_file() else None
+
+
+@cache
+def _is_kept(folder: Path) -> bool:
+    try:
+        made_of = json.loads((folder.parent / _KEPT / _MADE_OF).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return bool(made_of == _sources(folder))
+
+
+def _sources(folder: Path) -> list[list[str | int]]:
+    """Name, time and size of every file that the compiled ones are made of or by."""
+    own = Path(__file__).resolve().parent
+    files = (*sorted(folder.rglob("*.toml")), *(own / name for name in ("compiled.py", "literals.py", "loosened.py")))
+    states = ((file, file.stat()) for file in files)
+    return [[file.name, state.st_mtime_ns, state.st_size] for file, state in states]
+
+
 def _read(file: Path) -> tuple[str, dict[str, Any]]:
     import hashlib  # for the build alone, as what follows
 
@@ -65,6 +116,14 @@ def _read(file: Path) -> tuple[str, dict[str, Any]]:
         import tomli as tomllib
     raw = file.read_bytes()
     return hashlib.sha256(raw).hexdigest(), tomllib.loads(raw.decode())
+
+
+_EVERY = (
+    (COMPILED, compile_shelf),
+    (COMPILED_FAMILIES, compile_families),
+    (COMPILED_TABLES, compile_tables),
+    (COMPILED_LITERALS, compile_literals),
+)
 
 
 def _json(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> str:
@@ -87,12 +146,7 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
                 return
             made = Path(self.directory) / COMPILED
             made.parent.mkdir(parents=True, exist_ok=True)
-            for name, compiled in (
-                (COMPILED, compile_shelf),
-                (COMPILED_FAMILIES, compile_families),
-                (COMPILED_TABLES, compile_tables),
-                ("literals.json", compile_literals),
-            ):
+            for name, compiled in _EVERY:
                 made = made.with_name(name)
                 made.write_text(compiled(Path(self.root) / "recipes"))
                 self._made.append(made)

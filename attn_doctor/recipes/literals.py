@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from attn_doctor.recipes.compiled import COMPILED_LITERALS, bundled_folder, file_of
+
 if sys.version_info >= (3, 11):
     from re import _constants as codes  # type: ignore[attr-defined]
     from re import _parser as parser  # type: ignore[attr-defined]
@@ -21,9 +23,6 @@ else:
     import sre_constants as codes
     import sre_parse as parser
 
-#: To analyse two thousand expressions takes longer than the rest of `explain`: the wheel's build does it.
-COMPILED = "literals.json"
-_MADE = Path(__file__).resolve().parent.parent / "_bundled_recipes" / COMPILED
 #: Shorter text occurs everywhere.
 SHORTEST = 4
 #: Longer text would only make the scan larger.
@@ -51,10 +50,18 @@ def compile_texts(patterns: Iterable[str], as_pasted: Callable[[str], str]) -> s
     return json.dumps({"required": texts, "pasted": pasted}, separators=(",", ":"))
 
 
+def _made() -> Path | None:
+    """To analyse two thousand expressions takes longer than the rest of `explain`: the wheel's build does it."""
+    return file_of(bundled_folder(), COMPILED_LITERALS)
+
+
 @cache
 def _tables() -> dict[str, dict[str, Any]]:
+    made = _made()
+    if made is None:
+        return {}
     try:
-        tables: dict[str, dict[str, Any]] = json.loads(_MADE.read_bytes())
+        tables: dict[str, dict[str, Any]] = json.loads(made.read_bytes())
     except (OSError, ValueError):
         return {}
     return tables

@@ -18,7 +18,15 @@ from attn_doctor.machine import faults
 from attn_doctor.model.digests import sha256
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.build import build, build_family
-from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, COMPILED_TABLES, FAMILIES, TABLES
+from attn_doctor.recipes.compiled import (
+    COMPILED,
+    COMPILED_FAMILIES,
+    COMPILED_TABLES,
+    FAMILIES,
+    TABLES,
+    bundled_folder,
+    file_of,
+)
 from attn_doctor.recipes.recipe import Recipe
 
 _OF_A_CHECKOUT: dict[Path, tuple[Recipe, ...]] = {}
@@ -26,19 +34,12 @@ _OF_A_CHECKOUT: dict[Path, tuple[Recipe, ...]] = {}
 _MOST_BYTES = 1_000_000
 
 
-def bundled_folder() -> Path:
-    """The recipes inside the installed wheel, or the checkout's recipes/ during development."""
-    package = Path(__file__).resolve().parent.parent
-    inside_wheel = package / "_bundled_recipes"
-    return inside_wheel if inside_wheel.is_dir() else package.parent / "recipes"
-
-
 @cache
 def table(name: str) -> dict[str, Any]:
     """One of the bundled tables beside the recipes, such as `gpus.toml`."""
     folder = bundled_folder()
-    compiled = folder / COMPILED_TABLES
-    if name in TABLES and compiled.is_file():
+    compiled = file_of(folder, COMPILED_TABLES) if name in TABLES else None
+    if compiled is not None:
         tables: dict[str, dict[str, Any]] = json.loads(compiled.read_bytes())
         return tables[name]
     return toml.parse((folder / name).read_text())
@@ -47,8 +48,8 @@ def table(name: str) -> dict[str, Any]:
 def bundled() -> tuple[Recipe, ...]:
     """Every bundled recipe, by id."""
     folder = bundled_folder()
-    compiled = folder / COMPILED
-    if not compiled.is_file():
+    compiled = file_of(folder, COMPILED)
+    if compiled is None:
         return _kept(folder, partial(_read_folder, named=False))
     built = (
         faults.survive("reading of a bundled recipe", partial(_built, one, folder), lambda _reason: None)
@@ -73,8 +74,8 @@ def _kept(folder: Path, read: Callable[[Path], tuple[Recipe, ...]]) -> tuple[Rec
 def families() -> tuple[Recipe, ...]:
     """Every bundled family: used for messages without a recipe."""
     folder = bundled_folder()
-    compiled = folder / COMPILED_FAMILIES
-    if not compiled.is_file():
+    compiled = file_of(folder, COMPILED_FAMILIES)
+    if compiled is None:
         return _kept(folder / FAMILIES, lambda _folder: _read_families(folder, named=False))
     rows = json.loads(compiled.read_bytes())
     return tuple(_family(row, folder / FAMILIES / f"{row['library']}.toml", "") for row in rows)

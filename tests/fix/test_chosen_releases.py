@@ -19,6 +19,7 @@ from attn_doctor.model.plans import Install, PackageChange
 from attn_doctor.model.stack import PlannedNode
 from attn_doctor.planning.chosen_releases import choose_releases
 from attn_doctor.recipes import shelf
+from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.data.torch_releases import NoBuild, build_for, releases
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.stack.candidates import Limits, spots
@@ -117,7 +118,7 @@ def test_releases_that_do_not_take_the_gpu_are_no_choice(chosen: Callable[..., I
 
 def test_a_wheel_whose_symbols_that_torch_lacks_is_no_choice(chosen: Callable[..., Install]) -> None:
     """By its SHA-256, before anything is downloaded."""
-    table = json.loads((shelf.bundled_folder() / "known_wheels.json").read_text())
+    table = json.loads((bundled_folder() / "known_wheels.json").read_text())
     bad = next(key for key, row in table["wheels"].items() if row["file"].startswith("xformers-0.0.32.post2"))
     file = table["wheels"][bad]["file"]
     installer = Installer([change("xformers", "0.0.32.post2", source=file, sha256=bad)], [change("xformers", "0.0.35")])

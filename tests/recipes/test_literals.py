@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.recipes import literals, shelf
-from attn_doctor.recipes.compiled import compile_literals
+from attn_doctor.recipes.compiled import bundled_folder, compile_literals
 from attn_doctor.recipes.loosened import as_pasted
 
 pytestmark = pytest.mark.unit
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.unit
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty file in place of the wheel's."""
     file = tmp_path / "literals.json"
-    monkeypatch.setattr(literals, "_MADE", file)
+    monkeypatch.setattr(literals, "_made", lambda: file)
     _forget()
     yield file
     monkeypatch.undo()
@@ -36,7 +36,7 @@ def test_the_wheel_says_what_an_analysis_says(made: Path) -> None:
     analysed = {one: literals.required(one) for pattern in patterns for one in (pattern, as_pasted(pattern))}
     loosened = {pattern: as_pasted(pattern) for pattern in patterns}
 
-    made.write_text(compile_literals(shelf.bundled_folder()))
+    made.write_text(compile_literals(bundled_folder()))
     _forget()
 
     assert set(literals.compiled("required")) == set(analysed)

@@ -8,6 +8,7 @@ import pytest
 
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes import shelf, translation
+from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.recipe import Recipe
 
 EVERY = (*shelf.bundled(), *shelf.families())
@@ -24,7 +25,7 @@ def test_every_title_cause_and_first_fix_is_there_in_chinese() -> None:
 
 def test_no_file_is_left_of_a_recipe_that_is_gone() -> None:
     known = {translation.file_of(one) for one in EVERY}
-    folder = shelf.bundled_folder()
+    folder = bundled_folder()
     assert {*folder.glob(f"*/*/{translation.FILE}"), *folder.glob("families/zh/*.toml")} - known == set()
 
 

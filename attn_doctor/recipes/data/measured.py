@@ -14,8 +14,8 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, Field, StrictBool, StringConstraints, model_validator
 
 from attn_doctor.formats import toml
+from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.schema.fields import Table
-from attn_doctor.recipes.shelf import bundled_folder
 
 
 def _range(text: str) -> str:

@@ -1,0 +1,64 @@
+"""What a checkout's tests keep of the shelf, and when it counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from attn_doctor.recipes import compiled
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A checkout's recipes: a small part of the shelf."""
+    folder = tmp_path / "recipes"
+    whole = compiled.bundled_folder()
+    for name in ("flash-attn/flash-attn-not-installed/recipe.toml", "families/tpus.toml", *compiled.TABLES):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(whole / name, folder / name)
+    return folder
+
+
+def _file(folder: Path) -> Path | None:
+    compiled.file_of.cache_clear()
+    compiled._is_kept.cache_clear()
+    return compiled.file_of(folder, compiled.COMPILED)
+
+
+def test_what_is_kept_is_read_while_its_sources_stay(folder: Path) -> None:
+    assert _file(folder) is None
+    compiled.keep(folder)
+
+    kept = _file(folder)
+    assert kept is not None
+    assert json.loads(kept.read_text()) == json.loads(compiled.compile_shelf(folder))
+    assert not list(folder.rglob("*.json"))  # a wheel takes all that lies in the folder
+
+
+def test_a_source_that_changed_is_read_itself(folder: Path) -> None:
+    compiled.keep(folder)
+    source = folder / "families" / "tpus.toml"
+    os.utime(source, ns=(0, 0))
+    assert _file(folder) is None
+
+
+def test_a_source_that_came_or_went_is_noticed(folder: Path) -> None:
+    compiled.keep(folder)
+    shutil.copy2(folder / "families" / "tpus.toml", folder / "families" / "more.toml")
+    assert _file(folder) is None
+    (folder / "families" / "more.toml").unlink()
+    assert _file(folder) is not None
+    (folder / "families" / "tpus.toml").unlink()
+    assert _file(folder) is None
+
+
+def test_a_half_written_one_does_not_count(folder: Path) -> None:
+    compiled.keep(folder)
+    (folder.parent / ".compiled" / "made_of.json").write_text("[")
+    assert _file(folder) is None
