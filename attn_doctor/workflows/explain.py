@@ -110,9 +110,9 @@ def explained(
     scanner.look_again(scanned)
     told = _with_silent(explain_scanned(scanned, base), recipes)
     refuted = {one.log: one for one in reversed(told.refuted)}
-    read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
     where = frozenset(recipe.id for recipe in recipes if recipe.says_where)
     read = [_without_what_is_told(one, told, where) for one in read]
+    read = [_with_refuted(one, refuted[one.name]) if one.name in refuted else one for one in read]
     status = exit_status.status_of(told.diagnosis, fail_on=fail_on, strict=strict, own_faults=bool(faults.met()))
     if status == exit_status.Status.HEALTHY and any(log.broken for log in found):
         status = exit_status.Status.COULD_NOT_EXAMINE

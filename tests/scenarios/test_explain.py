@@ -111,13 +111,13 @@ def test_for_an_issue(doctor: Doctor, tmp_path: Path) -> None:
 def test_nothing_known(doctor: Doctor, tmp_path: Path) -> None:
     """What is not ours gets no guess, exit status 0, and no clean bill; -v lists what was looked for."""
     file = tmp_path / "train.log"
-    file.write_text("KeyError: 'input_ids of the second batch'\n")
+    file.write_text("RuntimeError: moonshine upon the second batch\n")
     run = doctor("explain", "-v", file)
 
     assert run.status == 0
     assert "nothing known" in run.stdout
     assert "others may be in it" in " ".join(run.stdout.split())
-    assert "input_ids of the second batch" in " ".join(run.stdout.split())
+    assert "moonshine upon the second batch" in " ".join(run.stdout.split())
     assert "gpu-before-ampere" in run.stdout
 
 
