@@ -33,7 +33,8 @@ ASKED_BEHIND = when_used(
     r"(?:\+| (?:only|or (?:newer|later|better|above|higher)|(?:is|are) (?:required|needed|recommended)))"
 )
 NAMES = when_used(
-    r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|\b[Gg]e[Ff]orce\b|Tesla|Quadro|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX"
+    r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|\b[Gg]e[Ff]orce\b|[Tt]esla|[Qq]uadro"
+    r"|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX"
     r"|\b[Gg][Tt][Xx] ?\d{3,4}|\b(?:TITAN|Titan|titan) ?(?:[Xx][Pp]?|[Vv]|RTX|rtx)\b"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"

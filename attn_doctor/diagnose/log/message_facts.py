@@ -45,7 +45,7 @@ _CXX_FILE = when_used(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
 _ASKED_TORCH = when_used(
-    r"(?:satisfies the requirement|No matching distribution found for) torch[=>]=(?P<release>\d\.\d{1,2}(?:\.\d)?)"
+    r"(?:satisfies the requirement|No matching distributions? found for) torch[=>]=(?P<release>\d\.\d{1,2}(?:\.\d)?)"
     r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
     r"|\+cu\w{2,5} \(from versions: [^)\n]{0,200}?\+cpu, \d[\d.]{2,9}\+cu\d"  # a page with all builds was asked

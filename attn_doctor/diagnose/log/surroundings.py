@@ -189,7 +189,9 @@ _ON_CPU = when_used(
     r"|\btorch\.device\([\"']cpu|\b(?:model|pipe|pipeline|net)\w{0,20}\.to\([\"']cpu"  # not a result that is moved
     r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
     r"|\b(?:CPU|cpu)[- ]only\b|\bCPU (?:[Ss]upport|[Ii]nference|mode)\b(?! (?:before|until))"
-    r"|(?:使用|用|在) ?(?:CPU|cpu)"
+    r"|\b(?:launch|start|deploy|serv)\w{0,4} [\w ./-]{0,40}\bon (?:the |my |a )?(?:CPU|cpu)\b"
+    r"|\b(?:choose|chose|chosen|select|selected|selecting|picked) (?:the )?(?:device )?(?:CPU|cpu)\b"
+    r"|(?:使用|用|在|选|选择|选了|选的是) ?(?:CPU|cpu)|(?:CPU|cpu) ?(?:模式|启动|运行|推理|部署)"
 )
 #: A copy of a trainer that a repository brings along, or releases that its authors name: newer ones lack its changes.
 _KEPT = when_used(

@@ -48,7 +48,7 @@ _ENDED = when_used(
 #: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
 _INSTALLED_NOTHING = when_used(
     r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
-    r"|externally-managed-environment|No matching distribution found for "
+    r"|externally-managed-environment|No matching distributions? found for "
 )
 _NOT_INSTALLED = when_used(r"No module named ")
 #: torch's own files are no extensions of it.

@@ -35,6 +35,7 @@ def test_what_a_kernel_asks_for_is_not_what_is_there(text: str, capability: str 
         ("NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible: sm_50 sm_60", "12.0"),
         ("Card is a 1660S", "7.5"),
         ("my card: 3060", "8.6"),
+        ("我的显卡是tesla T4， 在ubuntu22.04下使用", "7.5"),
         ("running on 2x 3090", "8.6"),
         ("RTX 4090 and A100 (sm_80)", "8.0"),  # two names: the number decides
         ("The model card is 3060 lines long", None),

@@ -127,3 +127,20 @@ def test_an_npu_is_known_by_its_chip_or_its_package(text: str) -> None:
 
 def test_a_number_alone_is_no_npu() -> None:
     assert not list(surroundings.Surroundings().told("step 910 of 9100, 910 it/s"))
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("启动Qwen3-Reranker-4B，选CPU。结果报错：", True),
+        ("CPU模式启动报错", True),
+        ("I launch bge-reranker-v2-m3 with xinference on CPU", True),
+        ("I selected CPU as the device", True),
+        ("Flash Attention 2 is not available on CPU. Please make sure torch can access a CUDA device.", False),
+        ("move the model to GPU after initializing it on CPU with `model.to('cuda')`", False),
+        ("Some parameters are on the meta device because they were offloaded to the cpu.", False),
+    ],
+)
+def test_who_chose_the_cpu_wants_it(line: str, wanted: bool) -> None:
+    told = dict(surroundings.Surroundings().told(line))
+    assert (told.get("log.device_wanted") == "cpu") is wanted
