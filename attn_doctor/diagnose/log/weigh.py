@@ -48,9 +48,9 @@ _ENDED = when_used(
 #: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
 _INSTALLED_NOTHING = when_used(
     r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
-    r"|externally-managed-environment|No matching distributions? found for "
+    r"|externally-managed-environment|No matching distributions? found for |\bno such option: --"
 )
-_NOT_INSTALLED = when_used(r"No module named ")
+_NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 #: torch's own files are no extensions of it.
 _NO_PARTS = frozenset({"torch"})
 

@@ -65,6 +65,17 @@ def test_what_an_installer_did_not_put_in_follows_from_why() -> None:
     assert [one.id for one in told] == ["package-metadata-broken"]
 
 
+def test_an_option_that_pip_does_not_know_stops_it_as_well() -> None:
+    """Who installs apex knows that it is missing."""
+    text = (
+        "ImportError: Apex was not found. Please see the NeMo README for installation instructions\n"
+        'pip install -v --config-settings "--build-option=--cpp_ext --cuda_ext" ./apex\n'
+        "no such option: --config-settings"
+    )
+    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    assert [one.id for one in told] == ["apex-build-options"]
+
+
 def test_a_text_that_facts_refuse_does_not_hide_the_next_one() -> None:
     """The recipe's text for a Jetson stands before its general one, and this GPU is none."""
     text = (
