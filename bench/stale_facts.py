@@ -27,8 +27,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from attn_doctor.model.remedies import Advise, InstallPackages
-from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.data import checked
+from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.recipes.recipe import Affected, AnyOf, Condition, Recipe
 from attn_doctor.recipes.shelf import bundled
 

@@ -20,7 +20,7 @@ from scripts import fresh
 #: The second part waits a quarter of its time, for daemons of a cluster above all: a third process fills two cores.
 RUNS = (("-n", "2", "-m", "unit"), ("-n", "3", "-m", "not unit"))
 #: The shelf as an installation has it, for the thousand processes that the tests start: parsing takes each a second.
-KEEP = "from attn_doctor.recipes import compiled; compiled.keep(compiled.bundled_folder())"
+KEEP = "from attn_doctor.recipes import compiled, kept; compiled.keep(kept.bundled_folder())"
 HOW = ("-n", "2", "--dist", "worksteal")
 
 

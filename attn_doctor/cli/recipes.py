@@ -14,7 +14,7 @@ from attn_doctor.cli.shared import each, put
 from attn_doctor.model.exit_status import Status
 from attn_doctor.model.vocabulary import TERMS
 from attn_doctor.recipes import shelf
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.recipes.schema import skeleton
 from attn_doctor.report import picker
 from attn_doctor.report.renderer import RECIPES

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +27,6 @@ FAMILIES = "families"
 COMPILED_LITERALS = "literals.json"
 #: As model/libraries.py reads it.
 LIBRARIES = "libraries.json"
-#: The folder beside a checkout's recipes (in them it would go into wheels) in which its tests keep these files, and the
-#: one of what they were made of.
-_KEPT, _MADE_OF = ".compiled", "made_of.json"
-
-
-def bundled_folder() -> Path:
-    """The recipes inside the installed wheel, or the checkout's recipes/ during development."""
-    package = Path(__file__).resolve().parent.parent
-    inside_wheel = package / "_bundled_recipes"
-    return inside_wheel if inside_wheel.is_dir() else package.parent / "recipes"
 
 
 def compile_shelf(folder: Path) -> str:
@@ -71,40 +60,15 @@ def compile_literals(folder: Path) -> str:
 
 def keep(folder: Path) -> None:
     """Writes the files beside the recipes of a checkout, for the many processes that its tests start."""
-    made_of = _sources(folder)
-    kept = folder.parent / _KEPT
+    from attn_doctor.recipes.kept import KEPT, MADE_OF, sources  # for the tests of a checkout alone
+
+    made_of = sources(folder)
+    kept = folder.parent / KEPT
     kept.mkdir(exist_ok=True)
-    (kept / _MADE_OF).unlink(missing_ok=True)
+    (kept / MADE_OF).unlink(missing_ok=True)
     for name, compiled in _EVERY:
         (kept / name).write_text(compiled(folder))
-    (kept / _MADE_OF).write_text(json.dumps(made_of))  # last: without it the others count for nothing
-
-
-@cache
-def file_of(folder: Path, name: str) -> Path | None:
-    """The compiled file of a wheel, or one that was kept beside a checkout's recipes as they are now; None where the
-    sources are to be read.
-    """
-    if (folder / name).is_file():
-        return folder / name
-    return folder.parent / _KEPT / name if _is_kept(folder) and (folder.parent / _KEPT / name).is_file() else None
-
-
-@cache
-def _is_kept(folder: Path) -> bool:
-    try:
-        made_of = json.loads((folder.parent / _KEPT / _MADE_OF).read_bytes())
-    except (OSError, ValueError):
-        return False
-    return bool(made_of == _sources(folder))
-
-
-def _sources(folder: Path) -> list[list[str | int]]:
-    """Name, time and size of every file that the compiled ones are made of or by."""
-    own = Path(__file__).resolve().parent
-    files = (*sorted(folder.rglob("*.toml")), *(own / name for name in ("compiled.py", "literals.py", "loosened.py")))
-    states = ((file, file.stat()) for file in files)
-    return [[file.name, state.st_mtime_ns, state.st_size] for file, state in states]
+    (kept / MADE_OF).write_text(json.dumps(made_of))  # last: without it the others count for nothing
 
 
 def _read(file: Path) -> tuple[str, dict[str, Any]]:

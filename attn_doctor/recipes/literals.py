@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attn_doctor.recipes.compiled import COMPILED_LITERALS, bundled_folder, file_of
+from attn_doctor.recipes.kept import bundled_folder, file_of
 
 if sys.version_info >= (3, 11):
     from re import _constants as codes  # type: ignore[attr-defined]
@@ -52,7 +52,7 @@ def compile_texts(patterns: Iterable[str], as_pasted: Callable[[str], str]) -> s
 
 def _made() -> Path | None:
     """To analyse two thousand expressions takes longer than the rest of `explain`: the wheel's build does it."""
-    return file_of(bundled_folder(), COMPILED_LITERALS)
+    return file_of(bundled_folder(), "literals.json")
 
 
 @cache

@@ -24,9 +24,8 @@ from attn_doctor.recipes.compiled import (
     COMPILED_TABLES,
     FAMILIES,
     TABLES,
-    bundled_folder,
-    file_of,
 )
+from attn_doctor.recipes.kept import bundled_folder, file_of
 from attn_doctor.recipes.recipe import Recipe
 
 _OF_A_CHECKOUT: dict[Path, tuple[Recipe, ...]] = {}

@@ -19,8 +19,8 @@ from attn_doctor.model.plans import Install, PackageChange
 from attn_doctor.model.stack import PlannedNode
 from attn_doctor.planning.chosen_releases import choose_releases
 from attn_doctor.recipes import shelf
-from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.data.torch_releases import NoBuild, build_for, releases
+from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.stack.candidates import Limits, spots
 from attn_doctor.stack.proof.prover import Prover

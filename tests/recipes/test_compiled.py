@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.recipes import compiled
+from attn_doctor.recipes import compiled, kept
 
 pytestmark = pytest.mark.unit
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.unit
 def folder(tmp_path: Path) -> Path:
     """A checkout's recipes: a small part of the shelf."""
     folder = tmp_path / "recipes"
-    whole = compiled.bundled_folder()
+    whole = kept.bundled_folder()
     for name in ("flash-attn/flash-attn-not-installed/recipe.toml", "families/tpus.toml", *compiled.TABLES):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(whole / name, folder / name)
@@ -26,18 +26,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _file(folder: Path) -> Path | None:
-    compiled.file_of.cache_clear()
-    compiled._is_kept.cache_clear()
-    return compiled.file_of(folder, compiled.COMPILED)
+    kept.file_of.cache_clear()
+    kept._is_kept.cache_clear()
+    return kept.file_of(folder, compiled.COMPILED)
 
 
 def test_what_is_kept_is_read_while_its_sources_stay(folder: Path) -> None:
     assert _file(folder) is None
     compiled.keep(folder)
 
-    kept = _file(folder)
-    assert kept is not None
-    assert json.loads(kept.read_text()) == json.loads(compiled.compile_shelf(folder))
+    file = _file(folder)
+    assert file is not None
+    assert json.loads(file.read_text()) == json.loads(compiled.compile_shelf(folder))
     assert not list(folder.rglob("*.json"))  # a wheel takes all that lies in the folder
 
 

@@ -78,7 +78,7 @@ def test_every_name_of_several_is_a_product() -> None:
     """Those that are proposed can be named."""
     import tomllib
 
-    from attn_doctor.recipes.compiled import bundled_folder
+    from attn_doctor.recipes.kept import bundled_folder
 
     table = tomllib.loads((bundled_folder() / "gpus.toml").read_text())
     for item in table["several"]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from attn_doctor.recipes import literals, shelf
-from attn_doctor.recipes.compiled import bundled_folder, compile_literals
+from attn_doctor.recipes.compiled import compile_literals
+from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.recipes.loosened import as_pasted
 
 pytestmark = pytest.mark.unit

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.data import measured
+from attn_doctor.recipes.kept import bundled_folder
 
 SHARES = (bundled_folder() / "kernel_shares.toml").read_text()
 XIDS = (bundled_folder() / "xids.toml").read_text()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 from bench import harvest_names
 from bench.names_around import Around
 from bench.names_table import rows_of

@@ -7,8 +7,8 @@ import sys
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.data import stack_packages, torch_releases, wheels
+from attn_doctor.recipes.kept import bundled_folder
 
 if sys.version_info >= (3, 11):
     import tomllib

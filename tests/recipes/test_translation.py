@@ -8,7 +8,7 @@ import pytest
 
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes import shelf, translation
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.recipes.recipe import Recipe
 
 EVERY = (*shelf.bundled(), *shelf.families())

@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, Field, StrictBool, StringConstraints, model_validator
 
 from attn_doctor.formats import toml
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.recipes.schema.fields import Table
 
 

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.quick_patterns import when_used
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 
 TABLE = "names_by_release.json"
 #: Behind a package: its modules that later became something else of that name, as jax.config.

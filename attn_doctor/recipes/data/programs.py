@@ -9,7 +9,7 @@ from typing import Any
 from attn_doctor.formats import toml
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.build import remedy
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import RecipeRemedy
 

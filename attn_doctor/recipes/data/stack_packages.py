@@ -16,7 +16,7 @@ from packaging.version import Version
 from attn_doctor.formats import toml
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 
 TABLE = "packages.toml"
 

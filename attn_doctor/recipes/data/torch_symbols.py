@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 
 TABLE = "known_wheels.json"
 

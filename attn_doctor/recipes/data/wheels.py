@@ -16,8 +16,8 @@ from attn_doctor.formats import toml
 from attn_doctor.model.facts import Absent, FactSet
 from attn_doctor.model.package_versions import specifier_set
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.data.gpu_table import runs
+from attn_doctor.recipes.kept import bundled_folder
 
 #: Package with known published wheels -> its table, relative to recipes/.
 TABLES = {name: f"{name}/wheels.toml" for name in ("flash-attn", "causal-conv1d", "mamba-ssm")}

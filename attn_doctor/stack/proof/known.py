@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.recipes.compiled import bundled_folder
+from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.stack.proof.wheel_code import LibraryCode, WheelCode
 
 TABLE = "known_wheels.json"

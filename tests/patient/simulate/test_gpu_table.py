@@ -6,8 +6,8 @@ import pytest
 
 from attn_doctor.errors import BadInput
 from attn_doctor.patient.simulate.cuda import simulated_gpu
-from attn_doctor.recipes.compiled import bundled_folder
 from attn_doctor.recipes.data.gpu_table import named_gpu, plain_name
+from attn_doctor.recipes.kept import bundled_folder
 
 if sys.version_info >= (3, 11):
     import tomllib
