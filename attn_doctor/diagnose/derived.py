@@ -30,11 +30,8 @@ from attn_doctor.model.outcomes import BROKEN, Outcome
 from attn_doctor.model.package_versions import accepts
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.recipes.data.checked import is_newer, newest_checked
-from attn_doctor.recipes.data.drivers import is_older, oldest_for_cuda, unfit_for
+from attn_doctor.recipes.data.drivers import is_older, oldest_cuda, oldest_for_cuda, unfit_for
 from attn_doctor.recipes.data.torch_releases import builds, gpu_code, partners
-
-#: Major compute capability -> the first CUDA whose nvcc compiles for it; gpus.toml has the source.
-_FIRST_CUDA = {9: (11, 8), 10: (12, 8), 12: (12, 8)}
 
 
 def derive(facts: FactSet) -> FactSet:
@@ -128,8 +125,8 @@ def _older_than_the_gpu(facts: FactSet, name: str) -> bool:
     got = values_of(facts, name, "torch.cuda")
     if not isinstance(got, tuple):
         return False
-    first = _FIRST_CUDA.get(capability(str(got[0]))[0])
-    return first is not None and capability(".".join(str(got[1]).split(".")[:2])) < first
+    first = oldest_cuda(str(got[0]))
+    return first is not None and is_older(str(got[1]), first)
 
 
 def _published_with_code(facts: FactSet, name: str) -> bool:

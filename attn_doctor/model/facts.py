@@ -167,9 +167,8 @@ class FactSet(Mapping[FactName, Fact]):
 
     def value(self, name: FactName | str) -> Value | None:
         """The value when known, else None. For reports; conditions read the state."""
-        found = self._facts.get(
-            FactName.parse(name) if isinstance(name, str) else name
-        )  # what is not in it is not known
+        # Asked for most of all: no Fact is made for what is not in it.
+        found = self._facts.get(FactName.parse(name) if isinstance(name, str) else name)
         return found.state.value if found is not None and isinstance(found.state, Known) else None
 
     def text(self, name: FactName | str) -> str | None:

@@ -40,6 +40,7 @@ def _is_kept(folder: Path) -> bool:
 def sources(folder: Path) -> list[list[str | int]]:
     """Name, time and size of every file that the compiled ones are made of or by."""
     own = Path(__file__).resolve().parent
-    files = (*sorted(folder.rglob("*.toml")), *(own / name for name in ("compiled.py", "literals.py", "loosened.py")))
-    states = ((file, file.stat()) for file in files)
-    return [[file.name, state.st_mtime_ns, state.st_size] for file, state in states]
+    by = (own / name for name in ("compiled.py", "literals.py", "loosened.py"))
+    named = [(file.name, file.stat()) for file in by]
+    named += [(str(file.relative_to(folder)), file.stat()) for file in sorted(folder.rglob("*.toml"))]
+    return [[name, state.st_mtime_ns, state.st_size] for name, state in named]

@@ -18,13 +18,7 @@ from attn_doctor.machine import faults
 from attn_doctor.model.digests import sha256
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.build import build, build_family
-from attn_doctor.recipes.compiled import (
-    COMPILED,
-    COMPILED_FAMILIES,
-    COMPILED_TABLES,
-    FAMILIES,
-    TABLES,
-)
+from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, COMPILED_TABLES, FAMILIES, TABLES
 from attn_doctor.recipes.kept import bundled_folder, file_of
 from attn_doctor.recipes.recipe import Recipe
 

@@ -80,6 +80,25 @@ def test_a_published_build_has_the_code_that_it_was_published_with(torch: str, k
 
 
 @pytest.mark.parametrize(
+    ("capability", "cuda", "lacks"),
+    [
+        ("12.0", "12.1", True),
+        ("12.1", "12.6", True),
+        ("9.0", "11.7", True),
+        ("12.0", "12.8", False),
+        ("8.9", "11.3", False),
+    ],
+)
+def test_a_torch_of_a_cuda_that_is_older_than_the_gpu_has_no_code_for_it(
+    capability: str, cuda: str, lacks: bool
+) -> None:
+    """Code for 8.0 runs on 8.9, whatever compiled it."""
+    box = facts(gpu__0__compute_capability=capability, torch__cuda=cuda)
+
+    assert (_state(box, "gpu.0.torch_has_code") == Known(False)) is lacks
+
+
+@pytest.mark.parametrize(
     ("cuda", "driver", "too_old"),
     [
         ("13.0", "580.65.06", False),

@@ -58,6 +58,13 @@ def test_a_source_that_came_or_went_is_noticed(folder: Path) -> None:
     assert _file(folder) is None
 
 
+def test_a_recipe_of_another_library_is_another_source(folder: Path) -> None:
+    """Its file is called as before, and is as old and as long."""
+    compiled.keep(folder)
+    (folder / "flash-attn").rename(folder / "flash-attn-2")
+    assert _file(folder) is None
+
+
 def test_a_half_written_one_does_not_count(folder: Path) -> None:
     compiled.keep(folder)
     (folder.parent / ".compiled" / "made_of.json").write_text("[")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.probe.packages.known_packages import distribution_of
 from attn_doctor.quick_patterns import when_used
 
@@ -19,10 +20,6 @@ _CALLERS = frozenset(
 _NAMED = when_used(
     r"(?:Error|Exception): \[?(?P<first>[A-Z][A-Za-z]\w{2,24})\]?: "
     r"|\b(?:your|this|the) (?:current |installed )?(?P<version>[A-Z][\w.-]{2,24}) (?:version|release)\b"
-)
-#: Ways to tell of something, and no program's name.
-_NO_NAME = frozenset(
-    {"Error", "Exception", "Warning", "Failed", "Invalid", "Unexpected", "Internal", "Unknown", "Python"}
 )
 _FILE = when_used(r"(?P<file>[\w.-]+\.(?:py|cu|cpp|cc|cuh|hpp|h))$")
 #: `14310 … divisible by … 4`: a number, the verb, the number by which it shall divide; and the names of both.
@@ -45,7 +42,7 @@ def refuser(message: str, files: list[str], owners: list[str]) -> str | None:
     """
     named = _NAMED.search(message)
     said = (named["first"] or named["version"]) if named else None
-    if said and said not in _NO_NAME:
+    if said and owner(f"{said.lower()}/__init__.py"):  # `Shape: …` and `Invalid: …` name no package
         return said
     innermost = files[-1] if files else ""
     own = [name for name in owners if name not in _CALLERS]
@@ -61,8 +58,8 @@ def _is_of(path: str, package: str) -> bool:
 
 
 def divides_by(message: str) -> str | None:
-    """What divides the size that a message says does not divide: `14310 is divided by 2, 3, 5, 6 and 9`; None where it
-    names no two numbers of which that is true.
+    """What divides the size that a message says does not divide, and the sizes next to it that its divisor divides:
+    `14310 is divided by 2, 3, 5; 4 divides 14308 and 14312`; None where it names no two numbers of which that is true.
     """
     found = _DIVIDES.search(message) or _TOLD_LATER.search(message)
     if found is None:

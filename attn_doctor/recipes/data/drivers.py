@@ -35,6 +35,13 @@ def oldest_for_cuda(major: int) -> str | None:
     return next((str(row["oldest"]) for row in table(TABLE)["driver"] if row["cuda"] == major), None)
 
 
+def oldest_cuda(capability: str) -> str | None:
+    """The first CUDA whose nvcc compiles for a GPU of that major compute capability; None when it is not known."""
+    major = capability.partition(".")[0]
+    rows = (row for row in table(TABLE)["architecture"] if row["compute_capability"].partition(".")[0] == major)
+    return next((row["oldest_cuda"] for row in rows if "oldest_cuda" in row), None)
+
+
 def is_later_minor(cuda: str, driver_cuda: str | None) -> bool:
     """True for a CUDA of the driver's own major and a later minor than the driver names: PTX of it does not load there
     (https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html). False where none is known.

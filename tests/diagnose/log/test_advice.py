@@ -27,7 +27,7 @@ def test_a_setting_that_the_message_asks_for(message: str, advice: str | None) -
     assert (found or "").endswith(advice) if advice else found is None
 
 
-def test_it_stands_first_where_the_message_is_not_known() -> None:
+def test_it_stands_first_where_the_message_is_known_by_its_grammar_alone() -> None:
     log = "import torch\nValueError: The moon is too large. Please increase `max_moon_size` in the config."
     first = explain_text(log, shelf.families(), FactSet()).diagnosis.findings[0]
 

@@ -24,6 +24,8 @@ ENV = "/opt/conda/lib/python3.11/site-packages"
         ("RuntimeError: Unsloth: no such rank", [], [], "Unsloth"),
         ("It is not supported in your current Unsloth version!", [], [], "Unsloth"),
         ("ValueError: Invalid: no", [], [], None),
+        ("ValueError: Shape: no", [], [], None),
+        ("It is not supported in your current Python version", [], [], None),
         ("ValueError: no", [], [], None),
     ],
 )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Finding
 from attn_doctor.recipes import shelf
+
+
+def _told(text: str) -> tuple[Finding, ...]:
+    """What is said of a text that somebody pasted."""
+    return explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
 
 
 def test_two_that_outrank_each_other_do_not_both_go() -> None:
@@ -18,7 +24,7 @@ def test_two_that_outrank_each_other_do_not_both_go() -> None:
 def test_what_a_person_typed_is_no_message_of_what_it_does() -> None:
     """A shell repeats the command at its prompt; pip's own words follow."""
     typed = "Installing an engine for torch fails:\n(venv) one@node:~/w$ pip install vllm\nCollecting vllm"
-    told = explain_text(typed, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    told = _told(typed)
     assert told == ()
 
 
@@ -28,7 +34,7 @@ def test_what_a_program_printed_comes_before_what_a_person_tells_of_it() -> None
         "I first trained with DeepSpeed zero2 and got CUDA out of memory. Then I tried zero3:\n"
         "AttributeError: 'DeepSpeedDataLoader' object has no attribute 'sampler'"
     )
-    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    told = _told(text)
     assert [one.id for one in told] == ["attribute-behind-a-wrapper"]
 
 
@@ -39,7 +45,7 @@ def test_a_harmless_notice_does_not_lead_where_the_process_was_killed() -> None:
         "model to GPU after initializing it on CPU with `model.to('cuda')`.\n"
         "fish: Job 1, 'python start.py' terminated by signal SIGKILL (Forced quit)"
     )
-    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    told = _told(text)
     assert [one.id for one in told] == ["host-out-of-memory", "harmless-dtype-warning"]
 
 
@@ -61,7 +67,7 @@ def test_what_an_installer_did_not_put_in_follows_from_why() -> None:
         "ERROR: Could not install packages due to an OSError: [Errno 2] No such file or directory: "
         "'/opt/conda/lib/python3.10/site-packages/aiohttp-3.9.1.dist-info/METADATA'"
     )
-    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    told = _told(text)
     assert [one.id for one in told] == ["package-metadata-broken"]
 
 
@@ -72,7 +78,7 @@ def test_an_option_that_pip_does_not_know_stops_it_as_well() -> None:
         'pip install -v --config-settings "--build-option=--cpp_ext --cuda_ext" ./apex\n'
         "no such option: --config-settings"
     )
-    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    told = _told(text)
     assert [one.id for one in told] == ["apex-build-options"]
 
 
@@ -81,7 +87,7 @@ def test_a_text_that_facts_refuse_does_not_hide_the_next_one() -> None:
     text = (
         "RTX 5090, flash attention\nRuntimeError: CUDA error: no kernel image is available for execution on the device"
     )
-    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    told = _told(text)
     assert {one.id for one in told} == {"torch-lacks-gpu-arch", "extension-lacks-gpu-arch"}
 
 
@@ -92,5 +98,5 @@ def test_a_harmless_notice_does_not_lead_where_a_line_tells_of_a_trouble() -> No
         "The installed version of bitsandbytes was compiled without GPU support.\n"
         "A matching Triton is not available, some optimizations will not be enabled\n"
     )
-    told = explain_text(text, (*shelf.bundled(), *shelf.families()), FactSet(), pasted=True).diagnosis.findings
+    told = _told(text)
     assert [one.id for one in told][:2] == ["native-library-of-bitsandbytes", "triton-missing"]
