@@ -163,6 +163,8 @@ def find_logs(named: Iterable[str]) -> list[Log]:
         if text == "-":
             logs.append(Log("standard input", None))
             continue
+        if not text:  # a variable of a shell that is not set; as a path it would be the folder one is in
+            raise BadInput("no log was named", about="an empty word", hint=_HINT)
         path = Path(text)
         try:
             mode = path.stat().st_mode

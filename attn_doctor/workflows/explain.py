@@ -142,7 +142,9 @@ def _nearest(scanned: Sequence[Scanned], told: Explained, recipes: Sequence[Reci
     ):
         return ()
     text = "\n".join(log.text for log in scanned if log.text)
-    return tuple(Near(id=one.id, title=TEMPLATE.sub("…", one.title)) for one in nearest(text, recipes))
+    told_already = {one.id for one in named}
+    others = [one for one in recipes if one.id not in told_already]
+    return tuple(Near(id=one.id, title=TEMPLATE.sub("…", one.title)) for one in nearest(text, others))
 
 
 def _with_silent(told: Explained, recipes: tuple[Recipe, ...]) -> Explained:

@@ -116,6 +116,14 @@ def test_what_is_no_log(tmp_path: Path) -> None:
             text(unreadable)
 
 
+def test_an_empty_word_is_not_the_folder_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`explain "$LOG"` where LOG is not set."""
+    (tmp_path / "other.log").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="no log was named"):
+        find_logs([""])
+
+
 @pytest.mark.process
 def test_a_pipe(tmp_path: Path) -> None:
     """`<(zcat …)` of a shell is a pipe, and pipes are read."""

@@ -73,12 +73,17 @@ _COMMON = frozenset(
 def nearest(text: str, recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
     """The recipes nearest to what failed in a short log, the nearest first; none where all are far.
 
-    Of each recipe its title and the texts that are cases of it are read.
+    Of each recipe its title and the texts that are cases of it are read; those that say only where, or know messages by
+    their grammar, have no words of their own.
     """
     asked = _words(_failing(text))
     if not asked:
         return ()
-    owned = {recipe.id: _words(_own(recipe)) for recipe in recipes if recipe.logs and not recipe.says_where}
+    owned = {
+        recipe.id: _words(_own(recipe))
+        for recipe in recipes
+        if recipe.logs and not recipe.says_where and not recipe.is_of_a_grammar
+    }
     within = Counter(word for words in owned.values() for word in words)
     rare = {word: math.log(len(owned) / times) for word, times in within.items()}
     by_word: defaultdict[str, list[str]] = defaultdict(list)

@@ -106,7 +106,9 @@ def _near(report: Report) -> list[str]:
 
 
 def _write_near(lines: Sequence[str], console: ReportConsole) -> None:
-    for line in lines:
+    if lines:
+        console.whole(Text(lines[0]))  # its command is typed as it stands
+    for line in lines[1:]:
         console.print(Text(line), no_wrap=True, overflow="ellipsis")
 
 

@@ -11,6 +11,7 @@ from attn_doctor.formats import report_v1
 from attn_doctor.model.report import Report
 from attn_doctor.recipes import shelf
 from attn_doctor.report.terminal import explain as page
+from attn_doctor.workflows import explain as workflow
 from attn_doctor.workflows.explain import ExplainRequest, explain
 from tests.diagnose.log.making import made
 
@@ -50,6 +51,21 @@ def test_an_unknown_message_of_a_program_that_learns() -> None:
     assert len(text.splitlines()) <= 15
     assert report_v1.to_json(report)["nearest"][0]["id"] == "jax-is-given-no-gpu"
     assert "{" not in text
+
+
+def test_what_is_found_is_not_near_as_well_and_the_command_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, other, typed = "windows-finds-no-program", "ffmpeg-not-found", f"/home/{'u' * 90}/bin/attn-doctor explain ID"
+    monkeypatch.setattr(page, "as_typed", lambda _command: typed)
+    monkeypatch.setattr(
+        workflow, "nearest", lambda _text, recipes: tuple(one for one in recipes if one.id in (found, other))
+    )
+    report, text = told(
+        "train.py with torch\nFileNotFoundError: [WinError 2] The system cannot find the file specified"
+    )
+
+    assert [one.id for one in report.diagnosis.findings] == [found]
+    assert [one.id for one in report.nearest] == [other]
+    assert typed in text
 
 
 @pytest.mark.parametrize(
